@@ -1,0 +1,42 @@
+"""Which rows share a batch: a pure function of lengths, budget, seed and epoch."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def plan_batches(
+    source_lengths: NDArray[np.int64],
+    target_lengths: NDArray[np.int64],
+    batch_tokens: int,
+    seed: int,
+    epoch: int,
+) -> list[NDArray[np.int64]]:
+    """Every row once, rows of like length together, in a new order each epoch.
+
+    A batch holds at most `batch_tokens` tokens on either side, padding counted; a single row that is longer stands
+    alone. Lengths are in framed tokens.
+    """
+    chance = np.random.default_rng([seed, epoch])
+    order = chance.permutation(len(source_lengths))
+    order = order[
+        np.lexsort((source_lengths[order], target_lengths[order]))
+    ]  # stable: chance decides among equals
+    longer = np.maximum(source_lengths, target_lengths)[order]
+    starts, longest = [0], 0
+    for position, length in enumerate(longer.tolist()):
+        longest = max(longest, length)
+        if longest * (position + 1 - starts[-1]) > batch_tokens and position > starts[-1]:
+            starts.append(position)
+            longest = length
+    batches = [order[start:stop] for start, stop in pairwise([*starts, len(order)])]
+    return [batches[i] for i in chance.permutation(len(batches))]
+
+
+def padding_share(lengths: NDArray[np.int64], batches: list[NDArray[np.int64]]) -> float:
+    """Share of all positions that is padding, 0 to 1."""
+    positions = sum(int(lengths[batch].max()) * len(batch) for batch in batches)
+    return 1 - float(lengths.sum()) / positions if positions else 0.0

@@ -1,0 +1,89 @@
+"""Pairs as ids, packed into flat arrays; and the rows that are held out for validation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.data.tables import Pair
+from glassformer.text import Tokenizer
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Many id sequences in one array: row i is `ids[offsets[i]:offsets[i + 1]]`."""
+
+    ids: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def pack(cls, sequences: Sequence[Sequence[int]]) -> Sequences:
+        lengths = np.fromiter((len(sequence) for sequence in sequences), np.int64, len(sequences))
+        ids = np.fromiter((i for sequence in sequences for i in sequence), np.int32, int(lengths.sum()))
+        return cls(ids, np.concatenate(([0], lengths.cumsum())))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        return np.diff(self.offsets)
+
+    def padded(self, rows: NDArray[np.int64], pad_id: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The sequences of `rows` padded on the right with `pad_id`, and where they are: both [rows, longest]."""
+        lengths = self.lengths[rows]
+        column = np.arange(int(lengths.max()))
+        inside = column < lengths[:, None]
+        where = np.where(inside, self.offsets[rows][:, None] + column, 0)
+        return np.where(inside, self.ids[where], pad_id).astype(np.int64), inside
+
+    def counts(self, size: int) -> list[int]:
+        """How often each id of a vocabulary of `size` occurs."""
+        return np.bincount(self.ids, minlength=size).tolist()  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Framed source and target ids of the same rows."""
+
+    source: Sequences
+    target: Sequences
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @classmethod
+    def encode(
+        cls, pairs: Sequence[Pair], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
+    ) -> Corpus:
+        source = source_tokenizer.encode_many([pair.source for pair in pairs])
+        target = target_tokenizer.encode_many([pair.target for pair in pairs])
+        return cls(
+            Sequences.pack([source_tokenizer.frame(ids) for ids in source]),
+            Sequences.pack([target_tokenizer.frame(ids) for ids in target]),
+        )
+
+
+def hold_out(pairs: Sequence[Pair], share: float, most: int, seed: int) -> tuple[list[int], list[int]]:
+    """Row numbers (from 0) to train on and to validate on, grouped by source.
+
+    All rows of one source stand on one side, so that validation never asks for a source that was trained on. Chance
+    picks sources until `share` of the rows (at most `most`, at least one) is held out.
+    """
+    rows_of: dict[str, list[int]] = {}
+    for row, pair in enumerate(pairs):
+        rows_of.setdefault(pair.source, []).append(row)
+    sources = list(rows_of)
+    wanted = min(most, max(1, round(share * len(pairs)))) if share > 0 and len(sources) > 1 else 0
+    held: list[int] = []
+    for index in np.random.default_rng(seed).permutation(len(sources)):
+        group = rows_of[sources[index]]
+        if len(held) >= wanted:
+            break
+        if len(held) + len(group) <= wanted or not held:
+            held += group
+    held_out = set(held)
+    return [row for row in range(len(pairs)) if row not in held_out], sorted(held)

@@ -1,0 +1,547 @@
+"""Files of every format as rows of cells, one row at a time, with the damage that was found in them.
+
+    open_source(path) -> Source                what stands in the file, before any column is chosen
+    Source.rows(take, header) -> Row, Row, …   the taken cells of each row, or what is wrong with it
+
+A format only knows its own grammar. Which columns are taken, and what a damaged row does, is decided in
+`tables`.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import re
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from glassformer.errors import MissingExtraError, TableError
+
+_BOM = b"\xef\xbb\xbf"
+_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+_COMPRESSIONS = (".gz", ".zst")
+_AFTER_LONE_CR = re.compile(rb"(?<=\r)(?!\n)(?!\Z)")
+_QUOTED = re.compile(r'"[^"]*+(?:""[^"]*+)*+"')
+_CSV_CELL = re.compile(rf'(?:{_QUOTED.pattern}|(?!")[^,\r\n]*)(?:,|\r\n|\r|\n|\Z)')
+
+
+class Row(NamedTuple):
+    """One row: its first physical line from 1 (None where a format has no lines), and its cells.
+
+    A damaged row has a `fault` and no cells; a blank line has neither.
+    """
+
+    line: int | None
+    cells: Sequence[str]
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """An open table, before any column is chosen.
+
+    `names` are the columns' names where the format carries them; else `first` is the first whole row, which
+    may be a header, and `first_fault` is damage before it. `width` is the number of columns, 0 for none.
+    `rows(take, header)` can be called once; it yields the cells at the positions `take` of every row, and
+    leaves out `first` if that is a header. `advice` says how a row must look.
+    """
+
+    format: str
+    rows: Callable[[Sequence[int], bool], Iterator[Row]]
+    width: int
+    names: tuple[str, ...] | None = None
+    first: tuple[str, ...] = ()
+    first_fault: str = ""
+    advice: str = ""
+
+
+@contextmanager
+def open_source(path: str) -> Iterator[Source]:
+    """The table at `path`, open for as long as the context lasts.
+
+    Raises TableError for a file that is missing, unreadable, of an unknown kind or damaged as a whole, and
+    MissingExtraError when its format needs pyarrow and that is not installed.
+    """
+    with system_errors(path), ExitStack() as stack:
+        files = _files(path)
+        if len(files) > 1:
+            streams = [stack.enter_context(open_bytes(file)) for file in files]
+            yield _parallel(
+                [str(file) for file in files], [Lines(*both) for both in zip(streams, files, strict=True)]
+            )
+        else:
+            make = _format_of(files[0])
+            yield make(stack.enter_context(open_bytes(files[0])), files[0])
+
+
+# --- Files ---
+
+
+def _files(path: str) -> tuple[Path, ...]:
+    """One file, or the two of `a.en,a.de`; a file that has the comma in its own name comes first."""
+    whole = Path(path)
+    if "," not in path or whole.exists():
+        return (whole,)
+    splits = [(Path(path[: at.start()]), Path(path[at.end() :])) for at in re.finditer(",", path)]
+    found = [both for both in splits if all(file.exists() for file in both)]
+    both = (found or splits)[0]
+    tables = [file for file in both if _suffix(file) in _FORMATS]
+    if found and tables:
+        raise TableError(
+            "two parallel files must be plain text, one sentence a line",
+            where=path,
+            got=f"{tables[0].name}, which is a table by its suffix",
+            hint="give one table that holds both columns, or name the text files otherwise, as in a.en,a.de",
+        )
+    return (whole,) if tables else both
+
+
+def _suffix(path: Path) -> str:
+    """The lower-case suffix that names the format, compression left out."""
+    name = path.name.lower()
+    for compression in _COMPRESSIONS:
+        name = name.removesuffix(compression)
+    return Path(name).suffix
+
+
+def _format_of(path: Path) -> Callable[[BinaryIO, Path], Source]:
+    suffix = _suffix(path)
+    if suffix in _FORMATS:
+        return _FORMATS[suffix]
+    if path.is_dir():
+        raise IsADirectoryError
+    if not path.exists():
+        raise FileNotFoundError(2, "no such file", str(path))
+    valid = f"{', '.join(_FORMATS)}, each also with {' or '.join(_COMPRESSIONS)}"
+    if suffix == ".txt":
+        raise TableError(
+            "a .txt file holds one column of text, and pairs need two",
+            where=str(path),
+            expected=f"a table: {valid}",
+            hint="give two parallel text files as source.txt,target.txt; or name a tab-separated table .tsv",
+        )
+    raise TableError(
+        "cannot tell what kind of table this is",
+        where=str(path),
+        got=f"the suffix {suffix!r}" if suffix else "no suffix",
+        expected=f"{valid}; or two parallel text files, as in a.en,a.de",
+        hint="give the file the suffix of its format",
+    )
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file, decompressed where its name ends in .gz or .zst."""
+    with ExitStack() as stack:
+        file = stack.enter_context(path.open("rb"))
+        match path.suffix.lower():
+            case ".gz":
+                unzipped = stack.enter_context(gzip.GzipFile(fileobj=file))
+                yield cast(BinaryIO, io.BufferedReader(cast(Any, unzipped)))
+            case ".zst":
+                unzipped = stack.enter_context(pyarrow("reading .zst").input_stream(file, compression="zstd"))
+                yield cast(BinaryIO, io.BufferedReader(cast(Any, unzipped)))
+            case _:
+                yield file
+
+
+@contextmanager
+def system_errors(path: str) -> Iterator[None]:
+    """What the system or a decompressor says about a file, as a TableError."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        missing = Path(error.filename or path)
+        raise TableError("there is no such file", where=str(missing), hint=_nearby(missing)) from None
+    except IsADirectoryError:
+        raise TableError("this is a folder, not a table", where=path, hint="name a file in it") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise _corrupt(path, error) from None
+    except OSError as error:
+        # A decompressor's own complaint carries no number of the system.
+        if error.errno is None:
+            raise _corrupt(path, error) from None
+        raise TableError("the file cannot be read", where=path, got=error.strerror) from None
+
+
+def _corrupt(path: str, error: Exception) -> TableError:
+    return TableError(
+        "the file is damaged, or is not what its suffix says",
+        where=path,
+        got=str(error).splitlines()[0],
+        hint="copy or download it again, and check its suffix",
+    )
+
+
+def _nearby(missing: Path) -> str | None:
+    """The files in the same folder with the nearest names, as a question."""
+    if not missing.parent.is_dir():
+        return f"there is no folder {str(missing.parent)!r} either"
+    try:
+        names = [file.name for file in missing.parent.iterdir()]
+    except OSError:
+        return None
+    close = get_close_matches(missing.name, names, cutoff=0.5)
+    return f"did you mean {' or '.join(repr(name) for name in close)}?" if close else None
+
+
+def pyarrow(feature: str) -> Any:
+    """The module pyarrow. Raises MissingExtraError when it is not installed."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingExtraError(feature, package="pyarrow", extra="parquet") from None
+    return pyarrow
+
+
+# --- Lines of text ---
+
+
+class Lines:
+    r"""The lines of a UTF-8 stream, endings included, split at \n only (`lone_cr`: also at a \r without \n).
+
+    A byte order mark is dropped. A line that is not UTF-8 or holds NUL comes all the same, and `faults` says
+    by its number from 1 what is wrong with it. Raises TableError for UTF-16.
+    """
+
+    def __init__(self, stream: Iterable[bytes], name: object, *, lone_cr: bool = False) -> None:
+        self._stream, self._name, self._lone_cr = stream, name, lone_cr
+        self.faults: dict[int, str] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        offset = 0
+        for number, raw in enumerate(self._pieces(), 1):
+            line = raw
+            if number == 1:
+                line = raw.removeprefix(_BOM)
+                offset = len(raw) - len(line)
+                if not line:
+                    return
+            try:
+                text = line.decode()
+            except UnicodeDecodeError as error:
+                at = error.start
+                self.faults[number] = f"not UTF-8 (byte 0x{line[at]:02x} at offset {offset + at} of the file)"
+                text = line.decode(errors="surrogateescape")
+            if "\0" in text:
+                self.faults.setdefault(number, "a NUL character")
+            offset += len(line)
+            yield text
+
+    def numbered(self) -> Iterator[tuple[int, str, str]]:
+        r"""Number, text without \n or \r\n, and fault (or "") of each line."""
+        for number, text in enumerate(self, 1):
+            fault = self.faults.pop(number, "") if self.faults else ""
+            yield number, text.removesuffix("\n").removesuffix("\r"), fault
+
+    def _pieces(self) -> Iterator[bytes]:
+        for number, raw in enumerate(self._stream):
+            if number == 0 and raw.startswith(_UTF16_BOMS):
+                raise TableError(
+                    "the text is UTF-16, not UTF-8", where=str(self._name), hint="save the file as UTF-8"
+                )
+            if self._lone_cr and raw.count(b"\r") > raw.endswith(b"\r\n"):
+                yield from _AFTER_LONE_CR.split(raw)
+            else:
+                yield raw
+
+
+# --- CSV and TSV ---
+
+
+def _csv(stream: BinaryIO, path: Path) -> Source:
+    # The csv module ends an unquoted row at a lone \r too, and its count of lines goes with that.
+    rows = _csv_rows(Lines(stream, path, lone_cr=True))
+    return _delimited(
+        "CSV",
+        rows,
+        'a cell with a comma, a quote or a line break stands in "double quotes", a quote in it twice ("")',
+    )
+
+
+def _tsv(stream: BinaryIO, path: Path) -> Source:
+    rows = (
+        Row(number, text.split("\t") if text and not fault else (), fault)
+        for number, text, fault in Lines(stream, path).numbered()
+    )
+    return _delimited("TSV", rows, "cells are separated by one tab, and hold neither tabs nor line breaks")
+
+
+def _delimited(name: str, rows: Iterator[Row], advice: str) -> Source:
+    """A source whose first whole row tells the number of columns."""
+    before: list[Row] = []
+    first = Row(None, ())
+    for row in rows:
+        if row.cells:
+            first = row
+            break
+        before.append(row)
+    width = len(first.cells)
+
+    def taken(take: Sequence[int], header: bool) -> Iterator[Row]:
+        # In a table of one column, a blank line is an empty cell.
+        blank = ("",) * len(take) if width == 1 else ()
+        for line, cells, fault in chain(before, [first] if width and not header else (), rows):
+            if fault:
+                yield Row(line, (), fault)
+            elif not cells:
+                yield Row(line, blank)
+            elif len(cells) == width:
+                yield Row(line, [cells[i] for i in take])
+            else:
+                yield Row(
+                    line, (), f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'} instead of {width}"
+                )
+
+    faults = [row.fault for row in before if row.fault]
+    return Source(name, taken, width, None, tuple(first.cells), faults[0] if faults else "", advice)
+
+
+def _csv_rows(lines: Lines) -> Iterator[Row]:
+    """The records of a CSV file (RFC 4180, as the csv module reads it when strict).
+
+    A quote that is never closed makes the csv module swallow what follows. Then only the lines up to the one
+    that opens it are lost: the rest of what was swallowed is read again.
+    """
+    source = iter(lines)
+    again: deque[str] = deque()
+    record: list[str] = []
+
+    def feed() -> Iterator[str]:
+        while again:
+            record.append(again.popleft())
+            yield record[-1]
+        for text in source:
+            record.append(text)
+            yield text
+
+    reader = csv.reader(feed(), strict=True)
+    number = 1
+    while True:
+        record.clear()
+        fault = ""
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            lost, fault = _broken_quote(record, number, error)
+            again.extendleft(reversed(record[lost:]))
+            del record[lost:]
+            reader = csv.reader(feed(), strict=True)
+        if lines.faults:
+            found = [lines.faults[n] for n in range(number, number + len(record)) if n in lines.faults]
+            fault = fault or next(iter(found), "")
+        yield Row(number, () if fault else cells, fault)
+        number += len(record)
+
+
+def _broken_quote(record: list[str], number: int, error: csv.Error) -> tuple[int, str]:
+    """How many lines of a record that starts in line `number` are lost to its bad cell, and what is wrong."""
+    text = "".join(record)
+    position = 0
+    while position < len(text) and (cell := _CSV_CELL.match(text, position)):
+        position = cell.end()
+    if position == len(text):
+        return len(record), str(error)
+    opens = 0
+    while position >= len(record[opens]):
+        position -= len(record[opens])
+        opens += 1
+    closed = _QUOTED.match(record[opens], position)
+    details = [f"the quote opens in line {number + opens}"] if opens else []
+    if "limit" in str(error) and not closed:
+        details.append(f"or a cell of more than {csv.field_size_limit():,} characters")
+    fault = "text after a closing quote" if closed else "a quote that is never closed"
+    return opens + 1, fault + (f" ({', '.join(details)})" if details else "")
+
+
+# --- JSON Lines ---
+
+
+class _FaultError(ValueError):
+    """A value that cannot be taken as it stands."""
+
+
+def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise _FaultError("a key that stands twice in one object")
+    return members
+
+
+def _refuse_constant(name: str) -> None:
+    raise _FaultError(f"not JSON ({name} is no JSON value)")
+
+
+# Numbers are kept as they are written: 1.50 stays 1.50.
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_json_object, parse_int=str, parse_float=str, parse_constant=_refuse_constant
+)
+
+
+def _json_lines(stream: BinaryIO, path: Path) -> Source:
+    records = _json_records(Lines(stream, path))
+    before: list[tuple[int, dict[str, Any] | None, str]] = []
+    names: tuple[str, ...] = ()
+    for record in records:
+        before.append(record)
+        if record[1]:
+            names = tuple(record[1])
+            break
+
+    def rows(take: Sequence[int], _header: bool) -> Iterator[Row]:
+        wanted = [names[i] for i in take]
+        for line, members, fault in chain(before, records):
+            if members is None:
+                yield Row(line, (), fault)
+                continue
+            try:
+                yield Row(line, [_as_text(members.get(name), name) for name in wanted])
+            except _FaultError as wrong:
+                yield Row(line, (), str(wrong))
+
+    advice = 'one object a line, as in {"source": "…", "target": "…"}; the values taken are text or numbers'
+    return Source("JSON Lines", rows, len(names), names, advice=advice)
+
+
+def _json_records(lines: Lines) -> Iterator[tuple[int, dict[str, Any] | None, str]]:
+    """Line, members of the object, fault; no members: a blank or damaged line."""
+    for number, text, fault in lines.numbered():
+        if fault or not text.strip():
+            yield number, None, fault
+            continue
+        try:
+            value = _DECODER.decode(text)
+        except json.JSONDecodeError as error:
+            yield number, None, f"not JSON ({error.msg} at character {error.pos + 1})"
+        except _FaultError as wrong:
+            yield number, None, str(wrong)
+        except RecursionError:
+            yield number, None, "JSON that is nested too deeply"
+        else:
+            is_object = isinstance(value, dict)
+            yield number, value if is_object else None, "" if is_object else "not a JSON object"
+
+
+def _as_text(value: object, name: str) -> str:
+    """A value of the column `name` as text. Raises _FaultError when it is none."""
+    if value is None:
+        raise _FaultError(f"{name!r} is missing or null")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (dict, list, bytes)):
+        raise _FaultError(f"{name!r} is no text (its type is {type(value).__name__})")
+    text = str(value)
+    if "\0" in text:
+        raise _FaultError("a NUL character")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise _FaultError(
+                f"{name!r} holds half a character (the lone surrogate U+{ord(text[error.start]):X})"
+            ) from None
+    return text
+
+
+# --- Parquet ---
+
+
+def _parquet(stream: BinaryIO, path: Path) -> Source:
+    arrow = pyarrow("reading Parquet")
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        # A Parquet file is read from its end, so a compressed one is unpacked into memory first.
+        packed = path.suffix.lower() in _COMPRESSIONS
+        file = ParquetFile(io.BytesIO(stream.read()) if packed else stream)
+    except arrow.ArrowException as error:
+        raise _corrupt(str(path), error) from None
+    names = tuple(file.schema_arrow.names)
+
+    def rows(take: Sequence[int], _header: bool) -> Iterator[Row]:
+        # By name only the wanted columns are read; a name that stands twice would be ambiguous.
+        wanted = [names[i] for i in take] if len(set(names)) == len(names) else None
+        try:
+            for batch in file.iter_batches(columns=wanted):
+                columns = [batch.column(names[i] if wanted else i) for i in take]
+                yield from _parquet_rows([_values(column) for column in columns], [names[i] for i in take])
+        except arrow.ArrowException as error:
+            raise _corrupt(str(path), error) from None
+
+    return Source(
+        "Parquet", rows, len(names), names, advice="the values taken are text or numbers, none of them null"
+    )
+
+
+def _parquet_rows(columns: list[list[Any]], names: list[str]) -> Iterator[Row]:
+    for values in zip(*columns, strict=True):
+        try:
+            yield Row(None, [_as_text(value, name) for value, name in zip(values, names, strict=True)])
+        except _FaultError as wrong:
+            yield Row(None, (), str(wrong))
+
+
+def _values(column: Any) -> list[Any]:
+    """The Python values of an Arrow array; text that is not UTF-8 comes as its bytes, which are no text."""
+    try:
+        return cast(list[Any], column.to_pylist())
+    except UnicodeDecodeError:
+        return [_decoded(value) for value in column.cast("binary").to_pylist()]
+
+
+def _decoded(value: bytes | None) -> str | bytes | None:
+    try:
+        return value if value is None else value.decode()
+    except UnicodeDecodeError:
+        return value
+
+
+# --- Two parallel text files ---
+
+
+def _parallel(names: list[str], files: list[Lines]) -> Source:
+    """Line i of one file and line i of the other are row i; a blank line is an empty cell of that row."""
+
+    def rows(take: Sequence[int], _header: bool) -> Iterator[Row]:
+        end = (0, "", "")
+        counts = [0, 0]
+        for sides in zip_longest(*(lines.numbered() for lines in files), fillvalue=end):
+            counts = [max(count, side[0]) for count, side in zip(counts, sides, strict=True)]
+            fault = next(
+                (f"{side[2]} in {name}" for name, side in zip(names, sides, strict=True) if side[2]), ""
+            )
+            yield Row(max(counts), () if fault else [sides[i][1] for i in take], fault)
+        if counts[0] != counts[1]:
+            raise TableError(
+                "the two parallel files do not have the same number of lines, so they cannot be paired",
+                where=",".join(names),
+                got=" and ".join(
+                    f"{count:,} lines in {name}" for count, name in zip(counts, names, strict=True)
+                ),
+                hint="line i of one file must belong to line i of the other; find where they drift apart",
+            )
+
+    return Source(
+        "parallel text", rows, 2, tuple(names), advice="both files are UTF-8 text, one sentence a line"
+    )
+
+
+_FORMATS: dict[str, Callable[[BinaryIO, Path], Source]] = {
+    ".csv": _csv,
+    ".tsv": _tsv,
+    ".tab": _tsv,
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".parquet": _parquet,
+}

@@ -1,0 +1,24 @@
+"""The built-in table: dates, written in two ways."""
+
+from __future__ import annotations
+
+import datetime
+import random
+
+MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+
+
+def dates(n_rows: int, seed: int) -> list[tuple[str, str]]:
+    """Different days from 1400 to 2000 (Gregorian): `("1845-01-05", "January 5, 1845")`.
+
+    Raises ValueError when there are not that many days.
+    """
+    first, last = datetime.date(1400, 1, 1).toordinal(), datetime.date(2000, 12, 31).toordinal()
+    if not 0 <= n_rows <= last - first + 1:
+        raise ValueError(f"from 1400 to 2000 there are {last - first + 1} days, not {n_rows}")
+    chosen = random.Random(seed).sample(range(first, last + 1), n_rows)
+    days = [datetime.date.fromordinal(number) for number in chosen]
+    return [(day.isoformat(), f"{MONTHS[day.month - 1]} {day.day}, {day.year}") for day in days]

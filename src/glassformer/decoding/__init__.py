@@ -1,0 +1,17 @@
+"""Search over a step function: greedy, beam, sampling. The search never sees a model, so a lambda can test it."""
+
+from glassformer.decoding.beam import beam_search
+from glassformer.decoding.greedy import greedy_search
+from glassformer.decoding.sampling import sample
+from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, length_penalty
+
+__all__ = [
+    "Hypothesis",
+    "SearchSpace",
+    "State",
+    "Step",
+    "beam_search",
+    "greedy_search",
+    "length_penalty",
+    "sample",
+]

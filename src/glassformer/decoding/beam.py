@@ -1,0 +1,114 @@
+"""Beam search: the B likeliest hypotheses at every step.
+
+A finished hypothesis keeps its slot and is not extended, so that a sentence has B hypotheses in all, finished and
+live. The search of a sentence stops when no live hypothesis can still beat the worst answer that is asked for, or at
+`max_new_tokens`. Answers are ranked by their sum of log-probabilities over the length penalty, finished ones first.
+
+Axes: N sentences · K live hypotheses of a sentence · C candidates of a sentence · V vocabulary · t tokens so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, hypothesis, length_penalty
+
+
+@dataclass
+class _Beam:
+    """The live hypotheses of N sentences. A slot without a hypothesis has the score -inf."""
+
+    ids: Tensor  # [N K t]
+    token_scores: Tensor  # [N K t]
+    scores: Tensor  # [N K]
+
+    def select(self, lines: Tensor) -> _Beam:
+        return _Beam(self.ids[lines], self.token_scores[lines], self.scores[lines])
+
+
+def beam_search(
+    step: Step,
+    state: State,
+    n_sentences: int,
+    space: SearchSpace,
+    *,
+    num_beams: int,
+    alpha: float = 0.0,
+    n_best: int = 1,
+) -> list[list[Hypothesis]]:
+    """The `n_best` answers, best first, of each of N sentences. A sentence that is done leaves the batch."""
+    found: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
+    alive = list(range(n_sentences))
+    beam = _Beam(
+        ids=torch.empty((n_sentences, 1, 0), dtype=torch.long),
+        token_scores=torch.empty((n_sentences, 1, 0)),
+        scores=torch.zeros((n_sentences, 1)),
+    )
+    last = torch.full((n_sentences, 1), space.bos_id)
+    for time in range(space.max_new_tokens):
+        log_probs, state = step(last, state)
+        log_probs = space.constrain(log_probs, time, alive).cpu()
+        slots = torch.tensor([num_beams - len(found[sentence]) for sentence in alive])
+        parents, beam = _extend(beam, log_probs, slots)
+
+        ended = beam.ids[:, :, -1] == space.eos_id
+        for line, slot in (ended & beam.scores.isfinite()).nonzero().tolist():
+            found[alive[line]].append(_take(beam, line, slot, space.eos_id, alpha))
+        beam.scores = beam.scores.masked_fill(ended, -torch.inf)
+
+        best_live = beam.scores.max(dim=1).values.tolist()
+        stay = [
+            line
+            for line, sentence in enumerate(alive)
+            if _can_improve(best_live[line], found[sentence], n_best, space.max_new_tokens, alpha)
+        ]
+        if not stay or time + 1 == space.max_new_tokens:
+            break
+        if len(stay) < len(alive):
+            parents, beam = parents[stay], beam.select(torch.tensor(stay))
+            alive = [alive[line] for line in stay]
+        state = state.select(parents)
+        last = beam.ids[:, :, -1]
+
+    for line, sentence in enumerate(alive):  # live to the end: unfinished answers
+        if len(found[sentence]) < n_best:
+            live = beam.scores[line].isfinite().nonzero()[:, 0].tolist()
+            found[sentence] += [_take(beam, line, slot, space.eos_id, alpha) for slot in live]
+    return [sorted(answers, key=lambda a: (not a.finished, -a.rank_score))[:n_best] for answers in found]
+
+
+def _extend(beam: _Beam, log_probs: Tensor, slots: Tensor) -> tuple[Tensor, _Beam]:
+    """The best `slots[n]` extensions of each sentence, and the row (n·K + k) of the hypothesis each one extends."""
+    n_sentences, n_live, vocabulary = log_probs.shape
+    totals = (beam.scores[:, :, None] + log_probs).flatten(1)  # [N K·V]
+    scores, flat = totals.topk(min(int(slots.max()), totals.shape[1]), dim=1)  # [N C]
+    scores = scores.masked_fill(torch.arange(scores.shape[1]) >= slots[:, None], -torch.inf)
+    parent, token = flat // vocabulary, flat % vocabulary
+    history = parent[:, :, None].expand(-1, -1, beam.ids.shape[2])  # [N C t]
+    extended = _Beam(
+        ids=torch.cat((beam.ids.gather(1, history), token[:, :, None]), dim=2),
+        token_scores=torch.cat(
+            (beam.token_scores.gather(1, history), log_probs.flatten(1).gather(1, flat)[:, :, None]), dim=2
+        ),
+        scores=scores,
+    )
+    return parent + torch.arange(n_sentences)[:, None] * n_live, extended
+
+
+def _take(beam: _Beam, line: int, slot: int, eos_id: int, alpha: float) -> Hypothesis:
+    return hypothesis(beam.ids[line, slot].tolist(), beam.token_scores[line, slot].tolist(), eos_id, alpha)
+
+
+def _can_improve(
+    best_live: float, finished: list[Hypothesis], n_best: int, max_new_tokens: int, alpha: float
+) -> bool:
+    """Whether a live hypothesis may still enter the `n_best`: a sum only falls, and the longest penalty is largest."""
+    if best_live == -torch.inf:
+        return False
+    if len(finished) < n_best:
+        return True
+    worst_wanted = sorted((answer.rank_score for answer in finished), reverse=True)[n_best - 1]
+    return best_live / length_penalty(max_new_tokens, alpha) > worst_wanted

@@ -1,0 +1,83 @@
+"""Sampling: tokens drawn by chance, from the whole distribution or its likeliest part."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, hypothesis
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+def draw_uniform(source_ids: Sequence[int], seed: int, n_steps: int, n_samples: int) -> Float[Tensor, "t K"]:
+    """The chance of one sentence: it depends on the seed and the sentence alone, not on its neighbours."""
+    digest = hashlib.sha256(repr((seed, tuple(source_ids))).encode()).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
+    return torch.rand((n_steps, n_samples), generator=generator)
+
+
+def sample(
+    step: Step,
+    state: State,
+    uniform: Float[Tensor, "N t K"],
+    space: SearchSpace,
+    *,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    alpha: float = 0.0,
+) -> list[list[Hypothesis]]:
+    """K answers for each of N sentences, best first; `uniform` holds a number in [0, 1) for every token.
+
+    Scores are log-probabilities of the model itself, before temperature and truncation.
+    """
+    n_sentences, _, n_samples = uniform.shape
+    state = state.select(torch.arange(n_sentences)[:, None].expand(-1, n_samples))
+    sentences = list(range(n_sentences))
+    last = torch.full((n_sentences, n_samples), space.bos_id)
+    ids, scores = [], []
+    ended = torch.zeros((n_sentences, n_samples), dtype=torch.bool)
+    for time in range(space.max_new_tokens):
+        log_probs, state = step(last, state)
+        log_probs = space.constrain(log_probs, time, sentences).cpu()
+        chances = truncate((log_probs / temperature).softmax(dim=2), top_k, top_p).double().cumsum(dim=2)
+        threshold = uniform[:, time, :, None].double() * chances[:, :, -1:]
+        token = torch.searchsorted(chances, threshold, right=True).clamp(max=chances.shape[2] - 1)  # [N K 1]
+        last = token[:, :, 0]
+        ids.append(last)
+        scores.append(log_probs.gather(2, token)[:, :, 0])
+        ended |= last == space.eos_id
+        if ended.all():
+            break
+    all_ids, all_scores = torch.stack(ids, 2).tolist(), torch.stack(scores, 2).tolist()
+    return [
+        sorted(
+            (_until_end(row, row_scores, space.eos_id, alpha) for row, row_scores in zip(*lines, strict=True)),
+            key=lambda answer: (not answer.finished, -answer.rank_score),
+        )
+        for lines in zip(all_ids, all_scores, strict=True)
+    ]
+
+
+def truncate(probs: Float[Tensor, "*N V"], top_k: int, top_p: float) -> Float[Tensor, "*N V"]:
+    """Zero all but the `top_k` likeliest (0: all), and all but the likeliest that together reach mass `top_p`."""
+    if 0 < top_k < probs.shape[-1]:
+        probs = probs.masked_fill(probs < probs.topk(top_k, dim=-1).values[..., -1:], 0.0)
+    if top_p < 1:
+        ordered = probs.sort(dim=-1, descending=True).values
+        before = ordered.cumsum(dim=-1) - ordered  # the mass of all likelier tokens
+        wanted = before < top_p * ordered.sum(dim=-1, keepdim=True)
+        least = ordered.masked_fill(~wanted, torch.inf).min(dim=-1, keepdim=True).values
+        probs = probs.masked_fill(probs < least, 0.0)
+    return probs
+
+
+def _until_end(ids: list[int], scores: list[float], eos_id: int, alpha: float) -> Hypothesis:
+    length = ids.index(eos_id) + 1 if eos_id in ids else len(ids)
+    return hypothesis(ids[:length], scores[:length], eos_id, alpha)

@@ -1,0 +1,91 @@
+"""What all searches share: the step function, the space that is searched, and what is found.
+
+Axes: N sentences · K hypotheses of a sentence · V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+
+class State(Protocol):
+    """Whatever the step function remembers of N sentences with K hypotheses each."""
+
+    def select(self, rows: Int[Tensor, "N2 K2"]) -> Self:
+        """Keep the hypotheses `rows`, numbered 0 … N·K-1; each line of `rows` stays within one sentence."""
+        ...
+
+
+Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
+"""`step(last_ids [N K], state) -> (log_probs [N K V], state)`: one more token of every hypothesis."""
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """What may be an answer.
+
+    `forbidden` ids never appear in an output. `prefixes`, one for each sentence, are forced; their tokens count in the
+    score. An answer has at most `max_new_tokens` tokens, the prefix and `<eos>` among them.
+    """
+
+    bos_id: int
+    eos_id: int
+    forbidden: tuple[int, ...]
+    max_new_tokens: int
+    prefixes: Sequence[Sequence[int]] = ()
+
+    def constrain(
+        self, log_probs: Float[Tensor, "N K V"], time: int, sentences: Sequence[int]
+    ) -> Float[Tensor, "N K V"]:
+        """`log_probs` with -inf wherever the space ends; the rest is not renormalised, so scores stay the model's."""
+        log_probs = log_probs.float()
+        if self.forbidden:
+            log_probs[..., list(self.forbidden)] = -torch.inf
+        for line, sentence in enumerate(sentences if self.prefixes else ()):
+            prefix = self.prefixes[sentence]
+            if time < len(prefix):
+                allowed = log_probs[line, :, prefix[time]].clone()
+                log_probs[line] = -torch.inf
+                log_probs[line, :, prefix[time]] = allowed
+        return log_probs
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """An answer of a search.
+
+    `ids` without `<bos>` and `<eos>`; `token_scores` are the log-probabilities of every token (with `<eos>` where it
+    was reached), `score` their sum, `rank_score` the sum over the length penalty. `finished`: `<eos>` was reached.
+    """
+
+    ids: tuple[int, ...]
+    token_scores: tuple[float, ...]
+    score: float
+    rank_score: float
+    finished: bool
+
+
+def length_penalty(length: int, alpha: float) -> float:
+    """((5 + length) / 6)^alpha (Wu et al. 2016, equation 14); `length` counts every generated token, `<eos>` too."""
+    return float(((5 + length) / 6) ** alpha)
+
+
+def hypothesis(ids: Sequence[int], token_scores: Sequence[float], eos_id: int, alpha: float) -> Hypothesis:
+    """The hypothesis of generated `ids`, which end in `<eos>` when it is finished."""
+    finished = bool(ids) and ids[-1] == eos_id
+    score = sum(token_scores)
+    return Hypothesis(
+        ids=tuple(ids[:-1] if finished else ids),
+        token_scores=tuple(token_scores),
+        score=score,
+        rank_score=score / length_penalty(max(1, len(ids)), alpha),
+        finished=finished,
+    )

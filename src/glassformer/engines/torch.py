@@ -1,0 +1,235 @@
+"""The PyTorch engine: framed ids in, hypotheses out, the same ones in any batch.
+
+A text's padded length depends on that text alone (its length, rounded up), and only equal padded lengths share a
+batch, so that neighbours never change a number beyond rounding.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.decoding import Hypothesis, SearchSpace, beam_search, greedy_search, sample
+from glassformer.decoding.sampling import draw_uniform
+from glassformer.errors import DeviceError
+from glassformer.model import Cache, Transformer
+from glassformer.modelfile import Arrays, ModelFile
+from glassformer.settings import DecodingSettings
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+PADDED_MULTIPLE = 8
+BATCH_POSITIONS = 8192  # most source positions times hypotheses that are searched at once
+
+
+def find_device(name: str) -> torch.device:
+    """The device called `name` ("auto", "cpu", "cuda", "cuda:1", "mps"). Raises DeviceError when it is not there."""
+    available = ["cpu"]
+    if torch.cuda.is_available():
+        available += ["cuda", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+    if torch.backends.mps.is_available():
+        available.append("mps")
+    if name == "auto":
+        return torch.device(next((best for best in ("cuda", "mps") if best in available), "cpu"))
+    if name not in available:
+        raise DeviceError(f"there is no device {name!r} here", expected=", ".join(["auto", *available]))
+    return torch.device(name)
+
+
+def has_fast_bfloat16(device: torch.device) -> bool:
+    """Whether matrix products in bfloat16 are done in hardware."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device.type == "cpu" and (
+        torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()  # type: ignore[no-untyped-call]
+    )
+
+
+def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[object]:
+    """Matrix products in `precision`; "auto" is bfloat16 where it is fast, float32 elsewhere."""
+    if precision == "auto":
+        precision = "bfloat16" if has_fast_bfloat16(device) else "float32"
+    if precision == "float32":
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16)
+
+
+@dataclass
+class TorchEngine:
+    """Runs searches and scores pairs with a Transformer, or with the mean of several (an ensemble).
+
+    `bos_id`, `eos_id`, `forbidden` belong to the target vocabulary. Ids are framed: `<bos> … <eos>`. The probability
+    of a token is the mean over the models.
+    """
+
+    models: Sequence[Transformer]
+    bos_id: int
+    eos_id: int
+    forbidden: tuple[int, ...]
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    precision: str = "float32"
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        decoding: DecodingSettings,
+        max_new_tokens: int,
+        prefixes: Sequence[Sequence[int]] = (),
+        progress: Callable[[int], None] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The answers for each framed source, best first, in the order of `sources`."""
+        width = decoding.num_return_sequences if decoding.do_sample else decoding.num_beams
+        results: list[list[Hypothesis]] = [[] for _ in sources]
+        with self._evaluating():
+            for rows in plan_equal_lengths([len(source) for source in sources], width):
+                space = SearchSpace(
+                    self.bos_id,
+                    self.eos_id,
+                    self.forbidden,
+                    max_new_tokens,
+                    [prefixes[row] for row in rows] if prefixes else (),
+                )
+                found = self._search_batch([sources[row] for row in rows], decoding, space)
+                for row, answers in zip(rows, found, strict=True):
+                    results[row] = answers
+                if progress:
+                    progress(len(rows))
+        return results
+
+    def _search_batch(
+        self, sources: Sequence[Sequence[int]], decoding: DecodingSettings, space: SearchSpace
+    ) -> list[list[Hypothesis]]:
+        source, visible = pad(sources, self.device)
+        state = _Caches(tuple(model.start(model.encode(source, visible), visible) for model in self.models))
+        alpha = decoding.length_alpha
+        if decoding.do_sample:
+            n_samples = decoding.num_return_sequences
+            chance = [draw_uniform(ids, decoding.seed, space.max_new_tokens, n_samples) for ids in sources]
+            return sample(
+                self._step,
+                state,
+                torch.stack(chance),
+                space,
+                temperature=decoding.temperature,
+                top_k=decoding.top_k,
+                top_p=decoding.top_p,
+                alpha=alpha,
+            )
+        if decoding.num_beams == 1:
+            return greedy_search(self._step, state, len(sources), space, alpha=alpha)
+        return beam_search(
+            self._step,
+            state,
+            len(sources),
+            space,
+            num_beams=decoding.num_beams,
+            alpha=alpha,
+            n_best=decoding.num_return_sequences,
+        )
+
+    def _step(self, last: Int[Tensor, "N K"], state: _Caches) -> tuple[Float[Tensor, "N K V"], _Caches]:
+        last = last.to(self.device)
+        steps = [model.step(last, cache) for model, cache in zip(self.models, state.caches, strict=True)]
+        return _mean_log_probs([logits for logits, _ in steps]), _Caches(tuple(cache for _, cache in steps))
+
+    def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
+        """Log-probability of every target token after `<bos>`, for framed (source, target) ids."""
+        results: list[list[float]] = [[] for _ in pairs]
+        with self._evaluating():
+            for rows in plan_equal_lengths([len(source) for source, _ in pairs], 1):
+                source, source_visible = pad([pairs[row][0] for row in rows], self.device)
+                target, target_visible = pad([pairs[row][1] for row in rows], self.device)
+                logits = [model(source, source_visible, target[:, :-1]) for model in self.models]
+                log_probs = _mean_log_probs(logits).gather(2, target[:, 1:, None])[:, :, 0].cpu()
+                for line, row in enumerate(rows):
+                    results[row] = log_probs[line][target_visible[line, 1:].cpu()].tolist()
+        return results
+
+    @contextlib.contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        were_training = [model.training for model in self.models]
+        for model in self.models:
+            model.eval()
+        try:
+            with torch.inference_mode(), autocast(self.device, self.precision):
+                yield
+        finally:
+            for model, was_training in zip(self.models, were_training, strict=True):
+                model.train(was_training)
+
+
+@dataclass(frozen=True)
+class _Caches:
+    """The state of a search: one cache for each model."""
+
+    caches: tuple[Cache, ...]
+
+    def select(self, rows: Tensor) -> _Caches:
+        rows = rows.to(self.caches[0].memory_visible.device)
+        return _Caches(tuple(cache.select(rows) for cache in self.caches))
+
+
+def _mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
+    """Log of the mean probability over models; for one model its log-softmax."""
+    log_probs = [each.float().log_softmax(dim=-1) for each in logits]
+    if len(log_probs) == 1:
+        return log_probs[0]
+    return torch.stack(log_probs).logsumexp(dim=0) - math.log(len(log_probs))
+
+
+def build_model(model_file: ModelFile) -> Transformer:
+    """The Transformer of a model file, ready to evaluate, on the CPU."""
+    sizes = len(model_file.source_tokenizer), len(model_file.target_tokenizer)
+    model = Transformer(model_file.settings.model, *sizes)
+    set_weights(model, model_file.tensors)
+    return model.eval()
+
+
+def get_weights(model: Transformer) -> Arrays:
+    """Copies of all trained parameters under their stable names; a shared matrix appears once."""
+    return {name: value.detach().cpu().numpy().copy() for name, value in model.named_parameters()}
+
+
+def set_weights(model: Transformer, weights: Mapping[str, NDArray[Any]]) -> None:
+    """Copy weights that `get_weights` gave into a model of the same settings."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(torch.from_numpy(weights[name]))
+
+
+def pad(
+    sequences: Sequence[Sequence[int]], device: torch.device | None = None, multiple: int = PADDED_MULTIPLE
+) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
+    """Ids padded on the right to a multiple, and where they are visible. Padding is id 0; the mask hides it."""
+    lengths = torch.tensor([len(sequence) for sequence in sequences])
+    longest = padded_length(int(lengths.max()), multiple)
+    ids = torch.zeros((len(sequences), longest), dtype=torch.long)
+    visible = torch.arange(longest) < lengths[:, None]
+    ids[visible] = torch.tensor([token for sequence in sequences for token in sequence])
+    return ids.to(device), visible.to(device)
+
+
+def padded_length(length: int, multiple: int = PADDED_MULTIPLE) -> int:
+    """`length` rounded up to a multiple."""
+    return -(-length // multiple) * multiple
+
+
+def plan_equal_lengths(lengths: Sequence[int], width: int) -> list[list[int]]:
+    """Batches of row numbers: rows of one padded length, longest first, at most BATCH_POSITIONS positions each."""
+    by_length: dict[int, list[int]] = {}
+    for row, length in enumerate(lengths):
+        by_length.setdefault(padded_length(length), []).append(row)
+    batches = []
+    for padded in sorted(by_length, reverse=True):
+        rows = sorted(by_length[padded], key=lambda row: (lengths[row], row))
+        size = max(1, BATCH_POSITIONS // (padded * width))
+        batches += [rows[start : start + size] for start in range(0, len(rows), size)]
+    return batches

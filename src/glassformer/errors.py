@@ -1,0 +1,101 @@
+"""Everything that can go wrong, as one tree.
+
+    GlassformerError            exit code 1
+    ├── UsageError              2   the command or call was worded wrongly
+    │   ├── SettingsError       2   an unknown setting, a value that it cannot take
+    │   └── ColumnError         2   a column that the table does not have
+    ├── TableError              1   a table that cannot be read as it stands
+    ├── TextError               1   a text that the tokens or the model cannot carry
+    ├── ModelFileError          1   a model file that is damaged, foreign or hostile
+    ├── RunError                1   a run directory or output that cannot be written or resumed
+    ├── DeviceError             1   a device or precision that is not there, or memory that ran out
+    └── MissingExtraError       1   an optional library that is not installed
+
+Each error says what happened, and where, what it got, what it expected and what to do next, as far as that is
+known. The parts are attributes, so that a program can read them; `str(error)` is the text for people.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar
+
+EXIT_INTERRUPTED = 130
+
+
+class GlassformerError(Exception):
+    """Base of all errors that are meant for the user; never raised by itself.
+
+    `what` is one sentence; `where`, `got`, `expected` and `hint` complete it.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        got: str | None = None,
+        expected: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.what, self.where, self.got, self.expected, self.hint = what, where, got, expected, hint
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        parts = (("where", self.where), ("got", self.got), ("expected", self.expected), ("next", self.hint))
+        return "\n".join([self.what, *(f"  {name}: {text}" for name, text in parts if text is not None)])
+
+
+class UsageError(GlassformerError):
+    """The command or call was worded wrongly."""
+
+    exit_code = 2
+
+
+class SettingsError(UsageError):
+    """A setting that does not exist, or a value that it cannot take."""
+
+
+class ColumnError(UsageError):
+    """A column was asked for that the table does not have."""
+
+
+class TableError(GlassformerError):
+    """A table cannot be read as it stands."""
+
+
+class TextError(GlassformerError):
+    """A text cannot be carried by the tokens or the model."""
+
+
+class ModelFileError(GlassformerError):
+    """A model file is damaged, foreign, hostile or of another version."""
+
+
+class RunError(GlassformerError):
+    """A run or another output cannot be written, found or resumed."""
+
+
+class DeviceError(GlassformerError):
+    """A device, precision or amount of memory that this machine does not have."""
+
+
+class MissingExtraError(GlassformerError):
+    """An optional library is needed and not installed."""
+
+    def __init__(self, feature: str, *, package: str, extra: str) -> None:
+        super().__init__(
+            f"{feature} needs the package {package!r}, which is not installed",
+            hint=f"pip install 'glassformer[{extra}]'",
+        )
+
+
+def nearest(word: str, valid: Iterable[str]) -> str:
+    """A hint that names the valid word nearest to `word`, and all of them when they are few."""
+    choices = [str(choice) for choice in valid]
+    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
+    listed = ", ".join(choices[:30]) + (", …" if len(choices) > 30 else "")
+    return f"did you mean {close[0]!r}? valid: {listed}" if close else f"valid: {listed}"

@@ -1,0 +1,301 @@
+"""How good answers are: exact match, error rates, BLEU and chrF, each with a bootstrap interval.
+
+Over strings and numbers only; what produced the answers is of no concern here. Texts are compared in NFC, so
+that two spellings of the same accented letter are equal. Shares lie between 0 and 1 (an error rate can exceed
+1), BLEU and chrF between 0 and 100. All functions over rows raise UsageError when there are none, or when the
+two sides differ in number.
+
+An `Interval` is the 95 % percentile bootstrap (Efron 1979): rows are drawn with replacement, and the metric
+is computed anew from the sums of the drawn rows. The same seed draws the same rows for every metric.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence, Sized
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from glassformer.errors import SettingsError, UsageError, nearest
+from glassformer.settings import Metric
+
+if TYPE_CHECKING:
+    from sacrebleu import BLEU
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+_CHRF_ORDERS = 6
+_CHRF_BETA = 2
+
+_HIGHER_IS_BETTER: dict[Metric, bool] = {
+    "exact_match": True,
+    "token_error_rate": False,
+    "bleu": True,
+    "chrf": True,
+    "loss": False,
+}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure and the ends of its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def nfc(texts: Sequence[str]) -> list[str]:
+    """The texts in Unicode normal form C, the form in which all of them are compared."""
+    return [unicodedata.normalize("NFC", text) for text in texts]
+
+
+def exact_matches(hypotheses: Sequence[str], references: Sequence[str]) -> Floats:
+    """1.0 for each row whose two texts are equal in NFC, else 0.0; shape [rows]."""
+    _check_rows(hypotheses, references)
+    pairs = zip(nfc(hypotheses), nfc(references), strict=True)
+    return np.array([hypothesis == reference for hypothesis, reference in pairs], dtype=np.float64)
+
+
+def edit_distance(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
+    """The fewest insertions, deletions and substitutions that turn `a` into `b` (Levenshtein 1965).
+
+    Myers 1999 in the form of Hyyrö 2003: of the table of distances one column is held, as the differences of
+    neighbouring cells, one bit each; a column costs a few operations on integers as wide as `a` is long.
+    """
+    if not a:
+        return len(b)
+    where: defaultdict[Hashable, int] = defaultdict(int)  # token -> its positions in a, as bits
+    for position, token in enumerate(a):
+        where[token] |= 1 << position
+    column = (1 << len(a)) - 1
+    last = 1 << (len(a) - 1)
+    plus, minus = column, 0  # cells of the column that are one more, one less, than the cell above
+    distance = len(a)
+    for token in b:
+        equal = where.get(token, 0)
+        # Cells equal to their upper left neighbour.
+        same = (((equal & plus) + plus) ^ plus) | equal | minus
+        right_plus = minus | ~(same | plus)
+        right_minus = plus & same
+        distance += bool(right_plus & last) - bool(right_minus & last)
+        right_plus = right_plus << 1 | 1  # the top row of the table counts the tokens of b
+        right_minus <<= 1
+        plus = (right_minus | ~(same | right_plus)) & column
+        minus = right_plus & same & column
+    return distance
+
+
+def error_rate(
+    hypothesis_tokens: Sequence[Sequence[Hashable]], reference_tokens: Sequence[Sequence[Hashable]]
+) -> tuple[Counts, Counts]:
+    """Edits and reference length of each row, in tokens; both [rows]. The rate is the ratio of their sums."""
+    _check_rows(hypothesis_tokens, reference_tokens)
+    pairs = zip(hypothesis_tokens, reference_tokens, strict=True)
+    edits = [edit_distance(hypothesis, reference) for hypothesis, reference in pairs]
+    return np.array(edits, dtype=np.int64), np.array([len(row) for row in reference_tokens], dtype=np.int64)
+
+
+def bootstrap(
+    numerators: ArrayLike, denominators: ArrayLike, *, resamples: int = 1000, seed: int = 1
+) -> Interval:
+    """The ratio of two sums over rows, and its interval.
+
+    Where the denominators add up to 0 (references without a token), the ratio is 0 if the numerators do too,
+    else 1.
+    """
+    above, below = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
+    _check_rows(above, below)
+    rows = np.stack([above, below], axis=1)
+    value = _ratios(rows.sum(axis=0, keepdims=True)).item()
+    return _interval(value, _ratios(_resampled_sums(rows, resamples, seed)))
+
+
+def _ratios(sums: Floats) -> Floats:
+    """[n, 2] -> [n]"""
+    above, below = sums[:, 0], sums[:, 1]
+    return np.divide(above, below, out=(above > 0).astype(np.float64), where=below > 0)
+
+
+def _resampled_sums(rows: Floats, resamples: int, seed: int) -> Floats:
+    """[rows, columns] -> [resamples, columns]: the sums over as many rows, drawn with replacement."""
+    if resamples < 1:
+        raise UsageError("a bootstrap needs at least one resample", got=str(resamples))
+    random = np.random.default_rng(seed)
+    n = len(rows)
+    sums = np.empty((resamples, rows.shape[1]))
+    # One resample at a time, so that memory stays that of the rows. Counts times rows beats gathering.
+    for i in range(resamples):
+        drawn = np.bincount(random.integers(n, size=n), minlength=n)
+        sums[i] = drawn.astype(np.float64) @ rows
+    return sums
+
+
+def _interval(value: float, resampled: Floats) -> Interval:
+    low, high = np.percentile(resampled, [2.5, 97.5])
+    return Interval(value, float(low), float(high))
+
+
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    resamples: int = 1000,
+    seed: int = 1,
+) -> tuple[Interval, str]:
+    """Corpus BLEU (Papineni et al. 2002) as sacreBLEU computes it, and sacreBLEU's signature.
+
+    A corpus without any sequence of four tokens gets 0, even if all is right: BLEU is not defined for it.
+    Raises SettingsError for a tokenizer that sacreBLEU does not have or cannot use here.
+    """
+    _check_rows(hypotheses, references)
+    answers, golds = nfc(hypotheses), nfc(references)
+    corpus = _bleu_scorer(tokenize, lowercase=lowercase)
+    value = _corpus_bleu(corpus, answers, golds)
+    # effective_order changes the score of a sentence, which is not used, and not its counts, which are.
+    sentence = _bleu_scorer(tokenize, lowercase=lowercase, effective_order=True)
+    scores = (sentence.sentence_score(answer, [gold]) for answer, gold in zip(answers, golds, strict=True))
+    rows = np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores], dtype=np.float64)
+    resampled = []
+    for sums in _resampled_sums(rows, resamples, seed).astype(np.int64).tolist():
+        orders = (len(sums) - 2) // 2
+        score = corpus.compute_bleu(
+            sums[2 : 2 + orders], sums[2 + orders :], sums[0], sums[1], smooth_method=corpus.smooth_method
+        )
+        resampled.append(score.score)
+    return _interval(value, np.minimum(resampled, 100.0)), str(corpus.get_signature())
+
+
+def _corpus_bleu(scorer: BLEU, hypotheses: list[str], references: list[str]) -> float:
+    # A mean of logarithms can come out a rounding above 100.
+    return min(float(scorer.corpus_score(hypotheses, [references]).score), 100.0)
+
+
+def check_bleu_tokenizer(name: str) -> None:
+    """Raise SettingsError unless sacreBLEU has this tokenizer and can use it here."""
+    _bleu_scorer(name)
+
+
+def _bleu_scorer(tokenize: str, *, lowercase: bool = False, effective_order: bool = False) -> BLEU:
+    from sacrebleu import BLEU
+
+    if tokenize not in BLEU.TOKENIZERS:
+        raise SettingsError(
+            f"sacreBLEU has no tokenizer {tokenize!r}", hint=nearest(tokenize, BLEU.TOKENIZERS)
+        )
+    try:
+        # force: no remark on text that looks tokenized, since tables of tokens do.
+        return BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=effective_order, force=True)
+    # Missing packages and failed downloads come as many kinds; after some, sacreBLEU even exits.
+    except (Exception, SystemExit) as error:
+        raise SettingsError(
+            f"the BLEU tokenizer {tokenize!r} cannot be used here",
+            got=" ".join(str(error).split()) or type(error).__name__,
+            expected="its packages installed, and its model within reach if it has one",
+            hint="install what it needs, or choose 13a, intl, zh, char or none, which need nothing more",
+        ) from None
+
+
+def chrf(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    lowercase: bool = False,
+    resamples: int = 1000,
+    seed: int = 1,
+) -> tuple[Interval, str]:
+    """Corpus chrF2 (Popović 2015) as sacreBLEU computes it, and sacreBLEU's signature."""
+    from sacrebleu import CHRF
+
+    _check_rows(hypotheses, references)
+    answers, golds = nfc(hypotheses), nfc(references)
+    if lowercase:
+        answers, golds = [text.lower() for text in answers], [text.lower() for text in golds]
+    corpus = CHRF(char_order=_CHRF_ORDERS, beta=_CHRF_BETA, lowercase=lowercase)
+    value = corpus.corpus_score(answers, [golds]).score
+    pairs = zip(answers, golds, strict=True)
+    rows = np.array([_chrf_counts(answer, gold) for answer, gold in pairs], dtype=np.float64)
+    resampled = _chrf_scores(_resampled_sums(rows, resamples, seed))
+    return _interval(value, resampled), str(corpus.get_signature())
+
+
+def _chrf_counts(hypothesis: str, reference: str) -> list[int]:
+    """Character n-grams of the hypothesis, of the reference, and in both, for each order in turn."""
+    from sacrebleu import extract_char_ngrams
+
+    counts = []
+    for order in range(1, _CHRF_ORDERS + 1):
+        ours, theirs = extract_char_ngrams(hypothesis, order), extract_char_ngrams(reference, order)
+        # As in sacreBLEU: a hypothesis pays nothing at an order that its reference is too short for.
+        counts += [ours.total() if theirs else 0, theirs.total(), (ours & theirs).total()]
+    return counts
+
+
+def _chrf_scores(sums: Floats) -> Floats:
+    """[resamples, orders · 3] -> [resamples]; orders that a side does not reach are left out of the means."""
+    ours, theirs, both = np.moveaxis(sums.reshape(len(sums), -1, 3), 2, 0)  # [resamples, orders] each
+    reached = (ours > 0) & (theirs > 0)
+    orders = np.maximum(reached.sum(axis=1), 1)
+    precision = np.divide(both, ours, out=np.zeros_like(both), where=reached).sum(axis=1) / orders
+    recall = np.divide(both, theirs, out=np.zeros_like(both), where=reached).sum(axis=1) / orders
+    product = 100 * (1 + _CHRF_BETA**2) * precision * recall
+    weighted = _CHRF_BETA**2 * precision + recall
+    scores: Floats = np.divide(product, weighted, out=np.zeros(len(sums)), where=weighted > 0)
+    return scores
+
+
+def quick_metric(
+    name: Metric,
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    split_tokens: Callable[[str], Sequence[Hashable]],
+) -> float:
+    """One figure without an interval, equal to the `value` of the full evaluation.
+
+    `split_tokens` serves token_error_rate alone. Raises SettingsError for a metric that texts do not give,
+    such as "loss".
+    """
+    _check_rows(hypotheses, references)
+    answers, golds = nfc(hypotheses), nfc(references)
+    match name:
+        case "exact_match":
+            return float(exact_matches(answers, golds).mean())
+        case "token_error_rate":
+            edits, lengths = error_rate(
+                [split_tokens(text) for text in answers], [split_tokens(text) for text in golds]
+            )
+            return _ratios(np.array([[edits.sum(), lengths.sum()]], dtype=np.float64)).item()
+        case "bleu":
+            return _corpus_bleu(_bleu_scorer("13a"), answers, golds)
+        case "chrf":
+            from sacrebleu import CHRF
+
+            return float(CHRF(char_order=_CHRF_ORDERS, beta=_CHRF_BETA).corpus_score(answers, [golds]).score)
+        case _:
+            raise SettingsError(
+                f"the metric {name!r} cannot be computed from texts",
+                expected="exact_match, token_error_rate, bleu or chrf",
+            )
+
+
+def higher_is_better(name: Metric) -> bool:
+    """Whether a larger figure of this metric means better answers."""
+    return _HIGHER_IS_BETTER[name]
+
+
+def _check_rows(hypotheses: Sized, references: Sized) -> None:
+    if len(hypotheses) != len(references):
+        raise UsageError(
+            "the two sides do not have the same number of rows",
+            got=f"{len(hypotheses)} and {len(references)}",
+            expected="one reference for each hypothesis",
+        )
+    if not len(hypotheses):
+        raise UsageError("there is nothing to score", got="no rows", expected="at least one")

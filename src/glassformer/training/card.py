@@ -1,0 +1,39 @@
+"""The README.md of a run: a model card for people."""
+
+from __future__ import annotations
+
+from glassformer.modelfile import count_parameters
+from glassformer.training.events import Finished
+from glassformer.training.prepare import Prepared
+
+
+def model_card(prepared: Prepared, finished: Finished) -> str:
+    """What the model is, what it was trained on, how good it is, and how to use it, as Markdown."""
+    settings, data = prepared.settings, prepared.data
+    n_source, n_target = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
+    model, tokens = settings.model, settings.tokens
+    counts = ", ".join(f"{name} {count:,}" for name, count in data["rows"].items())
+    return f"""# A model by glassformer
+
+It turns `{data["columns"][0]}` into `{data["columns"][1]}`.
+
+| | |
+|---|---|
+| trained on | `{data["table"]}`: {data["train_rows"]:,} rows; {data["valid_rows"]:,} held out |
+| rows | {counts} (every row that was not kept is in `ledger.jsonl`) |
+| fingerprint of the pairs | `{data["fingerprint"]}` |
+| tokens | {tokens.source.kind} ({n_source:,}) → {tokens.target.kind} ({n_target:,}) |
+| model | encoder-decoder Transformer, {model.n_encoder_layers}+{model.n_decoder_layers} layers, d_model {model.d_model}, \
+d_ff {model.d_ff}, {model.n_heads} heads, {count_parameters(model, n_source, n_target):,} parameters |
+| training | {finished.step:,} updates in {finished.seconds:,.0f} s; ended because: {finished.reason} |
+| weights | {finished.chosen} |
+| {finished.metric} on held-out rows | {finished.value:.4f} |
+
+The complete recipe is in `recipe.toml`, every step of the training in `history.jsonl`.
+
+```
+glassformer translate model.safetensors INPUT
+glassformer evaluate model.safetensors TABLE
+glassformer info model.safetensors
+```
+"""

@@ -1,0 +1,160 @@
+"""The run directory, and what `--resume` needs: weights, optimizer, random state and position in one file.
+
+    RUN/
+    ├── model.safetensors    what translate uses: the best weights so far, in the end perhaps their mean
+    ├── recipe.toml          every setting
+    ├── history.jsonl        one event a line
+    ├── ledger.jsonl         every row that was not kept, and why
+    ├── README.md            a model card, for people
+    └── checkpoints/
+        ├── step-0000500.safetensors   weights of the last validations: ordinary model files
+        └── resume.safetensors         where training stands
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from glassformer.errors import RunError
+from glassformer.files import cannot_write
+from glassformer.modelfile import read_tensors, write_tensors
+from glassformer.training.events import Event
+
+RESUME_FORMAT = "glassformer-resume/1"
+
+
+@dataclass
+class Position:
+    """Where a run stands between two updates."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    seconds: float = 0.0
+    best_value: float | None = None
+    best_step: int = 0
+    without_gain: int = 0
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """Paths of a run."""
+
+    path: Path
+
+    @property
+    def model(self) -> Path:
+        return self.path / "model.safetensors"
+
+    @property
+    def recipe(self) -> Path:
+        return self.path / "recipe.toml"
+
+    @property
+    def history(self) -> Path:
+        return self.path / "history.jsonl"
+
+    @property
+    def ledger(self) -> Path:
+        return self.path / "ledger.jsonl"
+
+    @property
+    def card(self) -> Path:
+        return self.path / "README.md"
+
+    @property
+    def resume(self) -> Path:
+        return self.path / "checkpoints" / "resume.safetensors"
+
+    def checkpoint(self, step: int) -> Path:
+        return self.path / "checkpoints" / f"step-{step:07d}.safetensors"
+
+    def checkpoints(self) -> list[Path]:
+        """Kept weights, oldest first."""
+        return sorted((self.path / "checkpoints").glob("step-*.safetensors"))
+
+    def create(self, *, overwrite: bool) -> None:
+        """Make an empty run directory. Raises RunError when something is there, or it cannot be made."""
+        self.check_free(overwrite=overwrite)
+        try:
+            if self.path.exists():
+                shutil.rmtree(self.path)
+            (self.path / "checkpoints").mkdir(parents=True)
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
+
+    def check_free(self, *, overwrite: bool) -> None:
+        """Raise RunError when `create` would destroy something that it must not."""
+        if not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir())):
+            return
+        if not self.path.is_dir():
+            raise RunError("the run directory is a file", where=str(self.path), hint="choose another --out")
+        if not self.recipe.exists():
+            raise RunError(
+                "this folder is not a run of glassformer and is not empty; nothing was written",
+                where=str(self.path),
+                hint="choose another --out",
+            )
+        if not overwrite:
+            raise RunError(
+                "there is a run already; nothing was written",
+                where=str(self.path),
+                hint="go on with --resume, replace it with --overwrite, or choose another --out",
+            )
+
+    def record(self, event: Event) -> None:
+        """Append an event to the history."""
+        try:
+            with self.history.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(event.to_json(), ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise cannot_write(self.history, error) from None
+
+
+def save_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, position: Position, data: str) -> None:
+    """Write everything that `load_resume` needs, atomically. `data` is the fingerprint of the table."""
+    tensors = {f"model.{name}": value.detach().cpu().numpy() for name, value in model.named_parameters()}
+    for (name, _), state in zip(model.named_parameters(), _states(optimizer), strict=True):
+        tensors |= {f"adam.{key}.{name}": torch.as_tensor(value).cpu().numpy() for key, value in state.items()}
+    tensors["random.cpu"] = torch.get_rng_state().numpy()
+    if torch.cuda.is_available():
+        tensors["random.cuda"] = torch.cuda.get_rng_state().numpy()
+    write_tensors(path, RESUME_FORMAT, tensors, {"position": asdict(position), "data": {"fingerprint": data}})
+
+
+def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, data: str) -> Position:
+    """Put weights, optimizer and random state back. Raises RunError when the table is not the same any more."""
+    if not path.exists():
+        raise RunError("there is nothing to resume", where=str(path), hint="start the run without --resume")
+    tensors, parts = read_tensors(path, RESUME_FORMAT)
+    if parts["data"]["fingerprint"] != data:
+        raise RunError(
+            "the table is not the one that this run was trained on",
+            where=str(path),
+            got=f"rows with fingerprint {data[:12]}",
+            expected=f"fingerprint {parts['data']['fingerprint'][:12]}",
+            hint="bring the old table back, or start a new run from these weights with --init",
+        )
+    states: dict[int, dict[str, Any]] = {}
+    with torch.no_grad():
+        for index, (name, parameter) in enumerate(model.named_parameters()):
+            parameter.copy_(torch.from_numpy(tensors[f"model.{name}"]))
+            keys = {key: f"adam.{key}.{name}" for key in ("step", "exp_avg", "exp_avg_sq")}
+            if keys["step"] in tensors:
+                states[index] = {key: torch.from_numpy(tensors[full].copy()) for key, full in keys.items()}
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": states})
+    torch.set_rng_state(torch.from_numpy(tensors["random.cpu"]))
+    if "random.cuda" in tensors and torch.cuda.is_available():
+        torch.cuda.set_rng_state(torch.from_numpy(tensors["random.cuda"]))
+    return Position(**parts["position"])
+
+
+def _states(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    return [optimizer.state.get(parameter, {}) for group in optimizer.param_groups for parameter in group["params"]]

@@ -1,0 +1,151 @@
+"""From pairs and settings to what a run trains on: a split, tokenizers, ids, and a note of every row left out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from glassformer.data.corpus import Corpus, Sequences, hold_out
+from glassformer.data.ledger import Ledger
+from glassformer.data.tables import Pair, Table, fingerprint
+from glassformer.errors import TableError
+from glassformer.modelfile import ModelFile
+from glassformer.settings import Settings
+from glassformer.text import Tokenizer, learn
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a run trains on. `data` goes into the model file."""
+
+    settings: Settings
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    train: Corpus
+    valid: Corpus | None
+    valid_pairs: list[Pair]
+    ledger: Ledger
+    data: dict[str, Any]
+
+    def model_file(self, tensors: dict[str, Any], metrics: dict[str, Any]) -> ModelFile:
+        """A model of this preparation with the given weights."""
+        return ModelFile(self.settings, self.source_tokenizer, self.target_tokenizer, tensors, self.data, metrics)
+
+
+def as_table(pairs: Table | Iterable[tuple[str, str]]) -> Table:
+    """Pairs from Python as the table that a file would have given."""
+    if isinstance(pairs, Table):
+        return pairs
+    listed = [Pair(*pair) for pair in pairs]
+    ledger = Ledger()
+    ledger.read = ledger.kept = len(listed)
+    return Table(
+        path="(pairs)",
+        pairs=listed,
+        rows=list(range(1, len(listed) + 1)),
+        columns=None,
+        taken=("source", "target"),
+        header=False,
+        format="python",
+        ledger=ledger,
+    )
+
+
+def prepare(table: Table, settings: Settings, valid: Table | None = None, init: ModelFile | None = None) -> Prepared:
+    """Split, learn tokenizers (or take those of `init`), encode, leave out what is too long.
+
+    Raises TableError when too few rows remain to train on.
+    """
+    if len(table.pairs) < 2:
+        raise TableError(
+            "one row is not enough to train on",
+            where=table.path,
+            got=f"{len(table.pairs)} usable row",
+            expected="at least 2, and some hundred to learn anything",
+        )
+    train_rows = list(range(len(table.pairs)))
+    held_rows: list[int] = []
+    if valid is None:
+        data = settings.data
+        train_rows, held_rows = hold_out(table.pairs, data.valid_share, data.max_valid_rows, settings.training.seed)
+    train_pairs = [table.pairs[row] for row in train_rows]
+    source_tokenizer, target_tokenizer = _tokenizers(train_pairs, settings, init)
+    ledger = Ledger()
+    ledger.read, ledger.kept = table.ledger.read, table.ledger.kept
+    ledger.entries.extend(table.ledger.entries)
+
+    train, _ = _encode(table, train_rows, source_tokenizer, target_tokenizer, settings, ledger)
+    if valid is None:
+        held, valid_pairs = _encode(table, held_rows, source_tokenizer, target_tokenizer, settings, ledger)
+    else:
+        every = list(range(len(valid.pairs)))
+        held, valid_pairs = _encode(valid, every, source_tokenizer, target_tokenizer, settings, ledger)
+    if not len(train):
+        raise TableError(
+            "no row is left to train on", where=table.path, got=ledger.summary(), hint="raise data.max_source_length"
+        )
+    return Prepared(
+        settings,
+        source_tokenizer,
+        target_tokenizer,
+        train,
+        held if len(held) else None,
+        valid_pairs,
+        ledger,
+        {
+            "table": table.path,
+            "columns": list(table.taken),
+            "fingerprint": fingerprint(table.pairs),
+            "rows": ledger.counts(),
+            "train_rows": len(train),
+            "valid_rows": len(valid_pairs),
+            "longest_source": int(train.source.lengths.max()) - 2,
+            "longest_target": int(train.target.lengths.max()) - 2,
+            "source_counts": train.source.counts(len(source_tokenizer)),
+            "target_counts": train.target.counts(len(target_tokenizer)),
+        },
+    )
+
+
+def _tokenizers(pairs: Sequence[Pair], settings: Settings, init: ModelFile | None) -> tuple[Tokenizer, Tokenizer]:
+    if init is not None:
+        return init.source_tokenizer, init.target_tokenizer
+    tokens = settings.tokens
+    if tokens.shared:
+        shared = learn((text for pair in pairs for text in pair), tokens.source)
+        return shared, shared
+    return learn((p.source for p in pairs), tokens.source), learn((p.target for p in pairs), tokens.target)
+
+
+def _encode(
+    table: Table, rows: Sequence[int], source: Tokenizer, target: Tokenizer, settings: Settings, ledger: Ledger
+) -> tuple[Corpus, list[Pair]]:
+    """The corpus of some rows of a table; a row that is too long goes to the ledger instead."""
+    pairs = [table.pairs[row] for row in rows]
+    corpus = Corpus.encode(pairs, source, target)
+    limits = {"source": settings.data.max_source_length, "target": settings.data.max_target_length}
+    if settings.model.positions == "learned":
+        limits = {side: min(limit, settings.model.max_length - 2) for side, limit in limits.items()}
+    kept = np.ones(len(pairs), dtype=bool)
+    for side, sequences in (("source", corpus.source), ("target", corpus.target)):
+        lengths = sequences.lengths - 2
+        for index in np.flatnonzero(kept & (lengths > limits[side])).tolist():
+            kept[index] = False
+            reason = f"{side} of {lengths[index]} tokens is longer than {limits[side]}"
+            ledger.add(table.rows[rows[index]], None, reason, table.path)
+            ledger.kept -= 1
+    if kept.all():
+        return corpus, pairs
+    sides = (_keep(corpus.source, kept), _keep(corpus.target, kept))
+    return dataclasses.replace(corpus, source=sides[0], target=sides[1]), [
+        pair for pair, keep in zip(pairs, kept, strict=True) if keep
+    ]
+
+
+def _keep(sequences: Sequences, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Sequences:
+    lengths = sequences.lengths
+    return Sequences(sequences.ids[np.repeat(kept, lengths)], np.concatenate(([0], lengths[kept].cumsum())))

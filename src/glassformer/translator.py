@@ -1,0 +1,191 @@
+"""Text in, text out: the only place where texts and ids meet a trained model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.decoding import Hypothesis
+from glassformer.engines.torch import TorchEngine, build_model, find_device
+from glassformer.errors import ModelFileError, TextError
+from glassformer.modelfile import ModelFile
+from glassformer.settings import DecodingSettings
+from glassformer.text import Tokenizer
+
+
+@dataclass(frozen=True)
+class Translation:
+    """An answer.
+
+    `score` is the sum of log-probabilities of its tokens (nats), `rank_score` that sum after the length penalty.
+    `finished` is False when the answer reached `max_new_tokens` before its end. `unknown` lists what the source
+    vocabulary did not have in the text. `alternatives` are the further answers of an n-best search.
+    """
+
+    text: str
+    score: float
+    rank_score: float
+    tokens: tuple[str, ...]
+    token_scores: tuple[float, ...]
+    finished: bool
+    unknown: tuple[str, ...] = ()
+    alternatives: tuple[Translation, ...] = ()
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """How likely a model finds a given pair: the sum of log-probabilities, and each target token's own."""
+
+    score: float
+    tokens: tuple[str, ...]
+    token_scores: tuple[float, ...]
+
+
+EMPTY = Translation("", 0.0, 0.0, (), (), finished=True)
+
+
+class Translator:
+    """A trained model that translates.
+
+    `Translator.load(path).translate(["1845-01-05"])[0].text`. The same text gives the same answer alone, in any batch
+    and in any order (in float32, the default).
+    """
+
+    def __init__(
+        self,
+        model_file: ModelFile,
+        *,
+        ensemble: Sequence[ModelFile] = (),
+        device: str = "auto",
+        precision: str = "float32",
+    ) -> None:
+        """Raises DeviceError for a device that is not there, ModelFileError for models that do not fit together."""
+        for other in ensemble:
+            _check_same_vocabulary(model_file, other)
+        self.model_file = model_file
+        self.settings = model_file.settings
+        self.source_tokenizer: Tokenizer = model_file.source_tokenizer
+        self.target_tokenizer: Tokenizer = model_file.target_tokenizer
+        place = find_device(device)
+        vocabulary = self.target_tokenizer.vocabulary
+        self.engine = TorchEngine(
+            [build_model(each).to(place) for each in (model_file, *ensemble)],
+            bos_id=vocabulary.bos_id,
+            eos_id=vocabulary.eos_id,
+            forbidden=tuple(sorted(vocabulary.special_ids - {vocabulary.eos_id})),
+            device=place,
+            precision=precision,
+        )
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        ensemble: Sequence[str | Path] = (),
+        device: str = "auto",
+        precision: str = "float32",
+    ) -> Translator:
+        """Read a model file or a run directory; `ensemble` names further models whose probabilities are averaged."""
+        others = [ModelFile.load(other) for other in ensemble]
+        return cls(ModelFile.load(path), ensemble=others, device=device, precision=precision)
+
+    @property
+    def max_source_length(self) -> int:
+        """Longest text in tokens that the model takes."""
+        model, longest = self.settings.model, self.settings.data.max_source_length
+        return min(longest, model.max_length - 2) if model.positions == "learned" else longest
+
+    @property
+    def default_max_new_tokens(self) -> int:
+        """Longest answer in tokens when nothing else is asked: a quarter more than the longest target trained on."""
+        longest = int(self.model_file.data.get("longest_target", self.settings.data.max_target_length))
+        return math.ceil(1.25 * longest) + 4
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        decoding: DecodingSettings | None = None,
+        prefixes: Sequence[str] | None = None,
+        progress: Callable[[int], None] | None = None,
+        **options: Any,
+    ) -> list[Translation]:
+        """One Translation for each text, in order; an empty text gives an empty answer.
+
+        `options` are fields of DecodingSettings (`num_beams=5`) over `decoding`, by default the model's own.
+        `prefixes`, one for each text, are forced starts of the answers. `progress` is told how many texts are done.
+        Raises TextError when a text is longer than the model takes (all such texts are named), or holds a token that
+        the vocabulary has no id for and no `<unk>`.
+        """
+        base = decoding or self.settings.decoding
+        decoding = DecodingSettings(**(base.model_dump() | options)) if options else base
+        texts = list(texts)
+        rows = [row for row, text in enumerate(texts) if text.strip()]
+        sources = [self._encode(texts[row], row) for row in rows]
+        self._check_lengths(rows, sources)
+        forced = [self.target_tokenizer.encode(prefixes[row]) for row in rows] if prefixes is not None else []
+        answers = self.engine.search(sources, decoding, self._max_new_tokens(decoding), forced, progress)
+        results = [EMPTY] * len(texts)
+        for row, found in zip(rows, answers, strict=True):
+            unknown = tuple(self.source_tokenizer.unknown(texts[row]))
+            best, *others = [self._translation(each) for each in found]
+            results[row] = Translation(**{**vars(best), "unknown": unknown, "alternatives": tuple(others)})
+        return results
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+        """How likely each given target is for its source; `<eos>` counts."""
+        sources = [self._encode(source, row) for row, (source, _) in enumerate(pairs)]
+        self._check_lengths(list(range(len(pairs))), sources)
+        targets = [
+            self.target_tokenizer.frame(self.target_tokenizer.encode(target, where=f"row {row + 1}"))
+            for row, (_, target) in enumerate(pairs)
+        ]
+        scored = self.engine.score(list(zip(sources, targets, strict=True)))
+        return [
+            PairScore(sum(each), tuple(self.target_tokenizer.tokens(target[1:])), tuple(each))
+            for target, each in zip(targets, scored, strict=True)
+        ]
+
+    def _encode(self, text: str, row: int) -> list[int]:
+        return self.source_tokenizer.frame(self.source_tokenizer.encode(text, where=f"row {row + 1}"))
+
+    def _check_lengths(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
+        lengths = {row + 1: len(source) - 2 for row, source in zip(rows, sources, strict=True)}
+        too_long = [(row, length) for row, length in lengths.items() if length > self.max_source_length]
+        if too_long:
+            named = ", ".join(f"row {row} ({length} tokens)" for row, length in too_long[:10])
+            more = f" and {len(too_long) - 10} more" if len(too_long) > 10 else ""
+            raise TextError(
+                "a text is longer than the model takes; nothing was translated",
+                got=named + more,
+                expected=f"at most {self.max_source_length} tokens",
+                hint="split these texts, or train with a larger data.max_source_length",
+            )
+
+    def _max_new_tokens(self, decoding: DecodingSettings) -> int:
+        wanted = decoding.max_new_tokens or self.default_max_new_tokens
+        model = self.settings.model
+        return min(wanted, model.max_length) if model.positions == "learned" else wanted
+
+    def _translation(self, found: Hypothesis) -> Translation:
+        return Translation(
+            text=self.target_tokenizer.decode(found.ids),
+            score=found.score,
+            rank_score=found.rank_score,
+            tokens=tuple(self.target_tokenizer.tokens(found.ids)),
+            token_scores=found.token_scores,
+            finished=found.finished,
+        )
+
+
+def _check_same_vocabulary(one: ModelFile, other: ModelFile) -> None:
+    for side in ("source_tokenizer", "target_tokenizer"):
+        if getattr(one, side).to_dict() != getattr(other, side).to_dict():
+            raise ModelFileError(
+                f"models of an ensemble must share their vocabularies; the {side.split('_')[0]} ones differ",
+                hint="train them from the same table and recipe, with different seeds",
+            )

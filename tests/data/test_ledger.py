@@ -1,0 +1,93 @@
+"""The ledger counts, sums up and is written whole or not at all."""
+
+import errno
+import json
+
+import pytest
+
+from glassformer.data.ledger import Ledger, LedgerEntry
+from glassformer.errors import RunError
+
+
+def filled() -> Ledger:
+    ledger = Ledger()
+    ledger.read, ledger.kept = 1200, 1194
+    ledger.add(3, 4, "empty source", "a.csv")
+    for row, length in enumerate((600, 513, 1000, 700), 5):
+        ledger.add(row, None, f"source of {length} tokens is longer than 512", "a.csv")
+    ledger.add(9, 10, "not UTF-8 (byte 0xff at offset 37 of the file)", "a.csv")
+    return ledger
+
+
+def test_reasons_that_differ_only_in_numbers_and_details_are_one_kind():
+    assert filled().counts() == {
+        "read": 1200,
+        "kept": 1194,
+        "empty source": 1,
+        "source of N tokens is longer than N": 4,
+        "not UTF-8": 1,
+    }
+
+
+def test_a_new_ledger_counts_nothing():
+    assert Ledger().counts() == {"read": 0, "kept": 0}
+    assert Ledger().summary() == "0 rows read, 0 kept"
+
+
+def test_the_summary_names_the_first_rows_of_each_kind():
+    ledger = filled()
+    for row in (20, 30):
+        ledger.add(row, None, "source of 999 tokens is longer than 512", "a.csv")
+    assert ledger.summary().splitlines() == [
+        "1,200 rows read, 1,194 kept",
+        "  1 × empty source (row 3)",
+        "  6 × source of N tokens is longer than N (row 5, 6, 7, 8, 20, …)",
+        "  1 × not UTF-8 (row 9)",
+    ]
+
+
+def test_a_ledger_includes_another():
+    one, other = filled(), filled()
+    one.include(other)
+    assert (one.read, one.kept, len(one.entries)) == (2400, 2388, 12)
+
+
+def test_an_entry_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        LedgerEntry(1, 2, "empty source", "a.csv").row = 5  # type: ignore[misc]
+
+
+def test_the_ledger_is_written_as_json_lines(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    ledger = filled()
+    ledger.add(10, 11, "empty target", "donn\u00e9es.csv")
+    ledger.add(11, 12, "empty target", "not-utf8-\udcff.csv")
+    ledger.write(path)
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+    assert lines[0] == {"row": 3, "line": 4, "reason": "empty source", "file": "a.csv"}
+    assert lines[1]["line"] is None
+    assert [line["file"] for line in lines[-2:]] == ["donn\u00e9es.csv", "not-utf8-\udcff.csv"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_writing_into_no_folder_is_a_run_error(tmp_path):
+    with pytest.raises(RunError) as caught:
+        filled().write(tmp_path / "missing" / "ledger.jsonl")
+    assert caught.value.what == "cannot write the ledger"
+    assert caught.value.where == str(tmp_path / "missing" / "ledger.jsonl")
+    assert caught.value.got == "No such file or directory"
+
+
+def test_a_full_disk_leaves_the_old_ledger(tmp_path, monkeypatch):
+    path = tmp_path / "ledger.jsonl"
+    path.write_text("old")
+
+    def full(_descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(RunError, match="cannot write the ledger") as caught:
+        filled().write(path)
+    assert caught.value.got == "No space left on device"
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

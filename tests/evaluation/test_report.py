@@ -1,0 +1,210 @@
+"""The report of an evaluation, with a translator that looks its answers up."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+import sacrebleu
+
+from glassformer.errors import SettingsError, TableError, UsageError
+from glassformer.evaluation import Example, Measure, Report, evaluate, score_texts
+from glassformer.settings import DecodingSettings
+
+METRICS = [
+    "exact_match", "sequence_error_rate", "token_error_rate", "word_error_rate", "char_error_rate",
+    "bleu", "chrf",
+]  # fmt: skip
+
+
+class Pair(NamedTuple):
+    source: str
+    target: str
+
+
+class Answer(NamedTuple):
+    text: str
+    score: float = -1.0
+    finished: bool = True
+
+
+@dataclass
+class LookUp:
+    """Answers from a dict; its tokens are phones between blanks."""
+
+    answers: dict[str, Answer]
+    settings: Any = field(default_factory=lambda: SimpleNamespace(decoding=DecodingSettings(num_beams=3)))
+    searched_with: list[DecodingSettings] = field(default_factory=list)
+
+    @property
+    def target_tokenizer(self) -> Any:
+        return SimpleNamespace(split=str.split)
+
+    def translate(self, texts: Sequence[str], /, *, decoding: DecodingSettings) -> list[Answer]:
+        self.searched_with.append(decoding)
+        return [self.answers[text] for text in texts]
+
+
+PRONUNCIATIONS = [
+    Pair("serres", "s ɛ ʁ"),
+    Pair("case", "k ɑ z"),
+    Pair("star", "s t a ʁ"),
+    Pair("aube", "o b"),
+    Pair("jeu", "ʒ ø"),
+]
+
+
+def speaker() -> LookUp:
+    return LookUp(
+        {
+            "serres": Answer("s ɛ ʁ", -0.1),
+            "case": Answer("k a z", -0.7),
+            "star": Answer("s t a ʁ", -0.2),
+            "aube": Answer("o b e t", -2.5, finished=False),
+            "jeu": Answer("ʒ ø", -0.3),
+        }
+    )
+
+
+def test_the_figures_of_a_small_table_of_pronunciations() -> None:
+    report = evaluate(speaker(), PRONUNCIATIONS)
+    values = {name: measure.value for name, measure in report.metrics.items()}
+    assert list(values) == METRICS
+    assert values["exact_match"] == pytest.approx(3 / 5)
+    assert values["sequence_error_rate"] == pytest.approx(2 / 5)  # what tables of G2P call WER
+    assert values["token_error_rate"] == pytest.approx(3 / 14)  # 1 substitution + 2 insertions over 3+3+4+2+2
+    assert values["word_error_rate"] == pytest.approx(3 / 14)
+    assert values["char_error_rate"] == pytest.approx(5 / 23)  # 1 + 4 over 5+5+7+3+3 code points
+    answers, golds = ["s ɛ ʁ", "k a z", "s t a ʁ", "o b e t", "ʒ ø"], [pair.target for pair in PRONUNCIATIONS]
+    assert values["bleu"] == pytest.approx(sacrebleu.corpus_bleu(answers, [golds]).score)
+    assert values["chrf"] == pytest.approx(sacrebleu.corpus_chrf(answers, [golds]).score)
+
+
+def test_the_two_rates_of_whole_answers_mirror_each_other() -> None:
+    measures = score_texts(list("abcdefghij"), list("abcdefgxyz"), split_tokens=list)
+    match, error = measures["exact_match"], measures["sequence_error_rate"]
+    assert (error.value, error.low, error.high) == pytest.approx(
+        (1 - match.value, 1 - match.high, 1 - match.low)
+    )
+    assert match.low < match.value < match.high
+
+
+def test_the_json_has_the_agreed_form_and_survives_a_round_trip() -> None:
+    search = DecodingSettings(num_beams=2, max_new_tokens=9)
+    found = evaluate(speaker(), PRONUNCIATIONS, decoding=search, rows_read=7).to_json()
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert list(found) == ["rows", "metrics", "seconds", "decoding", "unfinished", "examples"]
+    assert found["rows"] == {"read": 7, "scored": 5}
+    assert list(found["metrics"]) == METRICS
+    for name, measure in found["metrics"].items():
+        with_signature = ["signature"] if name in ("bleu", "chrf") else []
+        assert list(measure) == ["value", "low", "high", *with_signature]
+        assert 0 <= measure["low"] <= measure["high"] <= (100 if with_signature else 1)
+    assert found["metrics"]["bleu"]["signature"].endswith(
+        f"tok:13a|smooth:exp|version:{sacrebleu.__version__}"
+    )
+    assert found["metrics"]["chrf"]["signature"].endswith(f"space:no|version:{sacrebleu.__version__}")
+    assert found["seconds"] >= 0
+    assert found["decoding"] == {
+        "num_beams": 2, "num_return_sequences": 1, "length_alpha": 0.6, "max_new_tokens": 9,
+        "do_sample": False, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 1,
+    }  # fmt: skip
+    assert found["unfinished"] == 1
+    assert found["examples"][0] == {
+        "source": "aube", "gold": "o b", "answer": "o b e t", "edits": 2, "score": -2.5,
+    }  # fmt: skip
+
+
+def test_the_search_is_the_stated_one_or_else_that_of_the_model() -> None:
+    translator, stated = speaker(), DecodingSettings(num_beams=7)
+    assert evaluate(translator, PRONUNCIATIONS, decoding=stated).decoding["num_beams"] == 7
+    assert evaluate(translator, PRONUNCIATIONS).decoding["num_beams"] == 3
+    assert translator.searched_with == [stated, translator.settings.decoding]
+
+
+def test_rows_read_defaults_to_the_rows_given() -> None:
+    assert evaluate(speaker(), PRONUNCIATIONS).rows_read == 5
+
+
+def test_plain_tuples_are_pairs() -> None:
+    assert evaluate(speaker(), [("jeu", "ʒ ø")]).metrics["exact_match"] == Measure(1, 1, 1)
+
+
+def test_examples_are_the_wrong_rows_with_the_most_edits_per_token_first() -> None:
+    pairs = [("1", "a b c d"), ("2", "a"), ("3", "a b"), ("4", "a b c"), ("5", "a b c d")]
+    answers = ["a b x y", "b", "a b", "a b  c", "x y c d"]
+    report = evaluate(LookUp({p[0]: Answer(a) for p, a in zip(pairs, answers, strict=True)}), pairs)
+    assert [(example.source, example.edits) for example in report.examples] == [
+        ("2", 1), ("1", 2), ("5", 2), ("4", 0),
+    ]  # fmt: skip
+    assert report.examples[0] == Example("2", "a", "b", 1, -1.0)
+
+
+def test_at_most_twenty_examples_are_kept() -> None:
+    pairs = [(str(i), "a") for i in range(30)]
+    assert len(evaluate(LookUp({source: Answer("b") for source, _ in pairs}), pairs).examples) == 20
+
+
+def test_the_gold_counts_as_the_table_has_it_in_either_normal_form() -> None:
+    gold = unicodedata.normalize("NFD", "déjà vu à Évian")
+    answer = unicodedata.normalize("NFC", gold)
+    report = evaluate(LookUp({"x": Answer(answer)}), [("x", gold)])
+    shares = {name: measure.value for name, measure in report.metrics.items()}
+    assert shares == pytest.approx(dict(zip(METRICS, [1, 0, 0, 0, 0, 100, 100], strict=True)))
+    assert report.examples == ()
+
+
+def test_a_single_row_has_intervals_of_no_width() -> None:
+    for measure in evaluate(speaker(), PRONUNCIATIONS[1:2]).metrics.values():
+        assert measure.low == pytest.approx(measure.value)
+        assert measure.high == pytest.approx(measure.value)
+
+
+def test_empty_answers_are_all_wrong_and_empty_golds_divide_nothing_by_zero() -> None:
+    nothing = score_texts(["", ""], ["a b", "c"], split_tokens=str.split)
+    assert [nothing[name].value for name in METRICS] == [0, 1, 1, 1, 1, 0, 0]
+    invented = score_texts(["a b", ""], ["", ""], split_tokens=str.split)
+    assert [invented[name].value for name in METRICS] == [0.5, 0.5, 1, 1, 1, 0, 0]
+
+
+def test_the_lines_are_for_people() -> None:
+    report = Report(
+        rows_read=1002,
+        rows_scored=1000,
+        metrics={"exact_match": Measure(0.973, 0.962, 0.981), "bleu": Measure(98.1, 97, 99.25, "tok:13a")},
+        seconds=1.5,
+        decoding={},
+        unfinished=1,
+        examples=(),
+    )
+    assert report.lines() == [
+        "rows: 1002 read, 1000 scored, 1 unfinished",
+        "exact_match: 97.30 % (96.20 to 98.10)",
+        "bleu: 98.10 (97.00 to 99.25)",
+    ]
+
+
+def test_no_pairs_are_a_clear_error() -> None:
+    with pytest.raises(TableError) as caught:
+        evaluate(speaker(), [], rows_read=4)
+    assert str(caught.value) == (
+        "there are no rows to score\n  got: 4 read, 0 kept\n"
+        "  expected: at least one pair of source and target"
+    )
+
+
+def test_a_wrong_bleu_tokenizer_is_said_before_anything_is_translated() -> None:
+    translator = speaker()
+    with pytest.raises(SettingsError, match="sacreBLEU has no tokenizer 'inlt'"):
+        evaluate(translator, PRONUNCIATIONS, bleu_tokenize="inlt")
+    assert translator.searched_with == []
+
+
+def test_answers_and_references_must_be_as_many() -> None:
+    with pytest.raises(UsageError, match="the two sides do not have the same number of rows"):
+        score_texts(["a"], ["a", "b"], split_tokens=list)
