@@ -252,9 +252,7 @@ def test_a_bleu_tokenizer_without_its_package_is_a_clear_error(monkeypatch: pyte
         assert package in error.got
         assert "\n" not in error.got
         assert error.expected == "its packages installed, and its model within reach if it has one"
-        assert error.hint == (
-            "install what it needs, or choose 13a, intl, zh, char or none, which need nothing more"
-        )
+        assert error.hint == ("install what it needs, or choose 13a, intl, zh, char or none, which need nothing more")
 
 
 @pytest.mark.parametrize(
@@ -321,11 +319,7 @@ def test_the_quick_figures_are_those_of_other_ways() -> None:
 def test_the_quick_figures_compare_in_one_normal_form() -> None:
     gold = "é è ê ë ñ"
     answer = unicodedata.normalize("NFD", gold)
-    figures = {
-        name: metrics.quick_metric(name, [answer], [gold], list)
-        for name in get_args(Metric)
-        if name != "loss"
-    }
+    figures = {name: metrics.quick_metric(name, [answer], [gold], list) for name in get_args(Metric) if name != "loss"}
     assert figures == pytest.approx({"exact_match": 1, "token_error_rate": 0, "bleu": 100, "chrf": 100})
 
 
@@ -333,8 +327,7 @@ def test_the_loss_is_no_metric_of_texts() -> None:
     with pytest.raises(SettingsError) as caught:
         metrics.quick_metric("loss", ["a"], ["a"], list)
     assert str(caught.value) == (
-        "the metric 'loss' cannot be computed from texts\n"
-        "  expected: exact_match, token_error_rate, bleu or chrf"
+        "the metric 'loss' cannot be computed from texts\n  expected: exact_match, token_error_rate, bleu or chrf"
     )
 
 

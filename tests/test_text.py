@@ -353,9 +353,7 @@ def test_a_moved_special_token_keeps_its_id_after_saving() -> None:
         ("ab", {"<pad>": 0, "<bos>": 1, "<eoss>": 2}, "'<eoss>' is not a special token"),
     ],
 )
-def test_a_vocabulary_that_does_not_fit_together_is_an_error(
-    pieces: str, specials: dict[str, int], what: str
-) -> None:
+def test_a_vocabulary_that_does_not_fit_together_is_an_error(pieces: str, specials: dict[str, int], what: str) -> None:
     with pytest.raises(UsageError) as error:
         Vocabulary.from_pieces(pieces, specials)
     assert error.value.what == what
@@ -436,9 +434,7 @@ def test_bytes_that_are_cut_short_decode_to_a_sign() -> None:
         ("☃" * 2, "NFKC", True, 1),
     ],
 )
-def test_the_column_counts_in_the_text_as_it_was_given(
-    text: str, form: str, lowercase: bool, column: int
-) -> None:
+def test_the_column_counts_in_the_text_as_it_was_given(text: str, form: str, lowercase: bool, column: int) -> None:
     side = SideSettings(kind="characters", unknown=False, normalization=form, lowercase=lowercase)
     tokenizer = learn(["ab", text.replace("☃", "")], side)
     with pytest.raises(TextError) as error:

@@ -1,1 +1,74 @@
-"""glassformer."""
+"""From a table of pairs to an encoder-decoder Transformer that you can trust, run anywhere and see through.
+
+    from glassformer import Translator, evaluate, read_table, train
+
+Names are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from glassformer.data.tables import Pair, Table, read_table
+    from glassformer.errors import GlassformerError
+    from glassformer.evaluation import Report, evaluate
+    from glassformer.settings import (
+        DataSettings,
+        DecodingSettings,
+        ModelSettings,
+        Settings,
+        TokenSettings,
+        TrainingSettings,
+    )
+    from glassformer.training import Run, train
+    from glassformer.translator import Translation, Translator
+
+_HOMES = {
+    "DataSettings": "settings",
+    "DecodingSettings": "settings",
+    "GlassformerError": "errors",
+    "ModelSettings": "settings",
+    "Pair": "data.tables",
+    "Report": "evaluation",
+    "Run": "training",
+    "Settings": "settings",
+    "Table": "data.tables",
+    "TokenSettings": "settings",
+    "TrainingSettings": "settings",
+    "Translation": "translator",
+    "Translator": "translator",
+    "evaluate": "evaluation",
+    "read_table": "data.tables",
+    "train": "training",
+}
+
+__all__ = [
+    "DataSettings",
+    "DecodingSettings",
+    "GlassformerError",
+    "ModelSettings",
+    "Pair",
+    "Report",
+    "Run",
+    "Settings",
+    "Table",
+    "TokenSettings",
+    "TrainingSettings",
+    "Translation",
+    "Translator",
+    "evaluate",
+    "read_table",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'glassformer' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"glassformer.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,16 +1,34 @@
-"""Zero configuration: from what the data is to a recipe, each choice with its reason."""
+"""Zero configuration: from what the data is to a recipe, each choice with its reason.
+
+The rules are few, look at the pairs alone, and never at names of data sets or languages.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from glassformer.data.tables import Pair
+from glassformer.settings import merge
+
+SAMPLE_ROWS = 20_000  # rows that are looked at closely
+CLOSED_TYPES = 1_000  # most different words of a closed vocabulary
+CLOSED_UNSEEN = 0.005  # most of its words that one half of the rows has and the other has not
+PROSE_WORDS = 3.0  # least words of a text that is prose
+PROSE_ROWS = 1_000  # least rows from which subwords are learned
+PAIRS_A_BATCH = 128
+MAX_LENGTH = 512
 
 
 @dataclass(frozen=True)
 class Choice:
+    """One choice: the full name of a setting, its value, and why."""
+
     setting: str
     value: Any
     reason: str
@@ -18,9 +36,213 @@ class Choice:
 
 @dataclass(frozen=True)
 class Advice:
+    """Settings as nested dicts, and the choices that they come from."""
+
     settings: dict[str, Any]
     choices: tuple[Choice, ...]
 
 
-def advise(pairs: Sequence[Pair]) -> Advice:
-    return Advice({}, ())
+@dataclass(frozen=True)
+class _Side:
+    """What the texts of one side look like."""
+
+    n_types: int
+    unseen: float
+    words_per_text: float
+    characters_per_text: float
+    longest_word_count: int
+    longest_character_count: int
+    spaced: bool
+    alphabet: frozenset[str]
+
+    @property
+    def is_closed(self) -> bool:
+        return self.spaced and self.words_per_text > 1 and self.n_types <= CLOSED_TYPES and self.unseen <= CLOSED_UNSEEN
+
+
+def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None) -> Advice:
+    """A complete set of choices for these pairs. `given` are settings that the user fixed, as nested dicts."""
+    given = given or {}
+    looked_at = _spread(pairs)
+    source, target = (_look([pair[side] for pair in looked_at]) for side in (0, 1))
+    kinds, choices = _choose_tokens(len(pairs), looked_at, source, target)
+    lengths = [_tokens_per_text(kind, side) for kind, side in zip(kinds, (source, target), strict=True)]
+    choices += _choose_limits(kinds, source, target)
+    choices += _choose_model(len(pairs), kinds, lengths)
+    choices += _choose_training(len(pairs), kinds, lengths, given)
+    settings: dict[str, Any] = {}
+    for choice in choices:
+        branch: Any = choice.value
+        for key in reversed(choice.setting.split(".")):
+            branch = {key: branch}
+        settings = merge(settings, branch)
+    return Advice(settings, tuple(choices))
+
+
+def _spread(pairs: Sequence[Pair]) -> list[Pair]:
+    """At most SAMPLE_ROWS of the pairs, evenly spread over the table."""
+    if len(pairs) <= SAMPLE_ROWS:
+        return list(pairs)
+    return [pairs[row] for row in np.linspace(0, len(pairs) - 1, SAMPLE_ROWS).astype(int)]
+
+
+def _look(texts: Sequence[str]) -> _Side:
+    words = [text.split() for text in texts]
+    counts = Counter(word for row in words for word in row)
+    seen = {word for row in words[::2] for word in row}
+    others = [word for row in words[1::2] for word in row]
+    return _Side(
+        n_types=len(counts),
+        unseen=sum(word not in seen for word in others) / max(1, len(others)),
+        words_per_text=counts.total() / max(1, len(texts)),
+        characters_per_text=sum(map(len, texts)) / max(1, len(texts)),
+        longest_word_count=max(map(len, words), default=0),
+        longest_character_count=max(map(len, texts), default=0),
+        spaced=sum(" ".join(row) == text for row, text in zip(words, texts, strict=True)) >= 0.99 * len(texts),
+        alphabet=frozenset().union(*texts),
+    )
+
+
+def _choose_tokens(
+    n_rows: int, pairs: Sequence[Pair], source: _Side, target: _Side
+) -> tuple[tuple[str, str], list[Choice]]:
+    """The kind of token of each side, and the vocabulary."""
+    if min(source.words_per_text, target.words_per_text) >= PROSE_WORDS and not (source.is_closed and target.is_closed):
+        if n_rows >= PROSE_ROWS:
+            return ("subwords", "subwords"), _choose_subwords(n_rows, source, target)
+        reason = f"prose, but {n_rows:,} rows are too few to learn subwords from"
+        return ("characters", "characters"), _separate(("characters", reason), ("characters", reason))
+    sides = []
+    for side in (source, target):
+        closed = f"{side.n_types:,} different words, and no new ones turn up"
+        if side.is_closed:
+            sides.append(("words", closed))
+        elif side.words_per_text < PROSE_WORDS:
+            sides.append(("characters", f"{side.words_per_text:.1f} words a text: it is spelled, not told"))
+        else:
+            sides.append(("characters", "new words keep turning up"))
+    if sides[0][0] == "characters" and sides[1][0] == "words" and _copied(pairs) > 0.1:
+        sides[1] = ("characters", "its words are spelled inside the source")
+    return (sides[0][0], sides[1][0]), _separate(*sides)
+
+
+def _copied(pairs: Sequence[Pair]) -> float:
+    """Share of target words of three characters or more that stand inside a longer word of their source."""
+    n_words = n_copied = 0
+    for source, target in pairs[:2000]:
+        whole = set(source.split())
+        for word in target.split():
+            n_words += 1
+            n_copied += len(word) >= 3 and word in source and word not in whole
+    return n_copied / max(1, n_words)
+
+
+def _separate(source: tuple[str, str], target: tuple[str, str]) -> list[Choice]:
+    return [
+        Choice("tokens.source.kind", source[0], source[1]),
+        Choice("tokens.target.kind", target[0], target[1]),
+        Choice("tokens.shared", False, "two vocabularies, one for each side"),
+        Choice("model.tied_embeddings", "target", "the target embedding is the output projection too"),
+    ]
+
+
+def _choose_subwords(n_rows: int, source: _Side, target: _Side) -> list[Choice]:
+    n_words = (source.words_per_text + target.words_per_text) * n_rows
+    size = min(32_000, max(1_000, 1_000 * 2 ** round(math.log2(n_words / 100_000))))
+    common = len(source.alphabet & target.alphabet) / max(1, len(source.alphabet | target.alphabet))
+    shared = common >= 0.5
+    reason = f"{source.words_per_text:.1f} and {target.words_per_text:.1f} words a text, new words keep turning up"
+    return [
+        Choice("tokens.source.kind", "subwords", reason),
+        Choice("tokens.target.kind", "subwords", reason),
+        Choice(
+            "tokens.source.vocabulary_size",
+            size,
+            f"about one piece for every hundred of {n_words:,.0f} words",
+        ),
+        Choice("tokens.target.vocabulary_size", size, "the same on both sides"),
+        Choice("tokens.shared", shared, f"{common:.0%} of the characters stand on both sides"),
+        Choice(
+            "model.tied_embeddings",
+            "all" if shared else "target",
+            "one matrix for source, target and output" if shared else "target embedding and output are one matrix",
+        ),
+    ]
+
+
+def _tokens_per_text(kind: str, side: _Side) -> float:
+    """Tokens of a mean text, `<bos>` and `<eos>` among them; a subword is taken as two thirds of a word."""
+    return (
+        2
+        + {
+            "words": side.words_per_text,
+            "characters": side.characters_per_text,
+            "subwords": 1.5 * side.words_per_text,
+        }[kind]
+    )
+
+
+def _choose_limits(kinds: tuple[str, str], source: _Side, target: _Side) -> list[Choice]:
+    """Room for every row, up to a length that memory bears."""
+    choices = []
+    for name, kind, side in (("source", kinds[0], source), ("target", kinds[1], target)):
+        longest = {
+            "words": side.longest_word_count,
+            "characters": side.longest_character_count,
+            "subwords": min(side.longest_character_count, 4 * side.longest_word_count),
+        }[kind]
+        limit = min(MAX_LENGTH, max(32, 2 ** math.ceil(math.log2(1.25 * longest + 1))))
+        choices.append(Choice(f"data.max_{name}_length", limit, f"the longest looked at has about {longest} {kind}"))
+    return choices
+
+
+def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float]) -> list[Choice]:
+    n_tokens = n_rows * lengths[1]
+    told = f"{n_rows:,} rows of about {lengths[1]:.0f} target tokens"
+    if n_tokens < 3e6:
+        shape = {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_encoder_layers": 3, "n_decoder_layers": 3}
+    elif n_tokens < 3e7:
+        shape = {"d_model": 256, "d_ff": 1024, "n_heads": 4, "n_encoder_layers": 4, "n_decoder_layers": 4}
+    else:
+        shape = {"d_model": 512, "d_ff": 2048, "n_heads": 8, "n_encoder_layers": 6, "n_decoder_layers": 6}
+    choices = [Choice(f"model.{name}", value, told) for name, value in shape.items()]
+    choices.append(
+        Choice("model.norm", "pre", "learns in fewer steps, and needs no long warm-up (Departure from the paper)")
+    )
+    if "subwords" in kinds:
+        dropout = 0.3 if n_rows < 100_000 else 0.2 if n_rows < 500_000 else 0.1
+    else:
+        dropout = 0.2 if n_rows < 5_000 else 0.1
+    choices.append(Choice("model.dropout", dropout, f"more where rows are few: {n_rows:,}"))
+    return choices
+
+
+def _choose_training(
+    n_rows: int, kinds: tuple[str, str], lengths: Sequence[float], given: Mapping[str, Any]
+) -> list[Choice]:
+    prose = "subwords" in kinds
+    longer = max(lengths)
+    if prose:
+        budget, because = 4_096, "some hundred sentences"
+    else:
+        budget = 256 * round(min(8_192, max(1_024, PAIRS_A_BATCH * longer)) / 256)
+        because = f"about {PAIRS_A_BATCH} pairs of {longer:.0f} tokens"
+    batches_an_epoch = max(1, math.ceil(n_rows * longer / budget))
+    epochs = min(60, max(3, 400_000 / n_rows))
+    steps = max(1_000, 100 * round(epochs * batches_an_epoch / 100))
+    fixed = given.get("training", {}).get("steps")
+    steps = fixed if isinstance(fixed, int) else steps
+    return [
+        Choice("training.batch_tokens", budget, because),
+        Choice("training.steps", steps, f"{steps / batches_an_epoch:.0f} epochs of {batches_an_epoch:,} batches"),
+        Choice("training.schedule", "cosine", "the rate falls to zero at the last step"),
+        Choice("training.learning_rate", 0.002, "pre-norm bears it at this width"),
+        Choice("training.warmup_steps", min(400, max(1, steps // 10)), "a tenth of the steps, at most 400"),
+        Choice("training.clip_norm", 1.0, "a rare large gradient does no harm"),
+        Choice("training.validate_every", max(1, min(1_000, steps // 16)), "sixteen times, or every 1,000 steps"),
+        Choice(
+            "training.metric",
+            "bleu" if prose else "exact_match",
+            "prose has many right answers" if prose else "an answer is right or wrong",
+        ),
+    ]

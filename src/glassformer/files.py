@@ -16,8 +16,8 @@ from glassformer.errors import RunError
 def atomic(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`; when the block ends well it is synced and renamed to `path`.
 
-    After an error nothing of it is left and an older `path` still stands. Raises RunError when the folder cannot be
-    written or the disk is full.
+    After an error nothing of it is left and an older `path` still stands. Raises RunError when the folder
+    cannot be written or the disk is full.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
@@ -49,5 +49,8 @@ def cannot_write(path: Path, error: OSError) -> RunError:
         errno.EEXIST: "a part of this path is a file; choose another place",
     }
     return RunError(
-        "cannot write the file", where=str(path), got=error.strerror or str(error), hint=hints.get(error.errno or 0)
+        "cannot write the file",
+        where=str(path),
+        got=error.strerror or str(error),
+        hint=hints.get(error.errno or 0),
     )

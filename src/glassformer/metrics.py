@@ -101,9 +101,7 @@ def error_rate(
     return np.array(edits, dtype=np.int64), np.array([len(row) for row in reference_tokens], dtype=np.int64)
 
 
-def bootstrap(
-    numerators: ArrayLike, denominators: ArrayLike, *, resamples: int = 1000, seed: int = 1
-) -> Interval:
+def bootstrap(numerators: ArrayLike, denominators: ArrayLike, *, resamples: int = 1000, seed: int = 1) -> Interval:
     """The ratio of two sums over rows, and its interval.
 
     Where the denominators add up to 0 (references without a token), the ratio is 0 if the numerators do too,
@@ -187,9 +185,7 @@ def _bleu_scorer(tokenize: str, *, lowercase: bool = False, effective_order: boo
     from sacrebleu import BLEU
 
     if tokenize not in BLEU.TOKENIZERS:
-        raise SettingsError(
-            f"sacreBLEU has no tokenizer {tokenize!r}", hint=nearest(tokenize, BLEU.TOKENIZERS)
-        )
+        raise SettingsError(f"sacreBLEU has no tokenizer {tokenize!r}", hint=nearest(tokenize, BLEU.TOKENIZERS))
     try:
         # force: no remark on text that looks tokenized, since tables of tokens do.
         return BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=effective_order, force=True)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -101,7 +101,7 @@ class MultiHeadAttention(nn.Module):
         return KeysValues(self._split(self.w_k(memory)), self._split(self.w_v(memory)))
 
     def _split(self, x: Float[Tensor, "B T H_d"]) -> Float[Tensor, "B H T d"]:
-        return x.unflatten(2, (self.n_heads, -1)).transpose(1, 2)
+        return x.reshape(*x.shape[:2], self.n_heads, -1).transpose(1, 2)
 
 
 class FeedForward(nn.Module):
@@ -111,11 +111,13 @@ class FeedForward(nn.Module):
         super().__init__()
         self.w_1 = nn.Linear(settings.d_model, settings.d_ff)
         self.w_2 = nn.Linear(settings.d_ff, settings.d_model)
-        self.activation = {"relu": F.relu, "gelu": F.gelu}[settings.activation]  # gelu is a Departure
+        activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+        self.activation = activations[settings.activation]  # gelu is a Departure
         self.dropout = nn.Dropout(settings.feed_forward_dropout)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        return self.w_2(self.dropout(self.activation(self.w_1(x))))  # type: ignore[no-any-return]
+        inner: Tensor = self.dropout(self.activation(self.w_1(x)))
+        return self.w_2(inner)  # type: ignore[no-any-return]
 
 
 def add_and_norm(
@@ -123,7 +125,7 @@ def add_and_norm(
 ) -> Float[Tensor, "B T D"]:
     """Section 3.1 with the dropout of 5.4: the residual stream around one sublayer."""
     if layer.norm_first:  # Departure: pre-norm leaves the stream itself unnormed until the end of the stack
-        return x + layer.dropout(sublayer(norm(x)))
+        return x + layer.dropout(sublayer(norm(x)))  # type: ignore[no-any-return]
     return norm(x + layer.dropout(sublayer(x)))  # type: ignore[no-any-return]
 
 
@@ -213,7 +215,8 @@ class Positions(nn.Module):
         if settings.positions == "learned":
             self.table = nn.Parameter(torch.empty(settings.max_length, settings.d_model))
         else:
-            self.register_buffer("table", self._sinusoids(settings.max_length), persistent=False)
+            length = min(settings.max_length, 1024)  # it grows when needed
+            self.register_buffer("table", self._sinusoids(length), persistent=False)
 
     def _sinusoids(self, length: int) -> Tensor:
         return sinusoids(length, self.settings.d_model, self.settings.position_base)
@@ -277,9 +280,7 @@ class Transformer(nn.Module):
                 hint='set tokens.shared=true, or model.tied_embeddings="target"',
             )
         self.source_embedding = nn.Embedding(source_size, settings.d_model)
-        self.target_embedding = (
-            self.source_embedding if tied == "all" else nn.Embedding(target_size, settings.d_model)
-        )
+        self.target_embedding = self.source_embedding if tied == "all" else nn.Embedding(target_size, settings.d_model)
         self.output_projection = nn.Linear(settings.d_model, target_size, bias=False)
         if tied != "none":
             self.output_projection.weight = self.target_embedding.weight
@@ -341,10 +342,9 @@ class Transformer(nn.Module):
 
     def start(self, memory: Float[Tensor, "N S D"], memory_visible: Bool[Tensor, "N S"]) -> Cache:
         """The cache before the first step: cross-attention's keys and values, computed once for each sentence."""
-        return Cache(
-            tuple(layer.cross_attention.keys_values(memory) for layer in self.decoder),  # type: ignore[union-attr,operator]
-            memory_visible[:, None, None, :],
-        )
+        layers = cast("list[DecoderLayer]", self.decoder)
+        keys_values = tuple(layer.cross_attention.keys_values(memory) for layer in layers)
+        return Cache(keys_values, memory_visible[:, None, None, :])
 
     def step(self, last: Int[Tensor, "N K"], cache: Cache) -> tuple[Float[Tensor, "N K V"], Cache]:
         """Feed the last token of K hypotheses of N sentences; logits of the next one, and the cache after it."""

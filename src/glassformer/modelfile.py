@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -22,7 +24,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from glassformer.errors import GlassformerError, ModelFileError
+from glassformer.errors import GlassformerError, MissingExtraError, ModelFileError
 from glassformer.files import atomic
 from glassformer.settings import ModelSettings, Settings
 from glassformer.text import Tokenizer
@@ -85,9 +87,14 @@ class ModelFile:
         except ModelFileError as error:
             error.where = error.where or str(path)
             raise
+        except MissingExtraError:
+            raise
         except GlassformerError as error:
             raise ModelFileError(
-                "the model file holds settings that are not valid", where=str(path), got=error.what
+                "the model file holds settings that are not valid",
+                where=str(path),
+                got=error.what,
+                hint=error.hint,
             ) from None
         _check_shapes(tensors, settings.model, len(source), len(target), path)
         others = {name: _part(parts, name, path) for name in ("data", "metrics", "versions")}
@@ -95,7 +102,10 @@ class ModelFile:
 
 
 def find_model(path: str | Path) -> Path:
-    """The model file that `path`, a file or a run directory, stands for. Raises ModelFileError when there is none."""
+    """The model file that `path`, a file or a run directory, stands for.
+
+    Raises ModelFileError when there is none.
+    """
     path = Path(path)
     if path.is_dir():
         inside = path / "model.safetensors"
@@ -114,17 +124,29 @@ def find_model(path: str | Path) -> Path:
     return path
 
 
-# --- The container: tensors, JSON parts, a digest ------------------------------------------------------------------
+# --- The container: tensors, JSON parts, a digest ---
 
 
 def write_tensors(path: Path, form: str, tensors: Mapping[str, NDArray[Any]], parts: Mapping[str, Any]) -> None:
     """Write tensors and JSON parts as one safetensors file, atomically, with a digest over all of it."""
-    header = {name: json.dumps(part, ensure_ascii=False, sort_keys=True) for name, part in parts.items()}
+    header = {name: json.dumps(part, sort_keys=True) for name, part in parts.items()}
     header["format"] = form
-    arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     header["digest"] = _digest(arrays, header)
     with atomic(path) as temporary:
-        save_file(arrays, temporary, metadata=header)
+        temporary.touch()
+        mode = temporary.stat().st_mode  # the library's own file would be readable by its owner alone
+        try:
+            save_file(arrays, temporary, metadata=header)
+        except SafetensorError as error:
+            raise _system_error(error) from None
+        temporary.chmod(mode)
+
+
+def _system_error(error: SafetensorError) -> Exception:
+    """The OSError that the library tells of in words, such as a full disk; any other error as it is."""
+    found = re.search(r"os error (\d+)", str(error))
+    return OSError(int(found[1]), os.strerror(int(found[1]))) if found else error
 
 
 def read_tensors(path: Path, form: str) -> tuple[Arrays, dict[str, Any]]:
@@ -151,17 +173,17 @@ def read_tensors(path: Path, form: str) -> tuple[Arrays, dict[str, Any]]:
         )
     try:
         return tensors, {name: json.loads(text) for name, text in header.items() if name != "format"}
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a number of too many digits is a plain ValueError
         raise ModelFileError("the model file's metadata is not JSON", where=str(path), got=str(error)) from None
 
 
 def _digest(tensors: Mapping[str, NDArray[Any]], header: Mapping[str, str]) -> str:
     """SHA-256 over the header (without the digest) and every tensor's name, type, shape and little-endian bytes."""
-    total = hashlib.sha256(json.dumps(dict(header), ensure_ascii=False, sort_keys=True).encode("utf-8", "replace"))
+    total = hashlib.sha256(json.dumps(dict(header), ensure_ascii=False, sort_keys=True).encode())
     for name in sorted(tensors):
         array = tensors[name]
         total.update(json.dumps([name, str(array.dtype), list(array.shape)]).encode())
-        total.update(memoryview(np.ascontiguousarray(array)).cast("B") if array.size else b"")
+        total.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
     return total.hexdigest()
 
 
@@ -189,7 +211,7 @@ def _part(parts: Mapping[str, Any], name: str, path: Path) -> dict[str, Any]:
     return part
 
 
-# --- Names and sizes of the tensors --------------------------------------------------------------------------------
+# --- Names and sizes of the tensors ---
 
 
 def tensor_shapes(model: ModelSettings, source_size: int, target_size: int) -> dict[str, tuple[int, ...]]:
@@ -240,7 +262,7 @@ def _check_shapes(tensors: Arrays, model: ModelSettings, source_size: int, targe
     if model.tied_embeddings == "all" and source_size != target_size:
         raise ModelFileError("one embedding cannot serve two vocabularies of different sizes", where=str(path))
     expected = tensor_shapes(model, source_size, target_size)
-    for name in expected.keys() | tensors.keys():
+    for name in sorted(expected.keys() | tensors.keys()):
         got = f"{tensors[name].dtype} {tensors[name].shape}" if name in tensors else "nothing"
         want = f"float32 {expected[name]}" if name in expected else "nothing"
         if got != want:

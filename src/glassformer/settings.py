@@ -7,14 +7,14 @@
     ├── training  TrainingSettings   batches, rate, stopping, what is kept
     └── decoding  DecodingSettings   the search
 
-A field is one line and one sentence. An unknown name or a wrong value is a `SettingsError` that names the nearest
-valid one. Departures from Vaswani et al. 2017 are tagged `Departure:` where they are made.
+A field is one line and one sentence. An unknown name or a wrong value is a `SettingsError` that names the
+nearest valid one. Departures from Vaswani et al. 2017 are tagged `Departure:` where they are made.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -33,18 +33,23 @@ Metric = Literal["exact_match", "token_error_rate", "bleu", "chrf", "loss"]
 Precision = Literal["auto", "float32", "bfloat16"]
 
 
-class _Frozen(BaseModel):
-    """What all settings share: frozen, no unknown names, errors in our own words."""
+def _setting(default: Any, description: str, **limits: Any) -> Any:
+    """A field. Typed as Any, because type checkers know a default only from a plain value or function."""
+    return Field(default, description=description, **limits)
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+class _Frozen(BaseModel):
+    """What all settings share: frozen, no unknown names, finite numbers, errors in our own words."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
     section: ClassVar[str] = ""
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, /, **values: Any) -> None:
         for name in values:
             if name not in type(self).model_fields:
-                raise SettingsError(
-                    f"there is no setting {self._full(name)!r}", hint=nearest(name, type(self).model_fields)
-                )
+                full = self._full(name)
+                valid = [self._full(known) for known in type(self).model_fields]
+                raise SettingsError(f"there is no setting {full!r}", hint=nearest(full, valid))
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -76,29 +81,29 @@ class DataSettings(_Frozen):
 
     section: ClassVar[str] = "data"
 
-    source: str | int | None = Field(None, description="column of the source, by name or position from 0")
-    target: str | int | None = Field(None, description="column of the target; both unset: the first two")
-    header: Literal["auto", "yes", "no"] = Field("auto", description="whether the first row names the columns")
-    bad_rows: Literal["stop", "skip"] = Field("stop", description="what a damaged row does")
-    max_source_length: Positive = Field(512, description="longest source in tokens; a longer row is not kept")
-    max_target_length: Positive = Field(512, description="longest target in tokens; a longer row is not kept")
-    valid_share: Share = Field(0.1, description="share of the rows that is held out for validation")
-    max_valid_rows: Positive = Field(1000, description="most rows that are held out for validation")
+    source: str | int | None = _setting(None, "column of the source, by name or position from 0")
+    target: str | int | None = _setting(None, "column of the target; both unset: the first two")
+    header: Literal["auto", "yes", "no"] = _setting("auto", "whether the first row names the columns")
+    bad_rows: Literal["stop", "skip"] = _setting("stop", "what a damaged row does")
+    max_source_length: Positive = _setting(512, "longest source in tokens; a longer row is not kept")
+    max_target_length: Positive = _setting(512, "longest target in tokens; a longer row is not kept")
+    valid_share: Share = _setting(0.1, "share of the rows that is held out for validation")
+    max_valid_rows: Positive = _setting(1000, "most rows that are held out for validation")
 
 
 class SideSettings(_Frozen):
     """How the text of one side becomes tokens."""
 
-    section: ClassVar[str] = "tokens"
+    section: ClassVar[str] = "tokens.(source|target)"
 
-    kind: TokenKind = Field("subwords", description="what a token is")
-    preset: Literal["none", "ascii68"] = Field("none", description="a fixed character vocabulary")
-    algorithm: Literal["bpe", "unigram"] = Field("bpe", description="how subwords are learned")
-    vocabulary_size: Positive = Field(37_000, description="most tokens of a subword or word vocabulary")
-    min_count: Positive = Field(1, description="a rarer character or word is unknown")
-    unknown: bool = Field(True, description="whether there is an <unk>; without it an unknown token is an error")
-    normalization: Normalization = Field("NFC", description="Unicode normal form of the text")
-    lowercase: bool = Field(False, description="whether the text is lower-cased")
+    kind: TokenKind = _setting("subwords", "what a token is")
+    preset: Literal["none", "ascii68"] = _setting("none", "a fixed character vocabulary")
+    algorithm: Literal["bpe", "unigram"] = _setting("bpe", "how subwords are learned")
+    vocabulary_size: Positive = _setting(37_000, "most tokens of a subword or word vocabulary")
+    min_count: Positive = _setting(1, "a rarer character or word is unknown")
+    unknown: bool = _setting(True, "whether there is an <unk>; without it an unknown token is an error")
+    normalization: Normalization = _setting("NFC", "Unicode normal form of the text")
+    lowercase: bool = _setting(False, "whether the text is lower-cased")
 
 
 class TokenSettings(_Frozen):
@@ -108,7 +113,7 @@ class TokenSettings(_Frozen):
 
     source: SideSettings = Field(default_factory=SideSettings, description="the source side")
     target: SideSettings = Field(default_factory=SideSettings, description="the target side")
-    shared: bool = Field(True, description="whether both sides share one vocabulary")
+    shared: bool = _setting(True, "whether both sides share one vocabulary")
 
     @model_validator(mode="after")
     def _sides_agree(self) -> Self:
@@ -122,9 +127,9 @@ class ModelSettings(_Frozen):
 
     section: ClassVar[str] = "model"
 
-    d_model: Positive = Field(512, description="width of every layer's output")
-    d_ff: Positive = Field(2048, description="inner width of the feed-forward network")
-    n_heads: Positive = Field(8, description="attention heads")
+    d_model: Positive = _setting(512, "width of every layer's output")
+    d_ff: Positive = _setting(2048, "inner width of the feed-forward network")
+    n_heads: Positive = _setting(8, "attention heads")
     d_k: Positive = Field(
         default_factory=lambda data: max(1, data.get("d_model", 512) // data.get("n_heads", 8)),
         description="width of a query and key of one head; unset: d_model / n_heads",
@@ -133,27 +138,27 @@ class ModelSettings(_Frozen):
         default_factory=lambda data: max(1, data.get("d_model", 512) // data.get("n_heads", 8)),
         description="width of a value of one head; unset: d_model / n_heads",
     )
-    n_encoder_layers: Positive = Field(6, description="depth of the encoder")
-    n_decoder_layers: Positive = Field(6, description="depth of the decoder")
-    dropout: Share = Field(0.1, description="on embeddings + positions and on every sublayer's output")
-    attention_dropout: Share = Field(0.0, description="on attention weights (Departure: the paper has none)")
-    feed_forward_dropout: Share = Field(0.0, description="inside the feed-forward (Departure: the paper has none)")
-    activation: Literal["relu", "gelu"] = Field("relu", description="of the feed-forward")
-    norm: Literal["post", "pre"] = Field("post", description="LayerNorm after the residual, or before the sublayer")
-    norm_eps: float = Field(1e-5, gt=0, description="added to the variance, inside the root")
-    positions: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="kind of position encoding")
-    position_base: float = Field(10_000.0, gt=1, description="base n of the sinusoids")
-    max_length: Positive = Field(512, description="longest sequence of learned positions")
-    scale_embeddings: bool = Field(True, description="embeddings times sqrt(d_model)")
-    tied_embeddings: Literal["none", "target", "all"] = Field(
-        "all", description="which share one matrix: none, target in/out, or source too"
+    n_encoder_layers: Positive = _setting(6, "depth of the encoder")
+    n_decoder_layers: Positive = _setting(6, "depth of the decoder")
+    dropout: Share = _setting(0.1, "on embeddings + positions and on every sublayer's output")
+    attention_dropout: Share = _setting(0.0, "on attention weights (Departure: the paper has none)")
+    feed_forward_dropout: Share = _setting(0.0, "inside the feed-forward (Departure: the paper has none)")
+    activation: Literal["relu", "gelu"] = _setting("relu", "of the feed-forward")
+    norm: Literal["post", "pre"] = _setting("post", "LayerNorm after the residual, or before the sublayer")
+    norm_eps: float = _setting(1e-5, "added to the variance, inside the root", gt=0)
+    positions: Literal["sinusoidal", "learned"] = _setting("sinusoidal", "kind of position encoding")
+    position_base: float = _setting(10_000.0, "base n of the sinusoids", gt=1)
+    max_length: Positive = _setting(512, "longest sequence of learned positions")
+    scale_embeddings: bool = _setting(True, "embeddings times sqrt(d_model)")
+    tied_embeddings: Literal["none", "target", "all"] = _setting(
+        "all", "which share one matrix: none, target in/out, or source too"
     )
-    attention_bias: bool = Field(False, description="a bias in the four projections of attention")
+    attention_bias: bool = _setting(False, "a bias in the four projections of attention")
 
     @model_validator(mode="after")
     def _sinusoids_fit(self) -> Self:
         if self.positions == "sinusoidal" and self.d_model % 2:
-            raise ValueError(f"sinusoidal positions come in pairs, so d_model must be even, not {self.d_model}")
+            raise ValueError(f"sinusoids come in pairs, so d_model must be even, not {self.d_model}")
         return self
 
 
@@ -162,29 +167,27 @@ class TrainingSettings(_Frozen):
 
     section: ClassVar[str] = "training"
 
-    seed: NotNegative = Field(1, description="of the split, the weights, the dropout and the order of batches")
-    steps: Positive = Field(100_000, description="most updates of the weights")
-    max_minutes: float | None = Field(None, gt=0, description="most minutes of training, on the clock")
-    batch_tokens: Positive = Field(25_000, description="most tokens of a batch on either side, padding counted")
-    accumulate: Positive = Field(1, description="batches added up before an update")
-    schedule: Literal["noam", "inverse_sqrt", "cosine", "constant"] = Field("noam", description="of the rate")
-    learning_rate: float = Field(
-        1.0, gt=0, description="highest rate; with noam the factor before d_model^-0.5 · min(s^-0.5, s·w^-1.5)"
-    )
-    warmup_steps: NotNegative = Field(4000, description="updates until the highest rate")
-    beta_1: Share = Field(0.9, description="Adam: memory of the gradient")
-    beta_2: Share = Field(0.98, description="Adam: memory of its square")
-    epsilon: float = Field(1e-9, gt=0, description="Adam: added to the root")
-    weight_decay: float = Field(0.0, ge=0, description="decoupled (Departure: the paper has none)")
-    label_smoothing: Share = Field(0.1, description="mass spread evenly over the whole vocabulary")
-    clip_norm: float = Field(0.0, ge=0, description="largest norm of the gradient, 0: no limit")
-    precision: Precision = Field("auto", description="of the matrix products; weights stay float32")
-    validate_every: Positive = Field(1000, description="updates between two validations")
-    validate_beams: Positive = Field(1, description="beam width of the search in validation")
-    validate_rows: Positive = Field(500, description="most held-out rows that a validation translates")
-    metric: Metric = Field("exact_match", description="what chooses the best weights and stops early")
-    patience: NotNegative = Field(0, description="validations without a better metric before stopping, 0: never")
-    average_last: NotNegative = Field(5, description="last validated weights whose mean is tried, 0: none")
+    seed: NotNegative = _setting(1, "of the split, the weights, the dropout and the order of batches")
+    steps: Positive = _setting(100_000, "most updates of the weights")
+    max_minutes: float | None = _setting(None, "most minutes of training, on the clock", gt=0)
+    batch_tokens: Positive = _setting(25_000, "most tokens of a batch on either side, padding counted")
+    accumulate: Positive = _setting(1, "batches added up before an update")
+    schedule: Literal["noam", "inverse_sqrt", "cosine", "constant"] = _setting("noam", "of the rate")
+    learning_rate: float = _setting(1.0, "highest rate; noam: factor of d_model^-0.5 · min(s^-0.5, s·w^-1.5)", gt=0)
+    warmup_steps: NotNegative = _setting(4000, "updates until the highest rate")
+    beta_1: Share = _setting(0.9, "Adam: memory of the gradient")
+    beta_2: Share = _setting(0.98, "Adam: memory of its square")
+    epsilon: float = _setting(1e-9, "Adam: added to the root", gt=0)
+    weight_decay: float = _setting(0.0, "decoupled (Departure: the paper has none)", ge=0)
+    label_smoothing: Share = _setting(0.1, "mass spread evenly over the whole vocabulary")
+    clip_norm: float = _setting(0.0, "largest norm of the gradient, 0: no limit", ge=0)
+    precision: Precision = _setting("auto", "of the matrix products; weights stay float32")
+    validate_every: Positive = _setting(1000, "updates between two validations")
+    validate_beams: Positive = _setting(1, "beam width of the search in validation")
+    validate_rows: Positive = _setting(500, "most held-out rows that a validation translates")
+    metric: Metric = _setting("exact_match", "what chooses the best weights and stops early")
+    patience: NotNegative = _setting(0, "validations without a better metric before stopping, 0: never")
+    average_last: NotNegative = _setting(5, "last validated weights whose mean is tried, 0: none")
 
 
 class DecodingSettings(_Frozen):
@@ -192,15 +195,15 @@ class DecodingSettings(_Frozen):
 
     section: ClassVar[str] = "decoding"
 
-    num_beams: Positive = Field(5, description="beam width, 1: greedy search (Departure: the paper has 4)")
-    num_return_sequences: Positive = Field(1, description="answers for each text (n-best)")
-    length_alpha: float = Field(0.6, ge=0, description="length penalty ((5 + length) / 6)^alpha (Wu et al. 2016)")
-    max_new_tokens: Positive | None = Field(None, description="longest answer; unset: from the training lengths")
-    do_sample: bool = Field(False, description="draw tokens by chance instead of searching")
-    temperature: float = Field(1.0, gt=0, description="sampling: below 1 sharpens, above 1 flattens")
-    top_k: NotNegative = Field(0, description="sampling: only the k likeliest tokens, 0: all")
-    top_p: float = Field(1.0, gt=0, le=1, description="sampling: only the likeliest tokens of this mass")
-    seed: NotNegative = Field(1, description="sampling: where chance starts")
+    num_beams: Positive = _setting(5, "beam width, 1: greedy search (Departure: the paper has 4)")
+    num_return_sequences: Positive = _setting(1, "answers for each text (n-best)")
+    length_alpha: float = _setting(0.6, "length penalty ((5 + length) / 6)^alpha (Wu et al. 2016)", ge=0)
+    max_new_tokens: Positive | None = _setting(None, "longest answer; unset: from the training lengths")
+    do_sample: bool = _setting(False, "draw tokens by chance instead of searching")
+    temperature: float = _setting(1.0, "sampling: below 1 sharpens, above 1 flattens", gt=0)
+    top_k: NotNegative = _setting(0, "sampling: only the k likeliest tokens, 0: all")
+    top_p: float = _setting(1.0, "sampling: only the likeliest tokens of this mass", gt=0, le=1)
+    seed: NotNegative = _setting(1, "sampling: where chance starts")
 
     @model_validator(mode="after")
     def _answers_fit(self) -> Self:
@@ -224,7 +227,7 @@ class Settings(_Frozen):
     @model_validator(mode="after")
     def _tying_fits(self) -> Self:
         if self.model.tied_embeddings == "all" and not self.tokens.shared:
-            raise ValueError('model.tied_embeddings="all" needs one vocabulary: set tokens.shared=true, or "target"')
+            raise ValueError('tied_embeddings="all" needs one vocabulary: set tokens.shared=true, or "target"')
         return self
 
     def to_toml(self) -> str:
@@ -232,7 +235,7 @@ class Settings(_Frozen):
         return tomli_w.dumps(self.model_dump(exclude_none=True))
 
 
-# --- Nested dicts: recipes, --set, advice -------------------------------------------------------------------------
+# --- Nested dicts: recipes, --set, advice ---
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,7 +244,9 @@ def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
     for layer in layers:
         for key, value in layer.items():
             old = merged.get(key)
-            merged[key] = merge(old if isinstance(old, dict) else {}, value) if isinstance(value, Mapping) else value
+            if isinstance(value, Mapping):
+                value = merge(old if isinstance(old, dict) else {}, value)
+            merged[key] = value
     return merged
 
 
@@ -266,9 +271,10 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
 
 def _toml_value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        values = tomllib.loads(f"value = {text}")
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
+    return values["value"] if len(values) == 1 else text  # a line break could bring in more
 
 
 def _check_path(keys: Sequence[str]) -> None:
@@ -284,7 +290,8 @@ def _check_path(keys: Sequence[str]) -> None:
         inner = field.annotation
         is_room = isinstance(inner, type) and issubclass(inner, BaseModel)
         if is_room == (depth == len(keys) - 1):
-            names = [full for full in all_settings() if full.startswith(path if is_room else path.rsplit(".", 1)[0])]
+            near = path if is_room else path.rpartition(".")[0]
+            names = [full for full in all_settings() if full.startswith(near)]
             raise SettingsError(f"{'.'.join(keys)!r} is not a single setting", hint=nearest(path, names))
         if is_room:
             room = inner  # type: ignore[assignment]
@@ -305,17 +312,32 @@ def all_settings(room: type[BaseModel] = Settings, prefix: str = "") -> dict[str
 def read_recipe(path: Path) -> dict[str, Any]:
     """A recipe file as a nested dict (it may be partial).
 
-    Raises SettingsError when it cannot be read or is not TOML.
+    Raises SettingsError when it cannot be read, is not TOML or names a setting that does not exist.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        recipe = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        for keys in _leaves(recipe):
+            _check_path(keys)
     except OSError as error:
         raise SettingsError("cannot read the recipe", where=str(path), got=str(error.strerror)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SettingsError("the recipe is not valid TOML", where=str(path), got=str(error)) from None
+    except SettingsError as error:
+        error.where = str(path)
+        raise
+    return recipe
 
 
-# --- The paper's models (table 3) ---------------------------------------------------------------------------------
+def _leaves(branch: Mapping[str, Any]) -> Iterator[list[str]]:
+    """The path of keys to each value that is not a table."""
+    for key, value in branch.items():
+        if isinstance(value, Mapping):
+            yield from ([key, *rest] for rest in _leaves(value))
+        else:
+            yield [key]
+
+
+# --- The paper's models (table 3) ---
 
 
 def paper_base() -> ModelSettings:

@@ -113,9 +113,7 @@ def _special_parts(specials: Mapping[str, int], size: int) -> dict[str, int]:
         if part in parts:
             raise UsageError(f"two special tokens stand for {SPECIALS[part][0]}", got=given)
         if not 0 <= at < size:
-            raise UsageError(
-                f"the id of {form} lies outside the vocabulary", got=str(at), expected=f"0 to {size - 1}"
-            )
+            raise UsageError(f"the id of {form} lies outside the vocabulary", got=str(at), expected=f"0 to {size - 1}")
         if at in parts.values():
             raise UsageError("two special tokens have the same id", got=str(at))
         parts[part] = at
@@ -244,9 +242,7 @@ class _Subwords:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         offsets = self._inner.encode(_mark(text)).offsets
-        return [
-            (max(start - 1, 0), end - 1) for start, end in offsets
-        ]  # the mark in front is not in the text
+        return [(max(start - 1, 0), end - 1) for start, end in offsets]  # the mark in front is not in the text
 
     def join(self, pieces: Sequence[str]) -> str:
         return "".join(pieces).translate(_EXCHANGE).removeprefix(" ")
@@ -343,9 +339,7 @@ def _count(texts: Iterable[Iterable[str]]) -> Counter[str]:
 def _frequent(counts: Counter[str], settings: SideSettings) -> dict[str, int]:
     """What occurs `min_count` times or more."""
     if not counts:
-        raise TextError(
-            "there is no text to learn tokens from", expected="at least one text that is not empty"
-        )
+        raise TextError("there is no text to learn tokens from", expected="at least one text that is not empty")
     frequent = {piece: count for piece, count in counts.items() if count >= settings.min_count}
     if not frequent:
         most = f"at most {max(counts.values())}, the count of the most frequent"

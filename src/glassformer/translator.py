@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from glassformer.decoding import Hypothesis
 from glassformer.engines.torch import TorchEngine, build_model, find_device
 from glassformer.errors import ModelFileError, TextError
 from glassformer.modelfile import ModelFile
-from glassformer.settings import DecodingSettings
+from glassformer.settings import DecodingSettings, Settings
 from glassformer.text import Tokenizer
 
 
@@ -70,15 +70,8 @@ class Translator:
         self.source_tokenizer: Tokenizer = model_file.source_tokenizer
         self.target_tokenizer: Tokenizer = model_file.target_tokenizer
         place = find_device(device)
-        vocabulary = self.target_tokenizer.vocabulary
-        self.engine = TorchEngine(
-            [build_model(each).to(place) for each in (model_file, *ensemble)],
-            bos_id=vocabulary.bos_id,
-            eos_id=vocabulary.eos_id,
-            forbidden=tuple(sorted(vocabulary.special_ids - {vocabulary.eos_id})),
-            device=place,
-            precision=precision,
-        )
+        models = [build_model(each).to(place) for each in (model_file, *ensemble)]
+        self.engine = TorchEngine.of(models, self.target_tokenizer, place, precision)
 
     @classmethod
     def load(
@@ -98,12 +91,6 @@ class Translator:
         """Longest text in tokens that the model takes."""
         model, longest = self.settings.model, self.settings.data.max_source_length
         return min(longest, model.max_length - 2) if model.positions == "learned" else longest
-
-    @property
-    def default_max_new_tokens(self) -> int:
-        """Longest answer in tokens when nothing else is asked: a quarter more than the longest target trained on."""
-        longest = int(self.model_file.data.get("longest_target", self.settings.data.max_target_length))
-        return math.ceil(1.25 * longest) + 4
 
     def translate(
         self,
@@ -167,7 +154,7 @@ class Translator:
             )
 
     def _max_new_tokens(self, decoding: DecodingSettings) -> int:
-        wanted = decoding.max_new_tokens or self.default_max_new_tokens
+        wanted = decoding.max_new_tokens or default_max_new_tokens(self.model_file.data, self.settings)
         model = self.settings.model
         return min(wanted, model.max_length) if model.positions == "learned" else wanted
 
@@ -180,6 +167,12 @@ class Translator:
             token_scores=found.token_scores,
             finished=found.finished,
         )
+
+
+def default_max_new_tokens(data: Mapping[str, Any], settings: Settings) -> int:
+    """Longest answer in tokens when nothing else is asked: a quarter more than the longest target trained on."""
+    longest = int(data.get("longest_target", settings.data.max_target_length))
+    return math.ceil(1.25 * longest) + 4
 
 
 def _check_same_vocabulary(one: ModelFile, other: ModelFile) -> None:

@@ -70,12 +70,12 @@ def test_the_ledger_is_written_as_json_lines(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_writing_into_no_folder_is_a_run_error(tmp_path):
+def test_writing_where_no_folder_can_be_is_a_run_error(tmp_path):
+    (tmp_path / "file").write_text("")
     with pytest.raises(RunError) as caught:
-        filled().write(tmp_path / "missing" / "ledger.jsonl")
-    assert caught.value.what == "cannot write the ledger"
-    assert caught.value.where == str(tmp_path / "missing" / "ledger.jsonl")
-    assert caught.value.got == "No such file or directory"
+        filled().write(tmp_path / "file" / "ledger.jsonl")
+    assert caught.value.what == "cannot write the file"
+    assert caught.value.where == str(tmp_path / "file" / "ledger.jsonl")
 
 
 def test_a_full_disk_leaves_the_old_ledger(tmp_path, monkeypatch):
@@ -86,7 +86,7 @@ def test_a_full_disk_leaves_the_old_ledger(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(RunError, match="cannot write the ledger") as caught:
+    with pytest.raises(RunError, match="cannot write the file") as caught:
         filled().write(path)
     assert caught.value.got == "No space left on device"
     assert path.read_text() == "old"

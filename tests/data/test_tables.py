@@ -41,8 +41,7 @@ HEADLESS = DataSettings(header="no")
 SKIP = DataSettings(header="no", bad_rows="skip")
 
 hostile = st.text(
-    st.sampled_from("\",;|\\'\r\n\t aNA0é\u2028\u0085\x0b\x0c\x1c\ufeff😀")
-    | st.characters(exclude_categories=["Cs"]),
+    st.sampled_from("\",;|\\'\r\n\t aNA0é\u2028\u0085\x0b\x0c\x1c\ufeff😀") | st.characters(exclude_categories=["Cs"]),
     min_size=1,
     max_size=8,
 ).filter(lambda text: text.strip() and "\0" not in text)
@@ -100,9 +99,7 @@ def jsonl_bytes(rows, ascii_only=False):
 def parquet_bytes(rows):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     sink = io.BytesIO()
-    parquet.write_table(
-        arrow.table({"source": [row[0] for row in rows], "target": [row[1] for row in rows]}), sink
-    )
+    parquet.write_table(arrow.table({"source": [row[0] for row in rows], "target": [row[1] for row in rows]}), sink)
     return sink.getvalue()
 
 
@@ -190,11 +187,7 @@ def test_csv_that_the_csv_module_reads_is_read_the_same(folder, text):
 
 
 @settings(max_examples=80, deadline=None)
-@given(
-    hostile_rows.map(
-        lambda rows: [tuple(c.replace("\t", "T").replace("\n", "L") for c in row) for row in rows]
-    )
-)
+@given(hostile_rows.map(lambda rows: [tuple(c.replace("\t", "T").replace("\n", "L") for c in row) for row in rows]))
 def test_tsv_cells_come_back_as_written(folder, rows):
     rows = [(one.lstrip("\ufeff") or "x", other.rstrip("\r") or "x") for one, other in rows]
     rows = [row for row in rows if row[0].strip() and row[1].strip()] or [("x", "y")]
@@ -214,11 +207,7 @@ def test_parquet_cells_come_back_as_written(folder, rows):
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    hostile_rows.map(
-        lambda rows: [tuple(c.replace("\n", "L").replace("\r", "R") for c in row) for row in rows]
-    )
-)
+@given(hostile_rows.map(lambda rows: [tuple(c.replace("\n", "L").replace("\r", "R") for c in row) for row in rows]))
 def test_parallel_lines_come_back_as_written(folder, rows):
     rows = [(one.replace("\ufeff", "B"), other.replace("\ufeff", "B")) for one, other in rows]
     one = put(folder, "a.x", "".join(row[0] + "\n" for row in rows))
@@ -227,9 +216,7 @@ def test_parallel_lines_come_back_as_written(folder, rows):
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.text(st.characters(exclude_characters="\n\r\0\ufeff", exclude_categories=["Cs"]), max_size=6))
-)
+@given(st.lists(st.text(st.characters(exclude_characters="\n\r\0\ufeff", exclude_categories=["Cs"]), max_size=6)))
 def test_lines_split_at_line_feeds_only(folder, lines):
     content = "".join(line + "\n" for line in lines).encode()
     assert read_lines(io.BytesIO(content)) == lines
@@ -266,9 +253,7 @@ def test_a_lone_quote_is_text_in_tsv(folder):
 
 
 def test_json_values_are_taken_as_they_are_written(folder):
-    lines = (
-        '{"x": 1.50, "y": -0}\n{"x": true, "y": 123456789012345678901}\r\n{"y": "a", "x": false, "z": [1]}\n'
-    )
+    lines = '{"x": 1.50, "y": -0}\n{"x": true, "y": 123456789012345678901}\r\n{"y": "a", "x": false, "z": [1]}\n'
     assert pairs_of(put(folder, "a.jsonl", lines)) == [
         ("1.50", "-0"),
         ("true", "123456789012345678901"),
@@ -702,9 +687,7 @@ def test_parallel_files_of_different_length_are_not_paired(folder):
     one, other = put(folder, "a.en", "a\n" * 1200), put(folder, "a.de", "x\n" * 1199)
     ledger = Ledger()
     error = failure(TableError, read_table, f"{one},{other}", SKIP, ledger)
-    assert (
-        error.what == "the two parallel files do not have the same number of lines, so they cannot be paired"
-    )
+    assert error.what == "the two parallel files do not have the same number of lines, so they cannot be paired"
     assert error.where == f"{one},{other}"
     assert error.got == f"1,200 lines in {one} and 1,199 lines in {other}"
     assert error.hint == "line i of one file must belong to line i of the other; find where they drift apart"
@@ -725,9 +708,7 @@ def test_lines_that_are_not_text_are_named():
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf16_is_recognised(folder, encoding):
-    error = failure(
-        TableError, read_table, put(folder, "a.csv", "\ufeffa,b\n".encode(encoding)), DataSettings()
-    )
+    error = failure(TableError, read_table, put(folder, "a.csv", "\ufeffa,b\n".encode(encoding)), DataSettings())
     assert (error.what, error.hint) == ("the text is UTF-16, not UTF-8", "save the file as UTF-8")
 
 
@@ -762,10 +743,7 @@ def test_a_damaged_row_of_a_column_is_an_error_or_an_empty_cell(folder):
 
 def test_a_column_of_no_rows(folder):
     assert read_column(put(folder, "a.csv", "text,id\n"), "text", DataSettings(header="yes")) == []
-    assert (
-        failure(TableError, read_column, put(folder, "a.csv", ""), 0, HEADLESS).what
-        == "the table has no rows"
-    )
+    assert failure(TableError, read_column, put(folder, "a.csv", ""), 0, HEADLESS).what == "the table has no rows"
 
 
 def test_a_column_that_is_not_there_is_an_error(folder):
@@ -783,9 +761,7 @@ def test_a_missing_file_names_its_neighbours(folder):
     assert error.hint == "did you mean 'pairs.csv'?"
     assert failure(TableError, read_table, path.with_name("zzz.tsv"), DataSettings()).hint is None
     nowhere = path.parent / "nowhere" / "pairs.csv"
-    assert (
-        failure(TableError, read_lines, nowhere).hint == f"there is no folder {str(nowhere.parent)!r} either"
-    )
+    assert failure(TableError, read_lines, nowhere).hint == f"there is no folder {str(nowhere.parent)!r} either"
 
 
 def test_a_missing_parallel_file_is_named_alone(folder):
@@ -850,8 +826,7 @@ VALID = ".csv, .tsv, .tab, .jsonl, .ndjson, .parquet, each also with .gz or .zst
             {
                 "what": "a .txt file holds one column of text, and pairs need two",
                 "expected": f"a table: {VALID}",
-                "hint": "give two parallel text files as source.txt,target.txt; "
-                "or name a tab-separated table .tsv",
+                "hint": "give two parallel text files as source.txt,target.txt; or name a tab-separated table .tsv",
             },
         ),
         ("a.txt.gz", {"what": "a .txt file holds one column of text, and pairs need two"}),
@@ -891,9 +866,7 @@ def test_a_damaged_file_is_an_error_in_plain_words(folder, case):
     assert error.hint == "copy or download it again, and check its suffix"
 
 
-@pytest.mark.parametrize(
-    ("name", "feature"), [("a.parquet", "reading Parquet"), ("a.csv.zst", "reading .zst")]
-)
+@pytest.mark.parametrize(("name", "feature"), [("a.parquet", "reading Parquet"), ("a.csv.zst", "reading .zst")])
 def test_without_pyarrow_the_extra_is_named(folder, monkeypatch, name, feature):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     error = failure(MissingExtraError, read_table, put(folder, name, "x"), DataSettings())

@@ -88,9 +88,7 @@ def test_the_figures_of_a_small_table_of_pronunciations() -> None:
 def test_the_two_rates_of_whole_answers_mirror_each_other() -> None:
     measures = score_texts(list("abcdefghij"), list("abcdefgxyz"), split_tokens=list)
     match, error = measures["exact_match"], measures["sequence_error_rate"]
-    assert (error.value, error.low, error.high) == pytest.approx(
-        (1 - match.value, 1 - match.high, 1 - match.low)
-    )
+    assert (error.value, error.low, error.high) == pytest.approx((1 - match.value, 1 - match.high, 1 - match.low))
     assert match.low < match.value < match.high
 
 
@@ -105,9 +103,7 @@ def test_the_json_has_the_agreed_form_and_survives_a_round_trip() -> None:
         with_signature = ["signature"] if name in ("bleu", "chrf") else []
         assert list(measure) == ["value", "low", "high", *with_signature]
         assert 0 <= measure["low"] <= measure["high"] <= (100 if with_signature else 1)
-    assert found["metrics"]["bleu"]["signature"].endswith(
-        f"tok:13a|smooth:exp|version:{sacrebleu.__version__}"
-    )
+    assert found["metrics"]["bleu"]["signature"].endswith(f"tok:13a|smooth:exp|version:{sacrebleu.__version__}")
     assert found["metrics"]["chrf"]["signature"].endswith(f"space:no|version:{sacrebleu.__version__}")
     assert found["seconds"] >= 0
     assert found["decoding"] == {
@@ -193,8 +189,7 @@ def test_no_pairs_are_a_clear_error() -> None:
     with pytest.raises(TableError) as caught:
         evaluate(speaker(), [], rows_read=4)
     assert str(caught.value) == (
-        "there are no rows to score\n  got: 4 read, 0 kept\n"
-        "  expected: at least one pair of source and target"
+        "there are no rows to score\n  got: 4 read, 0 kept\n  expected: at least one pair of source and target"
     )
 
 

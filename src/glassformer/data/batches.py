@@ -17,19 +17,19 @@ def plan_batches(
 ) -> list[NDArray[np.int64]]:
     """Every row once, rows of like length together, in a new order each epoch.
 
-    A batch holds at most `batch_tokens` tokens on either side, padding counted; a single row that is longer stands
-    alone. Lengths are in framed tokens.
+    A batch holds at most `batch_tokens` tokens on either side, padding counted; a single row that is longer
+    stands alone. Lengths are in framed tokens.
     """
     chance = np.random.default_rng([seed, epoch])
     order = chance.permutation(len(source_lengths))
-    order = order[
-        np.lexsort((source_lengths[order], target_lengths[order]))
-    ]  # stable: chance decides among equals
+    # A stable sort, so that chance decides among equals.
+    order = order[np.lexsort((source_lengths[order], target_lengths[order]))]
     longer = np.maximum(source_lengths, target_lengths)[order]
-    starts, longest = [0], 0
+    starts: list[int] = []
+    longest = 0
     for position, length in enumerate(longer.tolist()):
         longest = max(longest, length)
-        if longest * (position + 1 - starts[-1]) > batch_tokens and position > starts[-1]:
+        if not starts or longest * (position + 1 - starts[-1]) > batch_tokens:
             starts.append(position)
             longest = length
     batches = [order[start:stop] for start, stop in pairwise([*starts, len(order)])]

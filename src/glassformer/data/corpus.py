@@ -56,9 +56,7 @@ class Corpus:
         return len(self.source)
 
     @classmethod
-    def encode(
-        cls, pairs: Sequence[Pair], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
-    ) -> Corpus:
+    def encode(cls, pairs: Sequence[Pair], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer) -> Corpus:
         source = source_tokenizer.encode_many([pair.source for pair in pairs])
         target = target_tokenizer.encode_many([pair.target for pair in pairs])
         return cls(
@@ -70,20 +68,21 @@ class Corpus:
 def hold_out(pairs: Sequence[Pair], share: float, most: int, seed: int) -> tuple[list[int], list[int]]:
     """Row numbers (from 0) to train on and to validate on, grouped by source.
 
-    All rows of one source stand on one side, so that validation never asks for a source that was trained on. Chance
-    picks sources until `share` of the rows (at most `most`, at least one) is held out.
+    All rows of one source stand on one side, so that validation never asks for a source that was trained on.
+    Chance picks sources whose rows fit into `share` of all rows (at most `most`, at least one); where none
+    fits, the source with the fewest rows is held out. With a single source, or a share of 0, nothing is.
     """
     rows_of: dict[str, list[int]] = {}
     for row, pair in enumerate(pairs):
         rows_of.setdefault(pair.source, []).append(row)
-    sources = list(rows_of)
-    wanted = min(most, max(1, round(share * len(pairs)))) if share > 0 and len(sources) > 1 else 0
-    held: list[int] = []
-    for index in np.random.default_rng(seed).permutation(len(sources)):
-        group = rows_of[sources[index]]
-        if len(held) >= wanted:
-            break
-        if len(held) + len(group) <= wanted or not held:
-            held += group
-    held_out = set(held)
-    return [row for row in range(len(pairs)) if row not in held_out], sorted(held)
+    groups = list(rows_of.values())
+    if share == 0 or len(groups) < 2:
+        return list(range(len(pairs))), []
+    wanted = min(most, max(1, round(share * len(pairs))), len(pairs) - 1)
+    held: set[int] = set()
+    for index in np.random.default_rng(seed).permutation(len(groups)):
+        if len(held) + len(groups[index]) <= wanted:
+            held.update(groups[index])
+    smallest = min(groups, key=len)
+    held = held or set(smallest)
+    return [row for row in range(len(pairs)) if row not in held], sorted(held)

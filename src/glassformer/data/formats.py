@@ -3,33 +3,27 @@
     open_source(path) -> Source                what stands in the file, before any column is chosen
     Source.rows(take, header) -> Row, Row, …   the taken cells of each row, or what is wrong with it
 
-A format only knows its own grammar. Which columns are taken, and what a damaged row does, is decided in
-`tables`.
+A format only knows its own grammar. Files and lines come from `lines`; which columns are taken, and what a
+damaged row does, is decided in `tables`.
 """
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import re
-import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from glassformer.errors import MissingExtraError, TableError
+from glassformer.data.lines import COMPRESSIONS, Lines, corrupt, open_bytes, pyarrow, system_errors
+from glassformer.errors import TableError
 
-_BOM = b"\xef\xbb\xbf"
-_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
-_COMPRESSIONS = (".gz", ".zst")
-_AFTER_LONE_CR = re.compile(rb"(?<=\r)(?!\n)(?!\Z)")
 _QUOTED = re.compile(r'"[^"]*+(?:""[^"]*+)*+"')
 _CSV_CELL = re.compile(rf'(?:{_QUOTED.pattern}|(?!")[^,\r\n]*)(?:,|\r\n|\r|\n|\Z)')
 
@@ -75,9 +69,7 @@ def open_source(path: str) -> Iterator[Source]:
         files = _files(path)
         if len(files) > 1:
             streams = [stack.enter_context(open_bytes(file)) for file in files]
-            yield _parallel(
-                [str(file) for file in files], [Lines(*both) for both in zip(streams, files, strict=True)]
-            )
+            yield _parallel([str(file) for file in files], [Lines(*both) for both in zip(streams, files, strict=True)])
         else:
             make = _format_of(files[0])
             yield make(stack.enter_context(open_bytes(files[0])), files[0])
@@ -108,7 +100,7 @@ def _files(path: str) -> tuple[Path, ...]:
 def _suffix(path: Path) -> str:
     """The lower-case suffix that names the format, compression left out."""
     name = path.name.lower()
-    for compression in _COMPRESSIONS:
+    for compression in COMPRESSIONS:
         name = name.removesuffix(compression)
     return Path(name).suffix
 
@@ -121,7 +113,7 @@ def _format_of(path: Path) -> Callable[[BinaryIO, Path], Source]:
         raise IsADirectoryError
     if not path.exists():
         raise FileNotFoundError(2, "no such file", str(path))
-    valid = f"{', '.join(_FORMATS)}, each also with {' or '.join(_COMPRESSIONS)}"
+    valid = f"{', '.join(_FORMATS)}, each also with {' or '.join(COMPRESSIONS)}"
     if suffix == ".txt":
         raise TableError(
             "a .txt file holds one column of text, and pairs need two",
@@ -136,123 +128,6 @@ def _format_of(path: Path) -> Callable[[BinaryIO, Path], Source]:
         expected=f"{valid}; or two parallel text files, as in a.en,a.de",
         hint="give the file the suffix of its format",
     )
-
-
-@contextmanager
-def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, decompressed where its name ends in .gz or .zst."""
-    with ExitStack() as stack:
-        file = stack.enter_context(path.open("rb"))
-        match path.suffix.lower():
-            case ".gz":
-                unzipped = stack.enter_context(gzip.GzipFile(fileobj=file))
-                yield cast(BinaryIO, io.BufferedReader(cast(Any, unzipped)))
-            case ".zst":
-                unzipped = stack.enter_context(pyarrow("reading .zst").input_stream(file, compression="zstd"))
-                yield cast(BinaryIO, io.BufferedReader(cast(Any, unzipped)))
-            case _:
-                yield file
-
-
-@contextmanager
-def system_errors(path: str) -> Iterator[None]:
-    """What the system or a decompressor says about a file, as a TableError."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        missing = Path(error.filename or path)
-        raise TableError("there is no such file", where=str(missing), hint=_nearby(missing)) from None
-    except IsADirectoryError:
-        raise TableError("this is a folder, not a table", where=path, hint="name a file in it") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise _corrupt(path, error) from None
-    except OSError as error:
-        # A decompressor's own complaint carries no number of the system.
-        if error.errno is None:
-            raise _corrupt(path, error) from None
-        raise TableError("the file cannot be read", where=path, got=error.strerror) from None
-
-
-def _corrupt(path: str, error: Exception) -> TableError:
-    return TableError(
-        "the file is damaged, or is not what its suffix says",
-        where=path,
-        got=str(error).splitlines()[0],
-        hint="copy or download it again, and check its suffix",
-    )
-
-
-def _nearby(missing: Path) -> str | None:
-    """The files in the same folder with the nearest names, as a question."""
-    if not missing.parent.is_dir():
-        return f"there is no folder {str(missing.parent)!r} either"
-    try:
-        names = [file.name for file in missing.parent.iterdir()]
-    except OSError:
-        return None
-    close = get_close_matches(missing.name, names, cutoff=0.5)
-    return f"did you mean {' or '.join(repr(name) for name in close)}?" if close else None
-
-
-def pyarrow(feature: str) -> Any:
-    """The module pyarrow. Raises MissingExtraError when it is not installed."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingExtraError(feature, package="pyarrow", extra="parquet") from None
-    return pyarrow
-
-
-# --- Lines of text ---
-
-
-class Lines:
-    r"""The lines of a UTF-8 stream, endings included, split at \n only (`lone_cr`: also at a \r without \n).
-
-    A byte order mark is dropped. A line that is not UTF-8 or holds NUL comes all the same, and `faults` says
-    by its number from 1 what is wrong with it. Raises TableError for UTF-16.
-    """
-
-    def __init__(self, stream: Iterable[bytes], name: object, *, lone_cr: bool = False) -> None:
-        self._stream, self._name, self._lone_cr = stream, name, lone_cr
-        self.faults: dict[int, str] = {}
-
-    def __iter__(self) -> Iterator[str]:
-        offset = 0
-        for number, raw in enumerate(self._pieces(), 1):
-            line = raw
-            if number == 1:
-                line = raw.removeprefix(_BOM)
-                offset = len(raw) - len(line)
-                if not line:
-                    return
-            try:
-                text = line.decode()
-            except UnicodeDecodeError as error:
-                at = error.start
-                self.faults[number] = f"not UTF-8 (byte 0x{line[at]:02x} at offset {offset + at} of the file)"
-                text = line.decode(errors="surrogateescape")
-            if "\0" in text:
-                self.faults.setdefault(number, "a NUL character")
-            offset += len(line)
-            yield text
-
-    def numbered(self) -> Iterator[tuple[int, str, str]]:
-        r"""Number, text without \n or \r\n, and fault (or "") of each line."""
-        for number, text in enumerate(self, 1):
-            fault = self.faults.pop(number, "") if self.faults else ""
-            yield number, text.removesuffix("\n").removesuffix("\r"), fault
-
-    def _pieces(self) -> Iterator[bytes]:
-        for number, raw in enumerate(self._stream):
-            if number == 0 and raw.startswith(_UTF16_BOMS):
-                raise TableError(
-                    "the text is UTF-16, not UTF-8", where=str(self._name), hint="save the file as UTF-8"
-                )
-            if self._lone_cr and raw.count(b"\r") > raw.endswith(b"\r\n"):
-                yield from _AFTER_LONE_CR.split(raw)
-            else:
-                yield raw
 
 
 # --- CSV and TSV ---
@@ -298,9 +173,7 @@ def _delimited(name: str, rows: Iterator[Row], advice: str) -> Source:
             elif len(cells) == width:
                 yield Row(line, [cells[i] for i in take])
             else:
-                yield Row(
-                    line, (), f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'} instead of {width}"
-                )
+                yield Row(line, (), f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'} instead of {width}")
 
     faults = [row.fault for row in before if row.fault]
     return Source(name, taken, width, None, tuple(first.cells), faults[0] if faults else "", advice)
@@ -463,10 +336,10 @@ def _parquet(stream: BinaryIO, path: Path) -> Source:
 
     try:
         # A Parquet file is read from its end, so a compressed one is unpacked into memory first.
-        packed = path.suffix.lower() in _COMPRESSIONS
+        packed = path.suffix.lower() in COMPRESSIONS
         file = ParquetFile(io.BytesIO(stream.read()) if packed else stream)
     except arrow.ArrowException as error:
-        raise _corrupt(str(path), error) from None
+        raise corrupt(str(path), error) from None
     names = tuple(file.schema_arrow.names)
 
     def rows(take: Sequence[int], _header: bool) -> Iterator[Row]:
@@ -477,11 +350,9 @@ def _parquet(stream: BinaryIO, path: Path) -> Source:
                 columns = [batch.column(names[i] if wanted else i) for i in take]
                 yield from _parquet_rows([_values(column) for column in columns], [names[i] for i in take])
         except arrow.ArrowException as error:
-            raise _corrupt(str(path), error) from None
+            raise corrupt(str(path), error) from None
 
-    return Source(
-        "Parquet", rows, len(names), names, advice="the values taken are text or numbers, none of them null"
-    )
+    return Source("Parquet", rows, len(names), names, advice="the values taken are text or numbers, none of them null")
 
 
 def _parquet_rows(columns: list[list[Any]], names: list[str]) -> Iterator[Row]:
@@ -518,23 +389,17 @@ def _parallel(names: list[str], files: list[Lines]) -> Source:
         counts = [0, 0]
         for sides in zip_longest(*(lines.numbered() for lines in files), fillvalue=end):
             counts = [max(count, side[0]) for count, side in zip(counts, sides, strict=True)]
-            fault = next(
-                (f"{side[2]} in {name}" for name, side in zip(names, sides, strict=True) if side[2]), ""
-            )
+            fault = next((f"{side[2]} in {name}" for name, side in zip(names, sides, strict=True) if side[2]), "")
             yield Row(max(counts), () if fault else [sides[i][1] for i in take], fault)
         if counts[0] != counts[1]:
             raise TableError(
                 "the two parallel files do not have the same number of lines, so they cannot be paired",
                 where=",".join(names),
-                got=" and ".join(
-                    f"{count:,} lines in {name}" for count, name in zip(counts, names, strict=True)
-                ),
+                got=" and ".join(f"{count:,} lines in {name}" for count, name in zip(counts, names, strict=True)),
                 hint="line i of one file must belong to line i of the other; find where they drift apart",
             )
 
-    return Source(
-        "parallel text", rows, 2, tuple(names), advice="both files are UTF-8 text, one sentence a line"
-    )
+    return Source("parallel text", rows, 2, tuple(names), advice="both files are UTF-8 text, one sentence a line")
 
 
 _FORMATS: dict[str, Callable[[BinaryIO, Path], Source]] = {

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 
-from glassformer.errors import RunError
+from glassformer.files import atomic
 
 _DETAIL = re.compile(r" \([^()]*\)")
 _NUMBER = re.compile(r"(?<![\w-])\d+(?![\w-])")  # the 8 of UTF-8 is part of a word
@@ -62,9 +59,7 @@ class Ledger:
 
     def counts(self) -> dict[str, int]:
         """`read`, `kept`, and the number of entries of each kind of reason, in order of appearance."""
-        return {"read": self.read, "kept": self.kept} | {
-            kind: len(rows) for kind, rows in self._kinds().items()
-        }
+        return {"read": self.read, "kept": self.kept} | {kind: len(rows) for kind, rows in self._kinds().items()}
 
     def summary(self) -> str:
         """The ledger for people: one line of counts, then one line for each kind of reason."""
@@ -80,15 +75,12 @@ class Ledger:
 
         The file appears complete or not at all. Raises RunError when it cannot be written.
         """
-        path = Path(path)
-        partial = path.with_name(path.name + ".partial")
-        try:
-            _write_lines(partial, (json.dumps(asdict(entry), ensure_ascii=False) for entry in self.entries))
-            partial.replace(path)
-        except OSError as error:
-            with suppress(OSError):
-                partial.unlink()
-            raise RunError("cannot write the ledger", where=str(path), got=error.strerror) from None
+        # A file name that is not UTF-8 reaches us with lone surrogates; written as \udcXX they are still JSON.
+        with (
+            atomic(Path(path)) as temporary,
+            temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file,
+        ):
+            file.writelines(json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in self.entries)
 
     def _kinds(self) -> dict[str, list[int]]:
         """Kind of reason -> its rows."""
@@ -96,11 +88,3 @@ class Ledger:
         for entry in self.entries:
             kinds.setdefault(entry.kind, []).append(entry.row)
         return kinds
-
-
-def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    # A file name that is not UTF-8 reaches us with lone surrogates; written as \udcXX they are still JSON.
-    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-        file.writelines(line + "\n" for line in lines)
-        file.flush()
-        os.fsync(file.fileno())

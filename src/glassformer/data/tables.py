@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeGuard
 
-from glassformer.data.formats import Lines, Source, open_bytes, open_source, system_errors
+from glassformer.data.formats import Source, open_source
 from glassformer.data.ledger import Ledger, LedgerEntry
+from glassformer.data.lines import Lines, open_bytes, system_errors
 from glassformer.errors import ColumnError, TableError, nearest
 from glassformer.settings import DataSettings
 
@@ -309,9 +310,7 @@ class _Columns:
                 expected=f"a position from 0 to {self.width - 1}",
                 hint="if the first row names the columns, say --header, and take a name from it",
             )
-        raise ColumnError(
-            f"there is no column {column!r}", where=self.table, hint=nearest(str(column), names)
-        )
+        raise ColumnError(f"there is no column {column!r}", where=self.table, hint=nearest(str(column), names))
 
     def _other(self, known: int, given: str, missing: str) -> int:
         """The column beside the known one, where there is only one such."""

@@ -102,9 +102,7 @@ def _take(beam: _Beam, line: int, slot: int, eos_id: int, alpha: float) -> Hypot
     return hypothesis(beam.ids[line, slot].tolist(), beam.token_scores[line, slot].tolist(), eos_id, alpha)
 
 
-def _can_improve(
-    best_live: float, finished: list[Hypothesis], n_best: int, max_new_tokens: int, alpha: float
-) -> bool:
+def _can_improve(best_live: float, finished: list[Hypothesis], n_best: int, max_new_tokens: int, alpha: float) -> bool:
     """Whether a live hypothesis may still enter the `n_best`: a sum only falls, and the longest penalty is largest."""
     if best_live == -torch.inf:
         return False

@@ -10,7 +10,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from numpy.typing import NDArray
@@ -18,10 +18,11 @@ from torch import Tensor
 
 from glassformer.decoding import Hypothesis, SearchSpace, beam_search, greedy_search, sample
 from glassformer.decoding.sampling import draw_uniform
-from glassformer.errors import DeviceError
+from glassformer.errors import DeviceError, SettingsError, nearest
 from glassformer.model import Cache, Transformer
 from glassformer.modelfile import Arrays, ModelFile
-from glassformer.settings import DecodingSettings
+from glassformer.settings import DecodingSettings, Precision
+from glassformer.text import Tokenizer
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -47,17 +48,25 @@ def find_device(name: str) -> torch.device:
 def has_fast_bfloat16(device: torch.device) -> bool:
     """Whether matrix products in bfloat16 are done in hardware."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return device.type == "cpu" and (
-        torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()  # type: ignore[no-untyped-call]
-    )
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return device.type == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def resolve_precision(device: torch.device, precision: str) -> str:
+    """What "auto" means on a device: bfloat16 where it is fast, float32 elsewhere.
+
+    Raises SettingsError for a precision that there is not.
+    """
+    if precision not in get_args(Precision):
+        raise SettingsError(f"there is no precision {precision!r}", hint=nearest(precision, get_args(Precision)))
+    if precision == "auto":
+        return "bfloat16" if has_fast_bfloat16(device) else "float32"
+    return precision
 
 
 def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[object]:
-    """Matrix products in `precision`; "auto" is bfloat16 where it is fast, float32 elsewhere."""
-    if precision == "auto":
-        precision = "bfloat16" if has_fast_bfloat16(device) else "float32"
-    if precision == "float32":
+    """Matrix products in `precision`."""
+    if resolve_precision(device, precision) == "float32":
         return contextlib.nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
@@ -76,6 +85,16 @@ class TorchEngine:
     forbidden: tuple[int, ...]
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     precision: str = "float32"
+
+    @classmethod
+    def of(
+        cls, models: Sequence[Transformer], target: Tokenizer, device: torch.device, precision: str = "float32"
+    ) -> TorchEngine:
+        """The engine of models that write the target tokens; no special token but `<eos>` is ever written."""
+        vocabulary = target.vocabulary
+        forbidden = tuple(sorted(vocabulary.special_ids - {vocabulary.eos_id}))
+        resolve_precision(device, precision)
+        return cls(models, vocabulary.bos_id, vocabulary.eos_id, forbidden, device, precision)
 
     def search(
         self,

@@ -118,9 +118,7 @@ class Report:
         for name, measure in self.metrics.items():
             is_share = measure.signature is None
             factor, unit = (100, " %") if is_share else (1, "")
-            value, low, high = (
-                f"{factor * figure:.2f}" for figure in (measure.value, measure.low, measure.high)
-            )
+            value, low, high = (f"{factor * figure:.2f}" for figure in (measure.value, measure.low, measure.high))
             found.append(f"{name}: {value}{unit} ({low} to {high})")
         return found
 

@@ -11,6 +11,7 @@ def model_card(prepared: Prepared, finished: Finished) -> str:
     """What the model is, what it was trained on, how good it is, and how to use it, as Markdown."""
     settings, data = prepared.settings, prepared.data
     n_source, n_target = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
+    n_parameters = count_parameters(settings.model, n_source, n_target)
     model, tokens = settings.model, settings.tokens
     counts = ", ".join(f"{name} {count:,}" for name, count in data["rows"].items())
     return f"""# A model by glassformer
@@ -23,8 +24,8 @@ It turns `{data["columns"][0]}` into `{data["columns"][1]}`.
 | rows | {counts} (every row that was not kept is in `ledger.jsonl`) |
 | fingerprint of the pairs | `{data["fingerprint"]}` |
 | tokens | {tokens.source.kind} ({n_source:,}) → {tokens.target.kind} ({n_target:,}) |
-| model | encoder-decoder Transformer, {model.n_encoder_layers}+{model.n_decoder_layers} layers, d_model {model.d_model}, \
-d_ff {model.d_ff}, {model.n_heads} heads, {count_parameters(model, n_source, n_target):,} parameters |
+| model | encoder-decoder Transformer, {model.n_encoder_layers}+{model.n_decoder_layers} layers, \
+d_model {model.d_model}, d_ff {model.d_ff}, {model.n_heads} heads, {n_parameters:,} parameters |
 | training | {finished.step:,} updates in {finished.seconds:,.0f} s; ended because: {finished.reason} |
 | weights | {finished.chosen} |
 | {finished.metric} on held-out rows | {finished.value:.4f} |

@@ -1,14 +1,14 @@
 """The run directory, and what `--resume` needs: weights, optimizer, random state and position in one file.
 
-    RUN/
-    ├── model.safetensors    what translate uses: the best weights so far, in the end perhaps their mean
-    ├── recipe.toml          every setting
-    ├── history.jsonl        one event a line
-    ├── ledger.jsonl         every row that was not kept, and why
-    ├── README.md            a model card, for people
-    └── checkpoints/
-        ├── step-0000500.safetensors   weights of the last validations: ordinary model files
-        └── resume.safetensors         where training stands
+RUN/
+├── model.safetensors    what translate uses: the best weights so far, in the end perhaps their mean
+├── recipe.toml          every setting
+├── history.jsonl        one event a line
+├── ledger.jsonl         every row that was not kept, and why
+├── README.md            a model card, for people
+└── checkpoints/
+    ├── step-0000500.safetensors   weights of the last validations: ordinary model files
+    └── resume.safetensors         where training stands
 """
 
 from __future__ import annotations
@@ -84,19 +84,27 @@ class RunDirectory:
         """Make an empty run directory. Raises RunError when something is there, or it cannot be made."""
         self.check_free(overwrite=overwrite)
         try:
-            if self.path.exists():
-                shutil.rmtree(self.path)
+            # The folder itself stays: it may be a link, a mount or where the user stands.
+            for entry in self.path.iterdir() if self.path.exists() else ():
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry)
+                else:
+                    entry.unlink()
             (self.path / "checkpoints").mkdir(parents=True)
         except OSError as error:
             raise cannot_write(self.path, error) from None
 
     def check_free(self, *, overwrite: bool) -> None:
         """Raise RunError when `create` would destroy something that it must not."""
-        if not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir())):
+        try:
+            if self.path.exists() and not self.path.is_dir():
+                raise RunError("the run directory is a file", where=str(self.path), hint="choose another --out")
+            names = sorted(entry.name for entry in self.path.iterdir()) if self.path.exists() else []
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
+        if not names:
             return
-        if not self.path.is_dir():
-            raise RunError("the run directory is a file", where=str(self.path), hint="choose another --out")
-        if not self.recipe.exists():
+        if self.recipe.name not in names:
             raise RunError(
                 "this folder is not a run of glassformer and is not empty; nothing was written",
                 where=str(self.path),
@@ -108,11 +116,31 @@ class RunDirectory:
                 where=str(self.path),
                 hint="go on with --resume, replace it with --overwrite, or choose another --out",
             )
+        strangers = [name for name in names if name not in self._names and not name.endswith(".part")]
+        if strangers:
+            raise RunError(
+                "this folder holds more than a run, which --overwrite would delete; nothing was written",
+                where=str(self.path),
+                got=", ".join(strangers[:5]) + (", …" if len(strangers) > 5 else ""),
+                hint="move these away, or choose another --out",
+            )
+
+    def check_resumable(self) -> None:
+        """Raise RunError when there is no run to go on with."""
+        if not self.resume.exists() or not self.recipe.exists():
+            raise RunError("there is no run to resume", where=str(self.path), hint="start it without --resume")
+
+    @property
+    def _names(self) -> set[str]:
+        """What a run writes into its folder."""
+        files = (self.model, self.recipe, self.history, self.ledger, self.card, self.resume.parent)
+        return {file.name for file in files}
 
     def record(self, event: Event) -> None:
         """Append an event to the history."""
         try:
-            with self.history.open("a", encoding="utf-8") as file:
+            # A path that is not UTF-8 reaches us with lone surrogates; written as \udcXX they are still JSON.
+            with self.history.open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(json.dumps(event.to_json(), ensure_ascii=False) + "\n")
         except OSError as error:
             raise cannot_write(self.history, error) from None
@@ -130,7 +158,10 @@ def save_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, 
 
 
 def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, data: str) -> Position:
-    """Put weights, optimizer and random state back. Raises RunError when the table is not the same any more."""
+    """Put weights, optimizer and random state back.
+
+    Raises RunError when the table or the model's shape is not the same any more, ModelFileError for a damaged file.
+    """
     if not path.exists():
         raise RunError("there is nothing to resume", where=str(path), hint="start the run without --resume")
     tensors, parts = read_tensors(path, RESUME_FORMAT)
@@ -141,6 +172,13 @@ def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, 
             got=f"rows with fingerprint {data[:12]}",
             expected=f"fingerprint {parts['data']['fingerprint'][:12]}",
             hint="bring the old table back, or start a new run from these weights with --init",
+        )
+    saved = {name: array.shape for name, array in tensors.items() if name.startswith("model.")}
+    if saved != {f"model.{name}": tuple(value.shape) for name, value in model.named_parameters()}:
+        raise RunError(
+            "the saved weights do not fit the model of the recipe",
+            where=str(path),
+            hint="bring the old recipe.toml back, or start a new run",
         )
     states: dict[int, dict[str, Any]] = {}
     with torch.no_grad():

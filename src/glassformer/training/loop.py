@@ -20,23 +20,23 @@ from glassformer.engines.torch import (
     build_model,
     find_device,
     get_weights,
-    has_fast_bfloat16,
+    resolve_precision,
     set_weights,
 )
-from glassformer.errors import RunError
 from glassformer.files import write_text
-from glassformer.metrics import higher_is_better, quick_metric
 from glassformer.model import Transformer
 from glassformer.modelfile import Arrays, ModelFile, count_parameters
-from glassformer.settings import DecodingSettings, Settings, read_recipe
+from glassformer.settings import Settings, read_recipe
 from glassformer.training.card import model_card
 from glassformer.training.checkpoints import Position, RunDirectory, load_resume, save_resume
-from glassformer.training.events import Event, Finished, Progress, Sample, Saved, Started, Stopped, Validated
-from glassformer.training.objective import cross_entropy, learning_rate
+from glassformer.training.events import Event, Finished, Progress, Saved, Started, Stopped, Validated
+from glassformer.training.objective import cross_entropy, learning_rate, teacher_forced
 from glassformer.training.prepare import Prepared, as_table, prepare
+from glassformer.training.validation import Validator
 from glassformer.translator import Translator
 
 PROGRESS_SECONDS = 1.0
+PERFECT_VALIDATIONS = 2  # further validations after nothing can be better any more
 
 
 def train(
@@ -57,20 +57,17 @@ def train(
     same pairs. Raises RunError when `out` is taken, TableError when there is too little to train on.
     """
     directory = RunDirectory(Path(out))
+    place = find_device(device)
     table = as_table(pairs)
     start = ModelFile.load(init) if init is not None else None
     if resume:
-        if not directory.resume.exists():
-            raise RunError(
-                "there is no run to resume", where=str(directory.path), hint="start it without --resume"
-            )
+        directory.check_resumable()
         settings = Settings(**read_recipe(directory.recipe))
     else:
         directory.check_free(overwrite=overwrite)
         settings = settings or Settings(**advise(table.pairs).settings)
     if start is not None:
         settings = settings.model_copy(update={"model": start.settings.model, "tokens": start.settings.tokens})
-    place = find_device(device)
     prepared = prepare(table, settings, None if valid is None else as_table(valid), start)
     if not resume:
         directory.create(overwrite=overwrite)
@@ -108,17 +105,9 @@ class Run:
         )
         self.position = Position()
         if resume:
-            self.position = load_resume(
-                directory.resume, self.model, self.optimizer, prepared.data["fingerprint"]
-            )
-        vocabulary = prepared.target_tokenizer.vocabulary
-        self.engine = TorchEngine(
-            [self.model],
-            vocabulary.bos_id,
-            vocabulary.eos_id,
-            tuple(sorted(vocabulary.special_ids - {vocabulary.eos_id})),
-            device,
-        )
+            fingerprint = prepared.data["fingerprint"]
+            self.position = load_resume(directory.resume, self.model, self.optimizer, fingerprint)
+        self.validator = Validator(prepared, TorchEngine.of([self.model], prepared.target_tokenizer, device))
         self._stopping = False
 
     def stop(self) -> None:
@@ -136,52 +125,67 @@ class Run:
             self.directory.record(event)
             yield event
 
+    # --- What happens ---------------------------------------------------------------------------------------------
+
     def _events(self) -> Iterator[Event]:
         yield self._started()
-        training, position = self.settings.training, self.position
+        position, every = self.position, self.settings.training.validate_every
         earlier, begun = position.seconds, time.perf_counter()
         meter = _Meter()
-        reason = None if position.step < training.steps else "all steps done"
-        while reason is None:
-            for batches in self._epoch():
+        reason = self._reason_to_end()
+        while reason is None and not self._stopping:
+            for batches in self._rest_of_epoch():
                 meter.add(*self._update(batches))
                 position.seconds = earlier + time.perf_counter() - begun
                 if meter.seconds >= PROGRESS_SECONDS:
                     yield self._progress(meter)
                     meter = _Meter()
-                last = position.step >= training.steps
-                if position.step % training.validate_every == 0 or last:
+                if position.step % every == 0 or position.step >= self.settings.training.steps:
                     yield self._validate()
-                    self._save()
-                    yield Saved(position.step, position.seconds, self.directory.resume)
+                    position.seconds = earlier + time.perf_counter() - begun
+                    yield self._save()
                     meter = _Meter()
-                position.seconds = earlier + time.perf_counter() - begun
                 reason = self._reason_to_end()
                 if reason is not None or self._stopping:
                     break
-            if self._stopping and reason is None:
-                self._save()
-                yield Stopped(position.step, position.seconds, self.directory.resume)
-                return
+        if reason is None:
+            yield Stopped(position.step, position.seconds, self._save().path)
+            return
+        if position.best_value is None:
+            yield self._validate()
         yield self._finish(reason)
 
-    def _epoch(self) -> Iterator[list[NDArray[np.int64]]]:
-        """The batches of each update that is left of this epoch; then the position is at the next epoch."""
-        plan, accumulate = self._plan(self.position.epoch), self.settings.training.accumulate
-        for first in range(self.position.batch, len(plan), accumulate):
-            self.position.batch = first + accumulate
-            if self.position.batch >= len(plan):
-                self.position.epoch, self.position.batch = self.position.epoch + 1, 0
+    def _rest_of_epoch(self) -> Iterator[list[NDArray[np.int64]]]:
+        """The batches of each update that is left of this epoch. The position moves on before each update."""
+        position, accumulate = self.position, self.settings.training.accumulate
+        plan = self._plan(position.epoch)
+        for first in range(position.batch, len(plan), accumulate):
+            position.batch = first + accumulate
+            if position.batch >= len(plan):
+                position.epoch, position.batch = position.epoch + 1, 0
             yield plan[first : first + accumulate]
 
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
         corpus, training = self.prepared.train, self.settings.training
-        return plan_batches(
-            corpus.source.lengths, corpus.target.lengths, training.batch_tokens, training.seed, epoch
-        )
+        lengths = corpus.source.lengths, corpus.target.lengths
+        return plan_batches(*lengths, training.batch_tokens, training.seed, epoch)
+
+    def _reason_to_end(self) -> str | None:
+        training, position = self.settings.training, self.position
+        if position.step >= training.steps:
+            return "all steps done"
+        if self.validator.is_perfect(position.best_value) and position.without_gain >= PERFECT_VALIDATIONS:
+            return f"the best possible {self.validator.metric}, and {PERFECT_VALIDATIONS} more validations"
+        if training.patience and position.without_gain >= training.patience:
+            return f"no better {self.validator.metric} in {position.without_gain} validations"
+        if training.max_minutes and position.seconds >= 60 * training.max_minutes:
+            return f"{training.max_minutes:g} minutes are over"
+        return None
+
+    # --- One update (section 5.3) ---------------------------------------------------------------------------------
 
     def _update(self, batches: Sequence[NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]:
-        """One update of the weights. Returns the sums of smoothed and plain loss, the gradient's norm, the tokens."""
+        """One update of the weights: the sums of smoothed and plain loss, the gradient's norm, the tokens."""
         training = self.settings.training
         self.model.train()
         n_tokens = sum(int((self.prepared.train.target.lengths[rows] - 1).sum()) for rows in batches)
@@ -199,51 +203,36 @@ class Run:
         """Forward and backward of one batch; its gradient is that of the mean over all `n_tokens` of the update."""
         training = self.settings.training
         with autocast(self.device, training.precision):
-            logits, wanted = self._logits(rows)
+            logits, wanted = teacher_forced(self.model, self.prepared.train, rows, self.device)
         smoothed, plain = cross_entropy(logits, wanted, training.label_smoothing)
         (smoothed / n_tokens).backward()  # type: ignore[no-untyped-call]
         return smoothed.detach(), plain
 
-    def _logits(self, rows: NDArray[np.int64], corpus: str = "train") -> tuple[torch.Tensor, torch.Tensor]:
-        """Teacher-forced logits of every real target token of some rows, and those tokens: [tokens V], [tokens]."""
-        pairs = getattr(self.prepared, corpus)
-        source, source_visible = pairs.source.padded(rows, 0)
-        target, target_visible = pairs.target.padded(rows, 0)
-        real = torch.from_numpy(np.flatnonzero(target_visible[:, 1:])).to(self.device)
-        visible = torch.from_numpy(source_visible).to(self.device)
-        ids = torch.from_numpy(target).to(self.device)
-        memory = self.model.encode(torch.from_numpy(source).to(self.device), visible)
-        hidden = self.model.decode(ids[:, :-1], memory, visible).flatten(0, 1)
-        return self.model.project(hidden[real]), ids[:, 1:].flatten()[real]
+    # --- What is told and kept ------------------------------------------------------------------------------------
 
     def _started(self) -> Started:
         corpus, training = self.prepared.train, self.settings.training
         plan = self._plan(0)
-        precision = training.precision
-        if precision == "auto":
-            precision = "bfloat16" if has_fast_bfloat16(self.device) else "float32"
+        sizes = len(self.prepared.source_tokenizer), len(self.prepared.target_tokenizer)
         return Started(
             self.position.step,
             self.position.seconds,
             train_rows=len(corpus),
             valid_rows=len(self.prepared.valid_pairs),
-            n_parameters=count_parameters(
-                self.settings.model, len(self.prepared.source_tokenizer), len(self.prepared.target_tokenizer)
-            ),
+            n_parameters=count_parameters(self.settings.model, *sizes),
             steps=training.steps,
             steps_per_epoch=math.ceil(len(plan) / training.accumulate),
             padding_share=padding_share(corpus.target.lengths, plan),
             device=str(self.device),
-            precision=precision,
+            precision=resolve_precision(self.device, training.precision),
             resumed=self.resumed,
         )
 
     def _progress(self, meter: _Meter) -> Progress:
-        plan_length = math.ceil(len(self._plan(self.position.epoch)) / self.settings.training.accumulate)
         return Progress(
             self.position.step,
             self.position.seconds,
-            epoch=self.position.step / plan_length,
+            epoch=self.position.epoch,
             loss=meter.mean(meter.smoothed),
             perplexity=math.exp(min(700.0, meter.mean(meter.plain))),
             learning_rate=self.optimizer.param_groups[0]["lr"],
@@ -252,108 +241,55 @@ class Run:
         )
 
     def _validate(self) -> Validated:
-        """Loss and metric on the held-out rows; the best weights become the model of the run."""
-        loss = self._validation_loss()
-        value, samples = self._measure(loss)
-        metric = self._metric
-        position = self.position
-        best = position.best_value is None or (
-            value > position.best_value if higher_is_better(metric) else value < position.best_value
-        )
+        """Measure the weights, keep them, and make them the model of the run when none were better."""
+        position, keep = self.position, self.settings.training.average_last
+        measured = self.validator.measure()
+        best = self.validator.is_better(measured.value, position.best_value)
         weights = get_weights(self.model)
         if best:
-            position.best_value, position.best_step, position.without_gain = value, position.step, 0
-            self._write(self.directory.model, weights, value)
+            position.best_value, position.best_step, position.without_gain = measured.value, position.step, 0
+            self._write(self.directory.model, weights, measured.value)
         else:
             position.without_gain += 1
-        keep = self.settings.training.average_last
         if keep:
-            self._write(self.directory.checkpoint(position.step), weights, value)
+            self._write(self.directory.checkpoint(position.step), weights, measured.value)
             for old in self.directory.checkpoints()[:-keep]:
                 old.unlink()
-        return Validated(position.step, position.seconds, loss, metric, value, best, samples)
-
-    @property
-    def _metric(self) -> str:
-        return self.settings.training.metric if self.prepared.valid is not None else "loss"
-
-    def _validation_loss(self) -> float:
-        """Plain loss per target token on the held-out rows (on the rows of training where none are held out)."""
-        name = "valid" if self.prepared.valid is not None else "train"
-        corpus = getattr(self.prepared, name)
-        rows = np.arange(min(len(corpus), self.settings.data.max_valid_rows))
-        total, n_tokens = 0.0, 0
-        self.model.eval()
-        with torch.no_grad(), autocast(self.device, self.settings.training.precision):
-            plan = plan_batches(
-                corpus.source.lengths[rows],
-                corpus.target.lengths[rows],
-                self.settings.training.batch_tokens,
-                seed=0,
-                epoch=0,
-            )
-            for batch in plan:
-                logits, wanted = self._logits(batch, name)
-                total += float(cross_entropy(logits, wanted, 0.0)[1])
-                n_tokens += len(wanted)
-        return total / n_tokens
-
-    def _measure(self, loss: float) -> tuple[float, tuple[Sample, ...]]:
-        """The metric of free-running translation on held-out rows, and three of them to look at."""
-        training, prepared = self.settings.training, self.prepared
-        pairs = prepared.valid_pairs[: training.validate_rows if self._metric != "loss" else 3]
-        if not pairs:
-            return loss, ()
-        decoding = DecodingSettings(num_beams=training.validate_beams)
-        longest = math.ceil(1.25 * prepared.data["longest_target"]) + 4
-        sources = [prepared.source_tokenizer.frame(ids) for ids in prepared.source_tokenizer.encode_many([p.source for p in pairs])]
-        found = self.engine.search(sources, decoding, longest)
-        answers = [prepared.target_tokenizer.decode(answer[0].ids) for answer in found]
-        samples = tuple(Sample(pair.source, pair.target, answer) for pair, answer in zip(pairs, answers, strict=True))[:3]
-        if self._metric == "loss":
-            return loss, samples
-        gold = [pair.target for pair in pairs]
-        return quick_metric(self._metric, answers, gold, prepared.target_tokenizer.split), samples
-
-    def _reason_to_end(self) -> str | None:
-        training, position = self.settings.training, self.position
-        if position.step >= training.steps:
-            return "all steps done"
-        if training.patience and position.without_gain >= training.patience:
-            return f"no better {self._metric} in {position.without_gain} validations"
-        if training.max_minutes and position.seconds >= 60 * training.max_minutes:
-            return f"{training.max_minutes:g} minutes are over"
-        return None
-
-    def _save(self) -> None:
-        save_resume(
-            self.directory.resume, self.model, self.optimizer, self.position, self.prepared.data["fingerprint"]
+        return Validated(
+            position.step,
+            position.seconds,
+            measured.loss,
+            self.validator.metric,
+            measured.value,
+            best,
+            measured.samples,
         )
-
-    def _write(self, path: Path, weights: Arrays, value: float) -> None:
-        metrics = {"metric": self._metric, "value": value, "step": self.position.step, "rows": "validation"}
-        self.prepared.model_file(weights, metrics).save(path)
 
     def _finish(self, reason: str) -> Finished:
         """Try the mean of the last weights against the best ones; the better become the model."""
-        position, chosen = self.position, "best"
-        if position.best_value is None or position.best_step > position.step:
-            self._validate()
+        position, chosen = self.position, "the best"
         assert position.best_value is not None
         kept = [ModelFile.load(path).tensors for path in self.directory.checkpoints()]
         if len(kept) > 1:
             mean = {name: np.mean([weights[name] for weights in kept], axis=0) for name in kept[0]}
             set_weights(self.model, mean)
-            value, _ = self._measure(self._validation_loss())
-            better = value >= position.best_value if higher_is_better(self._metric) else value <= position.best_value
-            if better:
-                position.best_value, chosen = value, f"mean of the last {len(kept)}"
+            value = self.validator.measure().value
+            if not self.validator.is_better(position.best_value, value):
+                position.best_value, chosen = value, f"the mean of the last {len(kept)}"
                 self._write(self.directory.model, mean, value)
-        finished = Finished(
-            position.step, position.seconds, reason, chosen, self._metric, position.best_value, self.directory.model
-        )
+        metric, path = self.validator.metric, self.directory.model
+        finished = Finished(position.step, position.seconds, reason, chosen, metric, position.best_value, path)
         write_text(self.directory.card, model_card(self.prepared, finished))
         return finished
+
+    def _save(self) -> Saved:
+        path, fingerprint = self.directory.resume, self.prepared.data["fingerprint"]
+        save_resume(path, self.model, self.optimizer, self.position, fingerprint)
+        return Saved(self.position.step, self.position.seconds, path)
+
+    def _write(self, path: Path, weights: Arrays, value: float) -> None:
+        metrics = {"metric": self.validator.metric, "value": value, "step": self.position.step, "rows": "validation"}
+        self.prepared.model_file(weights, metrics).save(path)
 
 
 class _Meter:

@@ -5,12 +5,34 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from glassformer.data.corpus import Corpus
+from glassformer.model import Transformer
 from glassformer.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
+
+
+def teacher_forced(
+    model: Transformer, corpus: Corpus, rows: NDArray[np.int64], device: torch.device
+) -> tuple[Float[Tensor, "tokens V"], Int[Tensor, " tokens"]]:
+    """Logits of every real target token of some rows given those before it, and the tokens themselves.
+
+    The decoder reads `<bos> y` and is asked for `y <eos>`. Padding gets neither logits nor loss.
+    """
+    source, source_visible = corpus.source.padded(rows, 0)
+    target, target_visible = corpus.target.padded(rows, 0)
+    real = torch.from_numpy(np.flatnonzero(target_visible[:, 1:])).to(device)
+    visible = torch.from_numpy(source_visible).to(device)
+    ids = torch.from_numpy(target).to(device)
+    memory = model.encode(torch.from_numpy(source).to(device), visible)
+    hidden = model.decode(ids[:, :-1], memory, visible).flatten(0, 1)
+    return model.project(hidden[real]), ids[:, 1:].flatten()[real]
 
 
 def cross_entropy(

@@ -86,7 +86,10 @@ def prepare(table: Table, settings: Settings, valid: Table | None = None, init: 
         held, valid_pairs = _encode(valid, every, source_tokenizer, target_tokenizer, settings, ledger)
     if not len(train):
         raise TableError(
-            "no row is left to train on", where=table.path, got=ledger.summary(), hint="raise data.max_source_length"
+            "no row is left to train on",
+            where=table.path,
+            got=ledger.summary(),
+            hint="raise data.max_source_length",
         )
     return Prepared(
         settings,
@@ -122,7 +125,12 @@ def _tokenizers(pairs: Sequence[Pair], settings: Settings, init: ModelFile | Non
 
 
 def _encode(
-    table: Table, rows: Sequence[int], source: Tokenizer, target: Tokenizer, settings: Settings, ledger: Ledger
+    table: Table,
+    rows: Sequence[int],
+    source: Tokenizer,
+    target: Tokenizer,
+    settings: Settings,
+    ledger: Ledger,
 ) -> tuple[Corpus, list[Pair]]:
     """The corpus of some rows of a table; a row that is too long goes to the ledger instead."""
     pairs = [table.pairs[row] for row in rows]

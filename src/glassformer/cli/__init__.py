@@ -1,0 +1,66 @@
+"""The command line: one file per verb, each a thin coat over one library call."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+import typer
+
+from glassformer.cli.demo import demo
+from glassformer.cli.evaluate import evaluate
+from glassformer.cli.info import info
+from glassformer.cli.score import score
+from glassformer.cli.tokens import tokens
+from glassformer.cli.train import train
+from glassformer.cli.translate import translate
+from glassformer.errors import EXIT_INTERRUPTED, GlassformerError
+
+app = typer.Typer(
+    help="From a table of pairs to an encoder-decoder Transformer that you can trust, run anywhere and see through.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for verb in (demo, train, translate, evaluate, score, tokens, info):
+    app.command()(verb)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
+    if version:
+        from importlib.metadata import version as installed
+
+        sys.stdout.write(f"glassformer {installed('glassformer')}\n")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; every error that is meant for people ends in words and an exit code."""
+    try:
+        app(standalone_mode=True)
+    except GlassformerError as error:
+        _say(f"error: {error}")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        _say("interrupted")
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output has gone; that is its right
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        _say(f"error: the system refused\n  where: {error.filename or 'an output'}\n  got: {error.strerror or error}")
+        sys.exit(1)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error).lower():
+            raise
+        _say("error: memory ran out\n  next: choose a smaller training.batch_tokens or model, or a smaller beam")
+        sys.exit(1)
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text + "\n")

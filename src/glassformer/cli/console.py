@@ -1,0 +1,124 @@
+"""What the verbs share: options that mean the same everywhere, and how to speak.
+
+Results go to standard output; everything else goes to standard error, and `--quiet` leaves only errors.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from glassformer.settings import parse_assignments
+
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel="Everywhere")]
+DecodePrecision = Annotated[
+    str,
+    typer.Option(
+        "--precision",
+        help="float32, bfloat16 or auto. Only float32 promises the same answer in any batch.",
+        rich_help_panel="Everywhere",
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", rich_help_panel="Everywhere")]
+AsJson = Annotated[bool, typer.Option("--json", help="The result as JSON.", rich_help_panel="Everywhere")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Where chance starts.", rich_help_panel="Everywhere")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A .safetensors model file or a run directory.")]
+PairTable = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE", help="CSV, TSV, JSON Lines or Parquet (also .gz, .zst), or two text files: a.en,a.de"
+    ),
+]
+SourceColumn = Annotated[
+    str | None, typer.Option("--source", help="Column of the source: a name, or a position from 0.")
+]
+TargetColumn = Annotated[
+    str | None, typer.Option("--target", help="Column of the target: a name, or a position from 0.")
+]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether the first row names the columns.  [default: look]"),
+]
+BadRows = Annotated[
+    str | None, typer.Option("--bad-rows", help="What a damaged row does: stop, or skip (to the ledger).")
+]
+Beam = Annotated[int | None, typer.Option("--beam", min=1, help="Beam width; 1 is greedy search.  [default: 5]")]
+SetDecoding = Annotated[
+    list[str] | None, typer.Option("--set", help="A setting of the search: --set decoding.length_alpha=1")
+]
+
+
+def data_options(
+    source: str | None, target: str | None, header: bool | None, bad_rows: str | None
+) -> dict[str, dict[str, Any]]:
+    """The options that say how a table is read, as settings."""
+    options = {
+        "source": source,
+        "target": target,
+        "header": {None: None, True: "yes", False: "no"}[header],
+        "bad_rows": bad_rows,
+    }
+    return {"data": {name: value for name, value in options.items() if value is not None}}
+
+
+def decoding_options(assignments: list[str] | None, **options: Any) -> dict[str, Any]:
+    """`--set decoding.…` and the options of a verb as fields of DecodingSettings."""
+    from glassformer.errors import SettingsError
+
+    parsed: dict[str, dict[str, Any]] = parse_assignments(assignments or [])
+    strangers = sorted(parsed.keys() - {"decoding"})
+    if strangers:
+        raise SettingsError(f"{strangers[0]!r} was decided when the model was trained", expected="decoding.name=value")
+    return parsed.get("decoding", {}) | {name: value for name, value in options.items() if value is not None}
+
+
+class Voice:
+    """Speaks to people on standard error."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+
+    def say(self, text: str) -> None:
+        """A plain line; nothing in it is markup."""
+        self.console.print(escape(text), soft_wrap=True)
+
+    def warn(self, text: str) -> None:
+        self.console.print(f"[yellow]warning:[/yellow] {escape(text)}", soft_wrap=True)
+
+    def done(self, text: str) -> None:
+        self.console.print(f"[green]{escape(text)}[/green]", soft_wrap=True)
+
+    def table(self, title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+        self.console.print(plain_table(title, columns, rows))
+
+
+def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
+    """A table for people; cells are text, never markup."""
+    table = Table(title=escape(title), title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, style=None if column else "dim", overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    return table
+
+
+def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    """The result of a verb as a table on standard output."""
+    Console(highlight=False).print(plain_table(title, columns, rows))
+
+
+def print_json(value: Any) -> None:
+    """The result of a verb as one JSON document on standard output."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def print_json_line(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")

@@ -1,0 +1,89 @@
+"""`glassformer demo`: the whole path on the built-in dates table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glassformer.cli.console import AsJson, Device, Quiet, Voice, print_json, print_table
+
+N_TRAIN, N_TEST = 9_000, 1_000
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="A folder for the tables and the run.")] = Path("demo"),
+    device: Device = "auto",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Where chance starts.", rich_help_panel="Everywhere")] = 1,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a table of dates, train on it, evaluate, translate.
+
+    Ten thousand dates, "1845-01-05" to "January 5, 1845": nine thousand to learn from, one thousand held out. A
+    second call finds the trained model and uses it.
+    """
+    from glassformer.advise import advise
+    from glassformer.cli.evaluate import say_report
+    from glassformer.cli.train import follow, say_advice, say_table
+    from glassformer.data.tables import read_table
+    from glassformer.datasets import dates
+    from glassformer.evaluation import evaluate
+    from glassformer.files import write_text
+    from glassformer.settings import DataSettings, Settings, merge, read_recipe
+    from glassformer.training import train
+    from glassformer.training.checkpoints import RunDirectory
+    from glassformer.translator import Translator
+
+    voice = Voice(quiet)
+    rows = dates(N_TRAIN + N_TEST, seed)
+    table, test, run = out / "dates.csv", out / "dates-test.csv", out / "run"
+    write_text(table, _as_csv(rows[:N_TRAIN]))
+    write_text(test, _as_csv(rows[N_TRAIN:]))
+    voice.say(f"wrote {table} ({N_TRAIN:,} rows to learn from) and {test} ({N_TEST:,} rows held out)")
+
+    given = {"training": {"seed": seed}}
+    directory = RunDirectory(run)
+    if directory.card.exists() and read_recipe(directory.recipe).get("training", {}).get("seed") == seed:
+        voice.say(f"the model is trained already: {run} (remove the folder to train again)")
+    else:
+        pairs = read_table(table, DataSettings())
+        say_table(voice, pairs)
+        advice = advise(pairs.pairs, given)
+        say_advice(voice, advice, given)
+        training = train(pairs, Settings(**merge(advice.settings, given)), run, overwrite=True, device=device)
+        follow(training, voice, f"glassformer train {table} --out {run} --resume")
+
+    translator = Translator.load(run, device=device)
+    report = evaluate(translator, read_table(test, DataSettings()).pairs)
+    if as_json:
+        print_json(report.to_json())
+        return
+    say_report(report, str(test))
+    five = [source for source, _ in rows[-5:]]
+    answers = translator.translate(five)
+    print_table(
+        "five of the held-out dates",
+        ("text", "translation", "probability"),
+        [(text, each.text, f"{2.718281828459045**each.score:.4f}") for text, each in zip(five, answers, strict=True)],
+    )
+    voice.say(
+        f"""
+next, with your own table (two columns are enough):
+  glassformer train pairs.csv --out run
+with this model:
+  echo 1969-07-20 | glassformer translate {run}
+  glassformer evaluate {run} {test}
+  glassformer info {run}"""
+    )
+
+
+def _as_csv(rows: list[tuple[str, str]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("iso", "english"))
+    writer.writerows(rows)
+    return text.getvalue()

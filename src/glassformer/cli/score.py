@@ -1,0 +1,61 @@
+"""`glassformer score`: how likely a model finds given pairs."""
+
+from __future__ import annotations
+
+import sys
+
+from glassformer.cli.console import (
+    AsJson,
+    BadRows,
+    DecodePrecision,
+    Device,
+    Header,
+    Model,
+    PairTable,
+    Quiet,
+    SourceColumn,
+    TargetColumn,
+    Voice,
+    data_options,
+    print_json_line,
+)
+
+
+def score(
+    model: Model,
+    table: PairTable,
+    source: SourceColumn = None,
+    target: TargetColumn = None,
+    header: Header = None,
+    bad_rows: BadRows = None,
+    device: Device = "auto",
+    precision: DecodePrecision = "float32",
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Log-probability (nats) of each target of a table, given its source.
+
+    Tab-separated: score, source, target. With --json one object a row, with the score of every token.
+    """
+    from glassformer.cli.train import say_table
+    from glassformer.data.tables import read_table
+    from glassformer.settings import DataSettings
+    from glassformer.translator import Translator
+
+    pairs = read_table(table, DataSettings(**data_options(source, target, header, bad_rows)["data"]))
+    say_table(Voice(quiet), pairs)
+    translator = Translator.load(model, device=device, precision=precision)
+    for row, pair, scored in zip(pairs.rows, pairs.pairs, translator.score(pairs.pairs), strict=True):
+        if as_json:
+            tokens = [list(each) for each in zip(scored.tokens, scored.token_scores, strict=True)]
+            print_json_line(
+                {
+                    "row": row,
+                    "source": pair.source,
+                    "target": pair.target,
+                    "score": scored.score,
+                    "tokens": tokens,
+                }
+            )
+        else:
+            sys.stdout.write(f"{scored.score:.4f}\t{pair.source}\t{pair.target}\n")

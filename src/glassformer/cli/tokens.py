@@ -1,0 +1,39 @@
+"""`glassformer tokens`: how a model cuts a text."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from glassformer.cli.console import AsJson, Model, print_json, print_table
+
+
+class Side(StrEnum):
+    """Which tokenizer."""
+
+    source = "source"
+    target = "target"
+
+
+def tokens(
+    model: Model,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to cut.")],
+    side: Annotated[Side, typer.Option("--side", help="Which tokenizer.")] = Side.source,
+    pad_to: Annotated[int, typer.Option("--pad-to", min=0, help="Pad with <pad> to this many tokens.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Tokens and ids of a text, framed as the model sees it."""
+    from glassformer.modelfile import ModelFile
+
+    model_file = ModelFile.load(model)
+    tokenizer = model_file.source_tokenizer if side is Side.source else model_file.target_tokenizer
+    ids = tokenizer.frame(tokenizer.encode(text))
+    ids += [tokenizer.vocabulary.pad_id] * (pad_to - len(ids))
+    pieces = tokenizer.tokens(ids)
+    if as_json:
+        print_json({"text": text, "tokens": pieces, "ids": ids, "unknown": tokenizer.unknown(text)})
+        return
+    rows = [(str(place), piece, str(number)) for place, (piece, number) in enumerate(zip(pieces, ids, strict=True))]
+    print_table(f"{len(ids)} {side.value} tokens", ("position", "token", "id"), rows)

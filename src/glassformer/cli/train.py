@@ -1,0 +1,233 @@
+"""`glassformer train`: from a table to a run directory."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassformer.cli.console import (
+    AsJson,
+    BadRows,
+    Device,
+    Header,
+    PairTable,
+    Quiet,
+    Seed,
+    SourceColumn,
+    TargetColumn,
+    Voice,
+    data_options,
+    print_json,
+)
+from glassformer.errors import EXIT_INTERRUPTED, UsageError
+
+if TYPE_CHECKING:
+    from glassformer.advise import Advice
+    from glassformer.data.tables import Table
+    from glassformer.training import Run
+
+
+def train(
+    table: PairTable,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The run directory to write.")],
+    source: SourceColumn = None,
+    target: TargetColumn = None,
+    header: Header = None,
+    bad_rows: BadRows = None,
+    valid: Annotated[
+        str | None, typer.Option("--valid", help="A table to validate on.  [default: held-out rows]")
+    ] = None,
+    test: Annotated[str | None, typer.Option("--test", help="A table to evaluate on at the end.")] = None,
+    recipe: Annotated[Path | None, typer.Option("--recipe", help="Settings as TOML, over what is advised.")] = None,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", help="One setting, over all others: --set training.steps=500")
+    ] = None,
+    init: Annotated[Path | None, typer.Option("--init", help="A model to start from.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
+    device: Device = "auto",
+    precision: Annotated[
+        str | None,
+        typer.Option("--precision", help="auto, float32 or bfloat16.", rich_help_panel="Everywhere"),
+    ] = None,
+    seed: Seed = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model on a table of pairs.
+
+    Whatever you do not say is chosen from the data, printed with its reason, and saved as the run's recipe.
+    """
+    from glassformer.data.tables import read_table
+    from glassformer.settings import DataSettings, Settings, merge, parse_assignments, read_recipe
+    from glassformer.training import train as start_run
+    from glassformer.training.checkpoints import RunDirectory
+
+    voice = Voice(quiet)
+    given = merge(
+        read_recipe(recipe) if recipe else {},
+        parse_assignments(assignments or []),
+        data_options(source, target, header, bad_rows),
+        {"training": {k: v for k, v in (("seed", seed), ("precision", precision)) if v is not None}},
+    )
+    directory = RunDirectory(out)
+    settings = None
+    if resume:
+        if any(given.values()) or init or overwrite:
+            raise UsageError(
+                "a run that is resumed keeps the recipe it began with",
+                where=str(directory.recipe),
+                hint="say only TABLE, --out and --resume; or start a new run with --init",
+            )
+        directory.check_resumable()
+        settings = Settings(**read_recipe(directory.recipe))
+        data = settings.data
+    else:
+        directory.check_free(overwrite=overwrite)
+        data = DataSettings(**given.get("data", {}))
+    pairs = read_table(table, data)
+    say_table(voice, pairs)
+    if settings is None:
+        from glassformer.advise import advise
+
+        advice = advise(pairs.pairs, given)
+        settings = Settings(**merge(advice.settings, given))
+        say_advice(voice, advice, given)
+    held_out = read_table(valid, data) if valid else None
+    test_table = read_table(test, data) if test else None
+    run = start_run(pairs, settings, out, valid=held_out, init=init, resume=resume, overwrite=overwrite, device=device)
+    follow(run, voice, f"glassformer train {table} --out {out} --resume")
+    result: dict[str, Any] = {"run": str(out)}
+    if test_table is not None:
+        from glassformer.cli.evaluate import say_report
+        from glassformer.evaluation import evaluate
+        from glassformer.translator import Translator
+
+        translator = Translator.load(out, device=device)
+        report = evaluate(translator, test_table.pairs, rows_read=test_table.ledger.read)
+        result["test"] = report.to_json()
+        if not as_json:
+            say_report(report, test or "")
+    if as_json:
+        print_json(result)
+    voice.say(f"next: glassformer translate {out} INPUT    glassformer evaluate {out} TABLE    glassformer info {out}")
+
+
+def say_table(voice: Voice, table: Table) -> None:
+    """What was read, and what was left out and why."""
+    header = "with a header" if table.header else "without a header"
+    if table.format in ("JSON Lines", "Parquet", "parallel text"):
+        header = "named columns" if table.header else "line by line"
+    voice.say(f"read {table.path} ({table.format}, {header}): {table.ledger.summary()}")
+    voice.say(f"source: {table.taken[0]} · target: {table.taken[1]}")
+
+
+def say_advice(voice: Voice, advice: Advice, given: dict[str, Any]) -> None:
+    """What was chosen, and why; what the user chose is marked."""
+    rows = []
+    for choice in advice.choices:
+        value: Any = given
+        for key in choice.setting.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        rows.append(
+            (choice.setting, f"{choice.value}", choice.reason)
+            if value is None
+            else (choice.setting, f"{value}", f"you said so (advice: {choice.value})")
+        )
+    voice.table("chosen from the data (change any with --set)", ("setting", "value", "because"), rows)
+
+
+def follow(run: Run, voice: Voice, resume_command: str) -> None:
+    """Go through the events of a run and show them; the first Ctrl-C saves and ends it."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from glassformer.training import events
+
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=voice.console,
+        transient=True,
+    )
+    with _stop_gently(run, voice), progress:
+        task = progress.add_task("training", total=run.settings.training.steps, completed=run.position.step)
+        for event in run:
+            progress.update(task, completed=event.step)
+            match event:
+                case events.Started():
+                    voice.say(_started(event))
+                case events.Progress():
+                    text = f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s"
+                    progress.update(task, description=text)
+                case events.Validated():
+                    voice.say(_validated(event))
+                    for sample in event.samples:
+                        mark = "✓" if sample.answer == sample.gold else "✗"
+                        voice.say(
+                            f"    {mark} {_short(sample.source)} → {_short(sample.answer)}"
+                            + ("" if sample.answer == sample.gold else f"   (gold: {_short(sample.gold)})")
+                        )
+                case events.Stopped():
+                    progress.stop()
+                    voice.say(f"stopped after step {event.step}; everything is saved. Go on with:\n  {resume_command}")
+                    raise typer.Exit(EXIT_INTERRUPTED)
+                case events.Finished():
+                    progress.stop()
+                    voice.done(
+                        f"done in {event.seconds:,.0f} s ({event.reason}); {event.metric} {event.value:.4f} "
+                        f"on held-out rows with {event.chosen} weights: {event.path}"
+                    )
+
+
+def _started(event: Any) -> str:
+    going_on = f"; going on after step {event.step:,}" if event.resumed else ""
+    return (
+        f"{event.n_parameters:,} parameters on {event.device} in {event.precision}; "
+        f"{event.train_rows:,} rows to train on, {event.valid_rows:,} held out; "
+        f"{event.steps:,} steps, {event.steps_per_epoch:,} an epoch; {event.padding_share:.1%} padding{going_on}"
+    )
+
+
+def _validated(event: Any) -> str:
+    best = "  (best so far)" if event.best else ""
+    return f"step {event.step:>6,}  held-out loss {event.loss:.4f}  {event.metric} {event.value:.4f}{best}"
+
+
+def _short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+@contextlib.contextmanager
+def _stop_gently(run: Run, voice: Voice) -> Iterator[None]:
+    """The first SIGINT or SIGTERM asks the run to save and stop; the second one interrupts at once."""
+
+    def ask(_number: int, _frame: object) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, before[each])
+        voice.say("stopping after this step, then saving; once more to stop at once")
+        run.stop()
+
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    for each in before:
+        signal.signal(each, ask)
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

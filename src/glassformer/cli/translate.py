@@ -1,0 +1,162 @@
+"""`glassformer translate`: one line out for each line in."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassformer.cli.console import (
+    AsJson,
+    Beam,
+    DecodePrecision,
+    Device,
+    Header,
+    Model,
+    Quiet,
+    Seed,
+    SetDecoding,
+    Voice,
+    data_options,
+    decoding_options,
+)
+from glassformer.errors import RunError, UsageError
+
+if TYPE_CHECKING:
+    from glassformer.translator import Translation
+
+TABLE_SUFFIXES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
+
+
+def translate(
+    model: Model,
+    source: Annotated[
+        str,
+        typer.Argument(metavar="[INPUT]", help="Plain lines; - is standard input. A table with --column."),
+    ] = "-",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A file to write.  [default: standard output]")
+    ] = None,
+    beam: Beam = None,
+    nbest: Annotated[int | None, typer.Option("--nbest", min=1, help="Answers for each line, as JSON Lines.")] = None,
+    column: Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")] = None,
+    header: Header = None,
+    ensemble: Annotated[
+        list[Path] | None, typer.Option("--ensemble", help="A further model; probabilities are averaged.")
+    ] = None,
+    assignments: SetDecoding = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out.")] = False,
+    device: Device = "auto",
+    precision: DecodePrecision = "float32",
+    seed: Seed = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Translate lines of text, or a column of a table.
+
+    Answer i belongs to line i; an empty line gives an empty line. With --json or --nbest an answer is one JSON object.
+    """
+    voice = Voice(quiet)
+    if out is not None and out.exists() and not overwrite:
+        raise RunError(
+            "the output exists already; nothing was written",
+            where=str(out),
+            hint="--overwrite, or another --out",
+        )
+    texts = _read(source, column, header)
+    from glassformer.translator import Translator
+
+    options = decoding_options(assignments, num_beams=beam, num_return_sequences=nbest, seed=seed)
+    if nbest is not None and beam is None and "do_sample" not in options:
+        options["num_beams"] = max(nbest, 5)
+    translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision)
+    answers = translator.translate(texts, **options)
+    _warn(voice, answers)
+    if as_json or nbest is not None:
+        lines = [
+            _json_line(row, text, answer) for row, (text, answer) in enumerate(zip(texts, answers, strict=True), 1)
+        ]
+    else:
+        lines = [_one_line(answer.text) for answer in answers]
+    _write(lines, out)
+    if out is not None:
+        voice.say(f"wrote {len(lines):,} lines to {out}")
+
+
+def _read(source: str, column: str | None, header: bool | None) -> list[str]:
+    from glassformer.data.tables import read_column, read_lines
+    from glassformer.settings import DataSettings
+
+    if column is not None:
+        if source == "-":
+            raise UsageError("--column needs a table", got="standard input", hint="name a file: .csv, .tsv, .jsonl, …")
+        return read_column(source, column, DataSettings(**data_options(None, None, header, None)["data"]))
+    if source == "-":
+        return read_lines(sys.stdin.buffer)
+    if Path(source.removesuffix(".gz").removesuffix(".zst")).suffix.lower() in TABLE_SUFFIXES:
+        raise UsageError(
+            "this input is a table",
+            where=source,
+            hint="say which column to translate: --column NAME (or a position from 0)",
+        )
+    return read_lines(source)
+
+
+def _warn(voice: Voice, answers: list[Translation]) -> None:
+    unknown: Counter[str] = Counter()
+    for answer in answers:
+        unknown.update(answer.unknown)
+    if unknown:
+        shown = ", ".join(f"{token!r} ({count:,})" for token, count in unknown.most_common(10))
+        rows = sum(bool(answer.unknown) for answer in answers)
+        voice.warn(f"{unknown.total():,} unknown tokens in {rows:,} lines were read as <unk>: {shown}")
+    cut = [row for row, answer in enumerate(answers, 1) if not answer.finished]
+    if cut:
+        named = ", ".join(map(str, cut[:10])) + (", …" if len(cut) > 10 else "")
+        voice.warn(
+            f"{len(cut):,} answers reached the longest length before their end, in lines {named}; "
+            "--set decoding.max_new_tokens=N allows more"
+        )
+
+
+def _one_line(text: str) -> str:
+    """An answer on one line, whatever it holds, so that line i stays the answer to line i."""
+    return text.replace("\r", " ").replace("\n", " ")
+
+
+def _json_line(row: int, text: str, answer: Translation) -> str:
+    import json
+
+    return json.dumps(
+        {
+            "row": row,
+            "source": text,
+            **_facts(answer),
+            "alternatives": [_facts(each) for each in answer.alternatives],
+        },
+        ensure_ascii=False,
+    )
+
+
+def _facts(answer: Translation) -> dict[str, Any]:
+    return {
+        "text": answer.text,
+        "score": answer.score,
+        "rank_score": answer.rank_score,
+        "finished": answer.finished,
+        "tokens": list(answer.tokens),
+    }
+
+
+def _write(lines: list[str], out: Path | None) -> None:
+    from glassformer.files import write_text
+
+    text = "".join(line + "\n" for line in lines)
+    if out is not None:
+        write_text(out, text)
+        return
+    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+    sys.stdout.flush()

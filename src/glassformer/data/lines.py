@@ -1,0 +1,135 @@
+"""Files as bytes, and bytes as lines of text: opening, decompression, decoding, and what can be wrong with them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from glassformer.errors import MissingExtraError, TableError
+
+COMPRESSIONS = (".gz", ".zst")
+"""Suffixes of files that are decompressed while they are read."""
+
+_BOM = b"\xef\xbb\xbf"
+_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+_AFTER_LONE_CR = re.compile(rb"(?<=\r)(?!\n)(?!\Z)")
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file, decompressed where its name ends in .gz or .zst."""
+    with ExitStack() as stack:
+        file = stack.enter_context(path.open("rb"))
+        match path.suffix.lower():
+            case ".gz":
+                unzipped = stack.enter_context(gzip.GzipFile(fileobj=file))
+                yield cast(BinaryIO, io.BufferedReader(cast(Any, unzipped)))
+            case ".zst":
+                unzipped = stack.enter_context(pyarrow("reading .zst").input_stream(file, compression="zstd"))
+                yield cast(BinaryIO, io.BufferedReader(cast(Any, unzipped)))
+            case _:
+                yield file
+
+
+@contextmanager
+def system_errors(path: str) -> Iterator[None]:
+    """What the system or a decompressor says about a file, as a TableError."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        missing = Path(error.filename or path)
+        raise TableError("there is no such file", where=str(missing), hint=_nearby(missing)) from None
+    except IsADirectoryError:
+        raise TableError("this is a folder, not a table", where=path, hint="name a file in it") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise corrupt(path, error) from None
+    except OSError as error:
+        # A decompressor's own complaint carries no number of the system.
+        if error.errno is None:
+            raise corrupt(path, error) from None
+        raise TableError("the file cannot be read", where=path, got=error.strerror) from None
+
+
+def corrupt(path: str, error: Exception) -> TableError:
+    """What a decompressor or a reader of a binary format found wrong, as an error for the user."""
+    return TableError(
+        "the file is damaged, or is not what its suffix says",
+        where=path,
+        got=str(error).partition("\n")[0],
+        hint="copy or download it again, and check its suffix",
+    )
+
+
+def _nearby(missing: Path) -> str | None:
+    """The files in the same folder with the nearest names, as a question."""
+    if not missing.parent.is_dir():
+        return f"there is no folder {str(missing.parent)!r} either"
+    try:
+        names = [file.name for file in missing.parent.iterdir()]
+    except OSError:
+        return None
+    close = get_close_matches(missing.name, names, cutoff=0.5)
+    return f"did you mean {' or '.join(repr(name) for name in close)}?" if close else None
+
+
+def pyarrow(feature: str) -> Any:
+    """The module pyarrow. Raises MissingExtraError when it is not installed."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingExtraError(feature, package="pyarrow", extra="parquet") from None
+    return pyarrow
+
+
+class Lines:
+    r"""The lines of a UTF-8 stream, endings included, split at \n only (`lone_cr`: also at a \r without \n).
+
+    A byte order mark is dropped. A line that is not UTF-8 or holds NUL comes all the same, and `faults` says
+    by its number from 1 what is wrong with it. Raises TableError for UTF-16.
+    """
+
+    def __init__(self, stream: Iterable[bytes], name: object, *, lone_cr: bool = False) -> None:
+        self._stream, self._name, self._lone_cr = stream, name, lone_cr
+        self.faults: dict[int, str] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        offset = 0
+        for number, raw in enumerate(self._pieces(), 1):
+            line = raw
+            if number == 1:
+                line = raw.removeprefix(_BOM)
+                offset = len(raw) - len(line)
+                if not line:
+                    return
+            try:
+                text = line.decode()
+            except UnicodeDecodeError as error:
+                at = error.start
+                self.faults[number] = f"not UTF-8 (byte 0x{line[at]:02x} at offset {offset + at} of the file)"
+                text = line.decode(errors="surrogateescape")
+            if "\0" in text:
+                self.faults.setdefault(number, "a NUL character")
+            offset += len(line)
+            yield text
+
+    def numbered(self) -> Iterator[tuple[int, str, str]]:
+        r"""Number, text without \n or \r\n, and fault (or "") of each line."""
+        for number, text in enumerate(self, 1):
+            fault = self.faults.pop(number, "") if self.faults else ""
+            yield number, text.removesuffix("\n").removesuffix("\r"), fault
+
+    def _pieces(self) -> Iterator[bytes]:
+        for number, raw in enumerate(self._stream):
+            if number == 0 and raw.startswith(_UTF16_BOMS):
+                raise TableError("the text is UTF-16, not UTF-8", where=str(self._name), hint="save the file as UTF-8")
+            if self._lone_cr and raw.count(b"\r") > raw.endswith(b"\r\n"):
+                yield from _AFTER_LONE_CR.split(raw)
+            else:
+                yield raw

@@ -1,0 +1,280 @@
+"""The Transformer of Vaswani et al. 2017 in NumPy float64, one function per equation, in the paper's order.
+
+    3.2.1  softmax, attention              softmax(Q Kᵀ / sqrt(d_k)) V
+    3.2.2  linear, multi_head_attention    Concat(head_1, …, head_h) W_O
+    3.3    activate, feed_forward          max(0, x W_1 + b_1) W_2 + b_2
+    3.1    layer_norm, add_and_norm        LayerNorm(x + Sublayer(x))
+    3.1    encoder_layer, decoder_layer
+    3.5    sinusoids, positions
+    3.4    embed, encode, decode, project
+    5.4    log_softmax, cross_entropy
+
+It says the same as `model.py` a second time, plainly and slowly, for one sentence and without dropout: the oracle of
+the fast path, and what can be opened step by step. `weights` are the tensors of a model file; names and shapes are
+those of `modelfile.tensor_shapes`, and a prefix such as "encoder.0.self_attention" says whose they are.
+
+Axes: S source positions · T target positions · H heads · V vocabulary · D d_model. `memory` is the encoder's output.
+A mask is `*_visible`: True means "may attend".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.errors import TextError
+from glassformer.settings import ModelSettings
+
+if TYPE_CHECKING:  # shapes are checked in the tests; at run time they cost nothing
+    from jaxtyping import Bool, Float, Int
+
+Array = NDArray[Any]
+Weights = Mapping[str, Array]
+
+
+def softmax(scores: Float[Array, "*H T S"], visible: Bool[Array, "#T S"] | None = None) -> Float[Array, "*H T S"]:
+    """exp(score) over the sum of its row, among the visible scores; hidden ones get 0.
+
+    A row with nothing visible is all zeros.
+    """
+    seen = np.ones(scores.shape, dtype=bool) if visible is None else np.broadcast_to(visible, scores.shape)
+    largest = np.max(scores, axis=-1, keepdims=True, where=seen, initial=-np.inf)
+    shifted = np.where(seen, scores - np.where(np.isfinite(largest), largest, 0.0), -np.inf)
+    exponentials = np.exp(shifted)
+    total = exponentials.sum(axis=-1, keepdims=True)
+    return exponentials / np.where(total > 0, total, 1.0)
+
+
+class Attention(NamedTuple):
+    """What attention gives: the output `[*H T d_v]`, and the weights `[*H T S]` that made it."""
+
+    output: Array
+    weights: Array
+
+
+def attention(
+    query: Float[Array, "*H T d_k"],
+    key: Float[Array, "*H S d_k"],
+    value: Float[Array, "*H S d_v"],
+    visible: Bool[Array, "#T S"] | None = None,
+) -> Attention:
+    """Section 3.2.1, equation 1, for one head or for several side by side."""
+    d_k = query.shape[-1]
+    scores = query @ np.swapaxes(key, -2, -1)
+    scaled = scores / math.sqrt(d_k)
+    weights = softmax(scaled, visible)
+    output = weights @ value
+    return Attention(output, weights)
+
+
+def linear(weights: Weights, name: str, x: Float[Array, "*rows width_in"]) -> Float[Array, "*rows width_out"]:
+    """x Wᵀ, plus a bias where the model has one."""
+    product = x @ weights[f"{name}.weight"].T
+    bias = weights.get(f"{name}.bias")
+    return product if bias is None else product + bias
+
+
+def split_heads(x: Float[Array, "T H_d"], n_heads: int) -> Float[Array, "H T d"]:
+    """The projections of all heads, computed as one matrix, head by head."""
+    return np.stack(np.split(x, n_heads, axis=1))
+
+
+def multi_head_attention(
+    weights: Weights,
+    prefix: str,
+    x: Float[Array, "T D"],
+    memory: Float[Array, "S d_memory"],
+    visible: Bool[Array, "#T S"] | None,
+    model: ModelSettings,
+) -> Float[Array, "T D"]:
+    """Section 3.2.2: queries from x, keys and values from `memory`; every head reads all of both."""
+    queries = split_heads(linear(weights, f"{prefix}.w_q", x), model.n_heads)
+    keys = split_heads(linear(weights, f"{prefix}.w_k", memory), model.n_heads)
+    values = split_heads(linear(weights, f"{prefix}.w_v", memory), model.n_heads)
+    heads = attention(queries, keys, values, visible).output
+    concatenated = np.concatenate(list(heads), axis=1)  # [H T d_v] -> [T H·d_v]
+    return linear(weights, f"{prefix}.w_o", concatenated)
+
+
+def activate(x: Float[Array, "*rows"], activation: Literal["relu", "gelu"]) -> Float[Array, "*rows"]:
+    """max(0, x), or x Φ(x) with the normal distribution function Φ (Departure: Hendrycks and Gimpel 2016)."""
+    if activation == "relu":
+        return np.maximum(x, 0.0)
+    erf = np.vectorize(math.erf, otypes=[np.float64])
+    below: Array = (1 + erf(x / math.sqrt(2))) / 2
+    return x * below
+
+
+def feed_forward(weights: Weights, prefix: str, x: Float[Array, "T D"], model: ModelSettings) -> Float[Array, "T D"]:
+    """Section 3.3, equation 2, at each position by itself."""
+    inner = linear(weights, f"{prefix}.w_1", x)
+    activated = activate(inner, model.activation)
+    return linear(weights, f"{prefix}.w_2", activated)
+
+
+def layer_norm(
+    x: Float[Array, "T D"], gain: Float[Array, " D"], bias: Float[Array, " D"], eps: float
+) -> Float[Array, "T D"]:
+    """Ba et al. 2016, over the features of one position; the variance divides by D, and `eps` is inside the root."""
+    mean = x.mean(axis=1, keepdims=True)
+    centred = x - mean
+    variance = (centred**2).mean(axis=1, keepdims=True)
+    normed: Array = centred / np.sqrt(variance + eps)
+    return normed * gain + bias
+
+
+def norm(weights: Weights, name: str, x: Float[Array, "T D"], model: ModelSettings) -> Float[Array, "T D"]:
+    """The layer norm called `name`, with its own gain and bias."""
+    return layer_norm(x, weights[f"{name}.weight"], weights[f"{name}.bias"], model.norm_eps)
+
+
+def add_and_norm(
+    weights: Weights,
+    prefix: str,
+    x: Float[Array, "T D"],
+    sublayer: Callable[[Array], Array],
+    model: ModelSettings,
+) -> Float[Array, "T D"]:
+    """Section 3.1: the residual stream around the sublayer called `prefix`."""
+    if model.norm == "pre":  # Departure: the norm stands before the sublayer, and the stream itself stays unnormed
+        return x + sublayer(norm(weights, f"{prefix}_norm", x, model))
+    total = x + sublayer(x)
+    return norm(weights, f"{prefix}_norm", total, model)
+
+
+def encoder_layer(
+    weights: Weights,
+    prefix: str,
+    x: Float[Array, "S D"],
+    visible: Bool[Array, "1 S"] | None,
+    model: ModelSettings,
+) -> Float[Array, "S D"]:
+    """Section 3.1: self-attention, feed-forward."""
+
+    def attend(y: Array) -> Array:
+        return multi_head_attention(weights, f"{prefix}.self_attention", y, y, visible, model)
+
+    def feed(y: Array) -> Array:
+        return feed_forward(weights, f"{prefix}.feed_forward", y, model)
+
+    x = add_and_norm(weights, f"{prefix}.self_attention", x, attend, model)
+    return add_and_norm(weights, f"{prefix}.feed_forward", x, feed, model)
+
+
+def decoder_layer(
+    weights: Weights,
+    prefix: str,
+    x: Float[Array, "T D"],
+    memory: Float[Array, "S D"],
+    memory_visible: Bool[Array, "1 S"] | None,
+    model: ModelSettings,
+) -> Float[Array, "T D"]:
+    """Section 3.1: self-attention in which position t sees positions up to t, cross-attention, feed-forward."""
+    past_visible = np.tri(len(x), dtype=bool)
+
+    def attend(y: Array) -> Array:
+        return multi_head_attention(weights, f"{prefix}.self_attention", y, y, past_visible, model)
+
+    def attend_memory(y: Array) -> Array:
+        return multi_head_attention(weights, f"{prefix}.cross_attention", y, memory, memory_visible, model)
+
+    def feed(y: Array) -> Array:
+        return feed_forward(weights, f"{prefix}.feed_forward", y, model)
+
+    x = add_and_norm(weights, f"{prefix}.self_attention", x, attend, model)
+    x = add_and_norm(weights, f"{prefix}.cross_attention", x, attend_memory, model)
+    return add_and_norm(weights, f"{prefix}.feed_forward", x, feed, model)
+
+
+def sinusoids(length: int, d_model: int, base: float = 10_000.0) -> Float[Array, "length d_model"]:
+    """Section 3.5: column 2i of row p is sin(p / base^(2i/d_model)), and column 2i+1 its cosine."""
+    position = np.arange(length)[:, None]
+    column = np.arange(d_model)[None, :]
+    pair = column // 2
+    angle = position / base ** (2 * pair / d_model)
+    return np.where(column % 2 == 0, np.sin(angle), np.cos(angle))
+
+
+def positions(
+    weights: Weights, side: Literal["source", "target"], length: int, model: ModelSettings
+) -> Float[Array, "length D"]:
+    """What is added to the embeddings of the first `length` positions.
+
+    Raises TextError past the last learned position.
+    """
+    if model.positions == "sinusoidal":
+        return sinusoids(length, model.d_model, model.position_base)
+    if length > model.max_length:
+        raise TextError(
+            f"a sequence of {length} tokens is longer than the {model.max_length} learned positions",
+            hint="train with a larger model.max_length, or with sinusoidal positions",
+        )
+    return weights[f"{side}_positions.table"][:length].astype(np.float64)
+
+
+def embed(
+    weights: Weights, side: Literal["source", "target"], ids: Int[Array, " T"], model: ModelSettings
+) -> Float[Array, "T D"]:
+    """Sections 3.4 and 3.5: rows of the embedding, times sqrt(d_model), plus positions."""
+    table = "source" if model.tied_embeddings == "all" else side
+    embedded = weights[f"{table}_embedding.weight"][ids].astype(np.float64)
+    scaled = embedded * math.sqrt(model.d_model) if model.scale_embeddings else embedded
+    return scaled + positions(weights, side, len(ids), model)
+
+
+def encode(
+    weights: Weights, model: ModelSettings, ids: Int[Array, " S"], visible: Bool[Array, " S"] | None = None
+) -> Float[Array, "S D"]:
+    """The memory of framed source ids."""
+    row = None if visible is None else visible[None, :]
+    x = embed(weights, "source", ids, model)
+    for i in range(model.n_encoder_layers):
+        x = encoder_layer(weights, f"encoder.{i}", x, row, model)
+    return norm(weights, "encoder_norm", x, model) if model.norm == "pre" else x
+
+
+def decode(
+    weights: Weights,
+    model: ModelSettings,
+    ids: Int[Array, " T"],
+    memory: Float[Array, "S D"],
+    memory_visible: Bool[Array, " S"] | None = None,
+) -> Float[Array, "T D"]:
+    """Hidden states of all target positions; position t sees the ids up to t."""
+    row = None if memory_visible is None else memory_visible[None, :]
+    x = embed(weights, "target", ids, model)
+    for i in range(model.n_decoder_layers):
+        x = decoder_layer(weights, f"decoder.{i}", x, memory, row, model)
+    return norm(weights, "decoder_norm", x, model) if model.norm == "pre" else x
+
+
+def project(weights: Weights, model: ModelSettings, hidden: Float[Array, "T D"]) -> Float[Array, "T V"]:
+    """Section 3.4: hidden states as logits of the next token, through the matrix that tying chooses."""
+    name = {"none": "output_projection", "target": "target_embedding", "all": "source_embedding"}
+    return linear(weights, name[model.tied_embeddings], hidden)
+
+
+def log_softmax(logits: Float[Array, "T V"]) -> Float[Array, "T V"]:
+    """Logits as log-probabilities (natural logarithm)."""
+    shifted: Array = logits - logits.max(axis=1, keepdims=True)
+    normaliser: Array = np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return shifted - normaliser
+
+
+def cross_entropy(
+    logits: Float[Array, "T V"], target: Int[Array, " T"], label_smoothing: float = 0.0
+) -> Float[Array, " T"]:
+    """The loss of each position in nats: minus the log-probabilities, weighed with what is wanted.
+
+    Wanted is the target token; `label_smoothing` takes that share of its mass and spreads it evenly over the whole
+    vocabulary, the target included (Szegedy et al. 2016).
+    """
+    vocabulary = logits.shape[1]
+    one_hot = np.eye(vocabulary)[target]
+    wanted = (1 - label_smoothing) * one_hot + label_smoothing / vocabulary
+    losses: Array = -(wanted * log_softmax(logits)).sum(axis=1)
+    return losses

@@ -1,0 +1,80 @@
+"""How good the weights are on the held-out rows: the loss, and free-running translation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from glassformer.data.batches import plan_batches
+from glassformer.engines.torch import TorchEngine, autocast
+from glassformer.metrics import higher_is_better, quick_metric
+from glassformer.settings import DecodingSettings, Metric
+from glassformer.training.events import Sample
+from glassformer.training.objective import cross_entropy, teacher_forced
+from glassformer.training.prepare import Prepared
+from glassformer.translator import default_max_new_tokens
+
+N_SAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Plain loss per target token in nats, the value of the metric, and some translations to look at."""
+
+    loss: float
+    value: float
+    samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True)
+class Validator:
+    """Measures the weights that the engine's model has at the moment."""
+
+    prepared: Prepared
+    engine: TorchEngine
+
+    @property
+    def metric(self) -> Metric:
+        """The metric of the settings; without held-out rows the loss on rows of training."""
+        return self.prepared.settings.training.metric if self.prepared.valid is not None else "loss"
+
+    def is_better(self, value: float, than: float | None) -> bool:
+        if than is None:
+            return True
+        return value > than if higher_is_better(self.metric) else value < than
+
+    def is_perfect(self, value: float | None) -> bool:
+        """Whether no value can be better. A loss has no such value."""
+        return value == {"exact_match": 1.0, "token_error_rate": 0.0, "bleu": 100.0, "chrf": 100.0}.get(self.metric)
+
+    def measure(self) -> Measured:
+        loss = self._loss()
+        settings, prepared = self.prepared.settings.training, self.prepared
+        pairs = prepared.valid_pairs[: N_SAMPLES if self.metric == "loss" else settings.validate_rows]
+        tokenizer = prepared.source_tokenizer
+        sources = [tokenizer.frame(ids) for ids in tokenizer.encode_many([pair.source for pair in pairs])]
+        longest = default_max_new_tokens(prepared.data, prepared.settings)
+        found = self.engine.search(sources, DecodingSettings(num_beams=settings.validate_beams), longest)
+        answers = [prepared.target_tokenizer.decode(best.ids) for best, *_ in found]
+        samples = [Sample(*pair, answer) for pair, answer in zip(pairs, answers, strict=True)]
+        if self.metric == "loss":
+            return Measured(loss, loss, tuple(samples[:N_SAMPLES]))
+        gold = [pair.target for pair in pairs]
+        value = quick_metric(self.metric, answers, gold, prepared.target_tokenizer.split)
+        return Measured(loss, value, tuple(samples[:N_SAMPLES]))
+
+    def _loss(self) -> float:
+        settings, (model,) = self.prepared.settings, self.engine.models
+        corpus = self.prepared.valid or self.prepared.train
+        first = np.arange(min(len(corpus), settings.data.max_valid_rows))
+        lengths = corpus.source.lengths[first], corpus.target.lengths[first]
+        total, n_tokens = 0.0, 0
+        model.eval()
+        with torch.no_grad(), autocast(self.engine.device, settings.training.precision):
+            for rows in plan_batches(*lengths, settings.training.batch_tokens, seed=0, epoch=0):
+                logits, wanted = teacher_forced(model, corpus, rows, self.engine.device)
+                total += float(cross_entropy(logits, wanted, 0.0)[1])
+                n_tokens += len(wanted)
+        return total / n_tokens

@@ -1,0 +1,103 @@
+"""The plan of batches: every row once, within the budget, the same for the same seed and epoch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.data.batches import padding_share, plan_batches
+
+quick = settings(max_examples=50, deadline=None)
+lengths_of_rows = st.lists(st.tuples(st.integers(2, 30), st.integers(2, 30)), min_size=1, max_size=60)
+
+
+def planned(lengths, batch_tokens=100, seed=1, epoch=0):
+    source, target = np.array(lengths).reshape(-1, 2).T
+    return [batch.tolist() for batch in plan_batches(source, target, batch_tokens, seed, epoch)]
+
+
+def skewed(n_rows):
+    chance = np.random.default_rng(0)
+    return [(int(length), int(length) + 1) for length in 2 + chance.geometric(0.1, n_rows)]
+
+
+@quick
+@given(lengths_of_rows, st.integers(1, 200), st.integers(0, 3), st.integers(0, 3))
+def test_every_row_is_in_one_batch(lengths, batch_tokens, seed, epoch):
+    plan = planned(lengths, batch_tokens, seed, epoch)
+    assert sorted(row for batch in plan for row in batch) == list(range(len(lengths)))
+    assert all(plan)
+
+
+@quick
+@given(lengths_of_rows, st.integers(1, 200))
+def test_a_batch_stays_within_the_budget_on_either_side_padding_counted(lengths, batch_tokens):
+    for batch in planned(lengths, batch_tokens):
+        for side in (0, 1):
+            padded = len(batch) * max(lengths[row][side] for row in batch)
+            assert padded <= batch_tokens or len(batch) == 1
+
+
+@quick
+@given(lengths_of_rows, st.integers(0, 3), st.integers(0, 3))
+def test_the_plan_is_a_pure_function(lengths, seed, epoch):
+    np.random.seed(seed)
+    first = planned(lengths, 100, seed, epoch)
+    np.random.seed(seed + 1)
+    assert planned(lengths, 100, seed, epoch) == first
+
+
+def test_a_row_longer_than_the_budget_stands_alone():
+    plan = planned([(3, 3), (500, 4), (4, 500), (3, 4)], batch_tokens=100)
+    assert [1] in plan
+    assert [2] in plan
+    assert {0, 3} in [set(batch) for batch in plan]
+
+
+def test_rows_of_like_length_share_a_batch():
+    lengths = skewed(1000)
+    for batch in planned(lengths, batch_tokens=500):
+        widths = [lengths[row][1] for row in batch]
+        assert max(widths) - min(widths) <= 20
+    in_order = [np.arange(start, min(start + 30, 1000)) for start in range(0, 1000, 30)]
+    target = np.array(lengths)[:, 1]
+    sorted_plan = [np.array(batch) for batch in planned(lengths, batch_tokens=500)]
+    assert padding_share(target, sorted_plan) < 0.1 < padding_share(target, in_order)
+
+
+def test_batches_are_filled():
+    plan = planned([(10, 10)] * 95, batch_tokens=100)
+    assert sorted(map(len, plan)) == [5] + [10] * 9
+
+
+@pytest.mark.parametrize("changed", [{"epoch": 1}, {"seed": 2}])
+def test_another_epoch_or_seed_is_another_plan(changed):
+    lengths = skewed(200)
+    one, other = planned(lengths), planned(lengths, **changed)
+    assert one != other
+    assert sorted(map(sorted, one)) != sorted(map(sorted, other))
+
+
+def test_seed_and_epoch_do_not_stand_for_each_other():
+    lengths = skewed(200)
+    assert planned(lengths, seed=1, epoch=2) != planned(lengths, seed=2, epoch=1)
+
+
+def test_batches_do_not_come_in_order_of_length():
+    lengths = skewed(1000)
+    longest = [max(lengths[row][1] for row in batch) for batch in planned(lengths, 500)]
+    assert longest != sorted(longest)
+
+
+def test_no_rows_make_no_batches():
+    empty = np.empty(0, np.int64)
+    assert plan_batches(empty, empty, 100, 1, 0) == []
+
+
+def test_the_padding_share_is_counted_by_hand():
+    batches = [np.array([0, 1]), np.array([2])]
+    assert padding_share(np.array([3, 5, 7]), batches) == pytest.approx(2 / 17)
+    assert padding_share(np.array([4, 4]), [np.array([0, 1])]) == 0
+    assert padding_share(np.empty(0, np.int64), []) == 0

@@ -1,0 +1,150 @@
+"""Packed ids against plain lists; held-out rows by their promises."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.data.corpus import Corpus, Sequences, hold_out
+from glassformer.data.tables import Pair
+from glassformer.errors import TextError
+from glassformer.settings import SideSettings
+from glassformer.text import learn
+
+quick = settings(max_examples=50, deadline=None)
+sequences = st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=12)
+tables = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40).map(
+    lambda sources: [Pair(source, str(row)) for row, source in enumerate(sources)]
+)
+shares = st.floats(0, 0.99)
+
+# Sequences
+
+
+@quick
+@given(sequences)
+def test_packed_sequences_come_back_one_by_one(lists):
+    packed = Sequences.pack(lists)
+    assert len(packed) == len(lists)
+    assert packed.lengths.tolist() == [len(row) for row in lists]
+    assert [packed.ids[a:b].tolist() for a, b in zip(packed.offsets, packed.offsets[1:], strict=False)] == lists
+    assert (packed.ids.dtype, packed.offsets.dtype) == (np.int32, np.int64)
+
+
+@quick
+@given(sequences, st.data())
+def test_padding_is_put_on_the_right_up_to_the_longest(lists, data):
+    rows = data.draw(st.lists(st.integers(0, len(lists) - 1), min_size=1, max_size=8))
+    ids, inside = Sequences.pack(lists).padded(np.array(rows), pad_id=77)
+    longest = max(len(lists[row]) for row in rows)
+    assert ids.tolist() == [lists[row] + [77] * (longest - len(lists[row])) for row in rows]
+    assert inside.tolist() == [[at < len(lists[row]) for at in range(longest)] for row in rows]
+    assert (ids.dtype, inside.dtype) == (np.int64, np.bool_)
+
+
+@quick
+@given(sequences)
+def test_ids_are_counted(lists):
+    counts = Counter(number for row in lists for number in row)
+    assert Sequences.pack(lists).counts(12) == [counts[number] for number in range(12)]
+
+
+def test_no_sequences_can_be_packed_too():
+    packed = Sequences.pack([])
+    assert (len(packed), packed.lengths.tolist(), packed.counts(2)) == (0, [], [0, 0])
+
+
+# Corpus
+
+
+def test_both_sides_are_framed_and_stay_in_step():
+    source = learn(["ab", "b"], SideSettings(kind="characters"))
+    target = learn(["x y", "y"], SideSettings(kind="words"))
+    corpus = Corpus.encode([Pair("ab", "y x"), Pair("b", "y"), Pair("bab", "x")], source, target)
+    assert len(corpus) == 3
+    # <pad> 0, <bos> 1, <eos> 2, <unk> 3; then a, b; then y (twice in the texts), x.
+    assert corpus.source.ids.tolist() == [1, 4, 5, 2, 1, 5, 2, 1, 5, 4, 5, 2]
+    assert corpus.target.ids.tolist() == [1, 4, 5, 2, 1, 4, 2, 1, 5, 2]
+    assert corpus.source.lengths.tolist() == [4, 3, 5]
+    assert corpus.target.lengths.tolist() == [4, 3, 3]
+
+
+def test_a_text_that_cannot_be_carried_is_named_by_its_number():
+    known = learn(["ab"], SideSettings(kind="characters", unknown=False))
+    with pytest.raises(TextError, match="does not have the character 'z'") as caught:
+        Corpus.encode([Pair("ab", "ab"), Pair("az", "b")], known, known)
+    assert caught.value.where == "text 2, column 2"
+
+
+# Held-out rows
+
+
+@quick
+@given(tables, shares, st.integers(1, 20), st.integers(0, 5))
+def test_every_row_stands_on_one_side_and_every_source_too(pairs, share, most, seed):
+    train, held = hold_out(pairs, share, most, seed)
+    assert sorted(train + held) == list(range(len(pairs)))
+    assert train == sorted(train)
+    assert held == sorted(held)
+    assert train
+    assert not {pairs[row].source for row in train} & {pairs[row].source for row in held}
+    assert hold_out(pairs, share, most, seed) == (train, held)
+
+
+@quick
+@given(tables, shares, st.integers(1, 20), st.integers(0, 5))
+def test_at_least_one_row_is_held_out_and_no_more_than_asked(pairs, share, most, seed):
+    held = hold_out(pairs, share, most, seed)[1]
+    counts = Counter(pair.source for pair in pairs)
+    if share == 0 or len(counts) == 1:
+        assert held == []
+        return
+    wanted = min(most, max(1, round(share * len(pairs))))
+    assert 1 <= len(held) <= max(wanted, min(counts.values()))
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.5])
+def test_of_different_sources_the_share_is_held_out_exactly(share):
+    pairs = [Pair(str(row), "x") for row in range(1000)]
+    assert len(hold_out(pairs, share, 10_000, seed=1)[1]) == 1000 * share
+    assert len(hold_out(pairs, share, 7, seed=1)[1]) == 7
+
+
+def test_a_source_with_too_many_rows_gives_way_to_one_that_fits():
+    pairs = [Pair("often", str(row)) for row in range(99)] + [Pair("once", "x")]
+    for seed in range(10):
+        assert hold_out(pairs, 0.1, 1000, seed)[1] == [99]
+
+
+def test_where_no_source_fits_the_rarest_is_held_out():
+    pairs = [Pair("a", "1")] * 6 + [Pair("b", "2")] * 4
+    for seed in range(10):
+        assert hold_out(pairs, 0.1, 1000, seed)[1] == [6, 7, 8, 9]
+
+
+def test_two_rows_are_one_to_train_on_and_one_to_validate_on():
+    for share in (0.001, 0.5, 0.99):
+        train, held = hold_out([Pair("a", "1"), Pair("b", "2")], share, 1000, seed=1)
+        assert len(train) == len(held) == 1
+
+
+def test_the_seed_decides_which_rows_are_held_out():
+    pairs = [Pair(str(row), "x") for row in range(100)]
+    chosen = {tuple(hold_out(pairs, 0.1, 1000, seed)[1]) for seed in range(10)}
+    assert len(chosen) == 10
+    assert len(set().union(*chosen)) > 50
+
+
+def test_the_order_of_targets_does_not_matter():
+    pairs = [Pair(str(row % 30), str(row)) for row in range(90)]
+    others = [Pair(pair.source, str(random.Random(row).random())) for row, pair in enumerate(pairs)]
+    assert hold_out(pairs, 0.2, 1000, seed=4) == hold_out(others, 0.2, 1000, seed=4)
+
+
+def test_nothing_is_held_out_of_nothing():
+    assert hold_out([], 0.1, 10, seed=1) == ([], [])

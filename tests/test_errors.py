@@ -1,0 +1,114 @@
+"""Errors: the tree, the exit codes, and the text that people read."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import pytest
+
+from glassformer import errors
+from glassformer.errors import (
+    ColumnError,
+    GlassformerError,
+    MissingExtraError,
+    ModelFileError,
+    RunError,
+    SettingsError,
+    TableError,
+    UsageError,
+    nearest,
+)
+
+EXIT_CODES = {
+    "GlassformerError": 1,
+    "UsageError": 2,
+    "SettingsError": 2,
+    "ColumnError": 2,
+    "TableError": 1,
+    "TextError": 1,
+    "ModelFileError": 1,
+    "RunError": 1,
+    "DeviceError": 1,
+    "MissingExtraError": 1,
+}
+
+
+def error_classes() -> dict[str, type[GlassformerError]]:
+    found = inspect.getmembers(errors, inspect.isclass)
+    return {name: kind for name, kind in found if issubclass(kind, Exception)}
+
+
+def test_every_error_is_in_the_tree_and_knows_its_exit_code():
+    classes = error_classes()
+    assert all(issubclass(kind, GlassformerError) for kind in classes.values())
+    assert {name: kind.exit_code for name, kind in classes.items()} == EXIT_CODES
+
+
+def test_the_docstring_draws_the_whole_tree():
+    drawn = dict(line.split("─ ")[-1].split()[:2] for line in (errors.__doc__ or "").splitlines() if "─ " in line)
+    assert {name: int(code) for name, code in drawn.items()} == {
+        name: code for name, code in EXIT_CODES.items() if name != "GlassformerError"
+    }
+
+
+@pytest.mark.parametrize("kind", [SettingsError, ColumnError])
+def test_wrong_settings_and_columns_are_wrong_usage(kind):
+    assert issubclass(kind, UsageError)
+
+
+def test_an_interrupted_command_exits_with_130():
+    assert errors.EXIT_INTERRUPTED == 130
+
+
+def test_an_error_is_one_sentence_and_then_one_line_for_each_part_that_is_known():
+    error = TableError("the row is torn", where="a.csv", got="1 cell", expected="2 cells", hint="mend it")
+    assert str(error) == "the row is torn\n  where: a.csv\n  got: 1 cell\n  expected: 2 cells\n  next: mend it"
+
+
+def test_parts_that_are_not_known_are_left_out():
+    assert str(RunError("it went wrong")) == "it went wrong"
+    assert str(RunError("it went wrong", hint="", got=None)) == "it went wrong\n  next: "
+    assert str(RunError("it went wrong", expected="luck")) == "it went wrong\n  expected: luck"
+
+
+def test_a_part_that_is_learned_later_is_shown():
+    error = ModelFileError("the tokens are damaged")
+    error.where = "m.safetensors"
+    assert str(error) == "the tokens are damaged\n  where: m.safetensors"
+
+
+def test_the_parts_can_be_read_by_a_program():
+    error = SettingsError("no", where="a", got="b", expected="c", hint="d")
+    assert (error.what, error.where, error.got, error.expected, error.hint) == ("no", "a", "b", "c", "d")
+    assert error.args == ("no",)
+
+
+def test_an_error_keeps_its_parts_on_the_way_to_another_process():
+    error = pickle.loads(pickle.dumps(SettingsError("no", where="a", hint="d")))
+    assert (type(error), str(error)) == (SettingsError, "no\n  where: a\n  next: d")
+
+
+def test_a_missing_extra_names_the_package_and_the_command():
+    error = MissingExtraError("reading Parquet", package="pyarrow", extra="parquet")
+    assert str(error) == (
+        "reading Parquet needs the package 'pyarrow', which is not installed\n"
+        "  next: pip install 'glassformer[parquet]'"
+    )
+
+
+def test_the_nearest_word_is_named_before_the_others():
+    assert nearest("learning_rat", ["steps", "learning_rate"]) == (
+        "did you mean 'learning_rate'? valid: steps, learning_rate"
+    )
+
+
+def test_where_no_word_is_near_all_are_listed():
+    assert nearest("qqq", ["source", "target"]) == "valid: source, target"
+    assert nearest("qqq", []) == "valid: "
+
+
+def test_of_many_words_thirty_are_listed():
+    words = [f"w{number}" for number in range(31)]
+    assert nearest("qqq", words) == f"valid: {', '.join(words[:30])}, …"
+    assert nearest("qqq", words[:30]) == f"valid: {', '.join(words[:30])}"

@@ -1,0 +1,91 @@
+"""Files appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from glassformer.errors import RunError
+from glassformer.files import atomic, cannot_write, write_text
+
+
+def test_text_is_written_as_utf_8_with_plain_line_ends(tmp_path):
+    write_text(tmp_path / "new" / "a.txt", "é\r\n\n")
+    assert (tmp_path / "new" / "a.txt").read_bytes() == b"\xc3\xa9\r\n\n"
+    assert [file.name for file in (tmp_path / "new").iterdir()] == ["a.txt"]
+
+
+def test_the_old_file_stands_until_the_new_one_is_whole(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with atomic(path) as temporary:
+        temporary.write_text("new")
+        assert temporary.parent == path.parent
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, MemoryError])
+def test_after_an_error_the_old_file_stands_and_nothing_else_is_left(tmp_path, error):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def write_half():
+        with atomic(path) as temporary:
+            temporary.write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        write_half()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch, step):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def full(*_arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr({"fsync": "os.fsync", "replace": "pathlib.Path.replace"}[step], full)
+    with pytest.raises(RunError) as caught:
+        write_text(path, "new")
+    assert str(caught.value) == (
+        f"cannot write the file\n  where: {path}\n  got: No space left on device\n"
+        "  next: free some space, or write elsewhere; nothing that was there before is lost"
+    )
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_a_file_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "a.txt", tmp_path / "file" / "deep" / "a.txt"):
+        with pytest.raises(RunError, match="cannot write the file") as caught:
+            write_text(path, "new")
+        assert caught.value.where == str(path)
+        assert caught.value.hint == "a part of this path is a file; choose another place"
+
+
+def test_a_target_that_is_a_folder_is_refused_and_stays(tmp_path):
+    (tmp_path / "a.txt").mkdir()
+    with pytest.raises(RunError, match="cannot write the file"):
+        write_text(tmp_path / "a.txt", "new")
+    assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_folder_that_may_not_be_written_to_is_answered_with_advice(tmp_path, number):
+    error = cannot_write(tmp_path, OSError(number, os.strerror(number)))
+    assert error.hint == "choose a folder that you may write to"
+    assert error.got == os.strerror(number)
+
+
+def test_an_error_of_the_system_that_is_not_foreseen_is_still_told(tmp_path):
+    assert cannot_write(tmp_path, OSError("odd")).got == "odd"
+    assert cannot_write(tmp_path, OSError("odd")).hint is None

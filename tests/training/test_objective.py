@@ -1,0 +1,144 @@
+"""The loss against NumPy and torch, the rates against the paper and points worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional
+
+from glassformer.settings import TrainingSettings
+from glassformer.training.objective import cross_entropy, learning_rate
+
+smoothings = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+
+
+def drawn(n_rows=7, n_tokens=11, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    logits = 5 * torch.randn(n_rows, n_tokens, generator=generator)
+    return logits, torch.randint(n_tokens, (n_rows,), generator=generator)
+
+
+# The loss
+
+
+@smoothings
+def test_the_loss_is_the_cross_entropy_with_the_smoothed_distribution(smoothing):
+    logits, target = drawn()
+    values = logits.double().numpy()
+    log_probs = values - np.log(np.exp(values).sum(axis=1, keepdims=True))
+    wanted = np.full_like(values, smoothing / 11)
+    wanted[np.arange(7), target.numpy()] += 1 - smoothing
+    smoothed, plain = cross_entropy(logits, target, smoothing)
+    assert float(smoothed) == pytest.approx(-(wanted * log_probs).sum(), rel=1e-5)
+    assert float(plain) == pytest.approx(-log_probs[np.arange(7), target.numpy()].sum(), rel=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 9), st.integers(2, 30), st.floats(0, 0.99), st.integers(0, 99))
+def test_the_loss_and_its_gradient_equal_those_of_torch(n_rows, n_tokens, smoothing, seed):
+    logits, target = drawn(n_rows, n_tokens, seed)
+    ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+    smoothed, _ = cross_entropy(ours, target, smoothing)
+    expected = functional.cross_entropy(theirs, target, label_smoothing=smoothing, reduction="sum")
+    torch.testing.assert_close(smoothed, expected, rtol=1e-5, atol=1e-4)
+    smoothed.backward()
+    expected.backward()
+    torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_equal_logits_cost_the_logarithm_of_the_vocabulary():
+    for smoothing in (0.0, 0.3):
+        smoothed, plain = cross_entropy(torch.zeros(4, 68), torch.tensor([0, 1, 2, 67]), smoothing)
+        assert float(smoothed) == pytest.approx(4 * math.log(68))
+        assert float(plain) == pytest.approx(4 * math.log(68))
+
+
+@smoothings
+def test_only_the_smoothed_loss_carries_a_gradient(smoothing):
+    logits, target = drawn()
+    smoothed, plain = cross_entropy(logits.requires_grad_(), target, smoothing)
+    assert smoothed.requires_grad
+    assert not plain.requires_grad
+
+
+@smoothings
+def test_huge_logits_keep_loss_and_gradient_finite(smoothing):
+    logits = torch.tensor([[1e4, -1e4, 0.0], [0.0, 3e38, -3e38]], requires_grad=True)
+    smoothed, plain = cross_entropy(logits, torch.tensor([0, 1]), smoothing)
+    smoothed.backward()
+    assert float(plain) == 0
+    assert torch.isfinite(logits.grad).all()
+
+
+def test_low_precision_logits_are_summed_in_float32():
+    logits, target = drawn(1000, 50)
+    low = logits.bfloat16()
+    smoothed, plain = cross_entropy(low, target, 0.1)
+    assert smoothed.dtype == plain.dtype == torch.float32
+    assert float(plain) == pytest.approx(float(cross_entropy(low.float(), target, 0.1)[1]), rel=1e-6)
+
+
+# The rate
+
+
+@pytest.mark.parametrize("step", [1, 10, 3999, 4000, 4001, 100_000])
+def test_noam_is_equation_3_of_the_paper(step):
+    expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
+    assert learning_rate(step, TrainingSettings(), 512) == pytest.approx(expected)
+
+
+def test_noam_has_its_peak_at_the_end_of_the_warm_up():
+    rates = [learning_rate(step, TrainingSettings(warmup_steps=50), 64) for step in range(1, 200)]
+    assert np.argmax(rates) == 49
+    assert max(rates) == pytest.approx(1 / math.sqrt(64 * 50))
+    assert learning_rate(4000, TrainingSettings(), 512) == pytest.approx(6.987712e-4, rel=1e-6)
+
+
+def test_the_learning_rate_is_a_factor_of_noam():
+    twice = TrainingSettings(learning_rate=2.0)
+    assert learning_rate(70, twice, 512) == pytest.approx(2 * learning_rate(70, TrainingSettings(), 512))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "step", "expected"),
+    [
+        ("inverse_sqrt", 1, 0.001),
+        ("inverse_sqrt", 50, 0.05),
+        ("inverse_sqrt", 100, 0.1),
+        ("inverse_sqrt", 400, 0.05),
+        ("inverse_sqrt", 10_000, 0.01),
+        ("cosine", 1, 0.001),
+        ("cosine", 50, 0.05),
+        ("cosine", 100, 0.1),
+        ("cosine", 400, 0.1 * 0.75),
+        ("cosine", 550, 0.1 * 0.5),
+        ("cosine", 700, 0.1 * 0.25),
+        ("cosine", 1000, 0.0),
+        ("cosine", 1001, 0.0),
+        ("constant", 1, 0.001),
+        ("constant", 100, 0.1),
+        ("constant", 5000, 0.1),
+    ],
+)
+def test_a_schedule_passes_through_points_worked_out_by_hand(schedule, step, expected):
+    training = TrainingSettings(schedule=schedule, learning_rate=0.1, warmup_steps=100, steps=1000)
+    assert learning_rate(step, training, 512) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("schedule", ["noam", "inverse_sqrt", "cosine", "constant"])
+def test_without_a_warm_up_the_first_rate_is_the_highest(schedule):
+    training = TrainingSettings(schedule=schedule, learning_rate=0.1, warmup_steps=0, steps=10)
+    rates = [learning_rate(step, training, 1) for step in range(1, 12)]
+    assert rates[0] == pytest.approx(0.1)
+    assert max(rates) == rates[0]
+    assert all(math.isfinite(rate) and rate >= 0 for rate in rates)
+
+
+def test_a_run_that_ends_within_its_warm_up_keeps_rising():
+    training = TrainingSettings(schedule="cosine", learning_rate=1.0, warmup_steps=100, steps=10)
+    assert [learning_rate(step, training, 512) for step in (1, 10)] == [pytest.approx(0.01), pytest.approx(0.1)]
