@@ -21,7 +21,7 @@ CLOSED_TYPES = 1_000  # most different words of a closed vocabulary
 CLOSED_UNSEEN = 0.005  # most of its words that one half of the rows has and the other has not
 PROSE_WORDS = 3.0  # least words of a text that is prose
 PROSE_ROWS = 1_000  # least rows from which subwords are learned
-PAIRS_A_BATCH = 128
+LEAST_EPOCHS = 3
 MAX_LENGTH = 512
 
 
@@ -221,25 +221,23 @@ def _choose_training(
     n_rows: int, kinds: tuple[str, str], lengths: Sequence[float], given: Mapping[str, Any]
 ) -> list[Choice]:
     prose = "subwords" in kinds
-    longer = max(lengths)
-    if prose:
-        budget, because = 4_096, "some hundred sentences"
-    else:
-        budget = 256 * round(min(8_192, max(1_024, PAIRS_A_BATCH * longer)) / 256)
-        because = f"about {PAIRS_A_BATCH} pairs of {longer:.0f} tokens"
-    batches_an_epoch = max(1, math.ceil(n_rows * longer / budget))
-    epochs = min(60, max(3, 400_000 / n_rows))
-    steps = max(1_000, 100 * round(epochs * batches_an_epoch / 100))
+    n_tokens = n_rows * max(lengths)
+    budget = 4_096 if prose else 2_048
+    batches_an_epoch = max(1, math.ceil(n_tokens / budget))
+    steps = round(max(1_000 * max(1.0, n_tokens / 150_000) ** 0.5, LEAST_EPOCHS * batches_an_epoch))
     fixed = given.get("training", {}).get("steps")
-    steps = fixed if isinstance(fixed, int) else steps
+    steps = fixed if isinstance(fixed, int) else 100 * math.ceil(steps / 100)
+    epochs = steps / batches_an_epoch
     return [
-        Choice("training.batch_tokens", budget, because),
-        Choice("training.steps", steps, f"{steps / batches_an_epoch:.0f} epochs of {batches_an_epoch:,} batches"),
+        Choice(
+            "training.batch_tokens", budget, f"about {budget / max(lengths):.0f} pairs of {max(lengths):.0f} tokens"
+        ),
+        Choice("training.steps", steps, f"{epochs:.0f} epochs of {batches_an_epoch:,} batches"),
         Choice("training.schedule", "cosine", "the rate falls to zero at the last step"),
-        Choice("training.learning_rate", 0.002, "pre-norm bears it at this width"),
+        Choice("training.learning_rate", 0.004, "pre-norm bears it at this width"),
         Choice("training.warmup_steps", min(400, max(1, steps // 10)), "a tenth of the steps, at most 400"),
         Choice("training.clip_norm", 1.0, "a rare large gradient does no harm"),
-        Choice("training.validate_every", max(1, min(1_000, steps // 16)), "sixteen times, or every 1,000 steps"),
+        Choice("training.validate_every", max(1, min(1_000, steps // 10)), "ten times, or every 1,000 steps"),
         Choice(
             "training.metric",
             "bleu" if prose else "exact_match",

@@ -332,7 +332,7 @@ class Transformer(nn.Module):
         """Hidden states of all target positions at once; position t sees positions up to t."""
         visible = None if memory_visible is None else memory_visible[:, None, None, :]
         x = self._embed(target, self.target_embedding, self.target_positions)
-        for layer in self.decoder:
+        for layer in cast("list[DecoderLayer]", self.decoder):
             x, _ = layer(x, layer.cross_attention.keys_values(memory), visible)
         return self.decoder_norm(x)  # type: ignore[no-any-return]
 

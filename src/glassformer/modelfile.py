@@ -107,21 +107,24 @@ def find_model(path: str | Path) -> Path:
     Raises ModelFileError when there is none.
     """
     path = Path(path)
-    if path.is_dir():
+    try:
         inside = path / "model.safetensors"
-        if not inside.is_file():
+        if path.is_dir():
+            if inside.is_file():
+                return inside
             raise ModelFileError(
                 "this folder is not a finished run", where=str(path), expected="a model.safetensors in it"
             )
-        return inside
-    if not path.exists():
-        raise ModelFileError(
-            "there is no such model",
-            where=str(path),
-            expected="a .safetensors model file or a run directory",
-            hint="train one: glassformer train TABLE --out RUN",
-        )
-    return path
+        if path.exists():
+            return path
+    except OSError as error:
+        raise ModelFileError("cannot read the model file", where=str(path), got=error.strerror) from None
+    raise ModelFileError(
+        "there is no such model",
+        where=str(path),
+        expected="a .safetensors model file or a run directory",
+        hint="train one: glassformer train TABLE --out RUN",
+    )
 
 
 # --- The container: tensors, JSON parts, a digest ---

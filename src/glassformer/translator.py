@@ -10,7 +10,7 @@ from typing import Any
 
 from glassformer.decoding import Hypothesis
 from glassformer.engines.torch import TorchEngine, build_model, find_device
-from glassformer.errors import ModelFileError, TextError
+from glassformer.errors import ModelFileError, TextError, UsageError
 from glassformer.modelfile import ModelFile
 from glassformer.settings import DecodingSettings, Settings
 from glassformer.text import Tokenizer
@@ -104,18 +104,23 @@ class Translator:
         """One Translation for each text, in order; an empty text gives an empty answer.
 
         `options` are fields of DecodingSettings (`num_beams=5`) over `decoding`, by default the model's own.
-        `prefixes`, one for each text, are forced starts of the answers. `progress` is told how many texts are done.
-        Raises TextError when a text is longer than the model takes (all such texts are named), or holds a token that
-        the vocabulary has no id for and no `<unk>`.
+        `prefixes`, one for each text, are forced starts of the answers. `progress` is told how many more texts are
+        done. Raises TextError when a text is longer than the model takes (all such texts are named), or holds a token
+        that the vocabulary has no id for and no `<unk>`, and when a prefix holds a token that no answer can have.
         """
+        if isinstance(texts, str):
+            raise UsageError("the texts to translate come as a list", got=repr(texts)[:60], hint="translate([text])")
         base = decoding or self.settings.decoding
         decoding = DecodingSettings(**(base.model_dump() | options)) if options else base
         texts = list(texts)
         rows = [row for row, text in enumerate(texts) if text.strip()]
         sources = [self._encode(texts[row], row) for row in rows]
         self._check_lengths(rows, sources)
-        forced = [self.target_tokenizer.encode(prefixes[row]) for row in rows] if prefixes is not None else []
-        answers = self.engine.search(sources, decoding, self._max_new_tokens(decoding), forced, progress)
+        forced = self._force(prefixes, rows, len(texts)) if prefixes is not None else []
+        if progress and len(rows) < len(texts):
+            progress(len(texts) - len(rows))
+        longest = decoding.max_new_tokens or default_max_new_tokens(self.model_file.data, self.settings)
+        answers = self.engine.search(sources, decoding, longest, forced, progress)
         results = [EMPTY] * len(texts)
         for row, found in zip(rows, answers, strict=True):
             unknown = tuple(self.source_tokenizer.unknown(texts[row]))
@@ -140,6 +145,20 @@ class Translator:
     def _encode(self, text: str, row: int) -> list[int]:
         return self.source_tokenizer.frame(self.source_tokenizer.encode(text, where=f"row {row + 1}"))
 
+    def _force(self, prefixes: Sequence[str], rows: Sequence[int], n_texts: int) -> list[list[int]]:
+        """The ids of the prefixes of some rows."""
+        if isinstance(prefixes, str) or len(prefixes) != n_texts:
+            got = repr(prefixes)[:60] if isinstance(prefixes, str) else f"{len(prefixes)} for {n_texts} texts"
+            raise UsageError("prefixes come as a list, one for each text", got=got)
+        for row in rows:
+            if unknown := self.target_tokenizer.unknown(prefixes[row]):
+                raise TextError(
+                    "a prefix holds what the target vocabulary does not have, so that no answer can start with it",
+                    where=f"row {row + 1}",
+                    got=", ".join(map(repr, unknown[:10])),
+                )
+        return [self.target_tokenizer.encode(prefixes[row]) for row in rows]
+
     def _check_lengths(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         lengths = {row + 1: len(source) - 2 for row, source in zip(rows, sources, strict=True)}
         too_long = [(row, length) for row, length in lengths.items() if length > self.max_source_length]
@@ -152,11 +171,6 @@ class Translator:
                 expected=f"at most {self.max_source_length} tokens",
                 hint="split these texts, or train with a larger data.max_source_length",
             )
-
-    def _max_new_tokens(self, decoding: DecodingSettings) -> int:
-        wanted = decoding.max_new_tokens or default_max_new_tokens(self.model_file.data, self.settings)
-        model = self.settings.model
-        return min(wanted, model.max_length) if model.positions == "learned" else wanted
 
     def _translation(self, found: Hypothesis) -> Translation:
         return Translation(

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from glassformer.settings import TrainingSettings
-from glassformer.training.objective import cross_entropy, learning_rate
+from glassformer.data.corpus import Corpus, Sequences
+from glassformer.model import Transformer
+from glassformer.settings import ModelSettings, TrainingSettings
+from glassformer.training.objective import cross_entropy, learning_rate, teacher_forced
 
 smoothings = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
 
@@ -21,6 +23,24 @@ def drawn(n_rows=7, n_tokens=11, seed=0):
     generator = torch.Generator().manual_seed(seed)
     logits = 5 * torch.randn(n_rows, n_tokens, generator=generator)
     return logits, torch.randint(n_tokens, (n_rows,), generator=generator)
+
+
+# Teacher forcing
+
+
+def test_the_decoder_reads_each_target_and_is_asked_for_it_shifted_by_one():
+    torch.manual_seed(0)
+    model = Transformer(ModelSettings(d_model=16, d_ff=16, n_heads=2, n_encoder_layers=1, n_decoder_layers=1), 20, 20)
+    model.eval()
+    # <bos> is 1 and <eos> 2.
+    sources = [[1, 5, 6, 7, 8, 9, 2], [1, 4, 2], [1, 9, 9, 2]]
+    targets = [[1, 10, 11, 2], [1, 12, 13, 14, 15, 16, 2], [1, 2]]
+    corpus = Corpus(Sequences.pack(sources), Sequences.pack(targets))
+    rows = [2, 0, 1]
+    logits, wanted = teacher_forced(model, corpus, np.array(rows), torch.device("cpu"))
+    assert wanted.tolist() == [token for row in rows for token in targets[row][1:]]
+    one_by_one = [model(torch.tensor([sources[row]]), None, torch.tensor([targets[row][:-1]]))[0] for row in rows]
+    torch.testing.assert_close(logits, torch.cat(one_by_one), rtol=1e-4, atol=1e-5)
 
 
 # The loss

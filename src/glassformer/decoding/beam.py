@@ -2,7 +2,9 @@
 
 A finished hypothesis keeps its slot and is not extended, so that a sentence has B hypotheses in all, finished and
 live. The search of a sentence stops when no live hypothesis can still beat the worst answer that is asked for, or at
-`max_new_tokens`. Answers are ranked by their sum of log-probabilities over the length penalty, finished ones first.
+`max_new_tokens`; in that last step, only `<eos>` is a candidate where there are enough finished answers already, for
+an unfinished one would not be taken. Answers are ranked by their sum of log-probabilities over the length penalty,
+finished ones first.
 
 Axes: N sentences · K live hypotheses of a sentence · C candidates of a sentence · V vocabulary · t tokens so far.
 """
@@ -51,6 +53,10 @@ def beam_search(
     for time in range(space.max_new_tokens):
         log_probs, state = step(last, state)
         log_probs = space.constrain(log_probs, time, alive).cpu()
+        if time + 1 == space.max_new_tokens:
+            enough = torch.tensor([len(found[sentence]) >= n_best for sentence in alive])
+            not_eos = torch.arange(log_probs.shape[2]) != space.eos_id
+            log_probs = log_probs.masked_fill(enough[:, None, None] & not_eos, -torch.inf)
         slots = torch.tensor([num_beams - len(found[sentence]) for sentence in alive])
         parents, beam = _extend(beam, log_probs, slots)
 

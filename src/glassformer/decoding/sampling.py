@@ -46,7 +46,7 @@ def sample(
     for time in range(space.max_new_tokens):
         log_probs, state = step(last, state)
         log_probs = space.constrain(log_probs, time, sentences).cpu()
-        chances = truncate((log_probs / temperature).softmax(dim=2), top_k, top_p).double().cumsum(dim=2)
+        chances = truncate(_cooled(log_probs, temperature), top_k, top_p).cumsum(dim=2)
         threshold = uniform[:, time, :, None].double() * chances[:, :, -1:]
         token = torch.searchsorted(chances, threshold, right=True).clamp(max=chances.shape[2] - 1)  # [N K 1]
         last = token[:, :, 0]
@@ -63,6 +63,12 @@ def sample(
         )
         for lines in zip(all_ids, all_scores, strict=True)
     ]
+
+
+def _cooled(log_probs: Float[Tensor, "*N V"], temperature: float) -> Float[Tensor, "*N V"]:
+    """Probabilities in float64. Measured from the likeliest token, no temperature is so low that all would vanish."""
+    log_probs = log_probs.double()
+    return ((log_probs - log_probs.max(dim=-1, keepdim=True).values) / temperature).softmax(dim=-1)
 
 
 def truncate(probs: Float[Tensor, "*N V"], top_k: int, top_p: float) -> Float[Tensor, "*N V"]:

@@ -46,7 +46,7 @@ class SearchSpace:
         self, log_probs: Float[Tensor, "N K V"], time: int, sentences: Sequence[int]
     ) -> Float[Tensor, "N K V"]:
         """`log_probs` with -inf wherever the space ends; the rest is not renormalised, so scores stay the model's."""
-        log_probs = log_probs.float()
+        log_probs = log_probs.float().clone()  # the step function may want to keep its own
         if self.forbidden:
             log_probs[..., list(self.forbidden)] = -torch.inf
         for line, sentence in enumerate(sentences if self.prefixes else ()):

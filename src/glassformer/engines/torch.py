@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 PADDED_MULTIPLE = 8
 BATCH_POSITIONS = 8192  # most source positions times hypotheses that are searched at once
+SCORING_WIDTH = 4  # a scored pair counts as so many hypotheses: it has logits at all its positions at once
 
 
 def find_device(name: str) -> torch.device:
@@ -104,8 +105,12 @@ class TorchEngine:
         prefixes: Sequence[Sequence[int]] = (),
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The answers for each framed source, best first, in the order of `sources`."""
+        """The answers for each framed source, best first, in the order of `sources`.
+
+        Learned positions may end before `max_new_tokens`; then the answers do too.
+        """
         width = decoding.num_return_sequences if decoding.do_sample else decoding.num_beams
+        max_new_tokens = min(max_new_tokens, self._n_positions or max_new_tokens)
         results: list[list[Hypothesis]] = [[] for _ in sources]
         with self._evaluating():
             for rows in plan_equal_lengths([len(source) for source in sources], width):
@@ -126,7 +131,7 @@ class TorchEngine:
     def _search_batch(
         self, sources: Sequence[Sequence[int]], decoding: DecodingSettings, space: SearchSpace
     ) -> list[list[Hypothesis]]:
-        source, visible = pad(sources, self.device)
+        source, visible = pad(sources, self._padded(len(sources[-1])), self.device)
         state = _Caches(tuple(model.start(model.encode(source, visible), visible) for model in self.models))
         alpha = decoding.length_alpha
         if decoding.do_sample:
@@ -163,14 +168,28 @@ class TorchEngine:
         """Log-probability of every target token after `<bos>`, for framed (source, target) ids."""
         results: list[list[float]] = [[] for _ in pairs]
         with self._evaluating():
-            for rows in plan_equal_lengths([len(source) for source, _ in pairs], 1):
-                source, source_visible = pad([pairs[row][0] for row in rows], self.device)
-                target, target_visible = pad([pairs[row][1] for row in rows], self.device)
-                logits = [model(source, source_visible, target[:, :-1]) for model in self.models]
-                log_probs = _mean_log_probs(logits).gather(2, target[:, 1:, None])[:, :, 0].cpu()
+            lengths = [max(len(source), len(target) - 1) for source, target in pairs]
+            for rows in plan_equal_lengths(lengths, SCORING_WIDTH):
+                length = self._padded(lengths[rows[-1]])  # of both sides, so that it depends on the pair alone
+                source, visible = pad([pairs[row][0] for row in rows], length, self.device)
+                given, _ = pad([pairs[row][1][:-1] for row in rows], length, self.device)
+                asked, real = pad([pairs[row][1][1:] for row in rows], length, self.device)
+                logits = [model(source, visible, given) for model in self.models]
+                log_probs = _mean_log_probs(logits).gather(2, asked[:, :, None])[:, :, 0]
                 for line, row in enumerate(rows):
-                    results[row] = log_probs[line][target_visible[line, 1:].cpu()].tolist()
+                    results[row] = log_probs[line][real[line]].tolist()
         return results
+
+    @property
+    def _n_positions(self) -> int | None:
+        """How many positions all models have; None where they go on for ever."""
+        learned = (model.settings for model in self.models if model.settings.positions == "learned")
+        return min((settings.max_length for settings in learned), default=None)
+
+    def _padded(self, length: int) -> int:
+        """The padded length, but not past the last learned position."""
+        padded = padded_length(length)
+        return max(length, min(padded, self._n_positions or padded))
 
     @contextlib.contextmanager
     def _evaluating(self) -> Iterator[None]:
@@ -225,24 +244,26 @@ def set_weights(model: Transformer, weights: Mapping[str, NDArray[Any]]) -> None
 
 
 def pad(
-    sequences: Sequence[Sequence[int]], device: torch.device | None = None, multiple: int = PADDED_MULTIPLE
+    sequences: Sequence[Sequence[int]], length: int, device: torch.device | None = None
 ) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
-    """Ids padded on the right to a multiple, and where they are visible. Padding is id 0; the mask hides it."""
+    """Ids padded on the right to `length`, and where they are visible. Padding is id 0; the mask hides it."""
     lengths = torch.tensor([len(sequence) for sequence in sequences])
-    longest = padded_length(int(lengths.max()), multiple)
-    ids = torch.zeros((len(sequences), longest), dtype=torch.long)
-    visible = torch.arange(longest) < lengths[:, None]
+    ids = torch.zeros((len(sequences), length), dtype=torch.long)
+    visible = torch.arange(length) < lengths[:, None]
     ids[visible] = torch.tensor([token for sequence in sequences for token in sequence])
     return ids.to(device), visible.to(device)
 
 
-def padded_length(length: int, multiple: int = PADDED_MULTIPLE) -> int:
-    """`length` rounded up to a multiple."""
-    return -(-length // multiple) * multiple
+def padded_length(length: int) -> int:
+    """`length` rounded up to a multiple of PADDED_MULTIPLE."""
+    return -(-length // PADDED_MULTIPLE) * PADDED_MULTIPLE
 
 
 def plan_equal_lengths(lengths: Sequence[int], width: int) -> list[list[int]]:
-    """Batches of row numbers: rows of one padded length, longest first, at most BATCH_POSITIONS positions each."""
+    """Batches of row numbers: rows of one padded length, at most BATCH_POSITIONS positions times `width` each.
+
+    The longest padded length comes first; inside a batch lengths rise, so that its last row is its longest.
+    """
     by_length: dict[int, list[int]] = {}
     for row, length in enumerate(lengths):
         by_length.setdefault(padded_length(length), []).append(row)

@@ -36,7 +36,6 @@ from glassformer.training.validation import Validator
 from glassformer.translator import Translator
 
 PROGRESS_SECONDS = 1.0
-PERFECT_VALIDATIONS = 2  # further validations after nothing can be better any more
 
 
 def train(
@@ -174,8 +173,6 @@ class Run:
         training, position = self.settings.training, self.position
         if position.step >= training.steps:
             return "all steps done"
-        if self.validator.is_perfect(position.best_value) and position.without_gain >= PERFECT_VALIDATIONS:
-            return f"the best possible {self.validator.metric}, and {PERFECT_VALIDATIONS} more validations"
         if training.patience and position.without_gain >= training.patience:
             return f"no better {self.validator.metric} in {position.without_gain} validations"
         if training.max_minutes and position.seconds >= 60 * training.max_minutes:

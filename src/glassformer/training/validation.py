@@ -45,10 +45,6 @@ class Validator:
             return True
         return value > than if higher_is_better(self.metric) else value < than
 
-    def is_perfect(self, value: float | None) -> bool:
-        """Whether no value can be better. A loss has no such value."""
-        return value == {"exact_match": 1.0, "token_error_rate": 0.0, "bleu": 100.0, "chrf": 100.0}.get(self.metric)
-
     def measure(self) -> Measured:
         loss = self._loss()
         settings, prepared = self.prepared.settings.training, self.prepared

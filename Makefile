@@ -1,0 +1,50 @@
+# Every target makes what it needs: on a fresh machine `make demo` or `make test` is all there is to type.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+
+.PHONY: install demo test test-all check format bench wheel clean
+
+install: $(INSTALLED)
+
+# torch comes first and by its pinned version: a looser request may bring gigabytes for a GPU that is not there.
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]'
+	@touch $@
+
+# What only developers need comes on top.
+$(VENV)/installed-dev: $(INSTALLED) requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements-dev.txt
+	@touch $@
+
+demo: install
+	$(BIN)/glassformer demo
+
+test: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -m "not slow and not gpu"
+
+test-all: $(VENV)/installed-dev
+	$(BIN)/python -m pytest
+
+check: $(VENV)/installed-dev
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_architecture.py
+
+format: $(VENV)/installed-dev
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+bench: $(VENV)/installed-dev
+	$(BIN)/python benchmarks/startup.py
+
+wheel: $(VENV)/installed-dev
+	$(BIN)/python -m build --wheel
+
+clean:
+	rm -rf $(VENV) build dist demo

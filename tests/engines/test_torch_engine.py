@@ -1,0 +1,455 @@
+"""The PyTorch engine: the same answer in any batch, each sentence encoded once, every score re-done by hand."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from glassformer.decoding import Hypothesis
+from glassformer.engines import torch as engine_module
+from glassformer.engines.torch import (
+    PADDED_MULTIPLE,
+    TorchEngine,
+    autocast,
+    find_device,
+    get_weights,
+    has_fast_bfloat16,
+    pad,
+    padded_length,
+    plan_equal_lengths,
+    resolve_precision,
+    set_weights,
+)
+from glassformer.errors import DeviceError, SettingsError, TextError
+from glassformer.model import Transformer
+from glassformer.settings import DecodingSettings, ModelSettings
+from glassformer.text import ascii68
+
+VOCABULARY, PAD, BOS, EOS, UNK = 12, 0, 1, 2, 3
+TINY: dict[str, Any] = {
+    "d_model": 16,
+    "d_ff": 32,
+    "n_heads": 2,
+    "n_encoder_layers": 2,
+    "n_decoder_layers": 2,
+    "tied_embeddings": "none",
+    "dropout": 0.5,  # a search that forgot to switch it off would be seen
+}
+GREEDY, BEAM = DecodingSettings(num_beams=1), DecodingSettings(num_beams=4, num_return_sequences=3)
+
+
+def random_model(seed: int = 1, **changes: Any) -> Transformer:
+    """Weights larger than usual, so that answers depend on their sources."""
+    torch.manual_seed(seed)
+    model = Transformer(ModelSettings(**(TINY | changes)), VOCABULARY, VOCABULARY)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("weight") and parameter.dim() == 2:
+                parameter *= 2
+    return model.eval()
+
+
+def engine_of(*models: Transformer) -> TorchEngine:
+    return TorchEngine(models, BOS, EOS, (PAD, BOS, UNK))
+
+
+def frame(ids: Sequence[int]) -> list[int]:
+    return [BOS, *ids, EOS]
+
+
+def with_eos(answer: Hypothesis) -> list[int]:
+    return [*answer.ids, EOS] if answer.finished else list(answer.ids)
+
+
+ordinary = st.integers(4, VOCABULARY - 1)
+framed = st.lists(ordinary, max_size=20).map(frame)
+
+
+def random_sources(n: int, longest: int, seed: int = 1) -> list[list[int]]:
+    chance = random.Random(seed)
+    return [frame([chance.randrange(4, VOCABULARY) for _ in range(chance.randrange(longest + 1))]) for _ in range(n)]
+
+
+@pytest.fixture(scope="module")
+def model() -> Transformer:
+    return random_model()
+
+
+@pytest.fixture(scope="module")
+def engine(model: Transformer) -> TorchEngine:
+    return engine_of(model)
+
+
+@pytest.fixture
+def few_positions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Batches of a sentence or a few."""
+    monkeypatch.setattr(engine_module, "BATCH_POSITIONS", 40)
+    return None
+
+
+# --- A26: greedy = arg-max each step = beam of 1 ---
+
+
+@torch.inference_mode()
+def greedy_without_cache(model: Transformer, source: list[list[int]], longest: int) -> list[list[int]]:
+    """Arg-max over the whole decoder run again at each step; sources of one length, so that there is no padding."""
+    memory = model.encode(torch.tensor(source))
+    ids = torch.full((len(source), 1), BOS)
+    for _ in range(longest):
+        logits = model.project(model.decode(ids, memory)[:, -1])
+        logits[:, [PAD, BOS, UNK]] = -torch.inf
+        ids = torch.cat((ids, logits.argmax(dim=1, keepdim=True)), dim=1)
+    answers = [line[1:] for line in ids.tolist()]
+    return [line[: line.index(EOS) + 1] if EOS in line else line for line in answers]
+
+
+def test_greedy_search_is_the_argmax_without_a_cache_and_a_beam_of_one(model: Transformer, engine: TorchEngine) -> None:
+    sources = random_sources(500, longest=14)
+    longest = 12
+    expected: dict[int, list[int]] = {}
+    for length in {len(source) for source in sources}:
+        rows = [row for row, source in enumerate(sources) if len(source) == length]
+        expected |= zip(rows, greedy_without_cache(model, [sources[row] for row in rows], longest), strict=True)
+    greedy = [with_eos(best) for (best,) in engine.search(sources, GREEDY, longest)]
+    assert greedy == [expected[row] for row in range(len(sources))]
+    assert len({tuple(ids) for ids in greedy}) > 100  # the model does not always say the same
+    assert {ids[-1] == EOS for ids in greedy} == {True, False}
+
+    found = engine_module.beam_search
+    rows = list(range(500))
+    batches = [rows[start : start + 100] for start in range(0, 500, 100)]
+    for batch in batches:
+        of_batch = [sources[row] for row in batch]
+        length = max(map(len, of_batch))
+        ids, visible = pad(of_batch, length)
+        with torch.inference_mode():
+            cache = model.start(model.encode(ids, visible), visible)
+            space = engine_module.SearchSpace(BOS, EOS, (PAD, BOS, UNK), longest)
+
+            def step(last: Tensor, state: Any) -> Any:
+                logits, state = model.step(last, state)
+                return logits.log_softmax(dim=2), state
+
+            beams = found(step, cache, len(batch), space, num_beams=1)
+        assert [with_eos(best) for (best,) in beams] == [greedy[row] for row in batch]
+
+
+# --- A25: the encoder runs once per sentence ---
+
+
+@pytest.mark.parametrize(
+    "decoding",
+    [GREEDY, BEAM, DecodingSettings(do_sample=True, num_return_sequences=3)],
+    ids=["greedy", "beam", "sample"],
+)
+def test_each_sentence_is_encoded_once_and_its_memory_projected_once(
+    decoding: DecodingSettings, monkeypatch: pytest.MonkeyPatch, few_positions: None
+) -> None:
+    model = random_model()
+    encoded, projected = [], []
+    encode = model.encode
+    keys_values = model.decoder[0].cross_attention.keys_values  # type: ignore[union-attr]
+
+    def counted_encode(source: Tensor, visible: Tensor) -> Tensor:
+        encoded.extend(source[line][visible[line]].tolist() for line in range(len(source)))
+        return encode(source, visible)
+
+    def counted_keys_values(memory: Tensor) -> Any:
+        projected.append(len(memory))
+        return keys_values(memory)  # type: ignore[operator]
+
+    monkeypatch.setattr(model, "encode", counted_encode)
+    monkeypatch.setattr(model.decoder[0].cross_attention, "keys_values", counted_keys_values)
+    sources = random_sources(25, longest=12)
+    engine_of(model).search(sources, decoding, 10)
+    assert sorted(encoded) == sorted(sources)
+    assert sum(projected) == len(sources)
+
+
+# --- The same answer in any batch ---
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    sources=st.lists(framed, min_size=1, max_size=10),
+    copies=st.integers(1, 2),
+    shuffle=st.randoms(use_true_random=False),
+    positions=st.sampled_from([1, 40, 150, 8192]),
+    decoding=st.sampled_from([GREEDY, BEAM]),
+)
+def test_neighbours_order_and_padding_never_change_an_answer(
+    sources: list[list[int]], copies: int, shuffle: random.Random, positions: int, decoding: DecodingSettings
+) -> None:
+    engine = engine_of(random_model())
+    batch = sources * copies
+    shuffle.shuffle(batch)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_module, "BATCH_POSITIONS", positions)
+        together = engine.search(batch, decoding, 8)
+    alone = {tuple(source): engine.search([source], decoding, 8)[0] for source in sources}
+    for source, answers in zip(batch, together, strict=True):
+        expected = alone[tuple(source)]
+        assert [answer.ids for answer in answers] == [answer.ids for answer in expected]
+        assert [answer.score for answer in answers] == pytest.approx([a.score for a in expected], abs=1e-4)
+
+
+@settings(max_examples=15, deadline=None)
+@given(sources=st.lists(framed, min_size=1, max_size=8), seed=st.integers(0, 3))
+def test_samples_depend_on_seed_and_source_alone(sources: list[list[int]], seed: int) -> None:
+    engine = engine_of(random_model())
+    decoding = DecodingSettings(do_sample=True, num_return_sequences=3, seed=seed)
+    together = engine.search(sources, decoding, 6)
+    for source, answers in zip(sources, together, strict=True):
+        (expected,) = engine.search([source], decoding, 6)
+        assert [answer.ids for answer in answers] == [answer.ids for answer in expected]
+
+
+def test_another_seed_draws_other_samples(engine: TorchEngine) -> None:
+    one, other = (
+        engine.search(random_sources(5, 8), DecodingSettings(do_sample=True, seed=seed), 8) for seed in (1, 2)
+    )
+    assert [answers[0].ids for answers in one] != [answers[0].ids for answers in other]
+
+
+def test_prefixes_stay_with_their_sentences(engine: TorchEngine, few_positions: None) -> None:
+    sources = random_sources(20, longest=15, seed=4)
+    prefixes = [[4 + row % 8] * (row % 4) for row in range(20)]
+    for decoding in (GREEDY, BEAM):
+        for row, answers in enumerate(engine.search(sources, decoding, 8, prefixes)):
+            assert all(list(answer.ids[: row % 4]) == prefixes[row] for answer in answers)
+            (alone,) = engine.search([sources[row]], decoding, 8, [prefixes[row]])
+            assert [answer.ids for answer in answers] == [answer.ids for answer in alone]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 70), max_size=40), width=st.integers(1, 6), positions=st.sampled_from([1, 64, 500])
+)
+def test_a_plan_has_each_row_once_and_one_padded_length_a_batch(lengths: list[int], width: int, positions: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_module, "BATCH_POSITIONS", positions)
+        plan = plan_equal_lengths(lengths, width)
+    assert sorted(row for rows in plan for row in rows) == list(range(len(lengths)))
+    for rows in plan:
+        padded = {-(-lengths[row] // PADDED_MULTIPLE) for row in rows}
+        assert len(padded) == 1
+        assert len(rows) == 1 or len(rows) * padded.pop() * PADDED_MULTIPLE * width <= positions
+        assert lengths[rows[-1]] == max(lengths[row] for row in rows)
+
+
+@given(length=st.integers(1, 1000))
+def test_a_padded_length_is_the_next_multiple(length: int) -> None:
+    assert padded_length(length) % PADDED_MULTIPLE == 0
+    assert 0 <= padded_length(length) - length < PADDED_MULTIPLE
+
+
+def test_padding_is_hidden() -> None:
+    ids, visible = pad([[5, 6, 7], [8]], 4)
+    assert ids.tolist() == [[5, 6, 7, 0], [8, 0, 0, 0]]
+    assert visible.tolist() == [[True, True, True, False], [True, False, False, False]]
+
+
+def test_nothing_in_nothing_out(engine: TorchEngine) -> None:
+    assert engine.search([], BEAM, 8) == []
+    assert engine.score([]) == []
+
+
+def test_progress_adds_up_to_the_number_of_sources(engine: TorchEngine, few_positions: None) -> None:
+    done: list[int] = []
+    engine.search(random_sources(30, 12), BEAM, 4, progress=done.append)
+    assert sum(done) == 30
+    assert len(done) > 10
+
+
+# --- Scores ---
+
+
+@torch.inference_mode()
+def log_probs_by_hand(model: Transformer, source: list[int], target: list[int]) -> list[float]:
+    """One pair, no padding, no cache."""
+    logits = model(torch.tensor([source]), None, torch.tensor([target[:-1]]))[0].double()
+    return [float(row[token] - row.exp().sum().log()) for row, token in zip(logits, target[1:], strict=True)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(pairs=st.lists(st.tuples(framed, framed), min_size=1, max_size=8), positions=st.sampled_from([1, 200, 8192]))
+def test_scores_of_pairs_are_those_of_each_pair_by_itself(
+    pairs: list[tuple[list[int], list[int]]], positions: int
+) -> None:
+    model = random_model()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_module, "BATCH_POSITIONS", positions)
+        scored = engine_of(model).score(pairs)
+    for (source, target), found in zip(pairs, scored, strict=True):
+        assert found == pytest.approx(log_probs_by_hand(model, source, target), abs=1e-5)
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, BEAM, DecodingSettings(do_sample=True)], ids=["greedy", "beam", "sample"])
+def test_the_score_of_an_answer_is_its_forced_score(engine: TorchEngine, decoding: DecodingSettings) -> None:
+    sources = random_sources(40, longest=14)
+    found = engine.search(sources, decoding, 10)
+    answers = [(source, answer) for source, answers in zip(sources, found, strict=True) for answer in answers]
+    scored = engine.score([(source, [BOS, *with_eos(answer)]) for source, answer in answers])
+    for (_, answer), forced in zip(answers, scored, strict=True):
+        assert answer.token_scores == pytest.approx(forced, abs=1e-5)
+        assert answer.score == pytest.approx(sum(forced), abs=1e-5)
+
+
+def test_short_sources_with_long_targets_are_scored_a_few_at_a_time() -> None:
+    """Logits weigh length times vocabulary, so that the target's length must count."""
+    model, sizes = random_model(), []
+    model.register_forward_hook(lambda _module, _inputs, logits: sizes.append(logits.shape[0] * logits.shape[1]))
+    engine_of(model).score([([BOS, 5, EOS], frame([6] * 500))] * 20)
+    assert max(sizes) <= engine_module.BATCH_POSITIONS // engine_module.SCORING_WIDTH
+
+
+# --- Ensembles ---
+
+
+def test_a_model_with_itself_answers_as_it_does_alone(model: Transformer, engine: TorchEngine) -> None:
+    sources = random_sources(30, longest=12)
+    for decoding in (GREEDY, BEAM):
+        one, twice = engine.search(sources, decoding, 10), engine_of(model, model).search(sources, decoding, 10)
+        for alone, both in zip(one, twice, strict=True):
+            assert [answer.ids for answer in alone] == [answer.ids for answer in both]
+            assert [answer.score for answer in alone] == pytest.approx([answer.score for answer in both], abs=1e-5)
+
+
+def test_an_ensemble_averages_probabilities() -> None:
+    models = [random_model(seed, n_decoder_layers=seed) for seed in (1, 2, 3)]
+    sources, together = random_sources(10, longest=12), engine_of(*models)
+    found = [answers[0] for answers in together.search(sources, BEAM, 10)]
+    pairs = [(source, [BOS, *with_eos(answer)]) for source, answer in zip(sources, found, strict=True)]
+    for (source, target), answer, scored in zip(pairs, found, together.score(pairs), strict=True):
+        each = np.array([log_probs_by_hand(model, source, target) for model in models])
+        expected = np.log(np.exp(each).mean(axis=0))
+        assert scored == pytest.approx(expected, abs=1e-5)
+        assert answer.token_scores == pytest.approx(expected, abs=1e-5)
+
+
+# --- The model is left as it was ---
+
+
+def test_a_search_in_the_midst_of_training_has_no_dropout_and_leaves_it_on() -> None:
+    model, sources = random_model(), random_sources(10, longest=12)
+    expected = engine_of(model).search(sources, GREEDY, 8)
+    model.train()
+    assert engine_of(model).search(sources, GREEDY, 8) == expected
+    assert all(module.training for module in model.modules())
+
+
+def test_training_goes_on_after_a_search_that_lengthened_the_table_of_positions() -> None:
+    model = random_model()
+    engine_of(model).search([frame([5] * 1100)], GREEDY, 1)
+    ids = torch.full((1, 1100), 5)
+    model.train()(ids, None, ids[:, :4]).sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_weights_are_copied_out_and_in() -> None:
+    one, other = random_model(1), random_model(2)
+    weights = get_weights(one)
+    set_weights(other, weights)
+    for parameter, same in zip(one.parameters(), other.parameters(), strict=True):
+        assert parameter.equal(same)
+    weights["source_embedding.weight"][:] = 0
+    assert one.source_embedding.weight.any()
+    assert other.source_embedding.weight.any()
+
+
+# --- Learned positions end ---
+
+
+@pytest.mark.parametrize("max_length", [5, 12, 16])
+def test_learned_positions_serve_to_the_last(max_length: int) -> None:
+    """Their number need not be a multiple of the padding."""
+    model = random_model(positions="learned", max_length=max_length)
+    engine = engine_of(model)
+    source = frame([5] * (max_length - 2))
+    ((answer,),) = engine.search([source], GREEDY, 100)
+    assert len(with_eos(answer)) <= max_length
+    target = [BOS, *[6] * max_length]
+    (scored,) = engine.score([(source, target)])
+    assert scored == pytest.approx(log_probs_by_hand(model, source, target), abs=1e-5)
+
+
+def test_a_source_past_the_learned_positions_is_refused() -> None:
+    engine = engine_of(random_model(positions="learned", max_length=12))
+    with pytest.raises(TextError, match="a sequence of 13 tokens is longer than the 12 learned positions"):
+        engine.search([frame([5] * 11)], GREEDY, 8)
+
+
+# --- Devices and precision ---
+
+
+def test_the_engine_of_a_tokenizer_forbids_its_special_tokens(model: Transformer) -> None:
+    engine = TorchEngine.of([model], ascii68(), torch.device("cpu"))
+    assert (engine.bos_id, engine.eos_id, engine.forbidden) == (65, 66, (65, 67))
+
+
+def test_a_device_that_is_not_there_is_refused_with_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(DeviceError, match="there is no device 'cuda' here") as caught:
+        find_device("cuda")
+    assert caught.value.expected == "auto, cpu"
+    assert find_device("auto") == find_device("cpu") == torch.device("cpu")
+
+
+def test_all_devices_have_names_and_the_fastest_is_auto(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert find_device("auto") == torch.device("cuda")
+    assert find_device("cuda:1") == torch.device("cuda:1")
+    with pytest.raises(DeviceError) as caught:
+        find_device("tpu")
+    assert caught.value.expected == "auto, cpu, cuda, cuda:0, cuda:1, mps"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert find_device("auto") == torch.device("mps")
+
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_auto_is_bfloat16_where_it_is_fast(monkeypatch: pytest.MonkeyPatch, fast: bool) -> None:
+    monkeypatch.setattr(engine_module, "has_fast_bfloat16", lambda _device: fast)
+    assert resolve_precision(CPU, "auto") == ("bfloat16" if fast else "float32")
+    with autocast(CPU, "auto"):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == (torch.bfloat16 if fast else torch.float32)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_products_are_done_in_the_precision_that_is_asked_for(precision: str) -> None:
+    with autocast(CPU, precision):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == getattr(torch, precision)
+
+
+def test_bfloat16_is_fast_only_where_a_processor_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    assert not has_fast_bfloat16(CPU)
+    assert not has_fast_bfloat16(torch.device("mps"))
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
+    assert has_fast_bfloat16(CPU)
+
+
+def test_a_misspelt_precision_is_never_read_as_another(model: Transformer) -> None:
+    for ask in (
+        lambda: resolve_precision(CPU, "float16"),
+        lambda: autocast(CPU, "float16"),
+        lambda: TorchEngine.of([model], ascii68(), CPU, "float16"),
+    ):
+        with pytest.raises(SettingsError, match="there is no precision 'float16'") as caught:
+            ask()
+        assert caught.value.hint is not None
+        assert "'bfloat16'" in caught.value.hint

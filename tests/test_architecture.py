@@ -1,0 +1,228 @@
+"""The house: which module may import which, where a library may be used, how large a file may be.
+
+A room is a module or package directly under `glassformer`. The layers are those of `docs/design.md`.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "glassformer"
+
+LAYERS = (
+    {"errors"},
+    {"settings", "datasets", "files"},
+    {"model", "reference", "text", "decoding", "metrics"},
+    {"data", "modelfile"},
+    {"engines", "advise"},
+    {"translator"},
+    {"evaluation", "glassbox", "export"},
+    {"training", "server"},
+    {"cli", "__init__"},
+    {"__main__"},
+)
+LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
+
+THIRD_PARTY = {
+    "settings": {"pydantic", "tomli_w"},
+    "model": {"torch", "jaxtyping"},
+    "reference": {"numpy", "jaxtyping"},
+    "text": {"pydantic", "tokenizers"},
+    "decoding": {"torch", "jaxtyping"},
+    "metrics": {"numpy", "sacrebleu"},
+    "data": {"numpy", "pyarrow"},
+    "modelfile": {"numpy", "safetensors"},
+    "engines": {"numpy", "torch", "jaxtyping"},
+    "advise": {"numpy"},
+    "evaluation": {"numpy"},
+    "training": {"numpy", "torch", "jaxtyping"},
+    "cli": {"typer", "rich"},
+}
+PACKAGE_OF = {"tomli_w": "tomli-w"}
+"""Name of an import -> name of the package, where they differ."""
+
+MOST_LINES = 420
+LONGER = {"text.py": 600}
+"""Files that are longer for a reason: all ways of cutting a text share one contract."""
+
+
+class Import(NamedTuple):
+    """An import of `name` (dotted, absolute) by the file at `path` (relative to the package)."""
+
+    path: Path
+    line: int
+    name: str
+    for_types: bool
+
+    @property
+    def room(self) -> str:
+        return self.path.parts[0].removesuffix(".py")
+
+    @property
+    def imported_room(self) -> str | None:
+        """The room of this package that is imported, or None for another package."""
+        top, *rest = self.name.split(".")
+        if top != "glassformer":
+            return None
+        return rest[0] if rest and room_exists(rest[0]) else "__init__"
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line} imports {self.name}"
+
+
+def room_exists(name: str) -> bool:
+    return (SOURCE / name).is_dir() or (SOURCE / f"{name}.py").is_file()
+
+
+def files() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports_of(path: Path) -> Iterator[Import]:
+    """All imports of a file, at any depth, those for type checkers only included."""
+    tree, here = tree_of(path), path.relative_to(SOURCE)
+    guarded = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{here}:{node.lineno} has a relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        yield from (Import(here, node.lineno, name, id(node) in guarded) for name in names)
+
+
+@cache
+def all_imports() -> list[Import]:
+    return [found for path in files() for found in imports_of(path)]
+
+
+def third_party() -> list[tuple[Import, str]]:
+    ours = {*sys.stdlib_module_names, "glassformer"}
+    return [(found, top) for found in all_imports() if (top := found.name.split(".")[0]) not in ours]
+
+
+def test_every_room_has_a_layer():
+    assert len(LAYER_OF) == sum(map(len, LAYERS))
+    assert {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in files()} <= LAYER_OF.keys()
+
+
+def test_a_room_imports_only_from_layers_below_it():
+    wrong = [
+        str(found)
+        for found in all_imports()
+        if found.imported_room not in (None, found.room) and LAYER_OF[found.imported_room or ""] >= LAYER_OF[found.room]
+    ]
+    assert wrong == []
+
+
+def test_the_check_of_layers_sees_every_kind_of_import(tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "SOURCE", tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.py").write_text("")
+    (tmp_path / "c.py").write_text(
+        "from typing import TYPE_CHECKING\n"
+        "import glassformer.a\n"
+        "if TYPE_CHECKING:\n    from glassformer.b import x\n"
+        "def f():\n    from glassformer import a, y\n"
+    )
+    found = {(one.line, one.imported_room, one.for_types) for one in imports_of(tmp_path / "c.py")}
+    assert found == {(1, None, False), (2, "a", False), (4, "b", True), (6, "a", False), (6, "__init__", False)}
+
+
+def test_a_library_is_used_only_where_it_belongs():
+    wrong = [str(found) for found, top in third_party() if top not in THIRD_PARTY.get(found.room, set())]
+    assert wrong == []
+
+
+def test_no_permission_outlives_its_use():
+    used = {(found.room, top) for found, top in third_party()}
+    assert {(room, name) for room, names in THIRD_PARTY.items() for name in names} == used
+
+
+def test_every_library_is_declared_and_shapes_are_for_type_checkers_only():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    declared = {line.split(">=")[0] for line in (*project["dependencies"], *extras["subwords"], *extras["parquet"])}
+    for found, top in third_party():
+        assert PACKAGE_OF.get(top, top) in declared or found.for_types, found
+        assert found.for_types or top != "jaxtyping", found
+
+
+def test_an_optional_library_is_imported_where_it_is_needed_and_not_before():
+    for path in files():
+        at_once = {name.split(".")[0] for name in import_time_names(tree_of(path))}
+        assert not at_once & {"pyarrow", "tokenizers"}, path
+
+
+def import_time_names(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def test_what_needs_no_torch_imports_none():
+    rooms = LAYER_OF.keys() - {
+        "model",
+        "decoding",
+        "engines",
+        "translator",
+        "training",
+        "server",
+        "__main__",
+        "__init__",
+    }
+    modules = ["glassformer", *(f"glassformer.{room}" for room in sorted(rooms) if room_exists(room))]
+    modules += [f"glassformer.data.{path.stem}" for path in sorted((SOURCE / "data").glob("[!_]*.py"))]
+    program = "import importlib, sys\nfor name in sys.argv[1:]:\n    importlib.import_module(name)\n"
+    program += "    print(name) if 'torch' in sys.modules else None"
+    answer = subprocess.run([sys.executable, "-c", program, *modules], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == []
+
+
+@pytest.mark.parametrize("name", ["utils", "util", "helpers", "helper", "common", "misc"])
+def test_no_module_has_a_name_that_says_nothing(name):
+    assert [path for path in files() if name in path.with_suffix("").relative_to(SOURCE).parts] == []
+
+
+def test_no_file_is_too_long_to_be_read_in_one_sitting():
+    lengths = {str(path.relative_to(SOURCE)): len(path.read_text(encoding="utf-8").splitlines()) for path in files()}
+    assert {name: n for name, n in lengths.items() if n > LONGER.get(name, MOST_LINES)} == {}
+    assert [name for name in LONGER if lengths.get(name, 0) <= MOST_LINES] == []
+
+
+def test_every_module_says_what_it_is():
+    assert [path for path in files() if not ast.get_docstring(tree_of(path))] == []
+
+
+def test_only_the_command_line_prints():
+    printing = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path in files()
+        if path.relative_to(SOURCE).parts[0] != "cli"
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert printing == []

@@ -1,0 +1,159 @@
+"""What README and docs say is run as it stands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from glassformer import advise as advise_module
+from glassformer.advise import Advice
+from glassformer.datasets import dates
+from glassformer.settings import merge, parse_assignments
+
+ROOT = Path(__file__).parents[1]
+TINY = parse_assignments(
+    [
+        "model.d_model=16",
+        "model.d_ff=32",
+        "model.n_heads=2",
+        "model.n_encoder_layers=1",
+        "model.n_decoder_layers=1",
+        "training.steps=4",
+        "training.validate_every=2",
+        "training.validate_rows=10",
+    ]
+)
+
+
+def blocks(page: str, language: str = "") -> list[str]:
+    """The fenced blocks of a page in one language."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def commands(page: str) -> list[str]:
+    """Every line of a page that calls glassformer, without its comment."""
+    lines = [line.partition("  #")[0].strip() for block in blocks(page) for line in block.splitlines()]
+    called = [line.replace(".venv/bin/", "") for line in lines if re.search(r"(^|\| )(\.venv/bin/)?glassformer ", line)]
+    return [line for line in called if "VERB" not in line and "$ " not in line]
+
+
+@pytest.fixture
+def as_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files that the pages speak of, and advice that trains in a moment."""
+    rows = dates(60, seed=1)
+    comma = "".join(f'{source},"{target}"\n' for source, target in rows)
+    tab = "".join(f"{source}\t{target}\n" for source, target in rows)
+    for name in ("pairs.csv", "test.csv", "demo/dates.csv", "demo/dates-test.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("source,target\n" + comma, encoding="utf-8")
+    (tmp_path / "words.tsv").write_text("word\tipa\n" + tab, encoding="utf-8")
+    (tmp_path / "test.tsv").write_text("word\tipa\n" + tab, encoding="utf-8")
+    (tmp_path / "input.txt").write_text("1969-07-20\n\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    advise = advise_module.advise
+
+    def advise_little(*args: object) -> Advice:
+        advice = advise(*args)
+        return Advice(merge(advice.settings, TINY), advice.choices)
+
+    monkeypatch.setattr("glassformer.advise.advise", advise_little)
+    monkeypatch.setattr("glassformer.training.loop.advise", advise_little)
+    return tmp_path
+
+
+def run_line(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a command in this process; `echo … |` becomes its standard input."""
+    from glassformer.cli import app
+
+    echoed, _, command = line.rpartition(" | ")
+    stdin = folder / "stdin.txt"
+    stdin.write_text(echoed.removeprefix("echo ") + "\n", encoding="utf-8")
+    with stdin.open(encoding="utf-8") as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        words = shlex.split(command)[1:]
+        if words[0] == "train":
+            words.append("--overwrite")
+        app(words, standalone_mode=False)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_the_commands_of_a_page_run_as_they_stand(
+    page: str, as_a_reader: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lines = commands(page)
+    assert any(line.startswith("glassformer train") for line in lines)
+    for line in lines:
+        run_line(line, as_a_reader, monkeypatch)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_the_python_of_a_page_runs_as_it_stands(
+    page: str, as_a_reader: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = "\n".join(blocks(page, "python"))
+    assert "Translator" in code
+    exec(compile(code, page, "exec"), {})
+    assert capfd.readouterr().out
+
+
+def test_the_model_file_page_reads_a_model_without_glassformer(
+    as_a_reader: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_line("glassformer train pairs.csv --out demo/run", as_a_reader, monkeypatch)
+    (code,) = blocks("docs/model-file.md", "python")
+    names: dict[str, object] = {}
+    exec(compile(code, "model-file.md", "exec"), names)
+    assert names["settings"]["model"]["d_model"] == names["embedding"].shape[1] == 16
+
+
+def test_every_link_of_a_page_leads_somewhere() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_paper_page_names_only_things_that_exist() -> None:
+    page = (ROOT / "docs/paper.md").read_text(encoding="utf-8")
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    for name in re.findall(r"`(?:\w+/)*\w+\.py: (\w+)`", page):
+        assert f"def {name}(" in source, name
+    for path in re.findall(r"`(tests/[\w/]+\.py)`", page):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_notebook_runs() -> None:
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    notebook = nbformat.read(ROOT / "docs/attention.ipynb", as_version=4)
+    nbclient.NotebookClient(notebook, timeout=120).execute()
+
+
+def test_the_wheel_holds_all_that_it_needs(tmp_path: Path) -> None:
+    built = subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, tmp_path / "unpacked"], check=True)
+    code = "import glassformer, glassformer.training, glassformer.evaluation as e; print(glassformer.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(tmp_path / "unpacked"), "PATH": ""},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith(str(tmp_path / "unpacked"))
+    assert (tmp_path / "unpacked/glassformer/py.typed").exists()
