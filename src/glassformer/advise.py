@@ -222,9 +222,9 @@ def _choose_training(
 ) -> list[Choice]:
     prose = "subwords" in kinds
     n_tokens = n_rows * max(lengths)
-    budget = 4_096 if prose else 2_048
+    budget = 4_096 if prose else 1_024 if n_tokens < 500_000 else 2_048
     batches_an_epoch = max(1, math.ceil(n_tokens / budget))
-    steps = round(max(1_000 * max(1.0, n_tokens / 150_000) ** 0.5, LEAST_EPOCHS * batches_an_epoch))
+    steps = round(max(1_700 * max(1.0, n_tokens / 160_000) ** 0.5, LEAST_EPOCHS * batches_an_epoch))
     fixed = given.get("training", {}).get("steps")
     steps = fixed if isinstance(fixed, int) else 100 * math.ceil(steps / 100)
     epochs = steps / batches_an_epoch
@@ -234,7 +234,7 @@ def _choose_training(
         ),
         Choice("training.steps", steps, f"{epochs:.0f} epochs of {batches_an_epoch:,} batches"),
         Choice("training.schedule", "cosine", "the rate falls to zero at the last step"),
-        Choice("training.learning_rate", 0.004, "pre-norm bears it at this width"),
+        Choice("training.learning_rate", 0.003, "pre-norm bears it at this width"),
         Choice("training.warmup_steps", min(400, max(1, steps // 10)), "a tenth of the steps, at most 400"),
         Choice("training.clip_norm", 1.0, "a rare large gradient does no harm"),
         Choice("training.validate_every", max(1, min(1_000, steps // 10)), "ten times, or every 1,000 steps"),

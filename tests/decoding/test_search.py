@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pytest
@@ -129,6 +130,9 @@ def all_finished(vocabulary: int, longest: int) -> Iterator[Ids]:
             yield (*ids, vocabulary - 1)
 
 
+# Toys add in float64, the search in float32; two answers as good as each other but for that are rare, but not rarer
+# than runs of a suite.
+same_examples = partial(settings, deadline=None, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)
 alphas = st.sampled_from([0.0, 0.6, 1.0, 2.5])
 
@@ -191,7 +195,7 @@ def test_an_exhaustive_beam_finds_a_late_end_behind_many_likelier_unfinished_ans
 # --- Against the naive beam ---
 
 
-@settings(max_examples=50, deadline=None)
+@same_examples(max_examples=50)
 @given(
     seed=seeds,
     vocabulary=st.integers(2, 6),
@@ -241,7 +245,7 @@ def test_answers_are_distinct_and_ordered_finished_ones_first(
     assert all(answer.finished or len(answer.ids) == longest for answer in answers)
 
 
-@settings(max_examples=30, deadline=None)
+@same_examples(max_examples=30)
 @given(seed=seeds, n_sentences=st.integers(1, 5))
 def test_greedy_search_is_a_beam_of_one(seed: int, n_sentences: int) -> None:
     toy, space = random_toy(seed, 5, less_eos=1.0), SearchSpace(BOS, 4, (), 6)
@@ -283,7 +287,7 @@ def test_what_is_forbidden_leaves_the_other_scores_as_they_are() -> None:
     assert answer.token_scores == pytest.approx([math.log(0.4), math.log(0.9), 0.0])
 
 
-@settings(max_examples=40, deadline=None)
+@same_examples(max_examples=40)
 @given(
     seed=seeds,
     prefixes=st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=4),
@@ -384,19 +388,18 @@ def test_a_sentence_that_is_done_leaves_the_batch(search: str) -> None:
     assert [n_sentences for n_sentences, _ in stepper.calls] == [3, 3, 2, 1]
 
 
-def test_the_search_goes_on_while_a_longer_answer_can_still_win() -> None:
-    """Alpha 0 stops at the first end; a large alpha lets the longer, less likely answer win in rank."""
-    a_bit_less = math.log(0.99 / 2)
+@pytest.mark.parametrize(("alpha", "steps", "length"), [(0.0, 2, 0), (5.0, 9, 8)])
+def test_the_search_goes_on_while_a_longer_answer_can_still_win(alpha: float, steps: int, length: int) -> None:
+    """The end has .4 at each step: the shortest answer is the likeliest, the longest one has the best rank."""
 
-    def toy(_sentence: int, ids: Ids) -> list[float]:
-        return [a_bit_less, a_bit_less, math.log(0.01)] if len(ids) % 2 else [math.log(0.3), NEVER, math.log(0.7)]
+    def toy(_sentence: int, _ids: Ids) -> list[float]:
+        return [math.log(0.6), math.log(0.4)]
 
-    space = SearchSpace(BOS, 2, (), 9)
-    for alpha in (0.0, 5.0):
-        stepper = Stepper(toy)
-        ((answer,),) = beam_search(stepper, start(1), 1, space, num_beams=3, alpha=alpha)
-        assert with_eos(answer, space) == naive_beam(toy, space, 3, alpha, 1)[0]
-        assert (len(stepper.calls), len(answer.ids)) == ((1, 0) if alpha == 0.0 else (9, 8))
+    stepper, space = Stepper(toy), SearchSpace(BOS, 1, (), 9)
+    ((answer,),) = beam_search(stepper, start(1), 1, space, num_beams=3, alpha=alpha)
+    assert len(answer.ids) == length
+    assert with_eos(answer, space) == naive_beam(toy, space, 3, alpha, 1)[0]
+    assert len(stepper.calls) == steps
 
 
 def test_the_step_function_keeps_its_own_numbers() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from glassformer.decoding import Hypothesis
+from glassformer.decoding import Hypothesis, SearchSpace, beam_search
 from glassformer.engines import torch as engine_module
 from glassformer.engines.torch import (
     PADDED_MULTIPLE,
@@ -29,7 +30,7 @@ from glassformer.engines.torch import (
     set_weights,
 )
 from glassformer.errors import DeviceError, SettingsError, TextError
-from glassformer.model import Transformer
+from glassformer.model import Cache, Transformer
 from glassformer.settings import DecodingSettings, ModelSettings
 from glassformer.text import ascii68
 
@@ -46,14 +47,15 @@ TINY: dict[str, Any] = {
 GREEDY, BEAM = DecodingSettings(num_beams=1), DecodingSettings(num_beams=4, num_return_sequences=3)
 
 
-def random_model(seed: int = 1, **changes: Any) -> Transformer:
-    """Weights larger than usual, so that answers depend on their sources."""
+def random_model(seed: int = 3, **changes: Any) -> Transformer:
+    """Untrained, but made to listen to its source and to come to an end now and then."""
     torch.manual_seed(seed)
     model = Transformer(ModelSettings(**(TINY | changes)), VOCABULARY, VOCABULARY)
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if name.endswith("weight") and parameter.dim() == 2:
-                parameter *= 2
+        for layer in model.decoder:
+            for weight in layer.cross_attention.parameters():
+                weight *= 2
+        model.output_projection.weight[EOS] *= 2
     return model.eval()
 
 
@@ -69,6 +71,8 @@ def with_eos(answer: Hypothesis) -> list[int]:
     return [*answer.ids, EOS] if answer.finished else list(answer.ids)
 
 
+# Two tokens that are equally likely but for rounding are rare, but not rarer than runs of a suite.
+same_examples = partial(settings, deadline=None, derandomize=True)
 ordinary = st.integers(4, VOCABULARY - 1)
 framed = st.lists(ordinary, max_size=20).map(frame)
 
@@ -89,21 +93,35 @@ def engine(model: Transformer) -> TorchEngine:
 
 
 @pytest.fixture
-def few_positions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _few_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of a sentence or a few."""
     monkeypatch.setattr(engine_module, "BATCH_POSITIONS", 40)
-    return None
+
+
+few_positions = pytest.mark.usefixtures("_few_positions")
 
 
 # --- A26: greedy = arg-max each step = beam of 1 ---
 
 
+SOURCES, LONGEST = random_sources(500, longest=14), 12
+
+
+def by_length(answer: Callable[[list[list[int]]], list[list[int]]]) -> list[list[int]]:
+    """What `answer` gives to SOURCES, which it gets in groups of one length, so that there is no padding."""
+    answers: dict[int, list[int]] = {}
+    for length in {len(source) for source in SOURCES}:
+        rows = [row for row, source in enumerate(SOURCES) if len(source) == length]
+        answers |= zip(rows, answer([SOURCES[row] for row in rows]), strict=True)
+    return [answers[row] for row in range(len(SOURCES))]
+
+
 @torch.inference_mode()
-def greedy_without_cache(model: Transformer, source: list[list[int]], longest: int) -> list[list[int]]:
-    """Arg-max over the whole decoder run again at each step; sources of one length, so that there is no padding."""
-    memory = model.encode(torch.tensor(source))
-    ids = torch.full((len(source), 1), BOS)
-    for _ in range(longest):
+def argmax_without_cache(model: Transformer, sources: list[list[int]]) -> list[list[int]]:
+    """The whole decoder again at each step."""
+    memory = model.encode(torch.tensor(sources))
+    ids = torch.full((len(sources), 1), BOS)
+    for _ in range(LONGEST):
         logits = model.project(model.decode(ids, memory)[:, -1])
         logits[:, [PAD, BOS, UNK]] = -torch.inf
         ids = torch.cat((ids, logits.argmax(dim=1, keepdim=True)), dim=1)
@@ -111,35 +129,24 @@ def greedy_without_cache(model: Transformer, source: list[list[int]], longest: i
     return [line[: line.index(EOS) + 1] if EOS in line else line for line in answers]
 
 
+@torch.inference_mode()
+def beam_of_one(model: Transformer, sources: list[list[int]]) -> list[list[int]]:
+    def step(last: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        logits, cache = model.step(last, cache)
+        return logits.log_softmax(dim=2), cache
+
+    ids = torch.tensor(sources)
+    space = SearchSpace(BOS, EOS, (PAD, BOS, UNK), LONGEST)
+    cache = model.start(model.encode(ids), torch.ones_like(ids, dtype=torch.bool))
+    return [with_eos(best) for (best,) in beam_search(step, cache, len(sources), space, num_beams=1)]
+
+
 def test_greedy_search_is_the_argmax_without_a_cache_and_a_beam_of_one(model: Transformer, engine: TorchEngine) -> None:
-    sources = random_sources(500, longest=14)
-    longest = 12
-    expected: dict[int, list[int]] = {}
-    for length in {len(source) for source in sources}:
-        rows = [row for row, source in enumerate(sources) if len(source) == length]
-        expected |= zip(rows, greedy_without_cache(model, [sources[row] for row in rows], longest), strict=True)
-    greedy = [with_eos(best) for (best,) in engine.search(sources, GREEDY, longest)]
-    assert greedy == [expected[row] for row in range(len(sources))]
+    greedy = [with_eos(best) for (best,) in engine.search(SOURCES, GREEDY, LONGEST)]
+    assert greedy == by_length(lambda sources: argmax_without_cache(model, sources))
+    assert greedy == by_length(lambda sources: beam_of_one(model, sources))
     assert len({tuple(ids) for ids in greedy}) > 100  # the model does not always say the same
     assert {ids[-1] == EOS for ids in greedy} == {True, False}
-
-    found = engine_module.beam_search
-    rows = list(range(500))
-    batches = [rows[start : start + 100] for start in range(0, 500, 100)]
-    for batch in batches:
-        of_batch = [sources[row] for row in batch]
-        length = max(map(len, of_batch))
-        ids, visible = pad(of_batch, length)
-        with torch.inference_mode():
-            cache = model.start(model.encode(ids, visible), visible)
-            space = engine_module.SearchSpace(BOS, EOS, (PAD, BOS, UNK), longest)
-
-            def step(last: Tensor, state: Any) -> Any:
-                logits, state = model.step(last, state)
-                return logits.log_softmax(dim=2), state
-
-            beams = found(step, cache, len(batch), space, num_beams=1)
-        assert [with_eos(best) for (best,) in beams] == [greedy[row] for row in batch]
 
 
 # --- A25: the encoder runs once per sentence ---
@@ -150,8 +157,9 @@ def test_greedy_search_is_the_argmax_without_a_cache_and_a_beam_of_one(model: Tr
     [GREEDY, BEAM, DecodingSettings(do_sample=True, num_return_sequences=3)],
     ids=["greedy", "beam", "sample"],
 )
+@few_positions
 def test_each_sentence_is_encoded_once_and_its_memory_projected_once(
-    decoding: DecodingSettings, monkeypatch: pytest.MonkeyPatch, few_positions: None
+    decoding: DecodingSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = random_model()
     encoded, projected = [], []
@@ -177,7 +185,7 @@ def test_each_sentence_is_encoded_once_and_its_memory_projected_once(
 # --- The same answer in any batch ---
 
 
-@settings(max_examples=25, deadline=None)
+@same_examples(max_examples=25)
 @given(
     sources=st.lists(framed, min_size=1, max_size=10),
     copies=st.integers(1, 2),
@@ -186,9 +194,13 @@ def test_each_sentence_is_encoded_once_and_its_memory_projected_once(
     decoding=st.sampled_from([GREEDY, BEAM]),
 )
 def test_neighbours_order_and_padding_never_change_an_answer(
-    sources: list[list[int]], copies: int, shuffle: random.Random, positions: int, decoding: DecodingSettings
+    engine: TorchEngine,
+    sources: list[list[int]],
+    copies: int,
+    shuffle: random.Random,
+    positions: int,
+    decoding: DecodingSettings,
 ) -> None:
-    engine = engine_of(random_model())
     batch = sources * copies
     shuffle.shuffle(batch)
     with pytest.MonkeyPatch.context() as patch:
@@ -201,10 +213,9 @@ def test_neighbours_order_and_padding_never_change_an_answer(
         assert [answer.score for answer in answers] == pytest.approx([a.score for a in expected], abs=1e-4)
 
 
-@settings(max_examples=15, deadline=None)
+@same_examples(max_examples=15)
 @given(sources=st.lists(framed, min_size=1, max_size=8), seed=st.integers(0, 3))
-def test_samples_depend_on_seed_and_source_alone(sources: list[list[int]], seed: int) -> None:
-    engine = engine_of(random_model())
+def test_samples_depend_on_seed_and_source_alone(engine: TorchEngine, sources: list[list[int]], seed: int) -> None:
     decoding = DecodingSettings(do_sample=True, num_return_sequences=3, seed=seed)
     together = engine.search(sources, decoding, 6)
     for source, answers in zip(sources, together, strict=True):
@@ -219,7 +230,8 @@ def test_another_seed_draws_other_samples(engine: TorchEngine) -> None:
     assert [answers[0].ids for answers in one] != [answers[0].ids for answers in other]
 
 
-def test_prefixes_stay_with_their_sentences(engine: TorchEngine, few_positions: None) -> None:
+@few_positions
+def test_prefixes_stay_with_their_sentences(engine: TorchEngine) -> None:
     sources = random_sources(20, longest=15, seed=4)
     prefixes = [[4 + row % 8] * (row % 4) for row in range(20)]
     for decoding in (GREEDY, BEAM):
@@ -262,7 +274,8 @@ def test_nothing_in_nothing_out(engine: TorchEngine) -> None:
     assert engine.score([]) == []
 
 
-def test_progress_adds_up_to_the_number_of_sources(engine: TorchEngine, few_positions: None) -> None:
+@few_positions
+def test_progress_adds_up_to_the_number_of_sources(engine: TorchEngine) -> None:
     done: list[int] = []
     engine.search(random_sources(30, 12), BEAM, 4, progress=done.append)
     assert sum(done) == 30
@@ -282,9 +295,8 @@ def log_probs_by_hand(model: Transformer, source: list[int], target: list[int]) 
 @settings(max_examples=25, deadline=None)
 @given(pairs=st.lists(st.tuples(framed, framed), min_size=1, max_size=8), positions=st.sampled_from([1, 200, 8192]))
 def test_scores_of_pairs_are_those_of_each_pair_by_itself(
-    pairs: list[tuple[list[int], list[int]]], positions: int
+    model: Transformer, pairs: list[tuple[list[int], list[int]]], positions: int
 ) -> None:
-    model = random_model()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine_module, "BATCH_POSITIONS", positions)
         scored = engine_of(model).score(pairs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -68,7 +69,7 @@ def demo(
     print_table(
         "five of the held-out dates",
         ("text", "translation", "probability"),
-        [(text, each.text, f"{2.718281828459045**each.score:.4f}") for text, each in zip(five, answers, strict=True)],
+        [(text, each.text, f"{math.exp(each.score):.4f}") for text, each in zip(five, answers, strict=True)],
     )
     voice.say(
         f"""

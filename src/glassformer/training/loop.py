@@ -23,6 +23,7 @@ from glassformer.engines.torch import (
     resolve_precision,
     set_weights,
 )
+from glassformer.errors import RunError
 from glassformer.files import write_text
 from glassformer.model import Transformer
 from glassformer.modelfile import Arrays, ModelFile, count_parameters
@@ -226,6 +227,13 @@ class Run:
         )
 
     def _progress(self, meter: _Meter) -> Progress:
+        """Raises RunError when the loss is not a number any more; the last checkpoint is from before that."""
+        if not math.isfinite(meter.mean(meter.smoothed)):
+            raise RunError(
+                f"training diverged: the loss is not finite by step {self.position.step:,}",
+                where=str(self.directory.path),
+                hint="train again with a smaller training.learning_rate, or with training.clip_norm=1",
+            )
         return Progress(
             self.position.step,
             self.position.seconds,
@@ -241,10 +249,11 @@ class Run:
         """Measure the weights, keep them, and make them the model of the run when none were better."""
         position, keep = self.position, self.settings.training.average_last
         measured = self.validator.measure()
-        best = self.validator.is_better(measured.value, position.best_value)
+        best = self.validator.is_better(measured, position.best_value, position.best_loss)
         weights = get_weights(self.model)
         if best:
-            position.best_value, position.best_step, position.without_gain = measured.value, position.step, 0
+            position.best_value, position.best_loss = measured.value, measured.loss
+            position.best_step, position.without_gain = position.step, 0
             self._write(self.directory.model, weights, measured.value)
         else:
             position.without_gain += 1
@@ -270,10 +279,11 @@ class Run:
         if len(kept) > 1:
             mean = {name: np.mean([weights[name] for weights in kept], axis=0) for name in kept[0]}
             set_weights(self.model, mean)
-            value = self.validator.measure().value
-            if not self.validator.is_better(position.best_value, value):
-                position.best_value, chosen = value, f"the mean of the last {len(kept)}"
-                self._write(self.directory.model, mean, value)
+            measured = self.validator.measure()
+            if self.validator.is_better(measured, position.best_value, position.best_loss):
+                position.best_value, position.best_loss = measured.value, measured.loss
+                chosen = f"the mean of the last {len(kept)}"
+                self._write(self.directory.model, mean, measured.value)
         metric, path = self.validator.metric, self.directory.model
         finished = Finished(position.step, position.seconds, reason, chosen, metric, position.best_value, path)
         write_text(self.directory.card, model_card(self.prepared, finished))

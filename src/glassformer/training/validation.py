@@ -40,10 +40,12 @@ class Validator:
         """The metric of the settings; without held-out rows the loss on rows of training."""
         return self.prepared.settings.training.metric if self.prepared.valid is not None else "loss"
 
-    def is_better(self, value: float, than: float | None) -> bool:
-        if than is None:
+    def is_better(self, measured: Measured, value: float | None, loss: float | None) -> bool:
+        """Whether the metric is better than `value`, or the same and the loss below `loss`; None is beaten by any."""
+        if value is None or loss is None:
             return True
-        return value > than if higher_is_better(self.metric) else value < than
+        sign = 1 if higher_is_better(self.metric) else -1
+        return (sign * measured.value, -measured.loss) > (sign * value, -loss)
 
     def measure(self) -> Measured:
         loss = self._loss()

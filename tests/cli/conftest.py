@@ -1,0 +1,127 @@
+"""The command line as a function, a table to train on, and one tiny model that all tests share."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+import pytest
+
+from glassformer.cli import main
+from glassformer.datasets import dates
+
+ROWS = dates(200, seed=7)
+SMALL = {
+    "model.d_model": "32",
+    "model.d_ff": "32",
+    "model.n_heads": "2",
+    "model.n_encoder_layers": "1",
+    "model.n_decoder_layers": "1",
+    "training.steps": "60",
+    "training.validate_every": "30",
+    "training.validate_rows": "10",
+    "decoding.num_beams": "2",
+}
+
+
+class Answer(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Answer]
+
+
+def answer_to(*words: object, stdin: bytes = b"") -> Answer:
+    """Run one command in this process, as the installed script does."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
+    given = io.TextIOWrapper(io.BytesIO(stdin), "utf-8")
+    code = 0
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        mock.patch.object(sys, "argv", ["glassformer", *map(str, words)]),
+        mock.patch.object(sys, "stdin", given),
+        mock.patch.dict("os.environ", {"COLUMNS": "250", "TERM": "dumb"}),
+    ):
+        try:
+            main()
+        except SystemExit as left:
+            code = left.code if isinstance(left.code, int) else int(left.code is not None)
+    texts = []
+    for stream in (out, err):
+        stream.flush()
+        texts.append(stream.buffer.getvalue().decode())  # type: ignore[attr-defined]
+    return Answer(code, *texts)
+
+
+def assignments(**changes: str) -> list[str]:
+    """`--set` for each setting of a small run; `training__steps="5"` changes one."""
+    chosen = SMALL | {name.replace("__", "."): value for name, value in changes.items()}
+    return [word for name, value in chosen.items() for word in ("--set", f"{name}={value}")]
+
+
+def write_csv(path: Path, rows: Sequence[Sequence[str]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+@pytest.fixture(scope="session")
+def call() -> Call:
+    """`call("info", model)` gives exit code, standard output and standard error."""
+    return answer_to
+
+
+@pytest.fixture(scope="session")
+def small() -> Callable[..., list[str]]:
+    """The `--set` words of a run that takes a moment; see `assignments`."""
+    return assignments
+
+
+@pytest.fixture(scope="session")
+def table_of() -> Callable[[Path, Sequence[Sequence[str]]], Path]:
+    """Writes rows of cells as CSV."""
+    return write_csv
+
+
+@pytest.fixture(scope="session")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two hundred dates with a header."""
+    return write_csv(tmp_path_factory.mktemp("table") / "dates.csv", [("iso", "english"), *ROWS])
+
+
+@pytest.fixture(scope="session")
+def trained(table: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Answer]:
+    """A small run on the table, and what the command said."""
+    run = tmp_path_factory.mktemp("trained") / "run"
+    answer = answer_to("train", table, "--out", run, *assignments())
+    assert answer.code == 0, answer.err
+    return run, answer
+
+
+@pytest.fixture(scope="session")
+def run(trained: tuple[Path, Answer]) -> Path:
+    """The run directory of the small run."""
+    return trained[0]
+
+
+@pytest.fixture(scope="session")
+def ascii_run(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run with the fixed vocabulary of 68 characters on both sides, and nothing tied."""
+    run = tmp_path_factory.mktemp("ascii") / "run"
+    presets = {f"tokens__{side}__preset": "ascii68" for side in ("source", "target")}
+    answer = answer_to(
+        "train", table, "--out", run, *assignments(**presets, model__tied_embeddings="none", training__steps="5")
+    )
+    assert answer.code == 0, answer.err
+    return run
