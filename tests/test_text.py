@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer import text as text_module
 from glassformer.errors import MissingExtraError, ModelFileError, SettingsError, TextError, UsageError
 from glassformer.settings import SideSettings
 from glassformer.text import SPECIALS, Tokenizer, Vocabulary, ascii68, learn
+from glassformer.text import tokenizer as tokenizer_module
 
 CORPUS = [
     "low lower lowest, new newer newest",
@@ -92,7 +92,7 @@ def test_many_texts_at_once_give_the_ids_of_each_alone(kind: str, texts: list[st
 @every_kind
 def test_the_batches_of_encode_many_do_not_show(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = learned(kind).encode_many(CORPUS)
-    monkeypatch.setattr(text_module, "_BATCH", 2)
+    monkeypatch.setattr(tokenizer_module, "_BATCH", 2)
     assert learned(kind).encode_many(CORPUS) == expected
 
 
@@ -198,6 +198,28 @@ def test_without_unk_an_unknown_piece_is_an_error_that_names_it(kind: str) -> No
     with pytest.raises(TextError) as error:
         tokenizer.encode_many(["low", "low new é"])
     assert error.value.where == "text 2, column 9"
+
+
+@pytest.mark.parametrize("wrong", ["low new é", "low new \ud83d"])
+def test_a_text_among_many_is_named_as_the_caller_says(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = learn(CORPUS, SideSettings(kind="characters", unknown=False))
+    texts, names = ["low", "new", wrong, "low"], ["row 2", "row 3", "row 5", "row 6"]
+    for batch in (1, 2, 4):
+        monkeypatch.setattr(tokenizer_module, "_BATCH", batch)
+        with pytest.raises(TextError) as error:
+            tokenizer.encode_many(texts, where=names)
+        assert error.value.where == "row 5, column 9"
+        with pytest.raises(TextError) as error:
+            tokenizer.encode_many(texts)
+        assert error.value.where == "text 3, column 9"
+    assert tokenizer.encode_many(["low"], where=["row 2"]) == [tokenizer.encode("low")]
+
+
+def test_names_that_are_not_one_for_each_text_are_an_error() -> None:
+    for names in ([], ["row 2"], ["row 2", "row 3", "row 5"]):
+        with pytest.raises(UsageError) as error:
+            learned("characters").encode_many(["low", "new"], where=names)
+        assert str(error.value) == f"each text needs a name of its own\n  got: {len(names)} names for 2 texts"
 
 
 @every_kind

@@ -21,6 +21,7 @@ CLOSED_TYPES = 1_000  # most different words of a closed vocabulary
 CLOSED_UNSEEN = 0.005  # most of its words that one half of the rows has and the other has not
 PROSE_WORDS = 3.0  # least words of a text that is prose
 PROSE_ROWS = 1_000  # least rows from which subwords are learned
+FEW_ROWS = 5_000  # fewer want more regularisation
 LEAST_EPOCHS = 3
 MAX_LENGTH = 512
 
@@ -68,8 +69,9 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None) -> Adv
     kinds, choices = _choose_tokens(len(pairs), looked_at, source, target)
     lengths = [_tokens_per_text(kind, side) for kind, side in zip(kinds, (source, target), strict=True)]
     choices += _choose_limits(kinds, source, target)
-    choices += _choose_model(len(pairs), kinds, lengths)
-    choices += _choose_training(len(pairs), kinds, lengths, given)
+    model = _choose_model(len(pairs), kinds, lengths)
+    d_model = next(choice.value for choice in model if choice.setting == "model.d_model")
+    choices += model + _choose_training(len(pairs), d_model, kinds, lengths, given)
     settings: dict[str, Any] = {}
     for choice in choices:
         branch: Any = choice.value
@@ -212,13 +214,13 @@ def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float])
     if "subwords" in kinds:
         dropout = 0.3 if n_rows < 100_000 else 0.2 if n_rows < 500_000 else 0.1
     else:
-        dropout = 0.2 if n_rows < 5_000 else 0.1
+        dropout = 0.2 if n_rows < FEW_ROWS else 0.1
     choices.append(Choice("model.dropout", dropout, f"more where rows are few: {n_rows:,}"))
     return choices
 
 
 def _choose_training(
-    n_rows: int, kinds: tuple[str, str], lengths: Sequence[float], given: Mapping[str, Any]
+    n_rows: int, d_model: int, kinds: tuple[str, str], lengths: Sequence[float], given: Mapping[str, Any]
 ) -> list[Choice]:
     prose = "subwords" in kinds
     n_tokens = n_rows * max(lengths)
@@ -228,14 +230,25 @@ def _choose_training(
     fixed = given.get("training", {}).get("steps")
     steps = fixed if isinstance(fixed, int) else 100 * math.ceil(steps / 100)
     epochs = steps / batches_an_epoch
+    d_model = given.get("model", {}).get("d_model", d_model)
+    smoothing = 0.1 if prose or n_rows < FEW_ROWS else 0.0
     return [
         Choice(
             "training.batch_tokens", budget, f"about {budget / max(lengths):.0f} pairs of {max(lengths):.0f} tokens"
         ),
         Choice("training.steps", steps, f"{epochs:.0f} epochs of {batches_an_epoch:,} batches"),
         Choice("training.schedule", "cosine", "the rate falls to zero at the last step"),
-        Choice("training.learning_rate", 0.003, "pre-norm bears it at this width"),
+        Choice(
+            "training.learning_rate", 0.003 * 128 / d_model, f"0.003 at d_model 128, less where it is wider: {d_model}"
+        ),
         Choice("training.warmup_steps", min(400, max(1, steps // 10)), "a tenth of the steps, at most 400"),
+        Choice(
+            "training.label_smoothing",
+            smoothing,
+            "steadies what is noisy or short of rows"
+            if smoothing
+            else "one right answer, and enough rows to be sure of it",
+        ),
         Choice("training.clip_norm", 1.0, "a rare large gradient does no harm"),
         Choice("training.validate_every", max(1, min(1_000, steps // 10)), "ten times, or every 1,000 steps"),
         Choice(

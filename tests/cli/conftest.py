@@ -23,8 +23,11 @@ SMALL = {
     "model.n_heads": "2",
     "model.n_encoder_layers": "1",
     "model.n_decoder_layers": "1",
-    "training.steps": "60",
-    "training.validate_every": "30",
+    "model.dropout": "0",
+    "training.steps": "150",
+    "training.learning_rate": "0.01",
+    "training.precision": "float32",
+    "training.validate_every": "75",
     "training.validate_rows": "10",
     "decoding.num_beams": "2",
 }

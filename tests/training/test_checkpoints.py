@@ -247,7 +247,7 @@ def test_another_table_is_refused_and_changes_nothing(tmp_path):
     assert str(caught.value) == (
         f"the table is not the one that this run was trained on\n  where: {path}\n"
         "  got: rows with fingerprint fedcba987654\n  expected: fingerprint 0123456789ab\n"
-        "  next: bring the old table back, or start a new run from these weights with --init"
+        "  next: bring the old table back (--valid too, if there was one), or start a new run with --init"
     )
     assert [parameter.tolist() for parameter in other.parameters()] == before
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,6 +91,7 @@ def train(
     else:
         directory.check_free(overwrite=overwrite)
         data = DataSettings(**given.get("data", {}))
+        given = merge(given, _settled_by(init, given))
     pairs = read_table(table, data)
     say_table(voice, pairs)
     if settings is None:
@@ -97,11 +99,11 @@ def train(
 
         advice = advise(pairs.pairs, given)
         settings = Settings(**merge(advice.settings, given))
-        say_advice(voice, advice, given)
+        say_advice(voice, advice, given, init)
     held_out = read_table(valid, data) if valid else None
     test_table = read_table(test, data) if test else None
     run = start_run(pairs, settings, out, valid=held_out, init=init, resume=resume, overwrite=overwrite, device=device)
-    follow(run, voice, f"glassformer train {table} --out {out} --resume")
+    follow(run, voice, resume_command(table, out, valid=valid, test=test, device=device))
     result: dict[str, Any] = {"run": str(out)}
     if test_table is not None:
         from glassformer.cli.evaluate import say_report
@@ -118,6 +120,31 @@ def train(
     voice.say(f"next: glassformer translate {out} INPUT    glassformer evaluate {out} TABLE    glassformer info {out}")
 
 
+def _settled_by(init: Path | None, given: dict[str, Any]) -> dict[str, Any]:
+    """The tokens and the shape of the model to start from. Raises UsageError for another one that was asked for."""
+    from glassformer.modelfile import ModelFile
+    from glassformer.settings import merge
+
+    if init is None:
+        return {}
+    start = ModelFile.load(init).settings.model_dump(include={"tokens", "model"})
+    for section, settings in start.items():
+        if merge(settings, given.get(section, {})) != settings:
+            raise UsageError(
+                f"the model to start from has other settings in {section!r}, and they cannot change any more",
+                where=str(init),
+                hint=f"leave out every setting {section}.…, or train without --init",
+            )
+    return start
+
+
+def resume_command(table: str, out: Path, *, valid: str | None = None, test: str | None = None, device: str) -> str:
+    """The words that go on with a run after it was stopped."""
+    words = ["glassformer", "train", table, "--out", str(out), "--resume"]
+    options = {"--valid": valid, "--test": test, "--device": None if device == "auto" else device}
+    return shlex.join([*words, *(word for name, value in options.items() if value for word in (name, value))])
+
+
 def say_table(voice: Voice, table: Table) -> None:
     """What was read, and what was left out and why."""
     header = "with a header" if table.header else "without a header"
@@ -127,10 +154,12 @@ def say_table(voice: Voice, table: Table) -> None:
     voice.say(f"source: {table.taken[0]} · target: {table.taken[1]}")
 
 
-def say_advice(voice: Voice, advice: Advice, given: dict[str, Any]) -> None:
-    """What was chosen, and why; what the user chose is marked."""
+def say_advice(voice: Voice, advice: Advice, given: dict[str, Any], init: Path | None = None) -> None:
+    """What was chosen, and why; what the user chose is marked. The model to start from has chosen tokens and shape."""
     rows = []
     for choice in advice.choices:
+        if init is not None and choice.setting.startswith(("tokens.", "model.")):
+            continue
         value: Any = given
         for key in choice.setting.split("."):
             value = value.get(key) if isinstance(value, dict) else None
@@ -139,6 +168,8 @@ def say_advice(voice: Voice, advice: Advice, given: dict[str, Any]) -> None:
             if value is None
             else (choice.setting, f"{value}", f"you said so (advice: {choice.value})")
         )
+    if init is not None:
+        voice.say(f"tokens and shape of the model are those of {init}")
     voice.table("chosen from the data (change any with --set)", ("setting", "value", "because"), rows)
 
 

@@ -35,7 +35,7 @@ def translate(
     model: Model,
     source: Annotated[
         str,
-        typer.Argument(metavar="[INPUT]", help="Plain lines; - is standard input. A table with --column."),
+        typer.Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column."),
     ] = "-",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A file to write.  [default: standard output]")

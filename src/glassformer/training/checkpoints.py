@@ -172,7 +172,7 @@ def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, 
             where=str(path),
             got=f"rows with fingerprint {data[:12]}",
             expected=f"fingerprint {parts['data']['fingerprint'][:12]}",
-            hint="bring the old table back, or start a new run from these weights with --init",
+            hint="bring the old table back (--valid too, if there was one), or start a new run with --init",
         )
     saved = {name: array.shape for name, array in tensors.items() if name.startswith("model.")}
     if saved != {f"model.{name}": tuple(value.shape) for name, value in model.named_parameters()}:

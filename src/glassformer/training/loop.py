@@ -105,8 +105,7 @@ class Run:
         )
         self.position = Position()
         if resume:
-            fingerprint = prepared.data["fingerprint"]
-            self.position = load_resume(directory.resume, self.model, self.optimizer, fingerprint)
+            self.position = load_resume(directory.resume, self.model, self.optimizer, prepared.fingerprint)
         self.validator = Validator(prepared, TorchEngine.of([self.model], prepared.target_tokenizer, device))
         self._stopping = False
 
@@ -290,8 +289,8 @@ class Run:
         return finished
 
     def _save(self) -> Saved:
-        path, fingerprint = self.directory.resume, self.prepared.data["fingerprint"]
-        save_resume(path, self.model, self.optimizer, self.position, fingerprint)
+        path = self.directory.resume
+        save_resume(path, self.model, self.optimizer, self.position, self.prepared.fingerprint)
         return Saved(self.position.step, self.position.seconds, path)
 
     def _write(self, path: Path, weights: Arrays, value: float) -> None:

@@ -31,6 +31,12 @@ class Prepared:
     ledger: Ledger
     data: dict[str, Any]
 
+    @property
+    def fingerprint(self) -> str:
+        """Of all pairs, those of a separate validation table among them: a run is resumed with the same ones."""
+        separate = self.data.get("valid_fingerprint")
+        return self.data["fingerprint"] if separate is None else fingerprint([(self.data["fingerprint"], separate)])
+
     def model_file(self, tensors: dict[str, Any], metrics: dict[str, Any]) -> ModelFile:
         """A model of this preparation with the given weights."""
         return ModelFile(self.settings, self.source_tokenizer, self.target_tokenizer, tensors, self.data, metrics)
@@ -75,8 +81,9 @@ def prepare(table: Table, settings: Settings, valid: Table | None = None, init: 
     train_pairs = [table.pairs[row] for row in train_rows]
     source_tokenizer, target_tokenizer = _tokenizers(train_pairs, settings, init)
     ledger = Ledger()
-    ledger.read, ledger.kept = table.ledger.read, table.ledger.kept
-    ledger.entries.extend(table.ledger.entries)
+    for each in (table, valid):
+        if each is not None:
+            ledger.include(each.ledger)
 
     train, _ = _encode(table, train_rows, source_tokenizer, target_tokenizer, settings, ledger)
     if valid is None:
@@ -103,6 +110,7 @@ def prepare(table: Table, settings: Settings, valid: Table | None = None, init: 
             "table": table.path,
             "columns": list(table.taken),
             "fingerprint": fingerprint(table.pairs),
+            **({} if valid is None else {"valid_fingerprint": fingerprint(valid.pairs)}),
             "rows": ledger.counts(),
             "train_rows": len(train),
             "valid_rows": len(valid_pairs),

@@ -1,0 +1,399 @@
+"""`glassformer train`: what it writes, what it says, which settings win, and how a run is continued."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from glassformer.data.tables import read_table
+from glassformer.modelfile import ModelFile
+from glassformer.settings import Settings, read_recipe
+from glassformer.training import Stopped, train
+
+
+def weights(run: Path) -> dict[str, np.ndarray]:
+    return load_file(run / "model.safetensors")
+
+
+def same(one: Path, other: Path) -> bool:
+    first, second = weights(one), weights(other)
+    return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def settings_of(run: Path) -> Settings:
+    return Settings(**read_recipe(run / "recipe.toml"))
+
+
+def history(run: Path) -> list[dict]:
+    return [json.loads(line) for line in (run / "history.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+# What it writes
+
+
+def test_a_run_holds_what_the_design_promises(run):
+    names = {str(path.relative_to(run)) for path in run.rglob("*")}
+    assert names == {
+        "model.safetensors",
+        "recipe.toml",
+        "history.jsonl",
+        "ledger.jsonl",
+        "README.md",
+        "checkpoints",
+        "checkpoints/resume.safetensors",
+        "checkpoints/step-0000075.safetensors",
+        "checkpoints/step-0000150.safetensors",
+    }
+
+
+def test_the_recipe_is_complete_and_is_what_the_model_was_trained_with(run):
+    assert settings_of(run) == ModelFile.load(run).settings
+    assert settings_of(run).model.d_model == 32
+    unset = {"data.source", "data.target", "training.max_minutes", "decoding.max_new_tokens"}
+    recipe = read_recipe(run / "recipe.toml")
+    for section, fields in Settings().model_dump().items():
+        missing = {f"{section}.{name}" for name in fields.keys() - recipe[section].keys()}
+        assert missing <= unset
+
+
+def test_the_history_has_one_event_a_line_from_started_to_finished(run):
+    events = [line["event"] for line in history(run)]
+    assert events[0] == "started"
+    assert events[-1] == "finished"
+    assert [name for name in events if name in ("validated", "saved")] == ["validated", "saved"] * 2
+    assert [line["step"] for line in history(run) if line["event"] == "validated"] == [75, 150]
+
+
+def test_the_card_says_what_the_model_is(run):
+    card = (run / "README.md").read_text(encoding="utf-8")
+    assert "It turns `iso (column 0)` into `english (column 1)`" in card
+    assert "180 rows; 20 held out" in card
+    assert "glassformer translate model.safetensors INPUT" in card
+
+
+def test_every_row_that_was_not_kept_is_in_the_ledger(tmp_path, call, small, table_of, table):
+    rows = table.read_text(encoding="utf-8").splitlines(keepends=True)
+    damaged = tmp_path / "damaged.csv"
+    long = f"{'1' * 40},too long\n"
+    damaged.write_text("".join([*rows[:90], ",nothing\n", "1845-01-05, \n", "\n", "a,b,c\n", long]), encoding="utf-8")
+    answer = call(
+        *("train", damaged, "--out", tmp_path / "run", "--bad-rows", "skip"),
+        *small(training__steps="2", data__max_source_length="32"),
+    )
+    assert answer.code == 0, answer.err
+    entries = [json.loads(line) for line in (tmp_path / "run" / "ledger.jsonl").read_text("utf-8").splitlines()]
+    found = [(entry["row"], entry["reason"]) for entry in entries]
+    assert found == [
+        (90, "empty source"),
+        (91, "empty target"),
+        (92, "blank line"),
+        (93, "3 cells instead of 2"),
+        (94, "source of 40 tokens is longer than 32"),
+    ]
+    data = ModelFile.load(tmp_path / "run").data
+    assert (data["rows"]["read"], data["rows"]["kept"]) == (94, 89)
+    assert data["train_rows"] + data["valid_rows"] == 89
+    assert "94 rows read, 90 kept" in answer.err
+
+
+# What it says
+
+
+def test_every_choice_is_printed_with_its_reason(trained):
+    said = trained[1].err
+    assert "200 rows read, 200 kept" in said
+    assert "source: iso (column 0) · target: english (column 1)" in said
+    assert re.search(r"tokens\.source\.kind\s+characters\s+1\.0 words a text", said)
+    assert re.search(r"model\.d_model\s+32\s+you said so \(advice: 128\)", said)
+    assert re.search(r"training\.schedule\s+cosine\s+the rate falls to zero", said)
+    assert "180 rows to train on, 20 held out" in said
+    assert re.search(r"step +150 +held-out loss \d", said)
+    assert "(gold: " in said
+
+
+def test_standard_output_is_for_results_alone(trained):
+    assert trained[1].out == ""
+
+
+def test_quiet_says_nothing_and_json_is_one_document(tmp_path, call, small, table):
+    words = ("train", table, "--out", tmp_path / "run", "--test", table, "--quiet", "--json")
+    answer = call(*words, *small(training__steps="2"))
+    assert (answer.code, answer.err) == (0, "")
+    result = json.loads(answer.out)
+    assert result["run"] == str(tmp_path / "run")
+    assert result["test"]["rows"] == {"read": 200, "scored": 200}
+
+
+def test_a_test_table_is_evaluated_at_the_end(tmp_path, call, small, table):
+    answer = call("train", table, "--out", tmp_path / "run", "--test", table, *small(training__steps="2"))
+    assert answer.code == 0, answer.err
+    assert "200 of 200 rows" in answer.out
+    assert "sequence_error_rate" in answer.out
+
+
+# Which settings win
+
+
+def test_set_wins_over_the_recipe_and_the_recipe_over_the_advice(tmp_path, call, small, table):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text("[training]\nbatch_tokens = 777\nwarmup_steps = 3\n[model]\nnorm = 'post'\n", encoding="utf-8")
+    answer = call(
+        *("train", table, "--out", tmp_path / "run", "--recipe", recipe),
+        *small(training__steps="2", training__warmup_steps="5"),
+    )
+    assert answer.code == 0, answer.err
+    settings = settings_of(tmp_path / "run")
+    assert settings.training.batch_tokens == 777
+    assert settings.model.norm == "post"
+    assert settings.training.warmup_steps == 5
+    assert settings.training.schedule == "cosine"
+    assert re.search(r"training\.batch_tokens\s+777\s+you said so", answer.err)
+
+
+@pytest.mark.parametrize(("flag", "value"), [("--seed", "9"), ("--precision", "bfloat16")])
+def test_an_option_is_a_setting(tmp_path, call, small, table, flag, value):
+    answer = call("train", table, "--out", tmp_path / "run", *small(training__steps="1"), flag, value)
+    assert answer.code == 0, answer.err
+    assert str(getattr(settings_of(tmp_path / "run").training, flag.strip("-"))) == value
+
+
+def test_the_recipe_of_a_run_makes_the_same_run_again(tmp_path, call, table, run):
+    answer = call("train", table, "--out", tmp_path / "again", "--recipe", run / "recipe.toml")
+    assert answer.code == 0, answer.err
+    assert same(run, tmp_path / "again")
+
+
+@pytest.mark.parametrize(
+    ("options", "pair"),
+    [
+        (["--source", "english", "--target", "iso"], ["english (column 1)", "iso (column 0)"]),
+        (["--source", "1", "--target", "0"], ["english (column 1)", "iso (column 0)"]),
+        (["--target", "iso"], ["english (column 1)", "iso (column 0)"]),
+        (["--no-header"], ["column 0", "column 1"]),
+    ],
+)
+def test_columns_go_by_name_or_position(tmp_path, call, small, table, options, pair):
+    answer = call("train", table, "--out", tmp_path / "run", *options, *small(training__steps="1"))
+    assert answer.code == 0, answer.err
+    data = ModelFile.load(tmp_path / "run").data
+    assert data["columns"] == pair
+    assert data["rows"]["read"] == (201 if "--no-header" in options else 200)
+    assert f"source: {pair[0]} · target: {pair[1]}" in answer.err
+
+
+def test_a_validation_table_of_its_own_replaces_the_held_out_rows(tmp_path, call, small, table, table_of):
+    valid = table_of(tmp_path / "valid.csv", [("iso", "english"), ("1845-01-05", "January 5, 1845")])
+    words = ("train", table, "--out", tmp_path / "run", "--valid", valid)
+    answer = call(*words, *small(training__steps="2"))
+    assert answer.code == 0, answer.err
+    data = ModelFile.load(tmp_path / "run").data
+    assert (data["train_rows"], data["valid_rows"]) == (200, 1)
+    assert "200 rows to train on, 1 held out" in answer.err
+
+
+# Chance
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path, call, small, table):
+    for name, seed in (("one", "3"), ("two", "3"), ("three", "4")):
+        words = small(training__steps="8", model__dropout="0.2")
+        assert call("train", table, "--out", tmp_path / name, "--seed", seed, *words).code == 0
+    assert same(tmp_path / "one", tmp_path / "two")
+    assert not same(tmp_path / "one", tmp_path / "three")
+
+
+# Where a run may be written
+
+
+def test_a_run_that_is_there_is_refused_and_replaced_only_on_demand(tmp_path, call, small, table):
+    place = tmp_path / "run"
+    words = ("train", table, "--out", place, *small(training__steps="2"))
+    assert call(*words).code == 0
+    before = (place / "model.safetensors").read_bytes()
+    refused = call(*words, "--seed", "2")
+    assert refused.code == 1
+    assert "there is a run already; nothing was written" in refused.err
+    assert "--overwrite" in refused.err
+    assert (place / "model.safetensors").read_bytes() == before
+    assert call(*words, "--seed", "2", "--overwrite").code == 0
+    assert settings_of(place).training.seed == 2
+
+
+@pytest.mark.parametrize("options", [[], ["--overwrite"], ["--resume"]])
+def test_a_folder_that_is_no_run_is_never_touched(tmp_path, call, table, options):
+    (tmp_path / "thesis.tex").write_text("mine", encoding="utf-8")
+    answer = call("train", table, "--out", tmp_path, *options)
+    assert answer.code == 1
+    assert "next: " in answer.err
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+# Going on from a model
+
+
+def test_init_goes_on_from_the_weights_tokens_and_shape_of_a_model(tmp_path, call, run, table_of):
+    other = table_of(tmp_path / "other.csv", [("iso", "english"), *((f"19{n}-01-02", f"day {n}") for n in range(30))])
+    answer = call("train", other, "--out", tmp_path / "more", "--init", run, "--set", "training.steps=1")
+    assert answer.code == 0, answer.err
+    old, new = ModelFile.load(run), ModelFile.load(tmp_path / "more")
+    assert new.settings.model == old.settings.model
+    assert new.source_tokenizer.to_dict() == old.source_tokenizer.to_dict()
+    assert new.target_tokenizer.to_dict() == old.target_tokenizer.to_dict()
+    nearness = [np.abs(new.tensors[name] - old.tensors[name]).max() for name in old.tensors]
+    assert 0 < max(nearness) < 0.05
+    assert settings_of(tmp_path / "more") == new.settings
+
+
+def test_init_says_whose_shape_it_is_and_gives_no_advice_that_nobody_follows(tmp_path, call, run, table):
+    answer = call("train", table, "--out", tmp_path / "more", "--init", run, "--set", "training.steps=1")
+    assert answer.code == 0, answer.err
+    assert f"tokens and shape of the model are those of {run}" in answer.err
+    assert "model.d_model" not in answer.err
+    assert "tokens.source.kind" not in answer.err
+    assert "training.learning_rate" in answer.err
+
+
+def test_init_refuses_another_shape_and_takes_the_same_one(tmp_path, call, run, table):
+    words = ("train", table, "--out", tmp_path / "more", "--init", run, "--set", "training.steps=1")
+    answer = call(*words, "--set", "model.d_model=64")
+    assert answer.code == 2
+    assert "the model to start from has other settings in 'model'" in answer.err
+    assert f"where: {run}" in answer.err
+    assert not (tmp_path / "more").exists()
+    assert call(*words, "--set", "model.d_model=32").code == 0
+
+
+# Going on with a run
+
+
+def interrupted(table: Path, place: Path, settings: Settings, step: int) -> None:
+    """A run that was asked to stop after some updates."""
+    going = train(read_table(table, settings.data), settings, place, device="cpu")
+    update = going._update
+
+    def update_and_stop(batches):
+        if going.position.step == step - 1:
+            going.stop()
+        return update(batches)
+
+    going._update = update_and_stop
+    assert isinstance(list(going)[-1], Stopped)
+
+
+@pytest.fixture(scope="module")
+def stopped_once(tmp_path_factory, table, run) -> Path:
+    place = tmp_path_factory.mktemp("stopped") / "run"
+    interrupted(table, place, settings_of(run), 90)
+    return place
+
+
+@pytest.fixture
+def stopped(tmp_path, stopped_once) -> Path:
+    """A run of the recipe of `run`, stopped in the middle of an epoch."""
+    return Path(shutil.copytree(stopped_once, tmp_path / "stopped"))
+
+
+def test_a_resumed_run_comes_to_the_same_weights_as_one_that_never_stopped(call, table, run, stopped):
+    answer = call("train", table, "--out", stopped, "--resume")
+    assert answer.code == 0, answer.err
+    assert "going on after step 90" in answer.err
+    assert "chosen from the data" not in answer.err
+    assert same(run, stopped)
+    events = [line["event"] for line in history(stopped)]
+    assert events.count("started") == 2
+    assert events.count("stopped") == 1
+    assert history(stopped)[-1]["event"] == "finished"
+
+
+@pytest.mark.parametrize(
+    "options", [["--set", "training.steps=9"], ["--seed", "9"], ["--source", "1"], ["--overwrite"], ["--init", "x"]]
+)
+def test_a_resumed_run_takes_no_other_settings(call, table, stopped, options):
+    answer = call("train", table, "--out", stopped, "--resume", *options)
+    assert answer.code == 2
+    assert "a run that is resumed keeps the recipe it began with" in answer.err
+    assert f"where: {stopped / 'recipe.toml'}" in answer.err
+
+
+def test_a_resumed_run_refuses_another_table(tmp_path, call, table, table_of, stopped):
+    lines = table.read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "other.csv").write_text("".join(lines[:-1]), encoding="utf-8")
+    before = (stopped / "checkpoints" / "resume.safetensors").read_bytes()
+    answer = call("train", tmp_path / "other.csv", "--out", stopped, "--resume")
+    assert answer.code == 1
+    assert "the table is not the one that this run was trained on" in answer.err
+    assert "bring the old table back" in answer.err
+    assert (stopped / "checkpoints" / "resume.safetensors").read_bytes() == before
+
+
+def test_a_run_with_its_own_validation_table_is_not_resumed_without_it(tmp_path, call, small, table, table_of):
+    valid = table_of(tmp_path / "valid.csv", [("iso", "english"), ("1845-01-05", "January 5, 1845")])
+    words = ("train", table, "--out", tmp_path / "run")
+    assert call(*words, "--valid", valid, *small(training__steps="2")).code == 0
+    answer = call(*words, "--resume")
+    assert answer.code == 1
+    assert "--valid too" in answer.err
+    assert call(*words, "--resume", "--valid", valid).code == 0
+
+
+def test_resume_without_a_run_says_so(tmp_path, call, table):
+    answer = call("train", table, "--out", tmp_path / "nothing", "--resume")
+    assert answer.code == 1
+    assert "there is no run to resume" in answer.err
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_the_words_for_resuming_can_be_pasted_into_a_shell():
+    from glassformer.cli.train import resume_command
+
+    said = resume_command("my pairs.csv", Path("run"), valid="v.csv", test=None, device="cuda:1")
+    assert said == "glassformer train 'my pairs.csv' --out run --resume --valid v.csv --device cuda:1"
+    assert resume_command("a.csv", Path("run"), device="auto") == "glassformer train a.csv --out run --resume"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_an_interrupted_training_saves_says_how_to_go_on_and_goes_on(tmp_path, call, small, table, number):
+    place = tmp_path / "run"
+    words = ["train", str(table), "--out", str(place), *small(training__steps="100000", training__validate_every="20")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "glassformer", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    try:
+        assert process.stderr is not None
+        said = ""
+        while "held-out loss" not in said:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        process.send_signal(number)
+        said += process.communicate(timeout=60)[1]
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert "everything is saved" in said
+    assert f"glassformer train {table} --out {place} --resume" in said
+    assert call("info", place).code == 0
+    last = history(place)[-1]
+    assert last["event"] == "stopped"
+    recipe = place / "recipe.toml"  # only so that the test ends today
+    shorter = recipe.read_text(encoding="utf-8").replace("steps = 100000", f"steps = {last['step'] + 20}")
+    recipe.write_text(shorter, encoding="utf-8")
+    answer = call("train", table, "--out", place, "--resume")
+    assert answer.code == 0, answer.err
+    assert f"going on after step {last['step']:,}" in answer.err
+
