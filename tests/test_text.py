@@ -634,8 +634,16 @@ HOSTILE = [
     ("characters", lambda saved: saved.update(kind="bytes"), "its settings are of another kind"),
     ("characters", lambda saved: saved.update(pattern=".*"), "'pattern' is wrong"),
     ("characters", lambda saved: saved.update(settings=[]), "'settings' is wrong"),
-    ("characters", lambda saved: saved["settings"].update(kinds="x"), "there is no setting 'tokens.kinds'"),
-    ("characters", lambda saved: saved["settings"].update(min_count=0), "'tokens.min_count' cannot take"),
+    (
+        "characters",
+        lambda saved: saved["settings"].update(kinds="x"),
+        "there is no setting 'tokens.(source|target).kinds'",
+    ),
+    (
+        "characters",
+        lambda saved: saved["settings"].update(min_count=0),
+        "'tokens.(source|target).min_count' cannot take",
+    ),
     ("characters", lambda saved: saved["pieces"].append("ab"), "a piece does not fit its kind"),
     ("characters", lambda saved: saved["pieces"].append("a"), "a vocabulary cannot hold a piece twice"),
     ("characters", lambda saved: saved["pieces"].append(""), "'pieces."),

@@ -20,6 +20,8 @@ from glassformer.cli.console import (
     print_json_line,
 )
 
+_ONE_CELL = str.maketrans("\t\r\n", "   ")
+
 
 def score(
     model: Model,
@@ -35,7 +37,8 @@ def score(
 ) -> None:
     """Log-probability (nats) of each target of a table, given its source.
 
-    Tab-separated: score, source, target. With --json one object a row, with the score of every token.
+    Tab-separated: score, source, target (a tab or line break in them becomes a space). With --json one object a row,
+    with the text as it stands and the score of every token.
     """
     from glassformer.cli.train import say_table
     from glassformer.data.tables import read_table
@@ -58,4 +61,5 @@ def score(
                 }
             )
         else:
-            sys.stdout.write(f"{scored.score:.4f}\t{pair.source}\t{pair.target}\n")
+            source_cell, target_cell = (text.translate(_ONE_CELL) for text in pair)
+            sys.stdout.write(f"{scored.score:.4f}\t{source_cell}\t{target_cell}\n")

@@ -56,9 +56,16 @@ class Corpus:
         return len(self.source)
 
     @classmethod
-    def encode(cls, pairs: Sequence[Pair], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer) -> Corpus:
-        source = source_tokenizer.encode_many([pair.source for pair in pairs])
-        target = target_tokenizer.encode_many([pair.target for pair in pairs])
+    def encode(
+        cls,
+        pairs: Sequence[Pair],
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        where: Sequence[str] | None = None,
+    ) -> Corpus:
+        """Raises TextError for a token that there is no id for; `where[i]` names pair i in it."""
+        source = source_tokenizer.encode_many([pair.source for pair in pairs], where=where)
+        target = target_tokenizer.encode_many([pair.target for pair in pairs], where=where)
         return cls(
             Sequences.pack([source_tokenizer.frame(ids) for ids in source]),
             Sequences.pack([target_tokenizer.frame(ids) for ids in target]),

@@ -4,13 +4,9 @@
     ascii68() ───────────────┼──> Tokenizer = SideSettings + Vocabulary + a way of cutting text
     Tokenizer.from_dict() ───┘
 
-    normal_form   a text in the form in which it is cut
-    cutters       the ways of cutting that need no library: characters, words, bytes
-    subwords      the one that does
-    vocabulary    pieces <-> ids, special tokens among them
-    tokenizer     all of these in a row: text <-> ids
-    saved         a tokenizer as it stands in a model file
-    learning      the pieces, from example texts
+A text is brought to its normal form (`normal_form`), cut into pieces (`cutters`, `subwords`), and each piece is
+looked up (`vocabulary`); `tokenizer` does the three in a row. `learning` finds the pieces in example texts, `saved`
+is a tokenizer as it stands in a model file.
 
 Special tokens live outside of that path: a user's "<eos>" is cut like any other text and never finds the
 special one. A tokenizer is saved as settings, pieces and numbers; the rules of cutting are code, and never

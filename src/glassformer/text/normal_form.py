@@ -28,7 +28,7 @@ def normalise(text: str, settings: SideSettings, where: str | None = None) -> st
 
 def given_column(text: str, at: int, settings: SideSettings) -> int:
     """The column, from 1, in the text as given, of what stands at `at`, from 0, in its normal form."""
-    ends = range(len(text) + 1)  # the normal form may be longer or shorter, but it grows with the text
+    ends = range(len(text) + 1)  # a prefix in its normal form may be longer or shorter than as given
     return bisect.bisect(ends, at, key=lambda end: len(_normal_form(text[:end], settings)))
 
 

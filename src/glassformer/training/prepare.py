@@ -142,7 +142,7 @@ def _encode(
 ) -> tuple[Corpus, list[Pair]]:
     """The corpus of some rows of a table; a row that is too long goes to the ledger instead."""
     pairs = [table.pairs[row] for row in rows]
-    corpus = Corpus.encode(pairs, source, target)
+    corpus = Corpus.encode(pairs, source, target, [f"{table.path}, row {table.rows[row]}" for row in rows])
     limits = {"source": settings.data.max_source_length, "target": settings.data.max_target_length}
     if settings.model.positions == "learned":
         limits = {side: min(limit, settings.model.max_length - 2) for side, limit in limits.items()}

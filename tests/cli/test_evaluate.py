@@ -1,0 +1,148 @@
+"""`glassformer evaluate` and `score`: figures that agree with the library and with hand-made answers."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from glassformer.datasets import dates
+from glassformer.translator import Translator
+
+METRICS = (
+    "exact_match",
+    "sequence_error_rate",
+    "token_error_rate",
+    "word_error_rate",
+    "char_error_rate",
+    "bleu",
+    "chrf",
+)
+
+
+@pytest.fixture(scope="session")
+def translator(run) -> Translator:
+    return Translator.load(run)
+
+
+# evaluate
+
+
+def test_json_has_the_promised_form(call, run, table):
+    answer = call("evaluate", run, table, "--json", "--quiet")
+    assert (answer.code, answer.err) == (0, "")
+    report = json.loads(answer.out)
+    assert {"rows", "metrics", "seconds", "decoding"} <= report.keys()
+    assert report["rows"] == {"read": 200, "scored": 200}
+    assert tuple(report["metrics"]) == METRICS
+    for name, metric in report["metrics"].items():
+        assert metric.keys() == {"value", "low", "high"} | ({"signature"} if name in ("bleu", "chrf") else set())
+        assert 0 <= metric["low"] <= metric["value"] <= metric["high"]
+    assert report["metrics"]["exact_match"]["value"] <= 1
+    assert report["seconds"] > 0
+    assert report["decoding"]["num_beams"] == 2
+
+
+def test_the_shares_are_those_of_answers_compared_by_hand(tmp_path, call, run, table_of, translator):
+    sources = [source for source, _ in dates(10, seed=3)]
+    said = [each.text for each in translator.translate(sources)]
+    gold = [text if number < 4 else text + "!" for number, text in enumerate(said)]
+    path = table_of(tmp_path / "gold.csv", [("iso", "english"), *zip(sources, gold, strict=True)])
+    metrics = json.loads(call("evaluate", run, path, "--json", "--quiet").out)["metrics"]
+    assert metrics["exact_match"]["value"] == pytest.approx(0.4)
+    assert metrics["sequence_error_rate"]["value"] == pytest.approx(0.6)
+    length = sum(map(len, gold))
+    assert metrics["char_error_rate"]["value"] == pytest.approx(6 / length)
+    assert metrics["token_error_rate"]["value"] == pytest.approx(6 / length)
+    assert metrics["word_error_rate"]["value"] == pytest.approx(6 / sum(len(text.split()) for text in gold))
+
+
+def test_a_perfect_model_gets_full_marks(tmp_path, call, run, table_of, translator):
+    sources = [source for source, _ in dates(6, seed=3)]
+    said = [each.text for each in translator.translate(sources)]
+    path = table_of(tmp_path / "gold.csv", [("iso", "english"), *zip(sources, said, strict=True)])
+    answer = call("evaluate", run, path)
+    assert "100.00 %" in answer.out
+    assert "the worst answers" not in answer.out
+    metrics = json.loads(call("evaluate", run, path, "--json").out)["metrics"]
+    assert metrics["exact_match"] == {"value": 1.0, "low": 1.0, "high": 1.0}
+    assert metrics["chrf"]["value"] == pytest.approx(100)
+
+
+def test_rows_that_were_read_and_rows_that_were_scored_are_both_told(tmp_path, call, run):
+    path = tmp_path / "gaps.csv"
+    path.write_text("iso,english\n1845-01-05,a\n,b\n1845-01-06,\n1845-01-07,c\nx,y,z\n", encoding="utf-8")
+    answer = call("evaluate", run, path, "--json", "--bad-rows", "skip")
+    assert json.loads(answer.out)["rows"] == {"read": 5, "scored": 2}
+    assert "5 rows read, 2 kept" in answer.err
+    assert "1 × empty source (row 2)" in answer.err
+
+
+def test_people_get_a_table_with_intervals_and_the_worst_answers(call, run, table):
+    answer = call("evaluate", run, table)
+    assert answer.code == 0
+    assert "200 of 200 rows" in answer.out
+    for name in METRICS:
+        assert name in answer.out
+    assert "95 % interval" in answer.out
+    assert "the worst answers" in answer.out
+
+
+@pytest.mark.parametrize("name", ["13a", "none", "char", "intl"])
+def test_the_bleu_tokenizer_is_in_the_signature(call, run, table, name):
+    report = json.loads(call("evaluate", run, table, "--json", "--bleu-tokenize", name, "--beam", "1").out)
+    assert f"tok:{name}|" in report["metrics"]["bleu"]["signature"]
+    assert report["decoding"]["num_beams"] == 1
+
+
+def test_an_unknown_bleu_tokenizer_names_the_nearest(call, run, table):
+    answer = call("evaluate", run, table, "--bleu-tokenize", "13b")
+    assert (answer.code, answer.out) == (2, "")
+    assert "there is no" in answer.err or "no tokenizer '13b'" in answer.err
+    assert "did you mean '13a'?" in answer.err
+
+
+def test_columns_of_evaluation_are_chosen_like_those_of_training(call, run, table):
+    answer = call("evaluate", run, table, "--source", "1", "--target", "iso", "--json")
+    assert "source: english (column 1) · target: iso (column 0)" in answer.err
+    assert json.loads(answer.out)["metrics"]["exact_match"]["value"] == 0
+
+
+# score
+
+
+def test_score_gives_the_log_probability_of_each_row(call, run, table, translator):
+    pairs = dates(200, seed=7)
+    lines = call("score", run, table, "--quiet").out.splitlines()
+    wanted = translator.score(pairs)
+    assert len(lines) == 200
+    for line, pair, each in zip(lines, pairs, wanted, strict=True):
+        figure, *texts = line.split("\t")
+        assert tuple(texts) == pair
+        assert float(figure) == pytest.approx(each.score, abs=1e-3)
+
+
+def test_score_as_json_has_every_token_and_they_add_up(call, run, table):
+    answer = call("score", run, table, "--json", "--quiet")
+    objects = [json.loads(line) for line in answer.out.splitlines()]
+    assert [each["row"] for each in objects] == list(range(1, 201))
+    for each in objects:
+        assert each["score"] == pytest.approx(sum(score for _, score in each["tokens"]), abs=1e-4)
+        assert "".join(token for token, _ in each["tokens"]) == each["target"] + "<eos>"
+
+
+def test_what_is_scored_is_what_is_translated(tmp_path, call, run, table_of):
+    best = json.loads(call("translate", run, "-", "--json", stdin=b"1845-01-05\n").out)
+    assert best["finished"]
+    path = table_of(tmp_path / "one.csv", [("iso", "english"), ("1845-01-05", best["text"])])
+    scored = json.loads(call("score", run, path, "--json", "--quiet").out)
+    assert scored["score"] == pytest.approx(best["score"], abs=1e-4)
+    assert math.exp(scored["score"]) <= 1
+
+
+def test_a_score_stands_on_one_line_whatever_the_cells_hold(tmp_path, call, run, table_of):
+    path = table_of(tmp_path / "odd.csv", [("iso", "english"), ("18\n45", "a\tb\r\nc")])
+    lines = call("score", run, path, "--quiet").out.split("\n")
+    assert len(lines) == 2
+    assert lines[0].split("\t")[1:] == ["18 45", "a b  c"]

@@ -1,0 +1,136 @@
+"""`glassformer tokens` and `info`: what a model makes of a text, and what it is."""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glassformer.modelfile import ModelFile, tensor_shapes
+from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.text import Tokenizer, ascii68, learn
+
+# FACTS of the character vocabulary: 65 characters in this order, then <sos>, <eos>, <pad>.
+CHARACTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase + "-, "
+DATE = [65, 1, 6, 7, 6, 62, 1, 1, 62, 3, 0, 66]
+ENGLISH = [65, 23, 50, 57, 40, 48, 37, 40, 53, 64, 3, 0, 63, 64, 1, 6, 7, 6, 66]
+
+
+def empty_model(path: Path, model: ModelSettings, tokenizer: Tokenizer, side: SideSettings) -> Path:
+    """A model file whose weights are zeros."""
+    settings = Settings(model=model, tokens=TokenSettings(source=side, target=side, shared=True))
+    shapes = tensor_shapes(model, len(tokenizer), len(tokenizer))
+    tensors = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    ModelFile(settings, tokenizer, tokenizer, tensors).save(path)
+    return path
+
+
+# tokens
+
+
+@pytest.mark.parametrize(
+    ("side", "text", "pad_to", "ids"),
+    [
+        ("source", "1676-11-30", 0, DATE),
+        ("target", "November 30, 1676", 20, [*ENGLISH, 67]),
+        ("target", "November 30, 1676", 19, ENGLISH),
+        ("target", "November 30, 1676", 5, ENGLISH),
+        ("source", "", 4, [65, 66, 67, 67]),
+    ],
+)
+def test_tokens_of_the_fixed_vocabulary(call, ascii_run, side, text, pad_to, ids):
+    words = ("tokens", ascii_run, text, "--side", side, "--pad-to", pad_to)
+    found = json.loads(call(*words, "--json").out)
+    written = [CHARACTERS[i] if i < 65 else {65: "<sos>", 66: "<eos>", 67: "<pad>"}[i] for i in ids]
+    assert found == {"text": text, "tokens": written, "ids": ids, "unknown": []}
+    printed = call(*words).out
+    assert [int(line.split()[-1]) for line in printed.splitlines()[2:]] == ids
+    assert f"{len(ids)} {side} tokens" in printed
+
+
+def test_the_golden_lists_are_printed_exactly(call, ascii_run):
+    golden = Path(__file__).parents[1] / "golden" / "dates.json"
+    if not golden.exists():
+        golden = Path(__file__).parents[3] / "shared" / "golden" / "dates.json"
+    if not golden.exists():
+        pytest.skip("the golden numbers are not here")
+    for text, ids in json.loads(golden.read_text(encoding="utf-8"))["tokens"].items():
+        words = ("tokens", ascii_run, text, "--pad-to", len(ids), "--json")
+        assert json.loads(call(*words).out)["ids"] == ids
+
+
+def test_unknown_characters_are_listed_and_special_tokens_stay_text(call, run):
+    found = json.loads(call("tokens", run, "1é<eos>", "--json").out)
+    assert found["unknown"] == ["é", "<", "e", "o", "s", ">"]
+    assert len(found["ids"]) == 9
+    assert found["tokens"][0] == "<bos>"
+    assert found["tokens"][-1] == "<eos>"
+    assert found["tokens"].count("<eos>") == 1
+
+
+def test_words_are_tokens_too(tmp_path, call):
+    text = "this is a sentence from the dataset"
+    side = SideSettings(kind="words")
+    model = ModelSettings(d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1)
+    path = empty_model(tmp_path / "words.safetensors", model, learn([text], side), side)
+    found = json.loads(call("tokens", path, text, "--pad-to", "12", "--json").out)
+    assert found["tokens"] == ["<bos>", *text.split(), "<eos>", "<pad>", "<pad>", "<pad>"]
+
+
+# info
+
+
+@pytest.mark.parametrize(("bias", "parameters"), [(False, 1_048_576), (True, 1_050_624)])
+def test_info_counts_the_parameters_of_one_attention_of_the_paper(tmp_path, call, bias, parameters):
+    model = ModelSettings(n_encoder_layers=1, n_decoder_layers=1, attention_bias=bias)
+    path = empty_model(tmp_path / "base.safetensors", model, ascii68(), SideSettings(preset="ascii68"))
+    facts = json.loads(call("info", path, "--json").out)
+    assert facts["parameters"]["one attention"] == parameters
+    assert re.search(rf"parameters, one attention +{parameters:,}", call("info", path).out)
+
+
+def test_the_parts_of_a_model_add_up(call, run):
+    parameters = json.loads(call("info", run, "--json").out)["parameters"]
+    parts = [parameters[name] for name in ("embeddings and positions", "encoder", "decoder")]
+    assert sum(parts) == parameters["all"] == ModelFile.load(run).n_parameters
+
+
+def test_info_lists_the_characters_that_dates_never_use(call, ascii_run):
+    never = json.loads(call("info", ascii_run, "--json").out)["never_trained"]
+    used = set("".join(source for source, _ in ascii_pairs(ascii_run)))
+    assert never["source"] == [character for character in CHARACTERS if character not in used]
+    english = set("JanuaryFebruaryMarchAprilMayJuneJulyAugustSeptemberOctoberNovemberDecember, " + string.digits)
+    assert never["target"] == [character for character in CHARACTERS if character not in english]
+
+
+def ascii_pairs(run: Path) -> list[tuple[str, str]]:
+    from glassformer.datasets import dates
+
+    return dates(200, seed=7)
+
+
+def test_info_tells_what_a_model_is(call, run, table):
+    answer = call("info", run)
+    assert answer.code == 0
+    for told in (
+        "iso (column 0) into english (column 1)",
+        "characters (15) → characters (42)",
+        "1 encoder, 1 decoder, pre-norm, sinusoidal positions",
+        "d_model 32, d_ff 32, 2 heads of d_k 16, d_v 16",
+        f"{table}: 180 rows, 20 held out",
+        "metric exact_match",
+        "glassformer ",
+    ):
+        assert told in answer.out
+
+
+def test_info_of_a_model_that_says_nothing_of_its_training(tmp_path, call):
+    model = ModelSettings(d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1)
+    path = empty_model(tmp_path / "bare.safetensors", model, ascii68(), SideSettings(preset="ascii68"))
+    answer = call("info", path)
+    assert answer.code == 0
+    assert "?: 0 rows, 0 held out" in answer.out

@@ -1,0 +1,228 @@
+"""`glassformer translate`: line i out answers line i in, whatever the lines hold; what is odd is said on stderr."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.translator import Translator
+
+DATES = ["1845-01-05", "1467-07-28", "1996-09-08", "1959-03-02"]
+AS_BYTES = "".join(date + "\n" for date in DATES).encode()
+
+
+@pytest.fixture(scope="session")
+def translator(run) -> Translator:
+    return Translator.load(run)
+
+
+@pytest.fixture(scope="session")
+def answers(translator) -> list[str]:
+    return [each.text for each in translator.translate(DATES)]
+
+
+# Lines
+
+
+def test_one_line_out_for_each_line_in(call, run, answers):
+    answer = call("translate", run, "-", stdin=AS_BYTES)
+    assert answer == (0, "".join(text + "\n" for text in answers), "")
+
+
+def test_standard_input_is_the_default(call, run, answers):
+    assert call("translate", run, stdin=AS_BYTES).out == "".join(text + "\n" for text in answers)
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        (b"1845-01-05", ["1845-01-05"]),
+        (b"1845-01-05\r\n1467-07-28\r\n", ["1845-01-05", "1467-07-28"]),
+        (b"\xef\xbb\xbf1845-01-05\n", ["1845-01-05"]),
+        (b"1845-01-05\n\n1467-07-28\n\n", ["1845-01-05", "", "1467-07-28", ""]),
+        (b"\n", [""]),
+        (b"  \n1845-01-05\n", ["", "1845-01-05"]),
+        (b"", []),
+        ("1845\u2028-01\x0b-05\x85\n1467-07-28\n".encode(), ["1845\u2028-01\x0b-05\x85", "1467-07-28"]),
+    ],
+)
+def test_lines_end_at_newline_alone_and_an_empty_one_is_answered_by_an_empty_one(call, run, translator, given, asked):
+    answer = call("translate", run, "-", stdin=given)
+    assert answer.code == 0
+    assert answer.out == "".join(each.text + "\n" for each in translator.translate(asked))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.text(alphabet=st.sampled_from("0123456789- é\u2028\x0b\x0c\x85\r"), max_size=12), max_size=6))
+def test_there_are_always_as_many_lines_out_as_in(call, run, lines):
+    answer = call("translate", run, "-", "--beam", "1", stdin="".join(line + "\n" for line in lines).encode())
+    assert answer.code == 0, answer.err
+    assert answer.out.count("\n") == len(lines)
+    for line, said in zip(lines, answer.out.split("\n"), strict=False):
+        assert said == "" or line.strip()
+
+
+def test_the_order_of_lines_and_their_company_change_nothing(call, run, answers):
+    backwards = call("translate", run, "-", stdin="".join(date + "\n" for date in reversed(DATES)).encode())
+    assert backwards.out.splitlines() == answers[::-1]
+    for date, text in zip(DATES, answers, strict=True):
+        assert call("translate", run, "-", stdin=date.encode()).out == text + "\n"
+
+
+def test_no_special_token_is_ever_printed(call, run, ascii_run):
+    for model in (run, ascii_run):
+        for options in (["--beam", "1"], ["--beam", "4"], ["--set", "decoding.do_sample=true"]):
+            out = call("translate", model, "-", *options, stdin=AS_BYTES).out
+            assert out.count("\n") == 4
+            assert not any(token in out for token in ("<pad>", "<bos>", "<sos>", "<eos>", "<unk>"))
+
+
+# Files and tables
+
+
+def test_a_text_file_in_and_a_text_file_out(tmp_path, call, run, answers):
+    (tmp_path / "dates.txt").write_bytes(AS_BYTES)
+    answer = call("translate", run, tmp_path / "dates.txt", "--out", tmp_path / "deep" / "out.txt")
+    assert (answer.code, answer.out) == (0, "")
+    assert "wrote 4 lines to" in answer.err
+    assert (tmp_path / "deep" / "out.txt").read_text(encoding="utf-8").splitlines() == answers
+
+
+def test_an_output_that_is_there_stays_unless_overwrite_is_said(tmp_path, call, run, answers):
+    out = tmp_path / "out.txt"
+    out.write_text("mine", encoding="utf-8")
+    answer = call("translate", run, "-", "--out", out, stdin=AS_BYTES)
+    assert answer.code == 1
+    assert "the output exists already; nothing was written" in answer.err
+    assert out.read_text(encoding="utf-8") == "mine"
+    assert call("translate", run, "-", "--out", out, "--overwrite", stdin=AS_BYTES).code == 0
+    assert out.read_text(encoding="utf-8").splitlines() == answers
+
+
+@pytest.mark.parametrize("column", ["when", "1"])
+def test_a_column_of_a_table_is_translated_cell_by_cell(tmp_path, call, run, table_of, answers, column):
+    cells = [("id", "when"), *((str(n), date) for n, date in enumerate(DATES)), ("5", "")]
+    path = table_of(tmp_path / "table.csv", cells)
+    answer = call("translate", run, path, "--column", column)
+    assert (answer.code, answer.out.split("\n")) == (0, [*answers, "", ""])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz"])
+def test_a_table_without_a_column_is_refused(tmp_path, call, run, suffix):
+    path = tmp_path / f"table{suffix}"
+    path.write_bytes(b"1845-01-05\n")
+    answer = call("translate", run, path)
+    assert answer.code == 2
+    assert "this input is a table" in answer.err
+    assert f"where: {path}" in answer.err
+    assert "--column NAME" in answer.err
+
+
+def test_a_column_of_standard_input_is_refused(call, run):
+    answer = call("translate", run, "-", "--column", "0", stdin=b"1845-01-05\n")
+    assert answer.code == 2
+    assert "--column needs a table" in answer.err
+
+
+# JSON
+
+
+def test_json_gives_one_object_a_line(call, run, translator):
+    answer = call("translate", run, "-", "--json", stdin=b"1845-01-05\n\n")
+    first, empty = (json.loads(line) for line in answer.out.splitlines())
+    wanted = translator.translate(["1845-01-05"])[0]
+    assert first.keys() == {"row", "source", "text", "score", "rank_score", "finished", "tokens", "alternatives"}
+    assert (first["row"], first["source"], first["text"]) == (1, "1845-01-05", wanted.text)
+    assert first["score"] == pytest.approx(wanted.score, abs=1e-4)
+    assert first["tokens"] == list(wanted.tokens)
+    assert (empty["row"], empty["source"], empty["text"]) == (2, "", "")
+
+
+def test_nbest_gives_different_answers_best_first(call, run):
+    answer = call("translate", run, "-", "--nbest", "3", stdin=AS_BYTES)
+    assert answer.code == 0, answer.err
+    objects = [json.loads(line) for line in answer.out.splitlines()]
+    assert [each["row"] for each in objects] == [1, 2, 3, 4]
+    for each in objects:
+        every = [each, *each["alternatives"]]
+        assert len({tuple(found["tokens"]) for found in every}) == 3
+        ranks = [found["rank_score"] for found in every]
+        assert ranks == sorted(ranks, reverse=True)
+
+
+def test_an_ensemble_of_a_model_with_itself_is_the_model(call, run, answers):
+    assert call("translate", run, "-", "--ensemble", run, stdin=AS_BYTES).out.splitlines() == answers
+
+
+def test_sampling_repeats_itself_with_the_same_seed(call, run):
+    words = ("translate", run, "-", "--set", "decoding.do_sample=true", "--set", "decoding.temperature=3.0")
+    one, two, other = (call(*words, "--seed", seed, stdin=AS_BYTES).out for seed in ("5", "5", "6"))
+    assert one == two != other
+
+
+# Warnings
+
+
+def test_unknown_characters_are_counted_on_standard_error(call, run):
+    answer = call("translate", run, "-", stdin="18é5-01-05\n1845-01-05\néß\n".encode())
+    assert answer.code == 0
+    assert answer.out.count("\n") == 3
+    assert "warning: 3 unknown tokens in 2 lines were read as <unk>: 'é' (2), 'ß' (1)" in answer.err
+    assert "é" not in answer.out
+
+
+def test_a_special_token_that_a_user_writes_is_plain_characters(call, run):
+    answer = call("translate", run, "-", stdin=b"1845<eos>\n")
+    assert "5 unknown tokens in 1 lines" in answer.err
+
+
+def test_quiet_leaves_out_warnings(call, run):
+    assert call("translate", run, "-", "--quiet", stdin="é\n".encode()).err == ""
+
+
+def test_without_unknown_a_strange_character_is_an_error_that_names_it(call, ascii_run):
+    answer = call("translate", ascii_run, "-", stdin="1845-01-05\n18é5\n".encode())
+    assert (answer.code, answer.out) == (1, "")
+    assert "the vocabulary does not have the character 'é' (U+00E9" in answer.err
+    assert "where: row 2, column 3" in answer.err
+
+
+def test_answers_that_were_cut_are_named(call, run):
+    answer = call("translate", run, "-", "--set", "decoding.max_new_tokens=2", stdin=b"\n" + AS_BYTES)
+    assert answer.code == 0
+    assert "4 answers reached the longest length before their end, in lines 2, 3, 4, 5;" in answer.err
+    assert "--set decoding.max_new_tokens=N allows more" in answer.err
+    assert all(len(line) == 2 for line in answer.out.splitlines()[1:])
+
+
+def test_a_text_that_is_too_long_is_named_and_nothing_is_cut(call, run):
+    answer = call("translate", run, "-", stdin=b"1845-01-05\n" + b"1" * 33 + b"\n")
+    assert (answer.code, answer.out) == (1, "")
+    assert "a text is longer than the model takes; nothing was translated" in answer.err
+    assert "got: row 2 (33 tokens)" in answer.err
+    assert "expected: at most 32 tokens" in answer.err
+    assert call("translate", run, "-", stdin=b"1" * 32).code == 0
+
+
+# Settings of the search
+
+
+def test_a_setting_that_was_decided_in_training_is_refused(call, run):
+    answer = call("translate", run, "-", "--set", "model.d_model=64", stdin=AS_BYTES)
+    assert answer.code == 2
+    assert "'model' was decided when the model was trained" in answer.err
+
+
+def test_more_answers_than_beams_are_refused(call, run):
+    answer = call("translate", run, "-", "--nbest", "3", "--beam", "2", stdin=AS_BYTES)
+    assert answer.code == 2
+    assert "a beam of 2 cannot return 3 answers" in answer.err
+
+
+def test_a_model_file_alone_is_enough(tmp_path, call, run, answers):
+    (tmp_path / "m.safetensors").write_bytes((run / "model.safetensors").read_bytes())
+    assert call("translate", Path(tmp_path / "m.safetensors"), "-", stdin=AS_BYTES).out.splitlines() == answers
