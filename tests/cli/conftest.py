@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
@@ -63,7 +64,8 @@ def answer_to(*words: object, stdin: bytes = b"") -> Answer:
     texts = []
     for stream in (out, err):
         stream.flush()
-        texts.append(stream.buffer.getvalue().decode())  # type: ignore[attr-defined]
+        text = stream.buffer.getvalue().decode()  # type: ignore[attr-defined]
+        texts.append(re.sub(r"\x1b\[[0-9;]*m", "", text))  # colours, where the surroundings force them
     return Answer(code, *texts)
 
 
@@ -77,6 +79,16 @@ def write_csv(path: Path, rows: Sequence[Sequence[str]]) -> Path:
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(rows)
     return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_accelerators() -> Iterator[None]:
+    """Bitwise equal weights are promised on one machine's processor; so that is where these tests train."""
+    with (
+        mock.patch("torch.cuda.is_available", return_value=False),
+        mock.patch("torch.backends.mps.is_available", return_value=False),
+    ):
+        yield
 
 
 @pytest.fixture(scope="session")

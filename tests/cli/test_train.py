@@ -167,6 +167,12 @@ def test_an_option_is_a_setting(tmp_path, call, small, table, flag, value):
     assert str(getattr(settings_of(tmp_path / "run").training, flag.strip("-"))) == value
 
 
+def test_a_number_in_quotes_is_a_number(tmp_path, call, small, table):
+    answer = call("train", table, "--out", tmp_path / "run", *small(training__steps='"1"', model__d_model='"16"'))
+    assert answer.code == 0, answer.err
+    assert settings_of(tmp_path / "run").model.d_model == 16
+
+
 def test_the_recipe_of_a_run_makes_the_same_run_again(tmp_path, call, table, run):
     answer = call("train", table, "--out", tmp_path / "again", "--recipe", run / "recipe.toml")
     assert answer.code == 0, answer.err
@@ -396,4 +402,3 @@ def test_an_interrupted_training_saves_says_how_to_go_on_and_goes_on(tmp_path, c
     answer = call("train", table, "--out", place, "--resume")
     assert answer.code == 0, answer.err
     assert f"going on after step {last['step']:,}" in answer.err
-

@@ -103,9 +103,9 @@ def test_an_output_that_is_there_stays_unless_overwrite_is_said(tmp_path, call, 
     assert out.read_text(encoding="utf-8").splitlines() == answers
 
 
-@pytest.mark.parametrize("column", ["when", "1"])
+@pytest.mark.parametrize("column", ["date", "1"])
 def test_a_column_of_a_table_is_translated_cell_by_cell(tmp_path, call, run, table_of, answers, column):
-    cells = [("id", "when"), *((str(n), date) for n, date in enumerate(DATES)), ("5", "")]
+    cells = [("id", "date"), *((str(n), date) for n, date in enumerate(DATES)), ("5", "")]
     path = table_of(tmp_path / "table.csv", cells)
     answer = call("translate", run, path, "--column", column)
     assert (answer.code, answer.out.split("\n")) == (0, [*answers, "", ""])

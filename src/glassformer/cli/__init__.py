@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import typer
 
@@ -25,8 +28,24 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
+    """The verb, with a word when Ctrl-C ends it (typer alone would end it in silence)."""
+
+    @functools.wraps(verb)
+    def run(*args: Any, **options: Any) -> None:
+        try:
+            verb(*args, **options)
+        except KeyboardInterrupt:
+            _say("interrupted; no file is half written")
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+
+    return run
+
+
 for verb in (demo, train, translate, evaluate, score, tokens, info):
-    app.command()(verb)
+    app.command()(_interruptible(verb))
 
 
 @app.callback(invoke_without_command=True)
@@ -45,9 +64,6 @@ def main() -> None:
     except GlassformerError as error:
         _say(f"error: {error}")
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        _say("interrupted")
-        sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has gone; that is its right
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -6,11 +6,14 @@ import csv
 import io
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from glassformer.cli.console import AsJson, Device, Quiet, Voice, print_json, print_table
+
+if TYPE_CHECKING:
+    from glassformer.training.checkpoints import RunDirectory
 
 N_TRAIN, N_TEST = 9_000, 1_000
 
@@ -34,7 +37,7 @@ def demo(
     from glassformer.datasets import dates
     from glassformer.evaluation import evaluate
     from glassformer.files import write_text
-    from glassformer.settings import DataSettings, Settings, merge, read_recipe
+    from glassformer.settings import DataSettings, Settings, merge
     from glassformer.training import train
     from glassformer.training.checkpoints import RunDirectory
     from glassformer.translator import Translator
@@ -42,13 +45,13 @@ def demo(
     voice = Voice(quiet)
     rows = dates(N_TRAIN + N_TEST, seed)
     table, test, run = out / "dates.csv", out / "dates-test.csv", out / "run"
+    is_trained = _is_trained(RunDirectory(run), seed)
     write_text(table, _as_csv(rows[:N_TRAIN]))
     write_text(test, _as_csv(rows[N_TRAIN:]))
     voice.say(f"wrote {table} ({N_TRAIN:,} rows to learn from) and {test} ({N_TEST:,} rows held out)")
 
     given = {"training": {"seed": seed}}
-    directory = RunDirectory(run)
-    if directory.card.exists() and read_recipe(directory.recipe).get("training", {}).get("seed") == seed:
+    if is_trained:
         voice.say(f"the model is trained already: {run} (remove the folder to train again)")
     else:
         pairs = read_table(table, DataSettings())
@@ -80,6 +83,25 @@ with this model:
   glassformer evaluate {run} {test}
   glassformer info {run}"""
     )
+
+
+def _is_trained(directory: RunDirectory, seed: int) -> bool:
+    """Whether the demo of this seed has its model. Raises RunError for the run of another table."""
+    from glassformer.data.tables import fingerprint
+    from glassformer.datasets import dates
+    from glassformer.errors import RunError
+    from glassformer.modelfile import ModelFile
+
+    directory.check_free(overwrite=True)
+    if not directory.model.exists():
+        return False
+    found = ModelFile.load(directory.model)
+    its_seed = found.settings.training.seed
+    if found.data.get("fingerprint") != fingerprint(dates(N_TRAIN + N_TEST, its_seed)[:N_TRAIN]):
+        raise RunError(
+            "this run is not the demo's; nothing was written", where=str(directory.path), hint="choose another --out"
+        )
+    return its_seed == seed and directory.card.exists()
 
 
 def _as_csv(rows: list[tuple[str, str]]) -> str:

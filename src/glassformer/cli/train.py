@@ -70,11 +70,13 @@ def train(
     from glassformer.training.checkpoints import RunDirectory
 
     voice = Voice(quiet)
-    given = merge(
-        read_recipe(recipe) if recipe else {},
-        parse_assignments(assignments or []),
-        data_options(source, target, header, bad_rows),
-        {"training": {k: v for k, v in (("seed", seed), ("precision", precision)) if v is not None}},
+    given = _checked(
+        merge(
+            read_recipe(recipe) if recipe else {},
+            parse_assignments(assignments or []),
+            data_options(source, target, header, bad_rows),
+            {"training": {k: v for k, v in (("seed", seed), ("precision", precision)) if v is not None}},
+        )
     )
     directory = RunDirectory(out)
     settings = None
@@ -118,6 +120,18 @@ def train(
     if as_json:
         print_json(result)
     voice.say(f"next: glassformer translate {out} INPUT    glassformer evaluate {out} TABLE    glassformer info {out}")
+
+
+def _checked(given: dict[str, Any]) -> dict[str, Any]:
+    """The given settings as values of their types, before a long table is read. Raises SettingsError."""
+    from glassformer.settings import DataSettings, DecodingSettings, ModelSettings, TrainingSettings
+
+    sections = (DataSettings, ModelSettings, TrainingSettings, DecodingSettings)
+    return given | {
+        each.section: each(**given[each.section]).model_dump(exclude_unset=True)
+        for each in sections
+        if each.section in given
+    }
 
 
 def _settled_by(init: Path | None, given: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,341 @@
+"""Bad input ends in words: what, where, what was expected, what next; exit code not 0, no traceback, nothing lost."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+GOOD = "iso,english\n1845-01-05,one\n1845-01-06,two\n"
+
+
+def assert_is_for_people(answer, code: int, *parts: str) -> None:
+    assert answer.code == code, answer.err
+    assert "Traceback" not in answer.err
+    for part in parts:
+        assert part in answer.err
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# Tables
+
+TABLES = {
+    "empty": ("t.csv", b"", 1, ["the table has no rows"]),
+    "only a header": ("t.csv", b"source,target\n", 1, ["the table has no rows"]),
+    "one row": ("t.csv", b"source,target\na,b\n", 1, ["one row is not enough to train on", "at least 2"]),
+    "one column": ("t.csv", b"a\nb\nc\n", 1, ["the table has one column, and pairs need two", "next: "]),
+    "tabs in a .csv": ("t.csv", b"a\tb\nc\td\n", 1, ["name the file .tsv"]),
+    "nothing but empty cells": ("t.csv", b"a,\n,b\n", 1, ["no row of the table can be kept", "empty target"]),
+    "not UTF-8": ("t.csv", b"a,b\nc\xff,d\n", 1, ["line 2: not UTF-8 (byte 0xff at offset 5", "--bad-rows skip"]),
+    "UTF-16": ("t.csv", "a,b\nc,d\n".encode("utf-16"), 1, ["UTF-16, not UTF-8", "save the file as UTF-8"]),
+    "ragged": ("t.csv", b"a,b\nc,d,e\nf,g\nh\n", 1, ["2 damaged rows", "line 2", "line 4", "--bad-rows skip"]),
+    "unclosed quote": ("t.csv", b'a,b\nc,"d\n', 1, ["1 damaged row", "line 2"]),
+    "NUL": ("t.csv", b"a,b\nc\0,d\n", 1, ["line 2: a NUL character"]),
+    "unknown suffix": ("t.xlsx", b"a,b\nc,d\n", 1, ["the suffix '.xlsx'", ".csv"]),
+    "no suffix": ("t", b"a,b\nc,d\n", 1, ["cannot tell what kind of table this is", "no suffix"]),
+    "a lone text": ("t.txt", b"a\nb\n", 1, ["a .txt file holds one column of text", "source.txt,target.txt"]),
+    "no gzip": ("t.csv.gz", b"a,b\nc,d\n", 1, ["the file is damaged, or is not what its suffix says"]),
+    "half a gzip": ("t.csv.gz", gzip.compress(b"a,b\n" * 999)[:-9], 1, ["the file is damaged"]),
+    "no parquet": ("t.parquet", b"a,b\nc,d\n", 1, ["the file is damaged, or is not what its suffix says"]),
+    "no JSON": ("t.jsonl", b'{"a": 1\n', 1, ["line 1"]),
+}
+
+
+@pytest.mark.parametrize(
+    ("verb", "name"),
+    [
+        (verb, name)
+        for verb in ("train", "evaluate", "score")
+        for name in TABLES
+        if verb == "train" or name != "one row"
+    ],
+)
+def test_a_table_that_cannot_be_used_is_named(tmp_path, call, run, verb, name):
+    file, content, code, parts = TABLES[name]
+    path = tmp_path / file
+    path.write_bytes(content)
+    words = ("train", path, "--out", tmp_path / "run") if verb == "train" else (verb, run, path)
+    answer = call(*words)
+    assert_is_for_people(answer, code, f"where: {path}", *parts)
+    assert answer.out == ""
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("verb", ["train", "evaluate", "score"])
+def test_a_missing_file_and_a_folder_are_told_apart(tmp_path, call, run, verb):
+    (tmp_path / "pairs.csv").write_text(GOOD, encoding="utf-8")
+    for path, parts in (
+        (tmp_path / "pears.csv", ["there is no such file", "did you mean 'pairs.csv'?"]),
+        (tmp_path / "no" / "pairs.csv", ["there is no such file", "there is no folder"]),
+        (tmp_path, ["this is a folder, not a table", "name a file in it"]),
+    ):
+        words = ("train", path, "--out", tmp_path / "run") if verb == "train" else (verb, run, path)
+        assert_is_for_people(call(*words), 1, f"where: {path}", *parts)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_that_may_not_be_read_is_said(tmp_path, call, monkeypatch):
+    path = tmp_path / "secret.csv"
+    path.write_text(GOOD, encoding="utf-8")
+    open_file = Path.open
+
+    def refuse(self, *arguments, **options):  # root may read everything, and tests may run as root
+        if self == path:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
+        return open_file(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    answer = call("train", path, "--out", tmp_path / "run")
+    assert_is_for_people(answer, 1, "the file cannot be read", f"where: {path}", "Permission denied")
+
+
+def test_parallel_files_of_different_length_tell_both_lengths(tmp_path, call):
+    (tmp_path / "a.en").write_text("one\ntwo\nthree\n", encoding="utf-8")
+    (tmp_path / "a.de").write_text("eins\nzwei\n", encoding="utf-8")
+    answer = call("train", f"{tmp_path / 'a.en'},{tmp_path / 'a.de'}", "--out", tmp_path / "run")
+    assert_is_for_people(answer, 1, "3", "2", "a.en", "a.de", "next: ")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--source", "iso", "--target", "englisch"], ["no column 'englisch'", "did you mean 'english'?"]),
+        (["--source", "7", "--target", "0"], ["there is no column 7", "a position from 0 to 1"]),
+        (["--source", "iso", "--target", "iso"], ["source and target are the same column"]),
+        (["--bad-rows", "mend"], ["'data.bad_rows' cannot take this value", "stop, skip"]),
+    ],
+)
+def test_a_column_that_is_not_there_is_wrong_usage(tmp_path, call, run, options, parts):
+    path = tmp_path / "pairs.csv"
+    path.write_text(GOOD, encoding="utf-8")
+    for words in (("train", path, "--out", tmp_path / "run"), ("evaluate", run, path), ("score", run, path)):
+        assert_is_for_people(call(*words, *options), 2, *parts)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("option", ["--valid", "--test"])
+def test_a_further_table_is_read_before_anything_is_written(tmp_path, call, table, option):
+    answer = call("train", table, "--out", tmp_path / "run", option, tmp_path / "no.csv")
+    assert_is_for_people(answer, 1, "there is no such file", "no.csv")
+    assert not (tmp_path / "run").exists()
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("assignment", "parts"),
+    [
+        ("training.stepz=9", ["no setting 'training.stepz'", "did you mean 'training.steps'?"]),
+        ("steps=9", ["no setting 'steps'", "did you mean 'training.steps'?"]),
+        ("training=9", ["'training' is not a single setting"]),
+        ("training.steps", ["cannot read the setting 'training.steps'", "section.name=value"]),
+        ("training.steps=many", ["'training.steps' cannot take this value", "got: 'many'"]),
+        ("training.steps=0", ["'training.steps' cannot take this value", "greater than or equal to 1"]),
+        ("model.d_model=wide", ["'model.d_model' cannot take this value", "got: 'wide'"]),
+        ("model.d_model=0", ["'model.d_model' cannot take this value", "greater than or equal to 1"]),
+        ("training.metric=blue", ["'training.metric'", "did you mean 'bleu'?"]),
+        ("model.d_model=33", ["d_model must be even, not 33"]),
+        ("tokens.shared=true", ["do not fit together", "tokens.shared"]),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named_with_the_nearest(tmp_path, call, table_of, assignment, parts):
+    path = table_of(tmp_path / "g2p.csv", [("word", "ipa"), *((f"{n}x", f"a b {n % 7}") for n in range(99))])
+    answer = call("train", path, "--out", tmp_path / "run", "--set", assignment)
+    assert_is_for_people(answer, 2, *parts)
+    # What can be told without the table is told before it is read.
+    assert ("rows read" in answer.err) == (assignment == "tokens.shared=true")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        (b"[training\n", ["the recipe is not valid TOML"]),
+        (b"\xff", ["the recipe is not valid TOML"]),
+        (b"[training]\nstepz = 9\n", ["no setting 'training.stepz'", "did you mean 'training.steps'?"]),
+        (b"[training]\nsteps = 'many'\n", ["'training.steps' cannot take this value"]),
+        (b"training = 9\n", ["'training' is not a single setting"]),
+        (None, ["cannot read the recipe", "No such file"]),
+    ],
+)
+def test_a_broken_recipe_is_wrong_usage(tmp_path, call, table, content, parts):
+    recipe = tmp_path / "recipe.toml"
+    if content is not None:
+        recipe.write_bytes(content)
+    answer = call("train", table, "--out", tmp_path / "run", "--recipe", recipe)
+    assert_is_for_people(answer, 2, *parts)
+    assert not (tmp_path / "run").exists()
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["translate"], ["Missing argument 'MODEL'"]),
+        (["train"], ["Missing argument 'TABLE'"]),
+        (["train", "t.csv"], ["Missing option '--out'"]),
+        (["evaluate", "m"], ["Missing argument 'TABLE'"]),
+        (["score", "m"], ["Missing argument 'TABLE'"]),
+        (["tokens", "m"], ["Missing argument 'TEXT'"]),
+        (["info"], ["Missing argument 'MODEL'"]),
+        (["translaet"], ["No such command 'translaet'"]),
+        (["translate", "m", "--bean", "3"], ["No such option", "--beam"]),
+        (["translate", "m", "--beam", "0"], ["--beam", "1"]),
+        (["translate", "m", "--nbest", "0"], ["--nbest", "1"]),
+        (["translate", "m", "--beam", "two"], ["--beam"]),
+        (["train", "t.csv", "--out", "r", "--seed", "-1"], ["--seed", "0"]),
+        (["tokens", "m", "x", "--side", "left"], ["--side", "source", "target"]),
+    ],
+)
+def test_wrong_words_are_wrong_usage(call, words, parts):
+    answer = call(*words)
+    assert_is_for_people(answer, 2, *parts)
+    assert answer.out == ""
+
+
+@pytest.mark.parametrize("verb", ["translate", "evaluate", "score"])
+def test_a_precision_or_device_that_is_not_there(call, run, table, verb):
+    rest = ("--column", "iso") if verb == "translate" else ()
+    answer = call(verb, run, table, *rest, "--precision", "wrong")
+    assert_is_for_people(answer, 2, "there is no precision 'wrong'", "valid: auto, float32, bfloat16")
+    for device in ("gpu", "cuda", "cuda:99"):
+        answer = call(verb, run, table, *rest, "--device", device)
+        assert_is_for_people(answer, 1, f"there is no device '{device}' here", "expected: auto, cpu")
+
+
+def test_training_on_a_device_that_is_not_there_writes_nothing(tmp_path, call, table):
+    answer = call("train", table, "--out", tmp_path / "run", "--device", "cuda:99")
+    assert_is_for_people(answer, 1, "there is no device 'cuda:99' here")
+    answer = call("train", table, "--out", tmp_path / "run", "--precision", "bfloat61")
+    assert_is_for_people(answer, 2, "'training.precision'", "did you mean 'bfloat16'?")
+    assert not (tmp_path / "run").exists()
+
+
+# Models
+
+
+@pytest.mark.parametrize("verb", ["translate", "evaluate", "score", "tokens", "info"])
+def test_a_model_that_cannot_be_read_is_said_by_every_verb(tmp_path, call, run, table, verb):
+    good = (run / "model.safetensors").read_bytes()
+    bad = {
+        "cut.safetensors": (good[: len(good) // 2], "cut off or damaged"),
+        "empty.safetensors": (b"", "cut off or damaged"),
+        "flipped.safetensors": (good[:-1] + bytes([good[-1] ^ 1]), "its digest does not fit"),
+        "table.csv": (GOOD.encode(), "cut off or damaged"),
+    }
+    rest = {"translate": (table, "--column", "iso"), "tokens": ("text",), "info": ()}.get(verb, (table,))
+    for name, (content, part) in bad.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        answer = call(verb, path, *rest)
+        assert_is_for_people(answer, 1, part, f"where: {path}")
+        assert answer.out == ""
+    assert_is_for_people(call(verb, tmp_path / "none", *rest), 1, "there is no such model", "glassformer train")
+    assert_is_for_people(call(verb, tmp_path, *rest), 1, "this folder is not a finished run")
+
+
+def test_a_safetensors_file_of_somebody_else_is_refused(tmp_path, call):
+    from safetensors.torch import save_file
+
+    save_file({"weight": torch.ones(2)}, tmp_path / "theirs.safetensors")
+    answer = call("info", tmp_path / "theirs.safetensors")
+    assert_is_for_people(answer, 1, "not written by glassformer", "glassformer-model/1")
+
+
+def test_models_with_other_words_are_no_ensemble(call, run, ascii_run):
+    answer = call("translate", run, "-", "--ensemble", ascii_run, stdin=b"1\n")
+    assert_is_for_people(answer, 1, "models of an ensemble must share their vocabularies")
+
+
+def test_a_model_to_start_from_must_be_one(tmp_path, call, table):
+    answer = call("train", table, "--out", tmp_path / "run", "--init", table)
+    assert_is_for_people(answer, 1, "this is not a model file", f"where: {table}")
+    assert not (tmp_path / "run").exists()
+
+
+# Outputs
+
+
+def test_an_output_under_a_file_is_refused_and_the_file_stays(tmp_path, call, run, table):
+    (tmp_path / "mine").write_text("mine", encoding="utf-8")
+    before = snapshot(tmp_path)
+    for words in (
+        ("train", table, "--out", tmp_path / "mine" / "run"),
+        ("train", table, "--out", tmp_path / "mine"),
+        ("translate", run, "-", "--out", tmp_path / "mine" / "out.txt"),
+        ("demo", "--out", tmp_path / "mine"),
+    ):
+        answer = call(*words, stdin=b"1845-01-05\n")
+        assert_is_for_people(answer, 1, f"where: {tmp_path / 'mine'}", "next: ")
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize(
+    "words", [["info", "RUN"], ["info", "RUN", "--json"], ["score", "RUN", "TABLE"], ["translate", "RUN", "INPUT"]]
+)
+def test_a_full_disk_on_standard_output_is_an_error(tmp_path, run, table, words):
+    (tmp_path / "in.txt").write_text("1845-01-05\n" * 3, encoding="utf-8")
+    places = {"RUN": str(run), "TABLE": str(table), "INPUT": str(tmp_path / "in.txt")}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "glassformer", *(places.get(word, word) for word in words)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+def test_a_full_disk_while_training_is_said_and_the_table_stays(tmp_path, call, small, table, monkeypatch):
+    def full(*_arguments, **_options):
+        raise OSError(28, "No space left on device")
+
+    before = table.read_bytes()
+    monkeypatch.setattr("glassformer.modelfile.save_file", full)
+    answer = call("train", table, "--out", tmp_path / "run", *small(training__steps="1"))
+    assert_is_for_people(answer, 1, "cannot write the file", "No space left", "free some space")
+    assert table.read_bytes() == before
+
+
+def test_text_that_is_not_utf8_is_named_by_its_lines(call, run):
+    answer = call("translate", run, "-", stdin=b"1845\n\xff\nok\n\0\n")
+    assert_is_for_people(answer, 1, "2 damaged lines", "line 2: not UTF-8", "line 4: a NUL character")
+    assert answer.out == ""
+
+
+def test_memory_that_runs_out_is_said_in_words(call, run, monkeypatch):
+    def too_much(*_arguments, **_options):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
+
+    monkeypatch.setattr("glassformer.translator.Translator.translate", too_much)
+    answer = call("translate", run, "-", stdin=b"1\n")
+    assert_is_for_people(answer, 1, "memory ran out", "smaller training.batch_tokens")
+
+
+def test_an_interrupt_ends_with_its_own_code(call, run, monkeypatch):
+    def interrupt(*_arguments, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("glassformer.translator.Translator.translate", interrupt)
+    answer = call("translate", run, "-", stdin=b"1\n")
+    assert_is_for_people(answer, 130)

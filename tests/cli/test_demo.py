@@ -1,0 +1,78 @@
+"""`glassformer demo` on a small scale: it trains once, evaluates, translates, and finds its model again."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+
+import pytest
+
+from glassformer import advise as advise_module
+from glassformer.advise import Advice
+from glassformer.settings import merge, parse_assignments
+
+
+@pytest.fixture
+def little(monkeypatch, small):
+    """Advice that trains in a moment, and fewer rows."""
+    assigned = parse_assignments([word for word in small(training__steps="4") if word != "--set"])
+    advise = advise_module.advise
+
+    def advise_little(*arguments: object) -> Advice:
+        advice = advise(*arguments)
+        return Advice(merge(advice.settings, assigned), advice.choices)
+
+    monkeypatch.setattr("glassformer.advise.advise", advise_little)
+    module = sys.modules["glassformer.cli.demo"]  # as an attribute of the package it is the verb
+    monkeypatch.setattr(module, "N_TRAIN", 60)
+    monkeypatch.setattr(module, "N_TEST", 20)
+
+
+def rows_of(path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+@pytest.mark.usefixtures("little")
+def test_the_demo_goes_the_whole_way_and_finds_its_model_again(tmp_path, call):
+    first = call("demo", "--out", tmp_path)
+    assert first.code == 0, first.err
+    train, test = rows_of(tmp_path / "dates.csv"), rows_of(tmp_path / "dates-test.csv")
+    assert train[0] == test[0] == ["iso", "english"]
+    assert (len(train), len(test)) == (61, 21)
+    assert not {tuple(row) for row in train[1:]} & {tuple(row) for row in test[1:]}
+    assert "20 of 20 rows" in first.out
+    assert "five of the held-out dates" in first.out
+    assert f"glassformer translate {tmp_path / 'run'}" in first.err
+    before = (tmp_path / "run" / "model.safetensors").stat().st_mtime_ns
+
+    second = call("demo", "--out", tmp_path, "--json", "--quiet")
+    assert (second.code, second.err) == (0, "")
+    assert json.loads(second.out)["rows"] == {"read": 20, "scored": 20}
+    assert (tmp_path / "run" / "model.safetensors").stat().st_mtime_ns == before
+    assert "the model is trained already" in call("demo", "--out", tmp_path).err
+
+
+@pytest.mark.usefixtures("little")
+def test_another_seed_is_another_demo(tmp_path, call):
+    assert call("demo", "--out", tmp_path).code == 0
+    before = rows_of(tmp_path / "dates.csv")
+    again = call("demo", "--out", tmp_path, "--seed", "2")
+    assert again.code == 0
+    assert "the model is trained already" not in again.err
+    assert rows_of(tmp_path / "dates.csv") != before
+
+
+@pytest.mark.usefixtures("little")
+def test_the_demo_never_uses_or_replaces_a_run_that_is_not_its_own(tmp_path, call, small, table):
+    words = small(training__steps="1")
+    for seed in ("1", "2"):
+        place = tmp_path / seed
+        assert call("train", table, "--out", place / "run", "--seed", seed, *words).code == 0
+        before = (place / "run" / "model.safetensors").read_bytes()
+        answer = call("demo", "--out", place)
+        assert answer.code == 1
+        assert "this run is not the demo's" in answer.err
+        assert (place / "run" / "model.safetensors").read_bytes() == before
+        assert not (place / "dates.csv").exists()

@@ -1,0 +1,85 @@
+"""`--help` answers without torch and names every option of the contract; the bare command says what there is."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+CONTRACT = {
+    "demo": "--out --device --seed --quiet --json",
+    "train": """
+        TABLE --source --target --header --no-header --bad-rows --valid --test --out --recipe --set --init --resume
+        --overwrite --device --precision --seed --quiet --json
+    """,
+    "translate": """
+        MODEL INPUT --out --beam --nbest --column --ensemble --set --overwrite --header --device --precision --seed
+        --quiet --json
+    """,
+    "evaluate": """
+        MODEL TABLE --source --target --header --bad-rows --beam --bleu-tokenize --set --device --precision --seed
+        --quiet --json
+    """,
+    "score": "MODEL TABLE --source --target --header --bad-rows --device --precision --quiet --json",
+    "tokens": "MODEL TEXT --side --pad-to --json",
+    "info": "MODEL --json",
+}
+
+
+def test_help_of_every_verb_answers_without_torch_and_other_heavy_libraries():
+    program = f"""
+import sys
+from glassformer.cli import main
+for verb in ("", {", ".join(map(repr, CONTRACT))}):
+    sys.argv = ["glassformer", verb, "--help"] if verb else ["glassformer", "--help"]
+    try:
+        main()
+    except SystemExit as left:
+        assert left.code in (0, None), (verb, left.code)
+heavy = {{"torch", "numpy", "pyarrow", "tokenizers", "sacrebleu", "safetensors"}} & sys.modules.keys()
+assert not heavy, heavy
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("verb", CONTRACT)
+def test_every_option_of_the_contract_is_there(call, verb):
+    answer = call(verb, "--help")
+    assert answer.code == 0
+    told = set(re.findall(r"--[a-z-]+|\b[A-Z]{4,}\b", answer.out))
+    assert set(CONTRACT[verb].split()) <= told
+    assert call(verb, "-h").out == answer.out
+
+
+def test_no_option_is_there_that_the_contract_does_not_know(call):
+    for verb, options in CONTRACT.items():
+        told = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", call(verb, "--help").out))
+        assert told <= {*options.split(), "--help", "--no-header", "--set", "--column"}, verb
+
+
+def test_the_help_lists_all_verbs_and_only_those(call):
+    out = call("--help").out
+    listed = out[out.index("Commands") :]
+    assert re.findall(r"^\W*([a-z]+) ", listed, flags=re.MULTILINE) == [*CONTRACT]
+
+
+def test_the_bare_command_says_what_there_is(call):
+    answer = call()
+    assert answer.code == 2
+    assert "translate" in answer.out + answer.err
+
+
+def test_the_version_is_the_installed_one(call):
+    from importlib.metadata import version
+
+    assert call("--version").out == f"glassformer {version('glassformer')}\n"
+
+
+def test_the_module_can_be_run():
+    done = subprocess.run(
+        [sys.executable, "-m", "glassformer", "--version"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.startswith("glassformer ")

@@ -1,0 +1,181 @@
+"""Zero configuration: the kinds of token that people would choose, room for every row, a reason for each choice."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from glassformer.advise import Advice, advise
+from glassformer.data.tables import Pair, read_table
+from glassformer.datasets import dates
+from glassformer.settings import DataSettings, Settings, merge
+
+SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
+
+
+def word(chance: random.Random, least: int = 2) -> str:
+    return "".join(chance.choices(SYLLABLES, k=chance.randint(least, 4)))
+
+
+def dates_table(n_rows: int = 500) -> list[Pair]:
+    return [Pair(*row) for row in dates(n_rows, seed=1)]
+
+
+def spellings_to_phones(n_rows: int = 400) -> list[Pair]:
+    """A word, and its sounds as words of one or two letters."""
+    chance = random.Random(1)
+    sounds = {"a": "ɑ", "e": "ɛ", "i": "iː", "o": "ɔ", "u": "uː"}
+    return [
+        Pair(w, " ".join(sounds.get(letter, letter) for letter in w)) for w in (word(chance) for _ in range(n_rows))
+    ]
+
+
+def commands(n_rows: int = 600) -> list[Pair]:
+    """A few words in any order, answered by a few other words."""
+    chance = random.Random(1)
+    verbs, ways, counts = ["walk", "run", "jump", "look"], ["left", "right"], ["once", "twice", "thrice"]
+    rows = []
+    for _ in range(n_rows):
+        verb, way, count = chance.choice(verbs), chance.choice(ways), chance.randrange(3)
+        acts = [f"TURN_{way.upper()} {verb.upper()}"] * (count + 1)
+        rows.append(Pair(f"{verb} {way} {counts[count]}", " ".join(acts)))
+    return rows
+
+
+def prose(n_rows: int = 1500) -> list[Pair]:
+    """Sentences in which new words keep turning up."""
+    chance = random.Random(1)
+    rows = []
+    for _ in range(n_rows):
+        words = [word(chance, 1) for _ in range(chance.randint(4, 12))]
+        rows.append(Pair(" ".join(words) + ".", " ".join(w[::-1] for w in words) + "."))
+    return rows
+
+
+def kinds(advice: Advice) -> tuple[str, str]:
+    tokens = advice.settings["tokens"]
+    return tokens["source"]["kind"], tokens["target"]["kind"]
+
+
+TABLES = {
+    "dates": (dates_table, ("characters", "characters")),
+    "spelling to phones": (spellings_to_phones, ("characters", "words")),
+    "commands": (commands, ("words", "words")),
+    "prose": (prose, ("subwords", "subwords")),
+    "little prose": (lambda: prose(200), ("characters", "characters")),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_each_kind_of_table_gets_its_kind_of_tokens(name):
+    make, wanted = TABLES[name]
+    assert kinds(advise(make())) == wanted
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_advice_is_a_valid_recipe_and_every_choice_has_a_reason(name):
+    advice = advise(TABLES[name][0]())
+    settings = Settings(**advice.settings)
+    assert len({choice.setting for choice in advice.choices}) == len(advice.choices)
+    for choice in advice.choices:
+        assert choice.reason.strip(), choice
+        value = settings
+        for key in choice.setting.split("."):
+            value = getattr(value, key)
+        assert value == choice.value
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_there_is_room_for_every_row(name):
+    make, _ = TABLES[name]
+    pairs = make()
+    settings = Settings(**advise(pairs).settings)
+    for side, limit in ((0, settings.data.max_source_length), (1, settings.data.max_target_length)):
+        kind = (settings.tokens.source, settings.tokens.target)[side].kind
+        length = len if kind == "characters" else lambda text: len(text.split())
+        assert max(length(pair[side]) for pair in pairs) <= limit
+
+
+def test_the_longest_row_gets_room_up_to_what_memory_bears():
+    pairs = [*dates_table(), Pair("1" * 300, "2"), Pair("3", "4" * 5000)]
+    settings = Settings(**advise(pairs).settings)
+    assert settings.data.max_source_length >= 300
+    assert settings.data.max_target_length == 512
+
+
+def test_subwords_share_a_vocabulary_only_where_the_alphabets_do():
+    same = Settings(**advise(prose()).settings)
+    assert same.tokens.shared
+    assert same.model.tied_embeddings == "all"
+    greek = str.maketrans("abcdefghijklmnopqrstuvwxyz", "αβψδεφγηιξκλμνοπϙρστθωςχυζ")
+    other = Settings(**advise([Pair(s, t.translate(greek)) for s, t in prose()]).settings)
+    assert not other.tokens.shared
+    assert other.model.tied_embeddings == "target"
+
+
+def test_larger_tables_get_larger_models_and_more_steps():
+    few, many = (Settings(**advise(dates_table() * times).settings) for times in (1, 2000))
+    assert few.model.d_model < many.model.d_model
+    assert few.training.steps < many.training.steps
+    assert few.training.steps * 5 > many.training.validate_every
+
+
+def test_what_is_judged_fits_what_is_learned():
+    assert Settings(**advise(prose()).settings).training.metric == "bleu"
+    for make in (dates_table, commands, spellings_to_phones):
+        assert Settings(**advise(make()).settings).training.metric == "exact_match"
+
+
+def test_what_the_user_gave_wins_and_what_follows_from_it_follows():
+    given = {"training": {"steps": 37}, "model": {"d_model": 32}}
+    advice = advise(dates_table(), given)
+    settings = Settings(**merge(advice.settings, given))
+    assert settings.training.steps == 37
+    assert settings.model.d_model == 32
+    assert settings.training.warmup_steps <= 37
+    assert settings.training.validate_every <= 37
+
+
+@examples(max_examples=50, deadline=None)
+@given(st.lists(st.builds(Pair, st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=30)), min_size=2))
+def test_any_table_at_all_gets_a_valid_recipe(pairs):
+    advice = advise(pairs)
+    Settings(**advice.settings)
+    assert advise(pairs) == advice
+
+
+def test_the_order_of_rows_is_no_reason():
+    pairs = commands()
+    turned = pairs[1:] + pairs[:1]
+    assert kinds(advise(pairs)) == kinds(advise(turned))
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("g2p/fre_train.tsv", ("characters", "words")),
+        ("scan/simple_train.tsv", ("words", "words")),
+        ("cogs/train.tsv", ("words", "words")),
+        ("multi30k/tok/train.lc.norm.tok", ("subwords", "subwords")),
+        ("tatoeba_en_nl/train.tsv", ("subwords", "subwords")),
+    ],
+)
+def test_real_tables_get_the_tokens_that_people_would_choose(data_dir: Path, path, wanted):
+    name = f"{data_dir / path}.en,{data_dir / path}.de" if "multi30k" in path else str(data_dir / path)
+    table = read_table(name, DataSettings())
+    advice = advise(table.pairs)
+    assert kinds(advice) == wanted
+    Settings(**advice.settings)
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_every_language_of_g2p_is_spelled_on_one_side_and_told_in_phones_on_the_other(data_dir: Path):
+    for path in sorted((data_dir / "g2p").glob("*_train.tsv")):
+        assert kinds(advise(read_table(path, DataSettings()).pairs)) == ("characters", "words"), path.name

@@ -1,0 +1,62 @@
+"""The names that `from glassformer import …` promises: these and no others, loaded only when they are used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import glassformer
+
+NAMES = [
+    "DataSettings",
+    "DecodingSettings",
+    "GlassformerError",
+    "ModelSettings",
+    "Pair",
+    "Report",
+    "Run",
+    "Settings",
+    "Table",
+    "TokenSettings",
+    "TrainingSettings",
+    "Translation",
+    "Translator",
+    "evaluate",
+    "read_table",
+    "train",
+]
+
+
+def test_the_public_names_are_frozen():
+    assert glassformer.__all__ == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_public_name_is_what_it_says(name):
+    found = getattr(glassformer, name)
+    assert found.__name__ == name
+    assert found.__module__.startswith("glassformer.")
+    assert found.__doc__
+
+
+def test_dir_agrees():
+    assert dir(glassformer) == sorted(NAMES)
+
+
+def test_a_star_import_brings_the_public_names():
+    found: dict[str, object] = {}
+    exec("from glassformer import *", found)
+    assert found.keys() - {"__builtins__"} == set(NAMES)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'glassformer' has no attribute 'Trainslator'"):
+        _ = glassformer.Trainslator  # type: ignore[attr-defined]
+
+
+def test_importing_the_package_loads_no_library():
+    program = "import sys, glassformer\nprint(*{'torch', 'numpy', 'pydantic', 'typer', 'rich'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == ""

@@ -1,0 +1,380 @@
+"""The loop of training: one update is what the paper says, and a run ends, stops, resumes and chooses as set."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.advise import advise
+from glassformer.data.tables import Pair
+from glassformer.datasets import dates
+from glassformer.errors import RunError, TableError
+from glassformer.modelfile import ModelFile
+from glassformer.settings import Settings, merge
+from glassformer.training import Finished, Progress, Run, Saved, Started, Stopped, Validated, train
+from glassformer.training.validation import Measured, Validator
+
+PAIRS = dates(40, seed=5)
+TINY = {
+    "data": {"valid_share": 0.2},
+    "tokens": {"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False},
+    "model": {
+        "d_model": 16,
+        "d_ff": 16,
+        "n_heads": 2,
+        "n_encoder_layers": 1,
+        "n_decoder_layers": 1,
+        "dropout": 0.0,
+        "tied_embeddings": "target",
+        "norm": "pre",
+    },
+    "training": {
+        "steps": 6,
+        "batch_tokens": 200,
+        "schedule": "constant",
+        "learning_rate": 0.01,
+        "warmup_steps": 0,
+        "precision": "float32",
+        "validate_every": 100,
+        "validate_rows": 2,
+        "label_smoothing": 0.0,
+    },
+    "decoding": {"num_beams": 1},
+}
+ASCII68 = {side: {"kind": "characters", "preset": "ascii68"} for side in ("source", "target")}
+
+
+def settings(**sections: dict) -> Settings:
+    return Settings(**merge(TINY, sections))
+
+
+def weights(run: Run) -> dict[str, torch.Tensor]:
+    return {name: value.detach().clone() for name, value in run.model.named_parameters()}
+
+
+def mean_loss(run: Run, smoothing: float = 0.0) -> torch.Tensor:
+    """The loss of all rows of training, each row alone and unpadded, summed and divided by all target tokens."""
+    corpus, total, n_tokens = run.prepared.train, torch.zeros(()), 0
+    run.model.train()
+    for row in range(len(corpus)):
+        source, _ = corpus.source.padded(np.array([row]), 0)
+        target, _ = corpus.target.padded(np.array([row]), 0)
+        ids = torch.from_numpy(target)
+        visible = torch.ones(source.shape, dtype=torch.bool)
+        log_probs = run.model(torch.from_numpy(source), visible, ids[:, :-1]).log_softmax(-1)[0]
+        chosen = log_probs[torch.arange(ids.shape[1] - 1), ids[0, 1:]]
+        total = total - (1 - smoothing) * chosen.sum() - smoothing * log_probs.mean(-1).sum()
+        n_tokens += ids.shape[1] - 1
+    return total / n_tokens
+
+
+@pytest.fixture
+def every_update_tells(monkeypatch):
+    monkeypatch.setattr("glassformer.training.loop.PROGRESS_SECONDS", 0.0)
+
+
+# One update
+
+
+@pytest.mark.usefixtures("every_update_tells")
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_is_the_mean_over_target_tokens(tmp_path, smoothing):
+    chosen = settings(data={"valid_share": 0.0}, training={"batch_tokens": 10_000, "label_smoothing": smoothing})
+    run = train(PAIRS, chosen, tmp_path / "run", device="cpu")
+    wanted, plain = mean_loss(run, smoothing).item(), mean_loss(run).item()
+    first = next(event for event in run if isinstance(event, Progress))
+    assert first.step == 1
+    assert first.loss == pytest.approx(wanted, rel=1e-5)
+    assert first.perplexity == pytest.approx(math.exp(plain), rel=1e-4)
+
+
+@pytest.mark.usefixtures("every_update_tells")
+@pytest.mark.parametrize(("norm", "tied"), [("post", "all"), ("post", "none"), ("pre", "none")])
+def test_the_first_loss_over_68_characters_is_a_little_more_than_pure_chance(tmp_path, norm, tied):
+    model = {"norm": norm, "tied_embeddings": tied, "d_model": 64, "n_encoder_layers": 3, "n_decoder_layers": 3}
+    tokens = ASCII68 | {"shared": True}
+    chosen = settings(tokens=tokens, model=model, training={"batch_tokens": 2000, "label_smoothing": 0.1})
+    run = train(PAIRS, chosen, tmp_path / "run", device="cpu")
+    first = next(event for event in run if isinstance(event, Progress))
+    assert math.log(68) < first.loss < math.log(68) + 1
+
+
+def test_one_update_is_adams_for_the_mean_over_tokens(tmp_path):
+    training = {"steps": 1, "batch_tokens": 10_000, "learning_rate": 0.5, "epsilon": 1.0}
+    run = train(PAIRS, settings(data={"valid_share": 0.0}, training=training), tmp_path / "run", device="cpu")
+    names, values = zip(*run.model.named_parameters(), strict=True)
+    gradients = torch.autograd.grad(mean_loss(run), values)
+    # The first step of Adam has both means equal to the gradient and its square.
+    wanted = {
+        name: value.detach() - 0.5 * gradient / (gradient.abs() + 1.0)
+        for name, value, gradient in zip(names, values, gradients, strict=True)
+    }
+    run.finish()
+    for name, value in weights(run).items():
+        torch.testing.assert_close(value, wanted[name], atol=1e-5, rtol=0)
+
+
+def test_accumulated_batches_are_one_larger_batch(tmp_path):
+    ends = []
+    rows = [(f"{n}a", "bc" * (1 + 4 * (n % 2))) for n in range(16)]  # of two lengths: a mean of means would differ
+    for name, changes in (("one", {"batch_tokens": 10_000}), ("many", {"batch_tokens": 30, "accumulate": 100})):
+        training = {"steps": 2, "learning_rate": 0.5, "epsilon": 1.0, "clip_norm": 0.5} | changes
+        chosen = settings(data={"valid_share": 0.0}, training=training)
+        run = train(rows, chosen, tmp_path / name, device="cpu")
+        assert (len(run._plan(0)) > 3) == (name == "many")
+        run.finish()
+        assert run.position.step == 2
+        ends.append(weights(run))
+    for name, value in ends[0].items():
+        torch.testing.assert_close(value, ends[1][name], atol=1e-5, rtol=0)
+
+
+@pytest.mark.usefixtures("every_update_tells")
+def test_the_rate_follows_the_schedule(tmp_path):
+    training = {"schedule": "noam", "learning_rate": 2.0, "warmup_steps": 3, "steps": 6}
+    run = train(PAIRS, settings(training=training), tmp_path / "run", device="cpu")
+    rates = {event.step: event.learning_rate for event in run if isinstance(event, Progress)}
+    wanted = {s: 2.0 * 16**-0.5 * min(s**-0.5, s * 3**-1.5) for s in range(1, 7)}
+    assert rates == pytest.approx(wanted)
+
+
+@pytest.mark.usefixtures("every_update_tells")
+def test_the_gradient_is_clipped_and_its_norm_is_told_as_it_was(tmp_path):
+    norms, moved = [], []
+    for name, clip in (("free", 0.0), ("clipped", 0.01)):
+        training = {"steps": 1, "clip_norm": clip, "epsilon": 1.0, "batch_tokens": 10_000}
+        run = train(PAIRS, settings(training=training), tmp_path / name, device="cpu")
+        before = weights(run)
+        norms += [event.gradient_norm for event in run if isinstance(event, Progress)]
+        after = weights(run)
+        moved.append(sum((after[key] - before[key]).square().sum().item() for key in before) ** 0.5)
+    assert norms[0] == norms[1] > 0.01
+    assert moved[1] <= 0.01 * 0.01 * 1.001  # the rate times the clipped norm
+    assert moved[0] > moved[1]
+
+
+def test_tokens_that_are_never_seen_keep_their_first_values(tmp_path):
+    chosen = settings(tokens=ASCII68, model={"tied_embeddings": "none"}, training={"steps": 10})
+    run = train(PAIRS, chosen, tmp_path / "run", device="cpu")
+    before = weights(run)
+    run.finish()
+    after = ModelFile.load(tmp_path / "run")
+    for side in (0, 1):
+        name = ("source_embedding.weight", "target_embedding.weight")[side]
+        text = "".join(pair[side] for pair in PAIRS)
+        alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-, "
+        unseen = [i for i, character in enumerate(alphabet) if character not in text]
+        seen = [alphabet.index(character) for character in ("0", "1", "-" if side == 0 else ",")]
+        start, end = before[name].numpy(), after.tensors[name]
+        assert np.array_equal(start[unseen], end[unseen])
+        assert len(unseen) >= 26
+        assert all((start[i] != end[i]).all() for i in seen)
+
+
+# How a run ends
+
+
+def scripted(monkeypatch, *measured: tuple[float, float]) -> None:
+    """Validations that find these values of the metric and losses, one after the other."""
+    found = iter([Measured(loss, value, ()) for value, loss in measured])
+    monkeypatch.setattr(Validator, "measure", lambda _self: next(found))
+
+
+def outcome(run: Run) -> tuple[list[Validated], Finished]:
+    events = list(run)
+    assert isinstance(events[-1], Finished)
+    return [event for event in events if isinstance(event, Validated)], events[-1]
+
+
+def test_a_run_ends_after_its_steps(tmp_path):
+    validated, finished = outcome(train(PAIRS, settings(), tmp_path / "run", device="cpu"))
+    assert [event.step for event in validated] == [6]
+    assert (finished.step, finished.reason) == (6, "all steps done")
+
+
+def test_a_run_ends_when_validation_finds_nothing_better(tmp_path, monkeypatch):
+    scripted(monkeypatch, (0.1, 3), (0.5, 2), (0.4, 1), (0.5, 2), (0.9, 1))
+    training = {"steps": 100, "validate_every": 3, "patience": 2, "average_last": 0}
+    run = train(PAIRS, settings(training=training), tmp_path / "run", device="cpu")
+    validated, finished = outcome(run)
+    assert [event.best for event in validated] == [True, True, False, False]
+    assert finished.step == 12
+    assert finished.reason == "no better exact_match in 2 validations"
+    assert finished.value == 0.5
+    assert ModelFile.load(tmp_path / "run").metrics["step"] == 6
+
+
+def test_of_equal_metrics_the_smaller_loss_is_better(tmp_path, monkeypatch):
+    scripted(monkeypatch, (0.0, 3.0), (0.0, 2.0), (0.0, 2.5))
+    training = {"steps": 3, "validate_every": 1, "average_last": 0}
+    validated, _ = outcome(train(PAIRS, settings(training=training), tmp_path / "run", device="cpu"))
+    assert [event.best for event in validated] == [True, True, False]
+
+
+def test_an_error_rate_is_better_when_it_is_smaller(tmp_path, monkeypatch):
+    scripted(monkeypatch, (0.9, 1), (0.4, 2), (0.6, 1))
+    training = {"steps": 3, "validate_every": 1, "average_last": 0, "metric": "token_error_rate"}
+    validated, finished = outcome(train(PAIRS, settings(training=training), tmp_path / "run", device="cpu"))
+    assert [event.best for event in validated] == [True, True, False]
+    assert (finished.metric, finished.value) == ("token_error_rate", 0.4)
+
+
+def test_a_run_ends_when_its_time_is_over(tmp_path):
+    training = {"steps": 10_000, "max_minutes": 1e-6}
+    validated, finished = outcome(train(PAIRS, settings(training=training), tmp_path / "run", device="cpu"))
+    assert finished.step == 1
+    assert finished.reason == "1e-06 minutes are over"
+    assert len(validated) == 1
+    assert ModelFile.load(tmp_path / "run").metrics["step"] == 1
+
+
+@pytest.mark.parametrize(("mean", "chosen"), [(0.9, "the mean of the last 2"), (0.1, "the best")])
+def test_the_mean_of_the_last_weights_is_taken_only_when_it_is_better(tmp_path, monkeypatch, mean, chosen):
+    scripted(monkeypatch, (0.1, 3), (0.3, 2), (0.2, 2), (mean, 1))
+    training = {"steps": 3, "validate_every": 1, "average_last": 2}
+    run = train(PAIRS, settings(training=training), tmp_path / "run", device="cpu")
+    _, finished = outcome(run)
+    assert (finished.chosen, finished.value) == (chosen, max(mean, 0.3))
+    kept = [ModelFile.load(path).tensors for path in run.directory.checkpoints()]
+    assert [path.stem for path in run.directory.checkpoints()] == ["step-0000002", "step-0000003"]
+    model = ModelFile.load(tmp_path / "run").tensors
+    for name, value in model.items():
+        wanted = (kept[0][name] + kept[1][name]) / 2 if mean == 0.9 else kept[0][name]
+        np.testing.assert_allclose(value, wanted, atol=1e-7)
+    assert chosen in run.directory.card.read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("every_update_tells")
+def test_a_loss_that_is_no_number_stops_the_run_in_words(tmp_path):
+    training = {"steps": 50, "learning_rate": 1e30}
+    with pytest.raises(RunError, match="training diverged: the loss is not finite") as caught:
+        list(train(PAIRS, settings(training=training), tmp_path / "run", device="cpu"))
+    assert caught.value.where == str(tmp_path / "run")
+    assert "smaller training.learning_rate" in (caught.value.hint or "")
+
+
+# Stopping and going on
+
+
+@pytest.mark.usefixtures("every_update_tells")
+@pytest.mark.parametrize("step", [1, 3, 4])
+def test_a_stopped_run_goes_on_to_the_same_weights_bit_by_bit(tmp_path, step):
+    chosen = settings(
+        model={"dropout": 0.2},
+        training={"steps": 7, "accumulate": 2, "validate_every": 2, "schedule": "cosine", "warmup_steps": 2},
+    )
+    train(PAIRS, chosen, tmp_path / "whole", device="cpu").finish()
+    run = train(PAIRS, chosen, tmp_path / "parts", device="cpu")
+    for event in run:
+        if isinstance(event, Progress) and event.step == step:
+            run.stop()
+    assert isinstance(event, Stopped)
+    torch.manual_seed(999)
+    again = train(PAIRS, None, tmp_path / "parts", resume=True, device="cpu")
+    assert again.settings == chosen
+    events = list(again)
+    assert isinstance(events[0], Started)
+    assert (events[0].step, events[0].resumed) == (step, True)
+    assert [event.step for event in events if isinstance(event, Progress)] == list(range(step + 1, 8))
+    whole, parts = (ModelFile.load(tmp_path / name).tensors for name in ("whole", "parts"))
+    assert all(np.array_equal(whole[name], parts[name]) for name in whole)
+
+
+def test_a_run_that_is_stopped_at_once_saves_and_can_be_resumed(tmp_path):
+    run = train(PAIRS, settings(), tmp_path / "run", device="cpu")
+    run.stop()
+    assert [type(event) for event in run] == [Started, Stopped]
+    assert train(PAIRS, None, tmp_path / "run", resume=True, device="cpu").finish().translate(["1845-01-05"])
+
+
+def test_seconds_go_on_counting_after_a_resume(tmp_path):
+    run = train(PAIRS, settings(training={"steps": 200, "validate_every": 2}), tmp_path / "run", device="cpu")
+    for event in run:
+        if isinstance(event, Saved):
+            run.stop()
+    again = train(PAIRS, None, tmp_path / "run", resume=True, device="cpu")
+    started = next(iter(again))
+    assert 0 < event.seconds <= started.seconds
+
+
+def test_a_resumed_run_refuses_another_table_and_another_validation_table(tmp_path):
+    valid = PAIRS[:3]
+    train(PAIRS, settings(training={"steps": 1}), tmp_path / "run", valid=valid, device="cpu").finish()
+    for pairs, held in ((PAIRS[1:], valid), (PAIRS, None), (PAIRS, PAIRS[:2])):
+        with pytest.raises(RunError, match="the table is not the one that this run was trained on"):
+            train(pairs, None, tmp_path / "run", valid=held, resume=True, device="cpu")
+    train(PAIRS, None, tmp_path / "run", valid=valid, resume=True, device="cpu")
+
+
+# What is told and kept
+
+
+@pytest.mark.usefixtures("every_update_tells")
+def test_events_come_in_order_and_are_all_in_the_history(tmp_path):
+    chosen = settings(training={"steps": 4, "validate_every": 2})
+    events = list(train(PAIRS, chosen, tmp_path / "run", device="cpu"))
+    assert [type(event) for event in events] == [
+        *(Started, Progress, Progress, Validated, Saved),
+        *(Progress, Progress, Validated, Saved, Finished),
+    ]
+    started, validated, saved = events[0], events[3], events[4]
+    assert (started.train_rows, started.valid_rows, started.device) == (32, 8, "cpu")
+    assert started.n_parameters == ModelFile.load(tmp_path / "run").n_parameters
+    assert {(sample.source, sample.gold) for sample in validated.samples} <= set(PAIRS)
+    assert saved.path.exists()
+    assert all(one.seconds <= other.seconds and one.step <= other.step for one, other in pairwise(events))
+    lines = (tmp_path / "run" / "history.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == [json.loads(json.dumps(event.to_json())) for event in events]
+
+
+def test_only_the_last_checkpoints_are_kept(tmp_path):
+    chosen = settings(training={"steps": 5, "validate_every": 1, "average_last": 2})
+    run = train(PAIRS, chosen, tmp_path / "run", device="cpu")
+    run.finish()
+    assert [path.stem for path in run.directory.checkpoints()] == ["step-0000004", "step-0000005"]
+
+
+def test_without_held_out_rows_the_loss_of_training_decides(tmp_path):
+    chosen = settings(data={"valid_share": 0.0}, training={"steps": 2})
+    validated, finished = outcome(train(PAIRS, chosen, tmp_path / "run", device="cpu"))
+    assert finished.metric == "loss"
+    assert validated[0].value == validated[0].loss
+    assert validated[0].samples == ()
+
+
+def test_without_settings_they_are_advised(tmp_path):
+    run = train(PAIRS, out=tmp_path / "run", device="cpu")
+    assert run.settings == Settings(**advise([Pair(*pair) for pair in PAIRS]).settings)
+    assert run.settings.tokens.source.kind == "characters"
+
+
+def test_init_takes_over_weights_tokens_and_shape(tmp_path):
+    train(PAIRS, settings(), tmp_path / "old", device="cpu").finish()
+    old = ModelFile.load(tmp_path / "old")
+    new = train(PAIRS[:10], settings(model={"d_model": 32}), tmp_path / "new", init=tmp_path / "old", device="cpu")
+    assert new.settings.model.d_model == 16
+    assert len(new.prepared.source_tokenizer) == len(old.source_tokenizer)
+    for name, value in weights(new).items():
+        assert np.array_equal(value.numpy(), old.tensors[name])
+
+
+def test_nothing_is_written_when_there_is_nothing_to_train_on(tmp_path):
+    with pytest.raises(TableError, match="one row is not enough to train on"):
+        train(PAIRS[:1], settings(), tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_is_there_is_kept_unless_overwrite_is_said(tmp_path):
+    train(PAIRS, settings(training={"steps": 1}), tmp_path / "run", device="cpu").finish()
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    with pytest.raises(RunError, match="there is a run already"):
+        train(PAIRS, settings(), tmp_path / "run", device="cpu")
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+    train(PAIRS, settings(), Path(tmp_path / "run"), overwrite=True, device="cpu")
+    assert not (tmp_path / "run" / "model.safetensors").exists()

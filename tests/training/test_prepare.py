@@ -1,0 +1,157 @@
+"""From a table to what is trained on: nothing is cut or lost in silence, and held-out rows teach nothing."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from glassformer.data.tables import read_table
+from glassformer.datasets import dates
+from glassformer.errors import TableError
+from glassformer.settings import Settings, merge
+from glassformer.training.prepare import as_table, prepare
+
+BASE = {
+    "tokens": {"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False},
+    "model": {"d_model": 8, "d_ff": 8, "n_heads": 2, "tied_embeddings": "target"},
+}
+
+
+def settings(**sections: dict) -> Settings:
+    return Settings(**merge(BASE, sections))
+
+
+def test_pairs_from_python_are_a_table():
+    table = as_table([("a", "b"), ("c", "d")])
+    assert (table.pairs, table.rows) == ([("a", "b"), ("c", "d")], [1, 2])
+    assert (table.ledger.read, table.ledger.kept) == (2, 2)
+    assert as_table(table) is table
+
+
+def test_rows_that_are_too_long_go_to_the_ledger_and_the_counts_are_right():
+    pairs = [("a" * n, "b" * (21 - n)) for n in range(1, 21)]
+    limits = {"max_source_length": 15, "max_target_length": 12, "valid_share": 0.3}
+    prepared = prepare(as_table(pairs), settings(data=limits))
+    found = sorted((entry.row, entry.reason) for entry in prepared.ledger.entries)
+    assert found == [
+        *((n, f"target of {21 - n} tokens is longer than 12") for n in range(1, 9)),
+        *((n, f"source of {n} tokens is longer than 15") for n in range(16, 21)),
+    ]
+    assert prepared.data["rows"] == {
+        "read": 20,
+        "kept": 7,
+        "source of N tokens is longer than N": 5,
+        "target of N tokens is longer than N": 8,
+    }
+    assert prepared.data["train_rows"] + prepared.data["valid_rows"] == 7
+    assert len(prepared.train) == prepared.data["train_rows"]
+    assert prepared.train.source.lengths.max() <= 15 + 2
+    assert prepared.train.target.lengths.max() <= 12 + 2
+
+
+def test_a_row_keeps_its_own_number_when_earlier_rows_were_left_out(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("source,target\na,b\n,c\nd,\naaaaaaaaa,e\nf,g\nh,i\n", encoding="utf-8")
+    chosen = settings(data={"max_source_length": 8, "valid_share": 0.0})
+    table = read_table(path, chosen.data)
+    prepared = prepare(table, chosen)
+    assert [(entry.row, entry.reason) for entry in prepared.ledger.entries] == [
+        (2, "empty source"),
+        (3, "empty target"),
+        (4, "source of 9 tokens is longer than 8"),
+    ]
+    assert (prepared.ledger.read, prepared.ledger.kept, len(prepared.train)) == (6, 3, 3)
+    assert (table.ledger.read, table.ledger.kept, len(table.ledger.entries)) == (6, 4, 2)
+
+
+def test_rows_of_a_validation_table_are_accounted_for_too():
+    valid = as_table([("a", "b"), ("a" * 9, "b"), ("c", "d")])
+    prepared = prepare(as_table([("a", "b"), ("c", "d")]), settings(data={"max_source_length": 8}), valid)
+    assert (prepared.ledger.read, prepared.ledger.kept) == (5, 4)
+    assert prepared.data["train_rows"] + prepared.data["valid_rows"] == 4
+    assert prepared.valid_pairs == [("a", "b"), ("c", "d")]
+
+
+def test_learned_positions_limit_the_length_of_rows():
+    pairs = [("a" * n, "b") for n in (1, 5, 6, 7)]
+    model = {"positions": "learned", "max_length": 8}
+    prepared = prepare(as_table(pairs), settings(model=model, data={"valid_share": 0.0}))
+    assert [entry.reason for entry in prepared.ledger.entries] == ["source of 7 tokens is longer than 6"]
+
+
+def test_tokens_are_learned_from_the_rows_of_training_alone():
+    pairs = [(chr(0x4E00 + n), chr(0x3042 + n)) for n in range(50)]  # each row has characters of its own
+    prepared = prepare(as_table(pairs), settings())
+    assert len(prepared.valid_pairs) == 5
+    for pair in prepared.valid_pairs:
+        assert prepared.source_tokenizer.unknown(pair.source) == [pair.source]
+        assert prepared.target_tokenizer.unknown(pair.target) == [pair.target]
+    assert len(prepared.source_tokenizer.vocabulary.ordinary) == 45
+
+
+def test_a_validation_table_teaches_no_tokens_and_holds_no_rows_back():
+    valid = as_table([("z", "y")])
+    prepared = prepare(as_table(dates(30, seed=1)), settings(), valid)
+    assert len(prepared.train) == 30
+    assert prepared.source_tokenizer.unknown("z") == ["z"]
+    assert prepared.valid_pairs == valid.pairs
+
+
+@examples(max_examples=40, deadline=None)
+@given(
+    st.lists(st.sampled_from("abcdefghij"), min_size=2, max_size=40),
+    st.floats(0.01, 0.9),
+    st.integers(0, 5),
+)
+def test_no_source_stands_on_both_sides(sources, share, seed):
+    pairs = [(source, str(number)) for number, source in enumerate(sources)]
+    chosen = settings(data={"valid_share": share}, training={"seed": seed})
+    prepared = prepare(as_table(pairs), chosen)
+    held = {pair.source for pair in prepared.valid_pairs}
+    decode, offsets = prepared.source_tokenizer.decode, prepared.train.source.offsets
+    trained = {decode(prepared.train.source.ids[start:stop].tolist()) for start, stop in pairwise(offsets)}
+    assert not held & trained
+    assert held | trained == set(sources)
+    assert prepared.data["train_rows"] + prepared.data["valid_rows"] == len(pairs)
+
+
+def test_a_shared_vocabulary_is_learned_from_both_sides():
+    chosen = settings(tokens={"shared": True}, data={"valid_share": 0.0})
+    prepared = prepare(as_table([("ab", "cd"), ("ef", "gh")]), chosen)
+    assert prepared.source_tokenizer is prepared.target_tokenizer
+    assert "".join(prepared.source_tokenizer.vocabulary.ordinary) == "abcdefgh"
+
+
+def test_the_counts_of_tokens_are_those_of_the_rows_of_training():
+    pairs = [("aab", "c"), ("b", "cc")]
+    prepared = prepare(as_table(pairs), settings(data={"valid_share": 0.0}))
+    pieces = prepared.source_tokenizer.vocabulary.pieces
+    counts = dict(zip(pieces, prepared.data["source_counts"], strict=True))
+    assert counts == {"<pad>": 0, "<bos>": 2, "<eos>": 2, "<unk>": 0, "a": 2, "b": 2}
+    assert (prepared.data["longest_source"], prepared.data["longest_target"]) == (3, 2)
+
+
+def test_the_fingerprint_is_of_all_pairs_and_of_a_validation_table():
+    table, valid = as_table(dates(9, seed=1)), as_table(dates(3, seed=2))
+    alone, other = prepare(table, settings()), prepare(table, settings(training={"seed": 7}))
+    beside, beside_other = (prepare(table, settings(), each) for each in (valid, as_table(dates(3, seed=3))))
+    assert alone.fingerprint == other.fingerprint == alone.data["fingerprint"] == beside.data["fingerprint"]
+    assert len({alone.fingerprint, beside.fingerprint, beside_other.fingerprint}) == 3
+
+
+@pytest.mark.parametrize("pairs", [[], [("a", "b")]])
+def test_too_few_rows_are_an_error(pairs):
+    with pytest.raises(TableError, match="one row is not enough to train on") as caught:
+        prepare(as_table(pairs), settings())
+    assert caught.value.got == f"{len(pairs)} usable row"
+
+
+def test_nothing_but_long_rows_is_an_error_that_names_the_limit():
+    with pytest.raises(TableError, match="no row is left to train on") as caught:
+        prepare(as_table([("a" * 9, "b")] * 3), settings(data={"max_source_length": 8}))
+    assert "source of N tokens is longer than N" in (caught.value.got or "")
+    assert "data.max_source_length" in (caught.value.hint or "")
