@@ -22,7 +22,8 @@ CLOSED_UNSEEN = 0.005  # most of its words that one half of the rows has and the
 PROSE_WORDS = 3.0  # least words of a text that is prose
 PROSE_ROWS = 1_000  # least rows from which subwords are learned
 FEW_ROWS = 5_000  # fewer want more regularisation
-LEAST_EPOCHS = 3
+LEAST_EPOCHS, MOST_EPOCHS = 3, 150
+LEAST_STEPS = 500
 MAX_LENGTH = 512
 
 
@@ -214,7 +215,7 @@ def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float])
     if "subwords" in kinds:
         dropout = 0.3 if n_rows < 100_000 else 0.2 if n_rows < 500_000 else 0.1
     else:
-        dropout = 0.2 if n_rows < FEW_ROWS else 0.1
+        dropout = 0.3 if n_rows < FEW_ROWS else 0.1
     choices.append(Choice("model.dropout", dropout, f"more where rows are few: {n_rows:,}"))
     return choices
 
@@ -224,9 +225,11 @@ def _choose_training(
 ) -> list[Choice]:
     prose = "subwords" in kinds
     n_tokens = n_rows * max(lengths)
-    budget = 4_096 if prose else 1_024 if n_tokens < 500_000 else 2_048
+    composed = kinds == ("words", "words")
+    budget = 4_096 if prose else 2_048 if composed or n_tokens > 500_000 else 1_024
     batches_an_epoch = max(1, math.ceil(n_tokens / budget))
-    steps = round(max(1_700 * max(1.0, n_tokens / 160_000) ** 0.5, LEAST_EPOCHS * batches_an_epoch))
+    steps = 1_700 * max(1.0, n_tokens / 160_000) ** 0.5 * (3 if composed else 2 if n_rows < FEW_ROWS else 1)
+    steps = min(max(steps, LEAST_EPOCHS * batches_an_epoch), max(LEAST_STEPS, MOST_EPOCHS * batches_an_epoch))
     fixed = given.get("training", {}).get("steps")
     steps = fixed if isinstance(fixed, int) else 100 * math.ceil(steps / 100)
     epochs = steps / batches_an_epoch
@@ -239,7 +242,7 @@ def _choose_training(
         Choice("training.steps", steps, f"{epochs:.0f} epochs of {batches_an_epoch:,} batches"),
         Choice("training.schedule", "cosine", "the rate falls to zero at the last step"),
         Choice(
-            "training.learning_rate", 0.003 * 128 / d_model, f"0.003 at d_model 128, less where it is wider: {d_model}"
+            "training.learning_rate", 0.002 * 128 / d_model, f"0.002 at d_model 128, less where it is wider: {d_model}"
         ),
         Choice("training.warmup_steps", min(400, max(1, steps // 10)), "a tenth of the steps, at most 400"),
         Choice(

@@ -55,16 +55,13 @@ class ModelFile:
 
     def save(self, path: Path) -> None:
         """Write the file atomically. Raises RunError when that cannot be done."""
-        tokenizers = {"source": self.source_tokenizer.to_dict()}
-        if self.target_tokenizer is not self.source_tokenizer:
-            tokenizers["target"] = self.target_tokenizer.to_dict()
         write_tensors(
             path,
             FORMAT,
             self.tensors,
             {
                 "settings": self.settings.model_dump(mode="json"),
-                "tokenizers": tokenizers,
+                "tokenizers": tokenizers_to_dict(self.source_tokenizer, self.target_tokenizer),
                 "data": self.data,
                 "metrics": self.metrics,
                 "versions": self.versions,
@@ -81,9 +78,7 @@ class ModelFile:
         tensors, parts = read_tensors(path, FORMAT)
         try:
             settings = Settings(**_part(parts, "settings", path))
-            tokenizers = _part(parts, "tokenizers", path)
-            source = Tokenizer.from_dict(tokenizers.get("source", {}))
-            target = Tokenizer.from_dict(tokenizers["target"]) if "target" in tokenizers else source
+            source, target = tokenizers_from_dict(_part(parts, "tokenizers", path))
         except ModelFileError as error:
             error.where = error.where or str(path)
             raise
@@ -99,6 +94,17 @@ class ModelFile:
         _check_shapes(tensors, settings.model, len(source), len(target), path)
         others = {name: _part(parts, name, path) for name in ("data", "metrics", "versions")}
         return cls(settings, source, target, tensors, **others)
+
+
+def tokenizers_to_dict(source: Tokenizer, target: Tokenizer) -> dict[str, Any]:
+    """Both tokenizers, fit for JSON; one that serves both sides is there once."""
+    return {"source": source.to_dict()} | ({} if target is source else {"target": target.to_dict()})
+
+
+def tokenizers_from_dict(saved: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers of source and target that `tokenizers_to_dict` wrote. Raises ModelFileError for anything else."""
+    source = Tokenizer.from_dict(saved.get("source", {}))
+    return source, Tokenizer.from_dict(saved["target"]) if "target" in saved else source
 
 
 def find_model(path: str | Path) -> Path:

@@ -102,7 +102,8 @@ def test_parallel_files_of_different_length_tell_both_lengths(tmp_path, call):
     (tmp_path / "a.en").write_text("one\ntwo\nthree\n", encoding="utf-8")
     (tmp_path / "a.de").write_text("eins\nzwei\n", encoding="utf-8")
     answer = call("train", f"{tmp_path / 'a.en'},{tmp_path / 'a.de'}", "--out", tmp_path / "run")
-    assert_is_for_people(answer, 1, "3", "2", "a.en", "a.de", "next: ")
+    assert_is_for_people(answer, 1, "do not have the same number of lines", "next: ")
+    assert f"3 lines in {tmp_path / 'a.en'} and 2 lines in {tmp_path / 'a.de'}" in answer.err
     assert not (tmp_path / "run").exists()
 
 

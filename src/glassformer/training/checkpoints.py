@@ -1,4 +1,4 @@
-"""The run directory, and what `--resume` needs: weights, optimizer, random state and position in one file.
+"""The run directory, and what `--resume` needs: weights, optimizer, tokenizers, random state, position in one file.
 
 RUN/
 ├── model.safetensors    what translate uses: the best weights so far, in the end perhaps their mean
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from torch import nn
 
 from glassformer.errors import RunError
 from glassformer.files import cannot_write
-from glassformer.modelfile import read_tensors, write_tensors
+from glassformer.modelfile import read_tensors, tokenizers_from_dict, write_tensors
+from glassformer.text import Tokenizer
 from glassformer.training.events import Event
 
 RESUME_FORMAT = "glassformer-resume/1"
@@ -129,7 +131,12 @@ class RunDirectory:
     def check_resumable(self) -> None:
         """Raise RunError when there is no run to go on with."""
         if not self.resume.exists() or not self.recipe.exists():
-            raise RunError("there is no run to resume", where=str(self.path), hint="start it without --resume")
+            raise RunError(
+                "there is no run to resume",
+                where=str(self.path),
+                expected=f"{self.recipe.name} and {self.resume.relative_to(self.path)} in it",
+                hint="start it without --resume",
+            )
 
     @property
     def _names(self) -> set[str]:
@@ -147,15 +154,31 @@ class RunDirectory:
             raise cannot_write(self.history, error) from None
 
 
-def save_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, position: Position, data: str) -> None:
-    """Write everything that `load_resume` needs, atomically. `data` is the fingerprint of the table."""
+def save_resume(
+    path: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    position: Position,
+    data: str,
+    tokenizers: Mapping[str, Any],
+) -> None:
+    """Write everything that `load_resume` and `saved_tokenizers` need, atomically.
+
+    `data` is the fingerprint of the table, `tokenizers` what `tokenizers_to_dict` gives.
+    """
     tensors = {f"model.{name}": value.detach().cpu().numpy() for name, value in model.named_parameters()}
     for (name, _), state in zip(model.named_parameters(), _states(optimizer), strict=True):
         tensors |= {f"adam.{key}.{name}": torch.as_tensor(value).cpu().numpy() for key, value in state.items()}
     tensors["random.cpu"] = torch.get_rng_state().numpy()
     if torch.cuda.is_available():
         tensors["random.cuda"] = torch.cuda.get_rng_state().numpy()
-    write_tensors(path, RESUME_FORMAT, tensors, {"position": asdict(position), "data": {"fingerprint": data}})
+    parts = {"position": asdict(position), "data": {"fingerprint": data}, "tokenizers": tokenizers}
+    write_tensors(path, RESUME_FORMAT, tensors, parts)
+
+
+def saved_tokenizers(path: Path) -> tuple[Tokenizer, Tokenizer]:
+    """Source and target as they were: those of `--init`, or learned, perhaps by another release of a library."""
+    return tokenizers_from_dict(read_tensors(path, RESUME_FORMAT)[1].get("tokenizers", {}))
 
 
 def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, data: str) -> Position:

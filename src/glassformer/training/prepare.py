@@ -61,8 +61,13 @@ def as_table(pairs: Table | Iterable[tuple[str, str]]) -> Table:
     )
 
 
-def prepare(table: Table, settings: Settings, valid: Table | None = None, init: ModelFile | None = None) -> Prepared:
-    """Split, learn tokenizers (or take those of `init`), encode, leave out what is too long.
+def prepare(
+    table: Table,
+    settings: Settings,
+    valid: Table | None = None,
+    tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
+) -> Prepared:
+    """Split, learn tokenizers (or take those given), encode, leave out what is too long.
 
     Raises TableError when too few rows remain to train on.
     """
@@ -79,7 +84,7 @@ def prepare(table: Table, settings: Settings, valid: Table | None = None, init: 
         data = settings.data
         train_rows, held_rows = hold_out(table.pairs, data.valid_share, data.max_valid_rows, settings.training.seed)
     train_pairs = [table.pairs[row] for row in train_rows]
-    source_tokenizer, target_tokenizer = _tokenizers(train_pairs, settings, init)
+    source_tokenizer, target_tokenizer = tokenizers or _learn(train_pairs, settings)
     ledger = Ledger()
     for each in (table, valid):
         if each is not None:
@@ -122,9 +127,7 @@ def prepare(table: Table, settings: Settings, valid: Table | None = None, init: 
     )
 
 
-def _tokenizers(pairs: Sequence[Pair], settings: Settings, init: ModelFile | None) -> tuple[Tokenizer, Tokenizer]:
-    if init is not None:
-        return init.source_tokenizer, init.target_tokenizer
+def _learn(pairs: Sequence[Pair], settings: Settings) -> tuple[Tokenizer, Tokenizer]:
     tokens = settings.tokens
     if tokens.shared:
         shared = learn((text for pair in pairs for text in pair), tokens.source)
