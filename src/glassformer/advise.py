@@ -9,12 +9,12 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from glassformer.data.tables import Pair
-from glassformer.settings import merge
+from glassformer.settings import TokenKind, merge
 
 SAMPLE_ROWS = 20_000  # rows that are looked at closely
 CLOSED_TYPES = 1_000  # most different words of a closed vocabulary
@@ -25,6 +25,7 @@ FEW_ROWS = 5_000  # fewer want more regularisation
 LEAST_EPOCHS, MOST_EPOCHS = 3, 150
 LEAST_STEPS = 500
 MAX_LENGTH = 512
+SUBWORDS_A_WORD = 1.5
 
 
 @dataclass(frozen=True)
@@ -46,16 +47,18 @@ class Advice:
 
 @dataclass(frozen=True)
 class _Side:
-    """What the texts of one side look like."""
+    """What the texts of one side look like. `mean` and `longest` are lengths in each kind of token."""
 
     n_types: int
     unseen: float
-    words_per_text: float
-    characters_per_text: float
-    longest_word_count: int
-    longest_character_count: int
     spaced: bool
     alphabet: frozenset[str]
+    mean: Mapping[str, float]
+    longest: Mapping[str, int]
+
+    @property
+    def words_per_text(self) -> float:
+        return self.mean["words"]
 
     @property
     def is_closed(self) -> bool:
@@ -63,16 +66,21 @@ class _Side:
 
 
 def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None) -> Advice:
-    """A complete set of choices for these pairs. `given` are settings that the user fixed, as nested dicts."""
-    given = given or {}
+    """A complete set of choices for these pairs. `given` are settings that the user fixed, as nested dicts.
+
+    What depends on a token kind, the number of steps or d_model follows the given one.
+    """
+    fixed = _Given(given or {})
     looked_at = _spread(pairs)
     source, target = (_look([pair[side] for pair in looked_at]) for side in (0, 1))
-    kinds, choices = _choose_tokens(len(pairs), looked_at, source, target)
-    lengths = [_tokens_per_text(kind, side) for kind, side in zip(kinds, (source, target), strict=True)]
+    chosen, choices = _choose_tokens(len(pairs), looked_at, source, target)
+    kinds = fixed("tokens.source.kind", chosen[0]), fixed("tokens.target.kind", chosen[1])
+    lengths = [2 + side.mean[kind] for kind, side in zip(kinds, (source, target), strict=True)]
     choices += _choose_limits(kinds, source, target)
-    model = _choose_model(len(pairs), kinds, lengths)
-    d_model = next(choice.value for choice in model if choice.setting == "model.d_model")
-    choices += model + _choose_training(len(pairs), d_model, kinds, lengths, given)
+    choices += _choose_model(len(pairs), kinds, lengths)
+    advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
+    d_model = fixed("model.d_model", advised_width)
+    choices += _choose_training(len(pairs), d_model, kinds, lengths, fixed)
     settings: dict[str, Any] = {}
     for choice in choices:
         branch: Any = choice.value
@@ -80,6 +88,21 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None) -> Adv
             branch = {key: branch}
         settings = merge(settings, branch)
     return Advice(settings, tuple(choices))
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Settings that the user fixed. One of the wrong type is left for the settings themselves to refuse."""
+
+    settings: Mapping[str, Any]
+
+    def __call__(self, path: str, otherwise: Any) -> Any:
+        value: Any = self.settings
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if isinstance(value, str):
+            return value if value in get_args(TokenKind) else otherwise
+        return value if type(value) is type(otherwise) and value > 0 else otherwise
 
 
 def _spread(pairs: Sequence[Pair]) -> list[Pair]:
@@ -94,15 +117,20 @@ def _look(texts: Sequence[str]) -> _Side:
     counts = Counter(word for row in words for word in row)
     seen = {word for row in words[::2] for word in row}
     others = [word for row in words[1::2] for word in row]
+    lengths = {
+        "words": [len(row) for row in words],
+        "characters": [len(text) for text in texts],
+        "bytes": [len(text.encode("utf-8", "replace")) for text in texts],
+    }
+    mean = {kind: sum(each) / max(1, len(each)) for kind, each in lengths.items()}
+    longest = {kind: max(each, default=0) for kind, each in lengths.items()}
     return _Side(
         n_types=len(counts),
         unseen=sum(word not in seen for word in others) / max(1, len(others)),
-        words_per_text=counts.total() / max(1, len(texts)),
-        characters_per_text=sum(map(len, texts)) / max(1, len(texts)),
-        longest_word_count=max(map(len, words), default=0),
-        longest_character_count=max(map(len, texts), default=0),
         spaced=sum(" ".join(row) == text for row, text in zip(words, texts, strict=True)) >= 0.99 * len(texts),
         alphabet=frozenset().union(*texts),
+        mean=mean | {"subwords": SUBWORDS_A_WORD * mean["words"]},
+        longest=longest | {"subwords": min(longest["characters"], 4 * longest["words"])},
     )
 
 
@@ -145,7 +173,7 @@ def _separate(source: tuple[str, str], target: tuple[str, str]) -> list[Choice]:
         Choice("tokens.source.kind", source[0], source[1]),
         Choice("tokens.target.kind", target[0], target[1]),
         Choice("tokens.shared", False, "two vocabularies, one for each side"),
-        Choice("model.tied_embeddings", "target", "the target embedding is the output projection too"),
+        Choice("model.tied_embeddings", "none", "few tokens: a matrix of its own for each costs little"),
     ]
 
 
@@ -173,27 +201,11 @@ def _choose_subwords(n_rows: int, source: _Side, target: _Side) -> list[Choice]:
     ]
 
 
-def _tokens_per_text(kind: str, side: _Side) -> float:
-    """Tokens of a mean text, `<bos>` and `<eos>` among them; a subword is taken as two thirds of a word."""
-    return (
-        2
-        + {
-            "words": side.words_per_text,
-            "characters": side.characters_per_text,
-            "subwords": 1.5 * side.words_per_text,
-        }[kind]
-    )
-
-
 def _choose_limits(kinds: tuple[str, str], source: _Side, target: _Side) -> list[Choice]:
     """Room for every row, up to a length that memory bears."""
     choices = []
     for name, kind, side in (("source", kinds[0], source), ("target", kinds[1], target)):
-        longest = {
-            "words": side.longest_word_count,
-            "characters": side.longest_character_count,
-            "subwords": min(side.longest_character_count, 4 * side.longest_word_count),
-        }[kind]
+        longest = side.longest[kind]
         limit = min(MAX_LENGTH, max(32, 2 ** math.ceil(math.log2(1.25 * longest + 1))))
         choices.append(Choice(f"data.max_{name}_length", limit, f"the longest looked at has about {longest} {kind}"))
     return choices
@@ -221,7 +233,7 @@ def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float])
 
 
 def _choose_training(
-    n_rows: int, d_model: int, kinds: tuple[str, str], lengths: Sequence[float], given: Mapping[str, Any]
+    n_rows: int, d_model: int, kinds: tuple[str, str], lengths: Sequence[float], fixed: _Given
 ) -> list[Choice]:
     prose = "subwords" in kinds
     n_tokens = n_rows * max(lengths)
@@ -230,16 +242,14 @@ def _choose_training(
     batches_an_epoch = max(1, math.ceil(n_tokens / budget))
     steps = 1_700 * max(1.0, n_tokens / 160_000) ** 0.5 * (3 if composed else 2 if n_rows < FEW_ROWS else 1)
     steps = min(max(steps, LEAST_EPOCHS * batches_an_epoch), max(LEAST_STEPS, MOST_EPOCHS * batches_an_epoch))
-    fixed = given.get("training", {}).get("steps")
-    steps = fixed if isinstance(fixed, int) else 100 * math.ceil(steps / 100)
-    epochs = steps / batches_an_epoch
-    d_model = given.get("model", {}).get("d_model", d_model)
+    advised = 100 * math.ceil(steps / 100)
+    steps = fixed("training.steps", advised)
     smoothing = 0.1 if prose or n_rows < FEW_ROWS else 0.0
     return [
         Choice(
             "training.batch_tokens", budget, f"about {budget / max(lengths):.0f} pairs of {max(lengths):.0f} tokens"
         ),
-        Choice("training.steps", steps, f"{epochs:.0f} epochs of {batches_an_epoch:,} batches"),
+        Choice("training.steps", advised, f"{advised / batches_an_epoch:.0f} epochs of {batches_an_epoch:,} batches"),
         Choice("training.schedule", "cosine", "the rate falls to zero at the last step"),
         Choice(
             "training.learning_rate", 0.002 * 128 / d_model, f"0.002 at d_model 128, less where it is wider: {d_model}"

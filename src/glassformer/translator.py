@@ -37,11 +37,15 @@ class Translation:
 
 @dataclass(frozen=True)
 class PairScore:
-    """How likely a model finds a given pair: the sum of log-probabilities, and each target token's own."""
+    """How likely a model finds a given pair: the sum of log-probabilities, and each target token's own.
+
+    `unknown` lists what the vocabularies did not have in source and target, and is scored as `<unk>`.
+    """
 
     score: float
     tokens: tuple[str, ...]
     token_scores: tuple[float, ...]
+    unknown: tuple[str, ...] = ()
 
 
 EMPTY = Translation("", 0.0, 0.0, (), (), finished=True)
@@ -138,8 +142,13 @@ class Translator:
         ]
         scored = self.engine.score(list(zip(sources, targets, strict=True)))
         return [
-            PairScore(sum(each), tuple(self.target_tokenizer.tokens(target[1:])), tuple(each))
-            for target, each in zip(targets, scored, strict=True)
+            PairScore(
+                sum(each),
+                tuple(self.target_tokenizer.tokens(target[1:])),
+                tuple(each),
+                (*self.source_tokenizer.unknown(pair[0]), *self.target_tokenizer.unknown(pair[1])),
+            )
+            for pair, target, each in zip(pairs, targets, scored, strict=True)
         ]
 
     def _encode(self, text: str, row: int) -> list[int]:

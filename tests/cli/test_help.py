@@ -15,8 +15,8 @@ CONTRACT = {
         --overwrite --device --precision --seed --quiet --json
     """,
     "translate": """
-        MODEL INPUT --out --beam --nbest --column --ensemble --set --overwrite --header --device --precision --seed
-        --quiet --json
+        MODEL INPUT --out --beam --nbest --column --ensemble --set --overwrite --header --bad-rows --device --precision
+        --seed --quiet --json
     """,
     "evaluate": """
         MODEL TABLE --source --target --header --bad-rows --beam --bleu-tokenize --set --device --precision --seed

@@ -210,7 +210,7 @@ def test_a_resumed_run_goes_on_bit_by_bit_as_if_it_had_not_stopped(tmp_path, fus
     model, optimizer = made(1, fused)
     go_on(model, optimizer, steps)
     position = Position(step=steps, epoch=2, batch=3, seconds=4.5, best_value=0.25, best_step=4, without_gain=1)
-    save_resume(path, model, optimizer, position, "table")
+    save_resume(path, model, optimizer, position, "table", {})
     go_on(model, optimizer, 5)
     other, its_optimizer = made(2, fused)
     assert load_resume(path, other, its_optimizer, "table") == position
@@ -229,7 +229,7 @@ def test_saving_changes_nothing_of_the_run(tmp_path):
         model, optimizer = made(1, fused=False)
         go_on(model, optimizer, 3)
         if saves:
-            save_resume(tmp_path / "resume.safetensors", model, optimizer, Position(), "table")
+            save_resume(tmp_path / "resume.safetensors", model, optimizer, Position(), "table", {})
         go_on(model, optimizer, 3)
         runs.append([parameter.tolist() for parameter in model.parameters()])
     assert runs[0] == runs[1]
@@ -239,7 +239,7 @@ def test_another_table_is_refused_and_changes_nothing(tmp_path):
     path = tmp_path / "resume.safetensors"
     model, optimizer = made(1, fused=False)
     go_on(model, optimizer, 2)
-    save_resume(path, model, optimizer, Position(), "0123456789abcdef")
+    save_resume(path, model, optimizer, Position(), "0123456789abcdef", {})
     other, its_optimizer = made(2, fused=False)
     before = [parameter.tolist() for parameter in other.parameters()]
     with pytest.raises(RunError) as caught:
@@ -255,7 +255,7 @@ def test_another_table_is_refused_and_changes_nothing(tmp_path):
 def test_a_model_of_another_shape_is_refused(tmp_path):
     path = tmp_path / "resume.safetensors"
     model, optimizer = made(1, fused=False)
-    save_resume(path, model, optimizer, Position(), "table")
+    save_resume(path, model, optimizer, Position(), "table", {})
     other = Tiny(width=7)
     with pytest.raises(RunError, match="the saved weights do not fit the model of the recipe") as caught:
         load_resume(path, other, torch.optim.AdamW(other.parameters()), "table")
@@ -271,7 +271,7 @@ def test_without_a_saved_run_there_is_nothing_to_resume(tmp_path):
 def test_a_damaged_or_foreign_resume_file_is_refused(tmp_path):
     path = tmp_path / "resume.safetensors"
     model, optimizer = made(1, fused=False)
-    save_resume(path, model, optimizer, Position(), "table")
+    save_resume(path, model, optimizer, Position(), "table", {})
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ModelFileError, match="cut off or damaged"):
         load_resume(path, model, optimizer, "table")

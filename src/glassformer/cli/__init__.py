@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -59,6 +61,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 def main() -> None:
     """Run the command line; every error that is meant for people ends in words and an exit code."""
+    _prepare_streams()
     try:
         app(standalone_mode=True)
     except GlassformerError as error:
@@ -75,6 +78,15 @@ def main() -> None:
             raise
         _say("error: memory ran out\n  next: choose a smaller training.batch_tokens or model, or a smaller beam")
         sys.exit(1)
+
+
+def _prepare_streams() -> None:
+    """Results are UTF-8 whatever the locale says; a stream that the caller closed takes and gives nothing."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w", encoding="utf-8"))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def _say(text: str) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -98,6 +99,18 @@ class Voice:
 
     def table(self, title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
         self.console.print(plain_table(title, columns, rows))
+
+
+def warn_unknown(voice: Voice, unknown: Iterable[Sequence[str]]) -> None:
+    """Count what the vocabulary did not have; `unknown` holds those tokens for each line."""
+    counts: Counter[str] = Counter()
+    n_lines = 0
+    for tokens in unknown:
+        counts.update(tokens)
+        n_lines += bool(tokens)
+    if counts:
+        shown = ", ".join(f"{token!r} ({count:,})" for token, count in counts.most_common(10))
+        voice.warn(f"{counts.total():,} unknown tokens in {n_lines:,} lines were read as <unk>: {shown}")
 
 
 def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:

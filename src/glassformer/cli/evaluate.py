@@ -68,6 +68,11 @@ def evaluate(
     report = evaluate_pairs(
         translator, pairs.pairs, decoding=decoding, bleu_tokenize=bleu_tokenize, rows_read=pairs.ledger.read
     )
+    if report.unfinished:
+        voice.warn(
+            f"{report.unfinished:,} answers reached the longest length before their end; "
+            "--set decoding.max_new_tokens=N allows more"
+        )
     if as_json:
         print_json(report.to_json())
     else:
@@ -83,10 +88,9 @@ def say_report(report: Report, table: str) -> None:
         rows.append((name, f"{scale * measure.value:.2f}{unit}", f"{low} – {high}", measure.signature or ""))
     title = f"{report.rows_scored:,} of {report.rows_read:,} rows of {table} in {report.seconds:.1f} s"
     print_table(title, ("metric", "value", "95 % interval", ""), rows)
-    wrong = [example for example in report.examples if example.edits]
-    if wrong:
+    if report.examples:
         print_table(
             "the worst answers",
             ("source", "gold", "answer", "edits"),
-            [(each.source, each.gold, each.answer, str(each.edits)) for each in wrong[:5]],
+            [(each.source, each.gold, each.answer, str(each.edits)) for each in report.examples[:5]],
         )

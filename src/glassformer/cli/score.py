@@ -18,6 +18,7 @@ from glassformer.cli.console import (
     Voice,
     data_options,
     print_json_line,
+    warn_unknown,
 )
 
 _ONE_CELL = str.maketrans("\t\r\n", "   ")
@@ -46,9 +47,12 @@ def score(
     from glassformer.translator import Translator
 
     pairs = read_table(table, DataSettings(**data_options(source, target, header, bad_rows)["data"]))
-    say_table(Voice(quiet), pairs)
+    voice = Voice(quiet)
+    say_table(voice, pairs)
     translator = Translator.load(model, device=device, precision=precision)
-    for row, pair, scored in zip(pairs.rows, pairs.pairs, translator.score(pairs.pairs), strict=True):
+    scores = translator.score(pairs.pairs)
+    warn_unknown(voice, (each.unknown for each in scores))
+    for row, pair, scored in zip(pairs.rows, pairs.pairs, scores, strict=True):
         if as_json:
             tokens = [list(each) for each in zip(scored.tokens, scored.token_scores, strict=True)]
             print_json_line(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from glassformer.advise import Advice
     from glassformer.data.tables import Table
     from glassformer.training import Run
+    from glassformer.training.prepare import Prepared
 
 
 def train(
@@ -105,6 +106,7 @@ def train(
     held_out = read_table(valid, data) if valid else None
     test_table = read_table(test, data) if test else None
     run = start_run(pairs, settings, out, valid=held_out, init=init, resume=resume, overwrite=overwrite, device=device)
+    say_prepared(voice, run.prepared, pairs.ledger.kept + (held_out.ledger.kept if held_out else 0))
     follow(run, voice, resume_command(table, out, valid=valid, test=test, device=device))
     result: dict[str, Any] = {"run": str(out)}
     if test_table is not None:
@@ -168,6 +170,21 @@ def say_table(voice: Voice, table: Table) -> None:
     voice.say(f"source: {table.taken[0]} · target: {table.taken[1]}")
 
 
+def say_prepared(voice: Voice, prepared: Prepared, n_rows: int) -> None:
+    """What became of the `n_rows` that were read: those that are too long, and what has no token of its own."""
+    if prepared.ledger.kept < n_rows:
+        voice.warn(
+            f"rows are too long for data.max_source_length or data.max_target_length: {prepared.ledger.summary()}"
+        )
+    for side, tokenizer in (("source", prepared.source_tokenizer), ("target", prepared.target_tokenizer)):
+        counts, unk_id = prepared.data[f"{side}_counts"], tokenizer.vocabulary.unk_id
+        if unk_id is not None and counts[unk_id]:
+            voice.warn(
+                f"{counts[unk_id]:,} of {sum(counts):,} {side} tokens to train on are not in the vocabulary, "
+                "and become <unk>"
+            )
+
+
 def say_advice(voice: Voice, advice: Advice, given: dict[str, Any], init: Path | None = None) -> None:
     """What was chosen, and why; what the user chose is marked. The model to start from has chosen tokens and shape."""
     rows = []
@@ -210,6 +227,7 @@ def follow(run: Run, voice: Voice, resume_command: str) -> None:
         console=voice.console,
         transient=True,
     )
+    rows = "held-out rows" if run.prepared.valid is not None else "rows of training (none are held out)"
     with _stop_gently(run, voice), progress:
         task = progress.add_task("training", total=run.settings.training.steps, completed=run.position.step)
         for event in run:
@@ -221,7 +239,7 @@ def follow(run: Run, voice: Voice, resume_command: str) -> None:
                     text = f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s"
                     progress.update(task, description=text)
                 case events.Validated():
-                    voice.say(_validated(event))
+                    voice.say(_validated(event, rows))
                     for sample in event.samples:
                         mark = "✓" if sample.answer == sample.gold else "✗"
                         voice.say(
@@ -236,7 +254,7 @@ def follow(run: Run, voice: Voice, resume_command: str) -> None:
                     progress.stop()
                     voice.done(
                         f"done in {event.seconds:,.0f} s ({event.reason}); {event.metric} {event.value:.4f} "
-                        f"on held-out rows with {event.chosen} weights: {event.path}"
+                        f"on {rows} with {event.chosen} weights: {event.path}"
                     )
 
 
@@ -249,9 +267,9 @@ def _started(event: Any) -> str:
     )
 
 
-def _validated(event: Any) -> str:
+def _validated(event: Any, rows: str) -> str:
     best = "  (best so far)" if event.best else ""
-    return f"step {event.step:>6,}  held-out loss {event.loss:.4f}  {event.metric} {event.value:.4f}{best}"
+    return f"step {event.step:>6,}  loss {event.loss:.4f}  {event.metric} {event.value:.4f}  on {rows}{best}"
 
 
 def _short(text: str, most: int = 60) -> str:

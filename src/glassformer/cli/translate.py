@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 
 from glassformer.cli.console import (
     AsJson,
+    BadRows,
     Beam,
     DecodePrecision,
     Device,
@@ -22,6 +22,7 @@ from glassformer.cli.console import (
     Voice,
     data_options,
     decoding_options,
+    warn_unknown,
 )
 from glassformer.errors import RunError, UsageError
 
@@ -44,6 +45,7 @@ def translate(
     nbest: Annotated[int | None, typer.Option("--nbest", min=1, help="Answers for each line, as JSON Lines.")] = None,
     column: Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")] = None,
     header: Header = None,
+    bad_rows: BadRows = None,
     ensemble: Annotated[
         list[Path] | None, typer.Option("--ensemble", help="A further model; probabilities are averaged.")
     ] = None,
@@ -66,16 +68,17 @@ def translate(
             where=str(out),
             hint="--overwrite, or another --out",
         )
-    texts = _read(source, column, header)
+    texts = _read(source, column, header, bad_rows, voice)
     from glassformer.translator import Translator
 
     options = decoding_options(assignments, num_beams=beam, num_return_sequences=nbest, seed=seed)
-    if nbest is not None and beam is None and "do_sample" not in options:
+    n_best = options.get("num_return_sequences")
+    if nbest is not None and "num_beams" not in options and "do_sample" not in options:
         options["num_beams"] = max(nbest, 5)
     translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision)
     answers = translator.translate(texts, **options)
     _warn(voice, answers)
-    if as_json or nbest is not None:
+    if as_json or n_best is not None:
         lines = [
             _json_line(row, text, answer) for row, (text, answer) in enumerate(zip(texts, answers, strict=True), 1)
         ]
@@ -86,14 +89,19 @@ def translate(
         voice.say(f"wrote {len(lines):,} lines to {out}")
 
 
-def _read(source: str, column: str | None, header: bool | None) -> list[str]:
-    from glassformer.data.tables import read_column, read_lines
+def _read(source: str, column: str | None, header: bool | None, bad_rows: str | None, voice: Voice) -> list[str]:
+    from glassformer.data.tables import Ledger, read_column, read_lines
     from glassformer.settings import DataSettings
 
     if column is not None:
         if source == "-":
             raise UsageError("--column needs a table", got="standard input", hint="name a file: .csv, .tsv, .jsonl, …")
-        return read_column(source, column, DataSettings(**data_options(None, None, header, None)["data"]))
+        ledger = Ledger()
+        data = DataSettings(**data_options(None, None, header, bad_rows)["data"])
+        cells = read_column(source, column, data, ledger)
+        if ledger.entries:
+            voice.warn(f"rows without a cell get an empty line: {ledger.summary()}")
+        return cells
     if source == "-":
         return read_lines(sys.stdin.buffer)
     if Path(source.removesuffix(".gz").removesuffix(".zst")).suffix.lower() in TABLE_SUFFIXES:
@@ -106,13 +114,7 @@ def _read(source: str, column: str | None, header: bool | None) -> list[str]:
 
 
 def _warn(voice: Voice, answers: list[Translation]) -> None:
-    unknown: Counter[str] = Counter()
-    for answer in answers:
-        unknown.update(answer.unknown)
-    if unknown:
-        shown = ", ".join(f"{token!r} ({count:,})" for token, count in unknown.most_common(10))
-        rows = sum(bool(answer.unknown) for answer in answers)
-        voice.warn(f"{unknown.total():,} unknown tokens in {rows:,} lines were read as <unk>: {shown}")
+    warn_unknown(voice, (answer.unknown for answer in answers))
     cut = [row for row, answer in enumerate(answers, 1) if not answer.finished]
     if cut:
         named = ", ".join(map(str, cut[:10])) + (", …" if len(cut) > 10 else "")

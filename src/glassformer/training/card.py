@@ -28,7 +28,7 @@ It turns `{data["columns"][0]}` into `{data["columns"][1]}`.
 d_model {model.d_model}, d_ff {model.d_ff}, {model.n_heads} heads, {n_parameters:,} parameters |
 | training | {finished.step:,} updates in {finished.seconds:,.0f} s; ended because: {finished.reason} |
 | weights | {finished.chosen} |
-| {finished.metric} on held-out rows | {finished.value:.4f} |
+| {finished.metric} on {"rows of training" if prepared.valid is None else "held-out rows"} | {finished.value:.4f} |
 
 The complete recipe is in `recipe.toml`, every step of the training in `history.jsonl`.
 

@@ -26,10 +26,10 @@ from glassformer.engines.torch import (
 from glassformer.errors import RunError
 from glassformer.files import write_text
 from glassformer.model import Transformer
-from glassformer.modelfile import Arrays, ModelFile, count_parameters
+from glassformer.modelfile import Arrays, ModelFile, count_parameters, tokenizers_to_dict
 from glassformer.settings import Settings, read_recipe
 from glassformer.training.card import model_card
-from glassformer.training.checkpoints import Position, RunDirectory, load_resume, save_resume
+from glassformer.training.checkpoints import Position, RunDirectory, load_resume, save_resume, saved_tokenizers
 from glassformer.training.events import Event, Finished, Progress, Saved, Started, Stopped, Validated
 from glassformer.training.objective import cross_entropy, learning_rate, teacher_forced
 from glassformer.training.prepare import Prepared, as_table, prepare
@@ -60,15 +60,17 @@ def train(
     place = find_device(device)
     table = as_table(pairs)
     start = ModelFile.load(init) if init is not None else None
+    tokenizers = None if start is None else (start.source_tokenizer, start.target_tokenizer)
     if resume:
         directory.check_resumable()
         settings = Settings(**read_recipe(directory.recipe))
+        tokenizers = saved_tokenizers(directory.resume)
     else:
         directory.check_free(overwrite=overwrite)
         settings = settings or Settings(**advise(table.pairs).settings)
     if start is not None:
         settings = settings.model_copy(update={"model": start.settings.model, "tokens": start.settings.tokens})
-    prepared = prepare(table, settings, None if valid is None else as_table(valid), start)
+    prepared = prepare(table, settings, None if valid is None else as_table(valid), tokenizers)
     if not resume:
         directory.create(overwrite=overwrite)
         write_text(directory.recipe, settings.to_toml())
@@ -106,6 +108,8 @@ class Run:
         self.position = Position()
         if resume:
             self.position = load_resume(directory.resume, self.model, self.optimizer, prepared.fingerprint)
+            if not directory.model.exists():  # whatever was the best, it is gone
+                self.position.best_value = self.position.best_loss = None
         self.validator = Validator(prepared, TorchEngine.of([self.model], prepared.target_tokenizer, device))
         self._stopping = False
 
@@ -139,12 +143,13 @@ class Run:
                 if meter.seconds >= PROGRESS_SECONDS:
                     yield self._progress(meter)
                     meter = _Meter()
-                if position.step % every == 0 or position.step >= self.settings.training.steps:
+                reason = self._reason_to_end()
+                if position.step % every == 0 or reason is not None:
                     yield self._validate()
                     position.seconds = earlier + time.perf_counter() - begun
                     yield self._save()
                     meter = _Meter()
-                reason = self._reason_to_end()
+                    reason = reason or self._reason_to_end()
                 if reason is not None or self._stopping:
                     break
         if reason is None:
@@ -226,13 +231,7 @@ class Run:
         )
 
     def _progress(self, meter: _Meter) -> Progress:
-        """Raises RunError when the loss is not a number any more; the last checkpoint is from before that."""
-        if not math.isfinite(meter.mean(meter.smoothed)):
-            raise RunError(
-                f"training diverged: the loss is not finite by step {self.position.step:,}",
-                where=str(self.directory.path),
-                hint="train again with a smaller training.learning_rate, or with training.clip_norm=1",
-            )
+        self._check_finite(meter.mean(meter.smoothed))
         return Progress(
             self.position.step,
             self.position.seconds,
@@ -244,10 +243,20 @@ class Run:
             tokens_per_second=meter.tokens / meter.seconds,
         )
 
+    def _check_finite(self, loss: float) -> None:
+        """Raises RunError when the loss is not a number any more; all that was kept is from before that."""
+        if not math.isfinite(loss):
+            raise RunError(
+                f"training diverged: the loss is not finite by step {self.position.step:,}",
+                where=str(self.directory.path),
+                hint="train again with a smaller training.learning_rate, or with training.clip_norm=1",
+            )
+
     def _validate(self) -> Validated:
         """Measure the weights, keep them, and make them the model of the run when none were better."""
         position, keep = self.position, self.settings.training.average_last
         measured = self.validator.measure()
+        self._check_finite(measured.loss)
         best = self.validator.is_better(measured, position.best_value, position.best_loss)
         weights = get_weights(self.model)
         if best:
@@ -290,11 +299,14 @@ class Run:
 
     def _save(self) -> Saved:
         path = self.directory.resume
-        save_resume(path, self.model, self.optimizer, self.position, self.prepared.fingerprint)
+        prepared = self.prepared
+        tokenizers = tokenizers_to_dict(prepared.source_tokenizer, prepared.target_tokenizer)
+        save_resume(path, self.model, self.optimizer, self.position, prepared.fingerprint, tokenizers)
         return Saved(self.position.step, self.position.seconds, path)
 
     def _write(self, path: Path, weights: Arrays, value: float) -> None:
-        metrics = {"metric": self.validator.metric, "value": value, "step": self.position.step, "rows": "validation"}
+        rows = "training" if self.prepared.valid is None else "validation"
+        metrics = {"metric": self.validator.metric, "value": value, "step": self.position.step, "rows": rows}
         self.prepared.model_file(weights, metrics).save(path)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,6 +16,9 @@ from glassformer.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
+
+
+CHUNK_ROWS = 256
 
 
 def teacher_forced(
@@ -42,12 +45,38 @@ def cross_entropy(
 
     Smoothing spreads its mass evenly over the whole vocabulary, the target included (Szegedy et al. 2016).
     """
-    log_probs = logits.float().log_softmax(dim=1)
-    plain = -log_probs.gather(1, target[:, None]).sum()
-    if label_smoothing == 0:
-        return plain, plain.detach()
-    spread = -log_probs.mean(dim=1).sum()
-    return (1 - label_smoothing) * plain + label_smoothing * spread, plain.detach()
+    smoothed, plain = _CrossEntropy.apply(logits, target, label_smoothing)  # type: ignore[no-untyped-call]
+    return smoothed, plain.detach()
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """Loss and gradient in one pass over a few rows at a time, so that float32 logits never exist all at once.
+
+    With p the softmax of the logits, the gradient of a row is p - (1 - ε) · [right token] - ε / V.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        vocabulary = logits.shape[1]
+        gradient = torch.empty_like(logits) if ctx.needs_input_grad[0] else None
+        plain, spread = logits.new_zeros(2, dtype=torch.float32).unbind()
+        for start in range(0, len(logits), CHUNK_ROWS):
+            rows = slice(start, start + CHUNK_ROWS)
+            x, right = logits[rows].float(), target[rows, None]
+            total = x.logsumexp(dim=1, keepdim=True)
+            plain = plain + (total - x.gather(1, right)).sum()
+            spread = spread + (total - x.mean(dim=1, keepdim=True)).sum()
+            if gradient is not None:
+                chunk = (x - total).exp_().sub_(smoothing / vocabulary)
+                gradient[rows] = chunk.scatter_add_(1, right, chunk.new_full(right.shape, smoothing - 1))
+        ctx.save_for_backward(gradient)
+        ctx.mark_non_differentiable(plain)
+        return (1 - smoothing) * plain + smoothing * spread, plain
+
+    @staticmethod
+    def backward(ctx: Any, *outward: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * outward[0], None, None
 
 
 def learning_rate(step: int, training: TrainingSettings, d_model: int) -> float:

@@ -46,13 +46,19 @@ def as_table(pairs: Table | Iterable[tuple[str, str]]) -> Table:
     """Pairs from Python as the table that a file would have given."""
     if isinstance(pairs, Table):
         return pairs
-    listed = [Pair(*pair) for pair in pairs]
+    kept: dict[int, Pair] = {}
     ledger = Ledger()
-    ledger.read = ledger.kept = len(listed)
+    for row, pair in enumerate((Pair(*each) for each in pairs), 1):
+        ledger.read = row
+        if pair.source.strip() and pair.target.strip():
+            kept[row] = pair
+        else:
+            ledger.add(row, None, "empty target" if pair.source.strip() else "empty source", "(pairs)")
+    ledger.kept = len(kept)
     return Table(
         path="(pairs)",
-        pairs=listed,
-        rows=list(range(1, len(listed) + 1)),
+        pairs=list(kept.values()),
+        rows=list(kept),
         columns=None,
         taken=("source", "target"),
         header=False,
