@@ -224,11 +224,13 @@ def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float])
     choices.append(
         Choice("model.norm", "pre", "learns in fewer steps, and needs no long warm-up (Departure from the paper)")
     )
-    if "subwords" in kinds:
-        dropout = 0.3 if n_rows < 100_000 else 0.2 if n_rows < 500_000 else 0.1
+    if kinds == ("words", "words"):
+        dropout, because = 0.0, "two closed vocabularies: rules to learn, not rows to know by heart"
+    elif "subwords" in kinds:
+        dropout, because = (0.3 if n_rows < 100_000 else 0.2 if n_rows < 500_000 else 0.1), f"{n_rows:,} rows of prose"
     else:
-        dropout = 0.3 if n_rows < FEW_ROWS else 0.1
-    choices.append(Choice("model.dropout", dropout, f"more where rows are few: {n_rows:,}"))
+        dropout, because = (0.3 if n_rows < FEW_ROWS else 0.1), f"more where rows are few: {n_rows:,}"
+    choices.append(Choice("model.dropout", dropout, because))
     return choices
 
 
@@ -240,7 +242,7 @@ def _choose_training(
     composed = kinds == ("words", "words")
     budget = 4_096 if prose else 2_048 if composed or n_tokens > 500_000 else 1_024
     batches_an_epoch = max(1, math.ceil(n_tokens / budget))
-    steps = 1_700 * max(1.0, n_tokens / 160_000) ** 0.5 * (3 if composed else 2 if n_rows < FEW_ROWS else 1)
+    steps = 1_700 * max(1.0, n_tokens / 160_000) ** 0.5 * (2 if composed or n_rows < FEW_ROWS else 1)
     steps = min(max(steps, LEAST_EPOCHS * batches_an_epoch), max(LEAST_STEPS, MOST_EPOCHS * batches_an_epoch))
     advised = 100 * math.ceil(steps / 100)
     steps = fixed("training.steps", advised)
@@ -252,7 +254,9 @@ def _choose_training(
         Choice("training.steps", advised, f"{advised / batches_an_epoch:.0f} epochs of {batches_an_epoch:,} batches"),
         Choice("training.schedule", "cosine", "the rate falls to zero at the last step"),
         Choice(
-            "training.learning_rate", 0.002 * 128 / d_model, f"0.002 at d_model 128, less where it is wider: {d_model}"
+            "training.learning_rate",
+            0.0015 * 128 / d_model,
+            f"0.0015 at d_model 128, less where it is wider: {d_model}",
         ),
         Choice("training.warmup_steps", min(400, max(1, steps // 10)), "a tenth of the steps, at most 400"),
         Choice(

@@ -76,7 +76,7 @@ class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *outward: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = ctx.saved_tensors
-        return gradient * outward[0], None, None
+        return gradient.mul_(outward[0]), None, None
 
 
 def learning_rate(step: int, training: TrainingSettings, d_model: int) -> float:
