@@ -83,7 +83,7 @@ def run_line(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
-def test_the_commands_of_a_page_run_as_they_stand(
+def test_the_commands_and_the_python_of_a_page_run_as_they_stand(
     page: str, as_a_reader: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     lines = commands(page)
@@ -91,14 +91,8 @@ def test_the_commands_of_a_page_run_as_they_stand(
     for line in lines:
         run_line(line, as_a_reader, monkeypatch)
     assert "Traceback" not in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
-def test_the_python_of_a_page_runs_as_it_stands(
-    page: str, as_a_reader: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
     code = "\n".join(blocks(page, "python"))
-    assert "Translator" in code
+    assert "Translator.load" in code
     exec(compile(code, page, "exec"), {})
     assert capfd.readouterr().out
 

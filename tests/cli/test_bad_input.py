@@ -340,3 +340,18 @@ def test_an_interrupt_ends_with_its_own_code(call, run, monkeypatch):
     monkeypatch.setattr("glassformer.translator.Translator.translate", interrupt)
     answer = call("translate", run, "-", stdin=b"1\n")
     assert_is_for_people(answer, 130)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_closed_stream_is_no_traceback(run, closed):
+    command = f'"{sys.executable}" -m glassformer translate "{run}" {closed}'
+    done = subprocess.run(["sh", "-c", command], input=b"", capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0
+    assert b"Traceback" not in done.stderr
+
+
+def test_results_are_utf8_in_any_locale(tmp_path, run, table_of):
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    command = [sys.executable, "-m", "glassformer", "score", run, table_of(tmp_path / "strange.csv", [("é", "ß")])]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=120, env=environment)
+    assert (done.returncode, done.stdout.decode().split("\t")[1:]) == (0, ["é", "ß\n"])

@@ -146,3 +146,8 @@ def test_a_score_stands_on_one_line_whatever_the_cells_hold(tmp_path, call, run,
     lines = call("score", run, path, "--quiet").out.split("\n")
     assert len(lines) == 2
     assert lines[0].split("\t")[1:] == ["18 45", "a b  c"]
+
+
+def test_score_counts_what_the_vocabularies_do_not_have(tmp_path, call, run, table_of):
+    answer = call("score", run, table_of(tmp_path / "strange.csv", [("1845-01-05é", "Januarß 5, 1845")]))
+    assert "2 unknown tokens in 1 lines were read as <unk>: 'é' (1), 'ß' (1)" in answer.err

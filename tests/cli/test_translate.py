@@ -192,7 +192,7 @@ def test_without_unknown_a_strange_character_is_an_error_that_names_it(call, asc
 
 
 def test_answers_that_were_cut_are_named(call, run):
-    answer = call("translate", run, "-", "--set", "decoding.max_new_tokens=2", stdin=b"\n" + AS_BYTES)
+    answer = call("translate", run, "-", "--beam", 1, "--set", "decoding.max_new_tokens=2", stdin=b"\n" + AS_BYTES)
     assert answer.code == 0
     assert "4 answers reached the longest length before their end, in lines 2, 3, 4, 5;" in answer.err
     assert "--set decoding.max_new_tokens=N allows more" in answer.err
@@ -226,3 +226,20 @@ def test_more_answers_than_beams_are_refused(call, run):
 def test_a_model_file_alone_is_enough(tmp_path, call, run, answers):
     (tmp_path / "m.safetensors").write_bytes((run / "model.safetensors").read_bytes())
     assert call("translate", Path(tmp_path / "m.safetensors"), "-", stdin=AS_BYTES).out.splitlines() == answers
+
+
+def test_a_damaged_table_is_translated_with_empty_lines_only_on_demand(tmp_path, call, run):
+    damaged = tmp_path / "damaged.csv"
+    damaged.write_text("1845-01-05,a\n1845-01-06\n1845-01-07,c\n")
+    refused = call("translate", run, damaged, "--column", 0, "--no-header")
+    assert (refused.code, refused.out) == (1, "")
+    assert "--bad-rows skip" in refused.err
+    answer = call("translate", run, damaged, "--column", 0, "--no-header", "--bad-rows", "skip")
+    assert answer.code == 0
+    assert [bool(line) for line in answer.out.split("\n")] == [True, False, True, False]
+    assert "1 cell instead of" in answer.err or "N cell instead of N" in answer.err
+
+
+def test_several_answers_asked_for_by_set_are_never_left_out(call, run):
+    answer = call("translate", run, "--set", "decoding.num_return_sequences=2", stdin=b"1845-01-05\n")
+    assert len(json.loads(answer.out)["alternatives"]) == 1

@@ -378,3 +378,46 @@ def test_a_run_that_is_there_is_kept_unless_overwrite_is_said(tmp_path):
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
     train(PAIRS, settings(), Path(tmp_path / "run"), overwrite=True, device="cpu")
     assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_a_run_that_began_from_a_model_keeps_its_tokens_when_it_is_resumed(tmp_path):
+    old = train([("ab", "BA"), ("ba", "AB"), ("abc", "CBA")], settings(), tmp_path / "old", device="cpu")
+    old.finish()
+    run = train(PAIRS[:10], settings(), tmp_path / "new", init=tmp_path / "old", device="cpu")
+    run.stop()
+    list(run)
+    again = train(PAIRS[:10], None, tmp_path / "new", resume=True, device="cpu")
+    assert again.prepared.source_tokenizer.to_dict() == old.prepared.source_tokenizer.to_dict()
+    assert again.finish().target_tokenizer.to_dict() == old.prepared.target_tokenizer.to_dict()
+
+
+def test_a_resumed_run_whose_model_was_deleted_writes_one_again(tmp_path):
+    run = train(PAIRS, settings(), tmp_path / "run", device="cpu")
+    run.finish()
+    run.directory.model.unlink()
+    assert train(PAIRS, None, tmp_path / "run", resume=True, device="cpu").finish().translate(["1845-01-05"])
+
+
+def test_a_loss_that_is_no_number_in_validation_never_becomes_the_model(tmp_path, monkeypatch):
+    scripted(monkeypatch, (0.0, math.nan))
+    run = train(PAIRS, settings(), tmp_path / "run", device="cpu")
+    with pytest.raises(RunError, match="training diverged"):
+        list(run)
+    assert not run.directory.model.exists()
+    assert not run.directory.checkpoints()
+
+
+def test_weights_since_the_last_validation_are_validated_when_time_is_over(tmp_path, monkeypatch):
+    reasons = iter([None, None, None, None, "time"])
+    monkeypatch.setattr(Run, "_reason_to_end", lambda _self: next(reasons))
+    validated, _ = outcome(train(PAIRS, settings(training={"validate_every": 2}), tmp_path / "run", device="cpu"))
+    assert [event.step for event in validated] == [2, 3]
+
+
+def test_empty_pairs_from_python_go_to_the_ledger(tmp_path):
+    run = train([*PAIRS[:5], ("", "x"), ("y", " ")], settings(), tmp_path / "run", device="cpu")
+    assert (run.prepared.ledger.read, run.prepared.ledger.kept) == (7, 5)
+    assert [(each.row, each.reason) for each in run.prepared.ledger.entries] == [
+        (6, "empty source"),
+        (7, "empty target"),
+    ]

@@ -46,8 +46,11 @@ def demo(
     rows = dates(N_TRAIN + N_TEST, seed)
     table, test, run = out / "dates.csv", out / "dates-test.csv", out / "run"
     is_trained = _is_trained(RunDirectory(run), seed)
-    write_text(table, _as_csv(rows[:N_TRAIN]))
-    write_text(test, _as_csv(rows[N_TRAIN:]))
+    contents = {table: _as_csv(rows[:N_TRAIN]), test: _as_csv(rows[N_TRAIN:])}
+    if not RunDirectory(run).recipe.exists():  # beside a run of the demo, the tables are the demo's too
+        _check_free(contents)
+    for path, text in contents.items():
+        write_text(path, text)
     voice.say(f"wrote {table} ({N_TRAIN:,} rows to learn from) and {test} ({N_TEST:,} rows held out)")
 
     given = {"training": {"seed": seed}}
@@ -102,6 +105,19 @@ def _is_trained(directory: RunDirectory, seed: int) -> bool:
             "this run is not the demo's; nothing was written", where=str(directory.path), hint="choose another --out"
         )
     return its_seed == seed and directory.card.exists()
+
+
+def _check_free(contents: dict[Path, str]) -> None:
+    """Raise RunError when a table would replace a file that holds something else."""
+    from glassformer.errors import RunError
+
+    for path, text in contents.items():
+        if path.exists() and (not path.is_file() or path.read_bytes() != text.encode()):
+            raise RunError(
+                "there is a file already, and it is not the demo's; nothing was written",
+                where=str(path),
+                hint="choose another --out",
+            )
 
 
 def _as_csv(rows: list[tuple[str, str]]) -> str:

@@ -227,7 +227,7 @@ def follow(run: Run, voice: Voice, resume_command: str) -> None:
         console=voice.console,
         transient=True,
     )
-    rows = "held-out rows" if run.prepared.valid is not None else "rows of training (none are held out)"
+    rows = "held-out" if run.prepared.valid is not None else "training"
     with _stop_gently(run, voice), progress:
         task = progress.add_task("training", total=run.settings.training.steps, completed=run.position.step)
         for event in run:
@@ -254,7 +254,7 @@ def follow(run: Run, voice: Voice, resume_command: str) -> None:
                     progress.stop()
                     voice.done(
                         f"done in {event.seconds:,.0f} s ({event.reason}); {event.metric} {event.value:.4f} "
-                        f"on {rows} with {event.chosen} weights: {event.path}"
+                        f"on {rows} rows with {event.chosen} weights: {event.path}"
                     )
 
 
@@ -269,7 +269,7 @@ def _started(event: Any) -> str:
 
 def _validated(event: Any, rows: str) -> str:
     best = "  (best so far)" if event.best else ""
-    return f"step {event.step:>6,}  loss {event.loss:.4f}  {event.metric} {event.value:.4f}  on {rows}{best}"
+    return f"step {event.step:>6,}  {rows} loss {event.loss:.4f}  {event.metric} {event.value:.4f}{best}"
 
 
 def _short(text: str, most: int = 60) -> str:
