@@ -59,8 +59,32 @@ def _attention_by_steps(
     scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(2, 3)
     if visible is not None:
         scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
-    output = F.dropout(scores.softmax(dim=3), dropout) @ value
+    output = drop(scores.softmax(dim=3), dropout) @ value
     return output if visible is None else output * visible.any(dim=-1, keepdim=True)
+
+
+def drop(x: Float[Tensor, "*shape"], share: float) -> Float[Tensor, "*shape"]:
+    """Dropout (section 5.4): zero that share of the numbers, and scale the others so that the mean stays.
+
+    On a CPU, drawing is what costs, so one draw of 64 bits serves four numbers; the share is rounded to 1 / 65,536.
+    """
+    if share == 0 or x.device.type != "cpu":
+        return F.dropout(x, share)
+    draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+    dropped = round(share * 65_536)
+    kept = (draws.view(torch.int16)[: x.numel()] >= dropped - 32_768).view(x.shape)
+    return x * kept.to(x.dtype).mul_(65_536 / (65_536 - dropped))
+
+
+class Dropout(nn.Module):
+    """`drop` while training, nothing otherwise."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        return drop(x, self.share) if self.training else x
 
 
 class KeysValues(NamedTuple):
@@ -113,7 +137,7 @@ class FeedForward(nn.Module):
         self.w_2 = nn.Linear(settings.d_ff, settings.d_model)
         activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
         self.activation = activations[settings.activation]  # gelu is a Departure
-        self.dropout = nn.Dropout(settings.feed_forward_dropout)
+        self.dropout = Dropout(settings.feed_forward_dropout)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         inner: Tensor = self.dropout(self.activation(self.w_1(x)))
@@ -138,7 +162,7 @@ class EncoderLayer(nn.Module):
         self.self_attention_norm = nn.LayerNorm(settings.d_model, settings.norm_eps)
         self.feed_forward = FeedForward(settings)
         self.feed_forward_norm = nn.LayerNorm(settings.d_model, settings.norm_eps)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self.norm_first = settings.norm == "pre"
 
     def forward(
@@ -162,7 +186,7 @@ class DecoderLayer(nn.Module):
         self.cross_attention_norm = nn.LayerNorm(settings.d_model, settings.norm_eps)
         self.feed_forward = FeedForward(settings)
         self.feed_forward_norm = nn.LayerNorm(settings.d_model, settings.norm_eps)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self.norm_first = settings.norm == "pre"
 
     def forward(
@@ -291,7 +315,7 @@ class Transformer(nn.Module):
         final_norm = settings.norm == "pre"
         self.encoder_norm = nn.LayerNorm(settings.d_model, settings.norm_eps) if final_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(settings.d_model, settings.norm_eps) if final_norm else nn.Identity()
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self._initialise()
 
     def _initialise(self) -> None:
