@@ -24,8 +24,9 @@ $(VENV)/installed-dev: $(INSTALLED) requirements-dev.txt
 demo: install
 	$(BIN)/glassformer demo
 
+# One thread a process: with more, processes that share two cores spend their time waiting for each other.
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -m "not slow and not gpu"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow and not gpu"
 
 test-all: $(VENV)/installed-dev
 	$(BIN)/python -m pytest

@@ -26,7 +26,7 @@ from glassformer import model as model_module
 from glassformer import reference
 from glassformer.engines.torch import get_weights, set_weights
 from glassformer.errors import SettingsError, TextError
-from glassformer.model import EncoderLayer, MultiHeadAttention, Transformer, attention, sinusoids
+from glassformer.model import Dropout, EncoderLayer, MultiHeadAttention, Transformer, attention, drop, sinusoids
 from glassformer.modelfile import count_parameters, tensor_shapes
 from glassformer.settings import ModelSettings, Settings, paper_base, paper_big
 from glassformer.training import train
@@ -596,11 +596,35 @@ def test_dropout_stands_on_both_embeddings_and_on_every_sublayer() -> None:
     chosen = shape(n_encoder_layers=2, n_decoder_layers=3, dropout=0.1, feed_forward_dropout=0.3)
     model, rates = Transformer(chosen, SIZE, SIZE).train(), []
     for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.register_forward_hook(lambda module, inputs, output: rates.append(module.p))
+        if isinstance(module, Dropout):
+            module.register_forward_hook(lambda module, inputs, output: rates.append(module.share))
     model(draw_ids(0, 1, 4), None, draw_ids(1, 1, 3))
     assert rates.count(0.1) == 2 + 2 * 2 + 3 * 3
     assert rates.count(0.3) == 2 + 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.999])
+def test_dropout_zeroes_its_share_and_keeps_the_mean(share: float, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    n = 400_003  # no multiple of four
+    x = torch.ones(n, dtype=dtype, requires_grad=True)
+    dropped = drop(x, share)
+    zeroed = (dropped == 0).float().mean().item()
+    assert zeroed == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / n))
+    kept = dropped[dropped != 0].float()
+    torch.testing.assert_close(kept, torch.full_like(kept, 1 / (1 - share)), rtol=1e-2, atol=0)
+    dropped.sum().backward()
+    assert torch.equal(x.grad, dropped.detach())  # the gradient goes where the numbers went
+    neighbours = dropped.detach()[:400_000].view(-1, 4) == 0
+    both = (neighbours[:, :1] & neighbours[:, 1:]).float().mean().item()
+    assert both == pytest.approx(share**2, abs=0.01)  # four numbers of one draw are independent
+
+
+def test_dropout_of_nothing_is_nothing() -> None:
+    x = draw(0, 3, 4).float()
+    assert torch.equal(drop(x, 0.0), x)
+    assert torch.equal(Dropout(0.5).eval()(x), x)
 
 
 @pytest.mark.parametrize("site", ["dropout", "attention_dropout", "feed_forward_dropout"])

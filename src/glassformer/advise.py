@@ -24,7 +24,7 @@ PROSE_ROWS = 1_000  # least rows from which subwords are learned
 FEW_ROWS = 5_000  # fewer want more regularisation
 LEAST_EPOCHS, MOST_EPOCHS = 3, 150
 LEAST_STEPS = 500
-MAX_LENGTH = 512
+LEAST_LENGTH, MAX_LENGTH = 128, 512
 SUBWORDS_A_WORD = 1.5
 
 
@@ -206,7 +206,7 @@ def _choose_limits(kinds: tuple[str, str], source: _Side, target: _Side) -> list
     choices = []
     for name, kind, side in (("source", kinds[0], source), ("target", kinds[1], target)):
         longest = side.longest[kind]
-        limit = min(MAX_LENGTH, max(32, 2 ** math.ceil(math.log2(1.25 * longest + 1))))
+        limit = min(MAX_LENGTH, max(LEAST_LENGTH, 2 ** math.ceil(math.log2(1.25 * longest + 1))))
         choices.append(Choice(f"data.max_{name}_length", limit, f"the longest looked at has about {longest} {kind}"))
     return choices
 

@@ -71,7 +71,7 @@ def drop(x: Float[Tensor, "*shape"], share: float) -> Float[Tensor, "*shape"]:
     if share == 0 or x.device.type != "cpu":
         return F.dropout(x, share)
     draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    dropped = round(share * 65_536)
+    dropped = min(65_535, round(share * 65_536))
     kept = (draws.view(torch.int16)[: x.numel()] >= dropped - 32_768).view(x.shape)
     return x * kept.to(x.dtype).mul_(65_536 / (65_536 - dropped))
 

@@ -87,3 +87,12 @@ def test_the_demo_never_replaces_a_table_that_is_not_its_own(tmp_path, call):
     assert str(mine) in answer.err
     assert [each.name for each in tmp_path.iterdir()] == ["dates-test.csv"]
     assert mine.read_text() == "mine,too\n"
+
+
+@pytest.mark.usefixtures("little")
+def test_a_demo_that_was_stopped_goes_on(tmp_path, call):
+    assert call("demo", "--out", tmp_path).code == 0
+    (tmp_path / "run" / "README.md").unlink()  # the last file that a run writes
+    answer = call("demo", "--out", tmp_path)
+    assert answer.code == 0
+    assert "going on after step" in answer.err

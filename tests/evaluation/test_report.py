@@ -13,7 +13,7 @@ import pytest
 import sacrebleu
 
 from glassformer.errors import SettingsError, TableError, UsageError
-from glassformer.evaluation import Example, Measure, Report, evaluate, score_texts
+from glassformer.evaluation import Example, Measure, evaluate, score_texts
 from glassformer.settings import DecodingSettings
 
 METRICS = [
@@ -166,23 +166,6 @@ def test_empty_answers_are_all_wrong_and_empty_golds_divide_nothing_by_zero() ->
     assert [nothing[name].value for name in METRICS] == [0, 1, 1, 1, 1, 0, 0]
     invented = score_texts(["a b", ""], ["", ""], split_tokens=str.split)
     assert [invented[name].value for name in METRICS] == [0.5, 0.5, 1, 1, 1, 0, 0]
-
-
-def test_the_lines_are_for_people() -> None:
-    report = Report(
-        rows_read=1002,
-        rows_scored=1000,
-        metrics={"exact_match": Measure(0.973, 0.962, 0.981), "bleu": Measure(98.1, 97, 99.25, "tok:13a")},
-        seconds=1.5,
-        decoding={},
-        unfinished=1,
-        examples=(),
-    )
-    assert report.lines() == [
-        "rows: 1002 read, 1000 scored, 1 unfinished",
-        "exact_match: 97.30 % (96.20 to 98.10)",
-        "bleu: 98.10 (97.00 to 99.25)",
-    ]
 
 
 def test_no_pairs_are_a_clear_error() -> None:

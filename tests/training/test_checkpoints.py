@@ -209,7 +209,7 @@ def test_a_resumed_run_goes_on_bit_by_bit_as_if_it_had_not_stopped(tmp_path, fus
     path = tmp_path / "resume.safetensors"
     model, optimizer = made(1, fused)
     go_on(model, optimizer, steps)
-    position = Position(step=steps, epoch=2, batch=3, seconds=4.5, best_value=0.25, best_step=4, without_gain=1)
+    position = Position(step=steps, epoch=2, batch=3, seconds=4.5, best_value=0.25, without_gain=1)
     save_resume(path, model, optimizer, position, "table", {})
     go_on(model, optimizer, 5)
     other, its_optimizer = made(2, fused)

@@ -28,7 +28,7 @@ def demo(
     """Write a table of dates, train on it, evaluate, translate.
 
     Ten thousand dates, "1845-01-05" to "January 5, 1845": nine thousand to learn from, one thousand held out. A
-    second call finds the trained model and uses it.
+    second call finds the trained model and uses it, or goes on with a run that was stopped.
     """
     from glassformer.advise import advise
     from glassformer.cli.evaluate import say_report
@@ -59,9 +59,12 @@ def demo(
     else:
         pairs = read_table(table, DataSettings())
         say_table(voice, pairs)
+        resume = _was_stopped(RunDirectory(run), seed)
         advice = advise(pairs.pairs, given)
-        say_advice(voice, advice, given)
-        training = train(pairs, Settings(**merge(advice.settings, given)), run, overwrite=True, device=device)
+        if not resume:
+            say_advice(voice, advice, given)
+        settings = Settings(**merge(advice.settings, given))
+        training = train(pairs, settings, run, resume=resume, overwrite=not resume, device=device)
         follow(training, voice, f"glassformer train {table} --out {run} --resume")
 
     translator = Translator.load(run, device=device)
@@ -105,6 +108,15 @@ def _is_trained(directory: RunDirectory, seed: int) -> bool:
             "this run is not the demo's; nothing was written", where=str(directory.path), hint="choose another --out"
         )
     return its_seed == seed and directory.card.exists()
+
+
+def _was_stopped(directory: RunDirectory, seed: int) -> bool:
+    """Whether there is a run of the demo of this seed to go on with."""
+    from glassformer.settings import read_recipe
+
+    if not (directory.resume.exists() and directory.recipe.exists()):
+        return False
+    return bool(read_recipe(directory.recipe).get("training", {}).get("seed") == seed)
 
 
 def _check_free(contents: dict[Path, str]) -> None:

@@ -168,6 +168,9 @@ def say_table(voice: Voice, table: Table) -> None:
         header = "named columns" if table.header else "line by line"
     voice.say(f"read {table.path} ({table.format}, {header}): {table.ledger.summary()}")
     voice.say(f"source: {table.taken[0]} · target: {table.taken[1]}")
+    if not table.header and table.format in ("CSV", "TSV"):
+        first = table.pairs[0]
+        voice.say(f"the first row is data: {_short(first.source)!r} → {_short(first.target)!r} (else say --header)")
 
 
 def say_prepared(voice: Voice, prepared: Prepared, n_rows: int) -> None:
@@ -228,6 +231,7 @@ def follow(run: Run, voice: Voice, resume_command: str) -> None:
         transient=True,
     )
     rows = "held-out" if run.prepared.valid is not None else "training"
+    metric = ""
     with _stop_gently(run, voice), progress:
         task = progress.add_task("training", total=run.settings.training.steps, completed=run.position.step)
         for event in run:
@@ -236,10 +240,12 @@ def follow(run: Run, voice: Voice, resume_command: str) -> None:
                 case events.Started():
                     voice.say(_started(event))
                 case events.Progress():
-                    text = f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s"
+                    speed = f"{event.tokens_per_second:,.0f} tokens/s"
+                    text = f"loss {event.loss:.3f} · {speed} · rate {event.learning_rate:.1e}{metric}"
                     progress.update(task, description=text)
                 case events.Validated():
                     voice.say(_validated(event, rows))
+                    metric = f" · {event.metric} {event.value:.4f}"
                     for sample in event.samples:
                         mark = "✓" if sample.answer == sample.gold else "✗"
                         voice.say(

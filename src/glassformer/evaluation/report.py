@@ -112,16 +112,6 @@ class Report:
             "examples": [asdict(example) for example in self.examples],
         }
 
-    def lines(self) -> list[str]:
-        """The figures as plain text, one a line; shares in per cent."""
-        found = [f"rows: {self.rows_read} read, {self.rows_scored} scored, {self.unfinished} unfinished"]
-        for name, measure in self.metrics.items():
-            is_share = measure.signature is None
-            factor, unit = (100, " %") if is_share else (1, "")
-            value, low, high = (f"{factor * figure:.2f}" for figure in (measure.value, measure.low, measure.high))
-            found.append(f"{name}: {value}{unit} ({low} to {high})")
-        return found
-
 
 def evaluate(
     translator: _Translates,

@@ -42,7 +42,6 @@ class Position:
     seconds: float = 0.0
     best_value: float | None = None
     best_loss: float | None = None
-    best_step: int = 0
     without_gain: int = 0
 
 

@@ -23,7 +23,7 @@ from glassformer.engines.torch import (
     resolve_precision,
     set_weights,
 )
-from glassformer.errors import RunError
+from glassformer.errors import RunError, UsageError
 from glassformer.files import write_text
 from glassformer.model import Transformer
 from glassformer.modelfile import Arrays, ModelFile, count_parameters, tokenizers_to_dict
@@ -54,7 +54,8 @@ def train(
 
     Without `settings` they are advised from the pairs. `valid` replaces the held-out rows. `init` is a model whose
     weights, tokenizers and shape are the start. `resume` goes on with the run in `out`, with its own recipe and the
-    same pairs. Raises RunError when `out` is taken, TableError when there is too little to train on.
+    same pairs; `settings` play no part then. Raises RunError when `out` is taken, TableError when there is too little
+    to train on, UsageError for `resume` with `init`.
     """
     directory = RunDirectory(Path(out))
     place = find_device(device)
@@ -62,6 +63,8 @@ def train(
     start = ModelFile.load(init) if init is not None else None
     tokenizers = None if start is None else (start.source_tokenizer, start.target_tokenizer)
     if resume:
+        if init is not None:
+            raise UsageError("a run that is resumed has its weights already", hint="leave out init, or resume")
         directory.check_resumable()
         settings = Settings(**read_recipe(directory.recipe))
         tokenizers = saved_tokenizers(directory.resume)
@@ -261,7 +264,7 @@ class Run:
         weights = get_weights(self.model)
         if best:
             position.best_value, position.best_loss = measured.value, measured.loss
-            position.best_step, position.without_gain = position.step, 0
+            position.without_gain = 0
             self._write(self.directory.model, weights, measured.value)
         else:
             position.without_gain += 1
