@@ -200,12 +200,12 @@ def test_answers_that_were_cut_are_named(call, run):
 
 
 def test_a_text_that_is_too_long_is_named_and_nothing_is_cut(call, run):
-    answer = call("translate", run, "-", stdin=b"1845-01-05\n" + b"1" * 33 + b"\n")
+    answer = call("translate", run, "-", stdin=b"1845-01-05\n" + b"1" * 129 + b"\n")
     assert (answer.code, answer.out) == (1, "")
     assert "a text is longer than the model takes; nothing was translated" in answer.err
-    assert "got: row 2 (33 tokens)" in answer.err
-    assert "expected: at most 32 tokens" in answer.err
-    assert call("translate", run, "-", stdin=b"1" * 32).code == 0
+    assert "got: row 2 (129 tokens)" in answer.err
+    assert "expected: at most 128 tokens" in answer.err
+    assert call("translate", run, "-", stdin=b"1" * 128).code == 0
 
 
 # Settings of the search
