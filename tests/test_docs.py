@@ -76,10 +76,7 @@ def run_line(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stdin.write_text(echoed.removeprefix("echo ") + "\n", encoding="utf-8")
     with stdin.open(encoding="utf-8") as file:
         monkeypatch.setattr(sys, "stdin", file)
-        words = shlex.split(command)[1:]
-        if words[0] == "train":
-            words.append("--overwrite")
-        app(words, standalone_mode=False)
+        app(shlex.split(command)[1:], standalone_mode=False)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])

@@ -46,12 +46,12 @@ TargetColumn = Annotated[
 ]
 Header = Annotated[
     bool | None,
-    typer.Option("--header/--no-header", help="Whether the first row names the columns.  [default: look]"),
+    typer.Option("--header/--no-header", help="Whether the first row names the columns (default: look)."),
 ]
 BadRows = Annotated[
     str | None, typer.Option("--bad-rows", help="What a damaged row does: stop, or skip (to the ledger).")
 ]
-Beam = Annotated[int | None, typer.Option("--beam", min=1, help="Beam width; 1 is greedy search.  [default: 5]")]
+Beam = Annotated[int | None, typer.Option("--beam", min=1, help="Beam width; 1 is greedy search (default: 5).")]
 SetDecoding = Annotated[
     list[str] | None, typer.Option("--set", help="A setting of the search: --set decoding.length_alpha=1")
 ]

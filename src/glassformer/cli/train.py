@@ -42,7 +42,7 @@ def train(
     header: Header = None,
     bad_rows: BadRows = None,
     valid: Annotated[
-        str | None, typer.Option("--valid", help="A table to validate on.  [default: held-out rows]")
+        str | None, typer.Option("--valid", help="A table to validate on (default: held-out rows).")
     ] = None,
     test: Annotated[str | None, typer.Option("--test", help="A table to evaluate on at the end.")] = None,
     recipe: Annotated[Path | None, typer.Option("--recipe", help="Settings as TOML, over what is advised.")] = None,

@@ -38,9 +38,7 @@ def translate(
         str,
         typer.Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column."),
     ] = "-",
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A file to write.  [default: standard output]")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file to write (default: standard output).")] = None,
     beam: Beam = None,
     nbest: Annotated[int | None, typer.Option("--nbest", min=1, help="Answers for each line, as JSON Lines.")] = None,
     column: Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")] = None,
