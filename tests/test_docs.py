@@ -37,10 +37,10 @@ def blocks(page: str, language: str = "") -> list[str]:
 
 
 def commands(page: str) -> list[str]:
-    """Every line of a page that calls glassformer, without its comment."""
+    """Every line of a page that calls glassformer, without its comment; one that stands twice is run once."""
     lines = [line.partition("  #")[0].strip() for block in blocks(page) for line in block.splitlines()]
     called = [line.replace(".venv/bin/", "") for line in lines if re.search(r"(^|\| )(\.venv/bin/)?glassformer ", line)]
-    return [line for line in called if "VERB" not in line and "$ " not in line]
+    return list(dict.fromkeys(line for line in called if "VERB" not in line and "$ " not in line))
 
 
 @pytest.fixture
