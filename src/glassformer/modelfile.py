@@ -133,7 +133,7 @@ def find_model(path: str | Path) -> Path:
     )
 
 
-# --- The container: tensors, JSON parts, a digest ---
+# The container: tensors, JSON parts, a digest
 
 
 def write_tensors(path: Path, form: str, tensors: Mapping[str, NDArray[Any]], parts: Mapping[str, Any]) -> None:
@@ -220,7 +220,7 @@ def _part(parts: Mapping[str, Any], name: str, path: Path) -> dict[str, Any]:
     return part
 
 
-# --- Names and sizes of the tensors ---
+# Names and sizes of the tensors
 
 
 def tensor_shapes(model: ModelSettings, source_size: int, target_size: int) -> dict[str, tuple[int, ...]]:

@@ -143,17 +143,21 @@ class ModelSettings(_Frozen):
     dropout: Share = _setting(0.1, "on embeddings + positions and on every sublayer's output")
     attention_dropout: Share = _setting(0.0, "on attention weights (Departure: the paper has none)")
     feed_forward_dropout: Share = _setting(0.0, "inside the feed-forward (Departure: the paper has none)")
-    activation: Literal["relu", "gelu"] = _setting("relu", "of the feed-forward")
-    norm: Literal["post", "pre"] = _setting("post", "LayerNorm after the residual, or before the sublayer")
+    activation: Literal["relu", "gelu"] = _setting("relu", "of the feed-forward (Departure: gelu)")
+    norm: Literal["post", "pre"] = _setting(
+        "post", "LayerNorm after the residual, or before the sublayer (Departure: pre)"
+    )
     norm_eps: float = _setting(1e-5, "added to the variance, inside the root", gt=0)
-    positions: Literal["sinusoidal", "learned"] = _setting("sinusoidal", "kind of position encoding")
+    positions: Literal["sinusoidal", "learned"] = _setting(
+        "sinusoidal", "kind of position encoding; both are the paper's"
+    )
     position_base: float = _setting(10_000.0, "base n of the sinusoids", gt=1)
     max_length: Positive = _setting(512, "longest sequence of learned positions")
     scale_embeddings: bool = _setting(True, "embeddings times sqrt(d_model)")
     tied_embeddings: Literal["none", "target", "all"] = _setting(
         "all", "which share one matrix: none, target in/out, or source too"
     )
-    attention_bias: bool = _setting(False, "a bias in the four projections of attention")
+    attention_bias: bool = _setting(False, "a bias in the four projections of attention (Departure: true)")
 
     @model_validator(mode="after")
     def _sinusoids_fit(self) -> Self:
@@ -172,7 +176,9 @@ class TrainingSettings(_Frozen):
     max_minutes: float | None = _setting(None, "most minutes of training, on the clock", gt=0)
     batch_tokens: Positive = _setting(25_000, "most tokens of a batch on either side, padding counted")
     accumulate: Positive = _setting(1, "batches added up before an update")
-    schedule: Literal["noam", "inverse_sqrt", "cosine", "constant"] = _setting("noam", "of the rate")
+    schedule: Literal["noam", "inverse_sqrt", "cosine", "constant"] = _setting(
+        "noam", "of the rate (Departure: any but noam)"
+    )
     learning_rate: float = _setting(1.0, "highest rate; noam: factor of d_model^-0.5 · min(s^-0.5, s·w^-1.5)", gt=0)
     warmup_steps: NotNegative = _setting(4000, "updates until the highest rate")
     beta_1: Share = _setting(0.9, "Adam: memory of the gradient")
@@ -180,7 +186,7 @@ class TrainingSettings(_Frozen):
     epsilon: float = _setting(1e-9, "Adam: added to the root", gt=0)
     weight_decay: float = _setting(0.0, "decoupled (Departure: the paper has none)", ge=0)
     label_smoothing: Share = _setting(0.1, "mass spread evenly over the whole vocabulary")
-    clip_norm: float = _setting(0.0, "largest norm of the gradient, 0: no limit", ge=0)
+    clip_norm: float = _setting(0.0, "largest norm of the gradient, 0: no limit (Departure: any limit)", ge=0)
     precision: Precision = _setting("auto", "of the matrix products; weights stay float32")
     validate_every: Positive = _setting(1000, "updates between two validations")
     validate_beams: Positive = _setting(1, "beam width of the search in validation")
@@ -235,7 +241,7 @@ class Settings(_Frozen):
         return tomli_w.dumps(self.model_dump(exclude_none=True))
 
 
-# --- Nested dicts: recipes, --set, advice ---
+# Nested dicts: recipes, --set, advice
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -337,7 +343,7 @@ def _leaves(branch: Mapping[str, Any]) -> Iterator[list[str]]:
             yield [key]
 
 
-# --- The paper's models (table 3) ---
+# The paper's models (table 3)
 
 
 def paper_base() -> ModelSettings:

@@ -75,7 +75,7 @@ def open_source(path: str) -> Iterator[Source]:
             yield make(stack.enter_context(open_bytes(files[0])), files[0])
 
 
-# --- Files ---
+# Files
 
 
 def _files(path: str) -> tuple[Path, ...]:
@@ -130,7 +130,7 @@ def _format_of(path: Path) -> Callable[[BinaryIO, Path], Source]:
     )
 
 
-# --- CSV and TSV ---
+# CSV and TSV
 
 
 def _csv(stream: BinaryIO, path: Path) -> Source:
@@ -238,7 +238,7 @@ def _broken_quote(record: list[str], number: int, error: csv.Error) -> tuple[int
     return opens + 1, fault + (f" ({', '.join(details)})" if details else "")
 
 
-# --- JSON Lines ---
+# JSON Lines
 
 
 class _FaultError(ValueError):
@@ -327,7 +327,7 @@ def _as_text(value: object, name: str) -> str:
     return text
 
 
-# --- Parquet ---
+# Parquet
 
 
 def _parquet(stream: BinaryIO, path: Path) -> Source:
@@ -378,7 +378,7 @@ def _decoded(value: bytes | None) -> str | bytes | None:
         return value
 
 
-# --- Two parallel text files ---
+# Two parallel text files
 
 
 def _parallel(names: list[str], files: list[Lines]) -> Source:

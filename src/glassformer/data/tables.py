@@ -163,7 +163,7 @@ def fingerprint(pairs: Iterable[tuple[str, str]]) -> str:
     return digest.hexdigest()
 
 
-# --- Rows ---
+# Rows
 
 
 class _Faults:
@@ -226,7 +226,7 @@ def _lines_of(stream: BinaryIO, name: str) -> list[str]:
     return texts
 
 
-# --- Columns ---
+# Columns
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ class Run:
             self.directory.record(event)
             yield event
 
-    # --- What happens ---------------------------------------------------------------------------------------------
+    # What happens
 
     def _events(self) -> Iterator[Event]:
         yield self._started()
@@ -187,7 +187,7 @@ class Run:
             return f"{training.max_minutes:g} minutes are over"
         return None
 
-    # --- One update (section 5.3) ---------------------------------------------------------------------------------
+    # One update (section 5.3)
 
     def _update(self, batches: Sequence[NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]:
         """One update of the weights: the sums of smoothed and plain loss, the gradient's norm, the tokens."""
@@ -213,7 +213,7 @@ class Run:
         (smoothed / n_tokens).backward()  # type: ignore[no-untyped-call]
         return smoothed.detach(), plain
 
-    # --- What is told and kept ------------------------------------------------------------------------------------
+    # What is told and kept
 
     def _started(self) -> Started:
         corpus, training = self.prepared.train, self.settings.training

@@ -76,7 +76,7 @@ class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *outward: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = ctx.saved_tensors
-        return gradient.mul_(outward[0]), None, None
+        return gradient.mul_(outward[0]), None, None  # in place: a graph is gone through once, and this is large
 
 
 def learning_rate(step: int, training: TrainingSettings, d_model: int) -> float:
