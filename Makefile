@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: install demo test test-all check format bench wheel clean
+.PHONY: install demo test test-all check format bench profile wheel clean
 
 install: $(INSTALLED)
 
@@ -41,8 +41,14 @@ format: $(VENV)/installed-dev
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
+# Ours beside the peers, in turns (20 minutes on two cores); the tables of docs/performance.md are written anew.
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python -m benchmarks
+
+# Where the time of a step goes.
+profile: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.profile
 
 wheel: $(VENV)/installed-dev
 	$(BIN)/python -m build --wheel

@@ -5,10 +5,8 @@ Where a test needs a model, its weights are drawn again, biases and gains too, s
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
-import random
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,9 +22,10 @@ from torch import Tensor, nn
 
 from glassformer import model as model_module
 from glassformer import reference
+from glassformer.engines.inference import Inference
 from glassformer.engines.torch import get_weights, set_weights
 from glassformer.errors import SettingsError, TextError
-from glassformer.model import Dropout, EncoderLayer, MultiHeadAttention, Transformer, attention, drop, sinusoids
+from glassformer.model import Dropout, EncoderLayer, MultiHeadAttention, Transformer, attention, sinusoids
 from glassformer.modelfile import count_parameters, tensor_shapes
 from glassformer.settings import ModelSettings, Settings, paper_base, paper_big
 from glassformer.training import train
@@ -103,8 +102,8 @@ def padded(sequences: Sequence[Sequence[int]], extra: int = 2) -> tuple[Tensor, 
     return ids, visible
 
 
-def attend(layer: MultiHeadAttention, x: Tensor, memory: Tensor | None = None, **how: Any) -> Tensor:
-    return layer(x, layer.keys_values(x if memory is None else memory), **how)
+def attend(layer: MultiHeadAttention, x: Tensor, memory: Tensor | None = None) -> Tensor:
+    return layer.to_itself(x) if memory is None else layer(x, layer.keys_values(memory))
 
 
 def close(got: Tensor, expected: Tensor | np.ndarray[Any, Any], tolerance: float = 1e-5) -> None:
@@ -292,6 +291,16 @@ def test_heads_and_their_widths_are_free(n_heads: int, d_k: int, d_v: int, bias:
     close(attend(layer, x, memory)[0], expected)
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_self_attention_in_one_product_is_attention_to_ones_own_keys_and_values(bias: bool) -> None:
+    layer = MultiHeadAttention(shape(d_k=3, d_v=5, attention_bias=bias))
+    randomise(layer)
+    x, visible = draw(0, 2, 4, 16), torch.tensor([[True] * 4, [True, True, False, False]])[:, None, None]
+    close(layer.to_itself(x, visible), layer(x, layer.keys_values(x), visible), 1e-6)
+    triangle = torch.ones(2, 1, 4, 4, dtype=torch.bool).tril()
+    close(layer.to_itself(x, causal=True), layer.to_itself(x, triangle), 1e-6)
+
+
 @pytest.mark.parametrize(("bias", "count"), [(False, 1_048_576), (True, 1_050_624)])
 def test_the_parameters_of_multi_head_attention_at_512(bias: bool, count: int) -> None:
     layer = MultiHeadAttention(ModelSettings(attention_bias=bias))
@@ -323,7 +332,7 @@ def test_the_causal_mask_breaks_the_equivariance() -> None:
     layer = MultiHeadAttention(shape())
     randomise(layer)
     x, order = draw(0, 1, 6, 16), [5, 4, 3, 2, 1, 0]
-    difference = attend(layer, x[:, order], causal=True) - attend(layer, x, causal=True)[:, order]
+    difference = layer.to_itself(x[:, order], causal=True) - layer.to_itself(x, causal=True)[:, order]
     assert difference.abs().max() > 0.01
 
 
@@ -444,10 +453,11 @@ def test_the_table_of_positions_is_made_once(monkeypatch: pytest.MonkeyPatch) ->
     for _ in range(2):
         model(draw_ids(0, 2, 16), None, draw_ids(1, 2, 15)).sum().backward()
         optimizer.step()
-    visible = torch.ones(2, 5, dtype=torch.bool)
-    cache = model.start(model.encode(draw_ids(2, 2, 5), visible), visible)
-    for _ in range(4):
-        _, cache = model.step(torch.tensor([[1], [1]]), cache)
+    with torch.inference_mode():
+        inference = Inference(model)
+        cache = inference.start(draw_ids(2, 2, 5).tolist(), 8)
+        for _ in range(4):
+            inference.step(torch.tensor([[1], [1]]), cache)
     assert made == [16]
     close(model.source_positions.table, reference.sinusoids(16, 16), 1e-6)
 
@@ -498,61 +508,6 @@ def test_embeddings_are_scaled_by_default_and_then_positions_added(scaled: dict[
     close(seen[0][0], factor * model.source_embedding.weight[ids[0]] + positions)
 
 
-# Steps with a cache
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    changes=st.sampled_from([{}, {"norm": "pre", "positions": "learned"}, {"d_k": 3, "d_v": 5}]),
-    n_sentences=st.integers(1, 3),
-    width=st.integers(1, 3),
-    seed=seeds,
-)
-def test_cached_steps_equal_decoding_all_at_once(
-    changes: dict[str, Any], n_sentences: int, width: int, seed: int
-) -> None:
-    """A search by chance: hypotheses are kept, doubled and dropped, and sentences leave."""
-    model, chance = make(**changes), random.Random(seed)
-    sources = [[chance.randrange(SIZE) for _ in range(chance.randint(1, 6))] for _ in range(n_sentences)]
-    ids, visible = padded(sources)
-    cache = model.start(model.encode(ids, visible), visible)
-    beams: list[list[list[int]]] = [[[]] for _ in sources]  # the hypotheses of each sentence so far
-    for _ in range(4):
-        beams = [[[*tokens, chance.randrange(SIZE)] for tokens in beam] for beam in beams]
-        logits, cache = model.step(torch.tensor([[tokens[-1] for tokens in beam] for beam in beams]), cache)
-        for line, (source, beam) in enumerate(zip(sources, beams, strict=True)):
-            for k, tokens in enumerate(beam):
-                close(logits[line, k], reference_logits(model, source, tokens)[-1])
-        stay = sorted(chance.sample(range(len(beams)), chance.randint(1, len(beams))))
-        parents = [[chance.randrange(len(beams[line])) for _ in range(width)] for line in stay]
-        kept = list(zip(stay, parents, strict=True))
-        cache = cache.select(torch.tensor([[line * len(beams[line]) + k for k in row] for line, row in kept]))
-        sources, beams = [sources[line] for line in stay], [[beams[line][k] for k in row] for line, row in kept]
-
-
-def test_hypotheses_may_be_multiplied_before_the_first_step() -> None:
-    model, sources = make(), [[3, 1], [4, 1, 5]]
-    ids, visible = padded(sources)
-    cache = model.start(model.encode(ids, visible), visible).select(torch.tensor([[0, 0], [1, 1]]))
-    last = torch.tensor([[2, 7], [1, 8]])
-    logits, _ = model.step(last, cache)
-    for sentence, k in itertools.product(range(2), range(2)):
-        close(logits[sentence, k], reference_logits(model, sources[sentence], [int(last[sentence, k])])[0])
-
-
-def test_keys_and_values_of_memory_are_computed_once_for_each_sentence() -> None:
-    model, computed = make(), []
-    for layer in model.decoder:
-        layer.cross_attention.w_k.register_forward_hook(lambda module, inputs, output: computed.append(len(output)))
-        layer.cross_attention.w_v.register_forward_hook(lambda module, inputs, output: computed.append(len(output)))
-    visible = torch.ones(2, 5, dtype=torch.bool)
-    cache = model.start(model.encode(draw_ids(0, 2, 5), visible), visible)
-    cache = cache.select(torch.tensor([[0, 0, 0], [1, 1, 1]]))
-    for t in range(4):
-        _, cache = model.step(draw_ids(t, 2, 3), cache)
-    assert computed == [2, 2] * len(model.decoder)  # two sentences, whatever the number of steps and hypotheses
-
-
 # Initial weights and dropout
 
 
@@ -592,39 +547,25 @@ def test_the_same_seed_draws_the_same_weights() -> None:
     assert not np.array_equal(drawn[0]["source_embedding.weight"], drawn[2]["source_embedding.weight"])
 
 
-def test_dropout_stands_on_both_embeddings_and_on_every_sublayer() -> None:
-    chosen = shape(n_encoder_layers=2, n_decoder_layers=3, dropout=0.1, feed_forward_dropout=0.3)
-    model, rates = Transformer(chosen, SIZE, SIZE).train(), []
-    for module in model.modules():
-        if isinstance(module, Dropout):
-            module.register_forward_hook(lambda module, inputs, output: rates.append(module.share))
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_dropout_stands_on_both_embeddings_on_every_sublayer_and_where_it_is_asked_for(
+    activation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = {"dropout": 0.1, "feed_forward_dropout": 0.3, "attention_dropout": 0.2}
+    chosen = shape(n_encoder_layers=2, n_decoder_layers=3, activation=activation, **rates)
+    model, seen = Transformer(chosen, SIZE, SIZE).train(), []
+    for name in ("drop", "relu_and_drop"):
+        observe(monkeypatch, model_module, name, lambda x, share: seen.append(share))
     model(draw_ids(0, 1, 4), None, draw_ids(1, 1, 3))
-    assert rates.count(0.1) == 2 + 2 * 2 + 3 * 3
-    assert rates.count(0.3) == 2 + 3
+    assert seen.count(0.1) == 2 + 2 * 2 + 3 * 3
+    assert seen.count(0.2) == 2 + 3 * 2
+    assert seen.count(0.3) == 2 + 3
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.999])
-def test_dropout_zeroes_its_share_and_keeps_the_mean(share: float, dtype: torch.dtype) -> None:
-    torch.manual_seed(0)
-    n = 400_003  # no multiple of four
-    x = torch.ones(n, dtype=dtype, requires_grad=True)
-    dropped = drop(x, share)
-    zeroed = (dropped == 0).float().mean().item()
-    assert zeroed == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / n))
-    kept = dropped[dropped != 0].float()
-    torch.testing.assert_close(kept, torch.full_like(kept, 1 / (1 - share)), rtol=1e-2, atol=0)
-    dropped.sum().backward()
-    assert torch.equal(x.grad, dropped.detach())  # the gradient goes where the numbers went
-    neighbours = dropped.detach()[:400_000].view(-1, 4) == 0
-    both = (neighbours[:, :1] & neighbours[:, 1:]).float().mean().item()
-    assert both == pytest.approx(share**2, abs=0.01)  # four numbers of one draw are independent
-
-
-def test_dropout_of_nothing_is_nothing() -> None:
-    x = draw(0, 3, 4).float()
-    assert torch.equal(drop(x, 0.0), x)
+def test_dropout_rests_in_evaluation() -> None:
+    x = draw(0, 3, 4)
     assert torch.equal(Dropout(0.5).eval()(x), x)
+    assert not torch.equal(Dropout(0.5).train()(x), x)
 
 
 @pytest.mark.parametrize("site", ["dropout", "attention_dropout", "feed_forward_dropout"])
@@ -826,17 +767,17 @@ def test_the_target_is_fed_shifted_and_cross_scores_are_targets_by_sources(
     wanted: list[Tensor] = []
     scores: list[tuple[int, int]] = []
     loop = pytest.importorskip("glassformer.training.loop")
-    observe(monkeypatch, Transformer, "decode", lambda model, ids, *rest: fed.append(ids))
-    observe(monkeypatch, loop, "cross_entropy", lambda logits, target, smoothing: wanted.append(target))
+    observe(monkeypatch, Transformer, "decode_packed", lambda model, source, where, ids, layout: fed.append(ids))
+    observe(monkeypatch, loop, "cross_entropy", lambda hidden, weight, target, smoothing: wanted.append(target))
     observe(monkeypatch, model_module, "attention", lambda q, k, *rest: scores.append((q.shape[2], k.shape[2])))
     for _ in run:
         if wanted:
             break
     tokenizer = run.prepared.target_tokenizer
     vocabulary, y = tokenizer.vocabulary, tokenizer.encode(dutch)
-    assert fed[0].tolist() == [[vocabulary.bos_id, *y]] * 2
+    assert fed[0].tolist() == [vocabulary.bos_id, *y] * 2
     assert wanted[0].tolist() == [*y, vocabulary.eos_id] * 2
-    assert len(fed[0][0]) == len(wanted[0]) / 2 == 8
+    assert len(fed[0]) == len(wanted[0]) == 2 * 8
     assert scores[:6] == [(7, 7), (7, 7), (8, 8), (8, 7), (8, 8), (8, 7)]
 
 
@@ -879,8 +820,8 @@ def test_wrongly_shaped_calls_are_caught_in_tests() -> None:
         make()(
             torch.ones(2, 5, dtype=torch.long), torch.ones(2, 4, dtype=torch.bool), torch.ones(2, 3, dtype=torch.long)
         )
-    with pytest.raises(TypeCheckError, match="parameter 'x'"):
-        attend(MultiHeadAttention(shape()), torch.ones(3, 16), torch.ones(1, 3, 16))
+    with pytest.raises(TypeCheckError, match="parameter 'visible'"):
+        EncoderLayer(shape())(torch.ones(1, 3, 16), torch.ones(1, 3, dtype=torch.bool))
 
 
 @pytest.mark.parametrize(
@@ -890,7 +831,9 @@ def test_wrongly_shaped_calls_are_caught_in_tests() -> None:
         ("glassformer.engines.torch", lambda module: module.TorchEngine([], 0, 1, ())._step(torch.ones(2), None)),
         (
             "glassformer.training.objective",
-            lambda module: module.cross_entropy(torch.ones(3, 4), torch.ones(2, dtype=torch.long), 0.0),
+            lambda module: module.cross_entropy(
+                torch.ones(3, 4), torch.ones(5, 4), torch.ones(2, dtype=torch.long), 0.0
+            ),
         ),
     ],
 )

@@ -20,10 +20,12 @@ NAMES = [
     "Settings",
     "Table",
     "TokenSettings",
+    "Trace",
     "TrainingSettings",
     "Translation",
     "Translator",
     "evaluate",
+    "explain",
     "read_table",
     "train",
 ]

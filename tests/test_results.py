@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer import Report, Settings, Table, evaluate, read_table, train
+from glassformer import Report, Settings, Table, Translator, evaluate, read_table, train
 from glassformer.advise import advise
 from glassformer.data.tables import Pair
 from glassformer.datasets import dates
@@ -18,9 +18,14 @@ pytestmark = pytest.mark.slow
 def trained(
     pairs: Table | list[Pair], test: list[Pair], out: Path, *, valid: Table | None = None, seed: int = 1
 ) -> Report:
+    """The test's report in float32. Lower precisions must not fall behind by more than chance."""
     rows = pairs.pairs if isinstance(pairs, Table) else pairs
     settings = Settings(**merge(advise(rows).settings, {"training": {"seed": seed}}))
-    return evaluate(train(pairs, settings, out, valid=valid).finish(), test)
+    report = evaluate(train(pairs, settings, out, valid=valid).finish(), test)
+    for engine, precision in (("torch", "bfloat16"), ("ctranslate2", "int8")):
+        lower = evaluate(Translator.load(out, engine=engine, precision=precision), test).metrics["exact_match"]
+        assert report.metrics["exact_match"].value <= lower.high
+    return report
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

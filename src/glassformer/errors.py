@@ -9,6 +9,7 @@
     ├── ModelFileError          1   a model file that is damaged, foreign or hostile
     ├── RunError                1   a run directory or output that cannot be written or resumed
     ├── DeviceError             1   a device or precision that is not there, or memory that ran out
+    ├── EngineError             1   an engine that does not compute what the model is
     └── MissingExtraError       1   an optional library that is not installed
 
 Each error says what happened, and where, what it got, what it expected and what to do next, as far as that is
@@ -81,6 +82,10 @@ class RunError(GlassformerError):
 
 class DeviceError(GlassformerError):
     """A device, precision or amount of memory that this machine does not have."""
+
+
+class EngineError(GlassformerError):
+    """An engine gave other answers than the model has."""
 
 
 class MissingExtraError(GlassformerError):

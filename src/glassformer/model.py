@@ -8,27 +8,34 @@
     3.5    sinusoids             position encodings
     3.4    Transformer           embeddings, both stacks, the output projection
 
-Axes: B batch · S source positions · T target positions · N sentences · K hypotheses of a sentence · H heads ·
+Axes: B batch · S source positions · T target positions · P tokens of a batch without its padding · H heads ·
 V vocabulary · D d_model. `memory` is the encoder's output. A mask is `*_visible`: True means "may attend"; sequences
 are padded on the right. Of loss, optimiser, tokens, devices and files this module knows nothing.
+
+Only attention looks from one position to another. All the rest works on each token by itself, so the layers also take
+tokens packed one after the other, `[P D]` in place of `[B T D]`, together with the `Layout` that says where they stand.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812  (the name that everybody knows)
+from torch.utils.checkpoint import checkpoint
 
+from glassformer.dropout import drop, relu_and_drop
 from glassformer.errors import SettingsError, TextError
+from glassformer.packing import Layout
 from glassformer.settings import ModelSettings
 
 if TYPE_CHECKING:  # shapes are checked in the tests; at run time they cost nothing
     from jaxtyping import Bool, Float, Int
+
+CAUSAL_BLOCK = 512  # queries
 
 
 def attention(
@@ -45,7 +52,7 @@ def attention(
     The scale is 1 / sqrt(d_k) of the head. `causal` lets position t see positions up to t. A query that sees nothing
     yields zeros, never NaN.
     """
-    if query.device.type == "cpu" and query.dtype == torch.bfloat16:  # where the fused kernel is the slower one
+    if query.device.type == "cpu" and query.requires_grad:  # backward through the fused kernel is slow there
         return _attention_by_steps(query, key, value, visible, causal, dropout)
     return F.scaled_dot_product_attention(query, key, value, visible, dropout, is_causal=causal)
 
@@ -53,27 +60,24 @@ def attention(
 def _attention_by_steps(
     query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, causal: bool, dropout: float
 ) -> Tensor:
-    """The same, matrix product by matrix product."""
-    if causal:
-        visible = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
-    scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(2, 3)
-    if visible is not None:
-        scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
+    """The same, matrix product by matrix product; causal ones by blocks, which skip keys that none of them sees."""
+    if not causal:
+        return _attend(query, key, value, visible, dropout)
+    outputs: list[Tensor] = []
+    for block in query.split(CAUSAL_BLOCK, dim=2):  # type: ignore[no-untyped-call]
+        start = len(outputs) * CAUSAL_BLOCK
+        seen = start + block.shape[2]
+        visible = torch.ones(block.shape[2], seen, dtype=torch.bool, device=query.device).tril(start)
+        outputs.append(_attend(block, key[:, :, :seen], value[:, :, :seen], visible, dropout))
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dropout: float) -> Tensor:
+    scores = (query / math.sqrt(query.shape[3])) @ key.transpose(2, 3)
+    if visible is not None:  # adding is several times faster than filling, and e^-1e30 is 0
+        scores += torch.zeros(visible.shape, dtype=scores.dtype, device=scores.device).masked_fill_(~visible, -1e30)
     output = drop(scores.softmax(dim=3), dropout) @ value
-    return output if visible is None else output * visible.any(dim=-1, keepdim=True)
-
-
-def drop(x: Float[Tensor, "*shape"], share: float) -> Float[Tensor, "*shape"]:
-    """Dropout (section 5.4): zero that share of the numbers, and scale the others so that the mean stays.
-
-    On a CPU, drawing is what costs, so one draw of 64 bits serves four numbers; the share is rounded to 1 / 65,536.
-    """
-    if share == 0 or x.device.type != "cpu":
-        return F.dropout(x, share)
-    draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    dropped = min(65_535, round(share * 65_536))
-    kept = (draws.view(torch.int16)[: x.numel()] >= dropped - 32_768).view(x.shape)
-    return x * kept.to(x.dtype).mul_(65_536 / (65_536 - dropped))
+    return output if visible is None or visible.dim() == 2 else output * visible.any(dim=3, keepdim=True)
 
 
 class Dropout(nn.Module):
@@ -111,21 +115,46 @@ class MultiHeadAttention(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B T D"],
+        x: Float[Tensor, "*tokens D"],
         memory: KeysValues,
         visible: Bool[Tensor, "B #H #T S"] | None = None,
         *,
+        layout: Layout | None = None,
+    ) -> Float[Tensor, "*tokens D"]:
+        """Attention to keys and values of a memory."""
+        return self._attend(self._heads(x, layout, self.w_q)[0], memory, visible, layout)
+
+    def to_itself(
+        self,
+        x: Float[Tensor, "*tokens D"],
+        visible: Bool[Tensor, "B #H #T T"] | None = None,
+        *,
         causal: bool = False,
-    ) -> Float[Tensor, "B T D"]:
+        layout: Layout | None = None,
+    ) -> Float[Tensor, "*tokens D"]:
+        """Self-attention: queries, keys and values of x itself."""
+        query, key, value = self._heads(x, layout, self.w_q, self.w_k, self.w_v)
+        return self._attend(query, KeysValues(key, value), visible, layout, causal=causal)
+
+    def keys_values(self, memory: Float[Tensor, "*tokens d_memory"], layout: Layout | None = None) -> KeysValues:
+        return KeysValues(*self._heads(memory, layout, self.w_k, self.w_v))
+
+    def _heads(self, x: Tensor, layout: Layout | None, *projections: nn.Linear) -> list[Tensor]:
+        """Each projection of x as [B H T d]; they are one matrix product."""
+        weight = torch.cat([projection.weight for projection in projections])
+        bias = torch.cat([projection.bias for projection in projections]) if projections[0].bias is not None else None
+        y = F.linear(x, weight, bias)
+        y = y if layout is None else layout.pad(y)
+        parts = y.split([projection.out_features for projection in projections], dim=2)  # type: ignore[no-untyped-call]
+        return [part.unflatten(2, (self.n_heads, -1)).transpose(1, 2) for part in parts]
+
+    def _attend(
+        self, query: Tensor, memory: KeysValues, visible: Tensor | None, layout: Layout | None, *, causal: bool = False
+    ) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        heads = attention(self._split(self.w_q(x)), *memory, visible, causal=causal, dropout=dropout)
-        return self.w_o(heads.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]  # [B T H·d_v] -> [B T D]
-
-    def keys_values(self, memory: Float[Tensor, "B S d_memory"]) -> KeysValues:
-        return KeysValues(self._split(self.w_k(memory)), self._split(self.w_v(memory)))
-
-    def _split(self, x: Float[Tensor, "B T H_d"]) -> Float[Tensor, "B H T d"]:
-        return x.reshape(*x.shape[:2], self.n_heads, -1).transpose(1, 2)
+        heads = attention(query, *memory, visible, causal=causal, dropout=dropout)
+        heads = heads.transpose(1, 2).flatten(2)  # [B T H·d_v]
+        return self.w_o(heads if layout is None else layout.pack(heads))  # type: ignore[no-any-return]
 
 
 class FeedForward(nn.Module):
@@ -139,14 +168,16 @@ class FeedForward(nn.Module):
         self.activation = activations[settings.activation]  # gelu is a Departure
         self.dropout = Dropout(settings.feed_forward_dropout)
 
-    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        inner: Tensor = self.dropout(self.activation(self.w_1(x)))
-        return self.w_2(inner)  # type: ignore[no-any-return]
+    def forward(self, x: Float[Tensor, "*tokens D"]) -> Float[Tensor, "*tokens D"]:
+        inner = self.w_1(x)
+        if self.activation is F.relu and self.training:
+            return self.w_2(relu_and_drop(inner, self.dropout.share))  # type: ignore[no-any-return]
+        return self.w_2(self.dropout(self.activation(inner)))  # type: ignore[no-any-return]
 
 
 def add_and_norm(
     layer: EncoderLayer | DecoderLayer, norm: nn.LayerNorm, x: Tensor, sublayer: Callable[[Tensor], Tensor]
-) -> Float[Tensor, "B T D"]:
+) -> Float[Tensor, "*tokens D"]:
     """Section 3.1 with the dropout of 5.4: the residual stream around one sublayer."""
     if layer.norm_first:  # Departure: pre-norm leaves the stream itself unnormed until the end of the stack
         return x + layer.dropout(sublayer(norm(x)))  # type: ignore[no-any-return]
@@ -166,10 +197,13 @@ class EncoderLayer(nn.Module):
         self.norm_first = settings.norm == "pre"
 
     def forward(
-        self, x: Float[Tensor, "B S D"], visible: Bool[Tensor, "B 1 1 S"] | None = None
-    ) -> Float[Tensor, "B S D"]:
+        self,
+        x: Float[Tensor, "*tokens D"],
+        visible: Bool[Tensor, "B 1 1 S"] | None = None,
+        layout: Layout | None = None,
+    ) -> Float[Tensor, "*tokens D"]:
         def attend(y: Tensor) -> Tensor:
-            return self.self_attention(y, self.self_attention.keys_values(y), visible)  # type: ignore[no-any-return]
+            return self.self_attention.to_itself(y, visible, layout=layout)
 
         x = add_and_norm(self, self.self_attention_norm, x, attend)
         return add_and_norm(self, self.feed_forward_norm, x, self.feed_forward)
@@ -191,33 +225,22 @@ class DecoderLayer(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B T D"],
-        memory: KeysValues,
-        memory_visible: Bool[Tensor, "N 1 1 S"] | None = None,
-        past: KeysValues | None = None,
-    ) -> tuple[Float[Tensor, "B T D"], KeysValues]:
-        """`past` holds keys and values of earlier positions; then x is the one position after them.
-
-        The memory is of N sentences; the B = N·K rows of x are K adjacent hypotheses of each. Returns the new stream
-        and the keys and values of all positions so far.
-        """
-        present = past
-
+        x: Float[Tensor, "*tokens D"],
+        memory: Float[Tensor, "*memory_tokens D"],
+        memory_visible: Bool[Tensor, "B 1 1 S"] | None = None,
+        layout: Layout | None = None,
+        memory_layout: Layout | None = None,
+    ) -> Float[Tensor, "*tokens D"]:
         def attend(y: Tensor) -> Tensor:
-            nonlocal present
-            present = self.self_attention.keys_values(y)
-            if past is not None:
-                present = KeysValues(*(torch.cat(pair, dim=2) for pair in zip(past, present, strict=True)))
-            return self.self_attention(y, present, causal=past is None)  # type: ignore[no-any-return]
+            return self.self_attention.to_itself(y, causal=True, layout=layout)
 
         def attend_memory(y: Tensor) -> Tensor:
-            by_sentence = y.reshape(len(memory.keys), -1, y.shape[-1])  # hypotheses stand side by side as queries
-            return self.cross_attention(by_sentence, memory, memory_visible).reshape(y.shape)  # type: ignore[no-any-return]
+            keys_values = self.cross_attention.keys_values(memory, memory_layout)
+            return self.cross_attention(y, keys_values, memory_visible, layout=layout)  # type: ignore[no-any-return]
 
         x = add_and_norm(self, self.self_attention_norm, x, attend)
         x = add_and_norm(self, self.cross_attention_norm, x, attend_memory)
-        assert present is not None
-        return add_and_norm(self, self.feed_forward_norm, x, self.feed_forward), present
+        return add_and_norm(self, self.feed_forward_norm, x, self.feed_forward)
 
 
 def sinusoids(length: int, d_model: int, base: float = 10_000.0) -> Float[Tensor, "length d_model"]:
@@ -245,45 +268,17 @@ class Positions(nn.Module):
     def _sinusoids(self, length: int) -> Tensor:
         return sinusoids(length, self.settings.d_model, self.settings.position_base)
 
-    def forward(self, start: int, stop: int) -> Float[Tensor, "T D"]:
-        """Rows start … stop-1. Raises TextError past the last learned position; sinusoids go on."""
-        if stop > len(self.table):
+    def forward(self, stop: int) -> Float[Tensor, "T D"]:
+        """The first `stop` rows. Raises TextError past the last learned position; sinusoids go on."""
+        table = self.table
+        if stop > len(table):
             if self.settings.positions == "learned":
                 raise TextError(
-                    f"a sequence of {stop} tokens is longer than the {len(self.table)} learned positions",
+                    f"a sequence of {stop} tokens is longer than the {len(table)} learned positions",
                     hint="train with a larger model.max_length, or with sinusoidal positions",
                 )
-            self.table = self._sinusoids(2 * stop).to(self.table)
-        return self.table[start:stop]
-
-
-@dataclass(frozen=True)
-class Cache:
-    """What the decoder remembers between two steps, for K hypotheses of each of N sentences.
-
-    `memory`: per layer, keys and values of the memory `[N H S d]`, computed once. `past`: per layer, those of the
-    target so far `[N·K H t d]`, None before the first step. `length` is t.
-    """
-
-    memory: tuple[KeysValues, ...]
-    memory_visible: Tensor
-    past: tuple[KeysValues, ...] | None = None
-    length: int = 0
-
-    def select(self, rows: Int[Tensor, "N2 K2"]) -> Cache:
-        """Keep the hypotheses `rows`, numbered 0 … N·K-1; each line of `rows` stays within one sentence."""
-        past = self.past
-        if past is not None:
-            n_hypotheses = len(past[0].keys) // len(self.memory_visible)
-            flat = rows.flatten()
-            past = tuple(KeysValues(keys[flat], values[flat]) for keys, values in past)
-            sentences = rows[:, 0] // n_hypotheses
-        else:
-            sentences = rows[:, 0]
-        if len(sentences) == len(self.memory_visible):  # sentences leave, but never change their order
-            return Cache(self.memory, self.memory_visible, past, self.length)
-        memory = tuple(KeysValues(keys[sentences], values[sentences]) for keys, values in self.memory)
-        return Cache(memory, self.memory_visible[sentences], past, self.length)
+            table = self.table = self._sinusoids(2 * stop).to(table)
+        return table[:stop]
 
 
 class Transformer(nn.Module):
@@ -316,6 +311,7 @@ class Transformer(nn.Module):
         self.encoder_norm = nn.LayerNorm(settings.d_model, settings.norm_eps) if final_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(settings.d_model, settings.norm_eps) if final_norm else nn.Identity()
         self.dropout = Dropout(settings.dropout)
+        self.recompute = False
         self._initialise()
 
     def _initialise(self) -> None:
@@ -342,10 +338,8 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "B S D"]:
         """The memory of framed source ids."""
         visible = None if source_visible is None else source_visible[:, None, None, :]
-        x = self._embed(source, self.source_embedding, self.source_positions)
-        for layer in self.encoder:
-            x = layer(x, visible)
-        return self.encoder_norm(x)  # type: ignore[no-any-return]
+        x = self._embed(source, self.source_embedding, self.source_positions(source.shape[1]))
+        return self._through_encoder(x, visible)
 
     def decode(
         self,
@@ -355,36 +349,57 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Hidden states of all target positions at once; position t sees positions up to t."""
         visible = None if memory_visible is None else memory_visible[:, None, None, :]
-        x = self._embed(target, self.target_embedding, self.target_positions)
-        for layer in cast("list[DecoderLayer]", self.decoder):
-            x, _ = layer(x, layer.cross_attention.keys_values(memory), visible)
-        return self.decoder_norm(x)  # type: ignore[no-any-return]
+        x = self._embed(target, self.target_embedding, self.target_positions(target.shape[1]))
+        return self._through_decoder(x, memory, visible)
+
+    def decode_packed(
+        self,
+        source: Int[Tensor, " P_source"],
+        source_layout: Layout,
+        target: Int[Tensor, " P"],
+        target_layout: Layout,
+    ) -> Float[Tensor, "P D"]:
+        """Hidden states before every next target token, teacher-forced, with no work on padding."""
+        visible = source_layout.visible
+        visible = None if visible is None else visible[:, None, None, :]
+        table = self.source_positions(source_layout.length)[source_layout.positions]
+        memory = self._through_encoder(self._embed(source, self.source_embedding, table), visible, source_layout)
+        table = self.target_positions(target_layout.length)[target_layout.positions]
+        x = self._embed(target, self.target_embedding, table)
+        return self._through_decoder(x, memory, visible, target_layout, source_layout)
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Hidden states as logits."""
         return self.output_projection(hidden)  # type: ignore[no-any-return]
 
-    def start(self, memory: Float[Tensor, "N S D"], memory_visible: Bool[Tensor, "N S"]) -> Cache:
-        """The cache before the first step: cross-attention's keys and values, computed once for each sentence."""
-        layers = cast("list[DecoderLayer]", self.decoder)
-        keys_values = tuple(layer.cross_attention.keys_values(memory) for layer in layers)
-        return Cache(keys_values, memory_visible[:, None, None, :])
-
-    def step(self, last: Int[Tensor, "N K"], cache: Cache) -> tuple[Float[Tensor, "N K V"], Cache]:
-        """Feed the last token of K hypotheses of N sentences; logits of the next one, and the cache after it."""
-        x = self._embed(last.reshape(-1, 1), self.target_embedding, self.target_positions, cache.length)
-        present = []
-        for i, layer in enumerate(self.decoder):
-            x, so_far = layer(x, cache.memory[i], cache.memory_visible, cache.past[i] if cache.past else None)
-            present.append(so_far)
-        logits = self.project(self.decoder_norm(x)).reshape(*last.shape, -1)
-        return logits, Cache(cache.memory, cache.memory_visible, tuple(present), cache.length + 1)
-
     def _embed(
-        self, ids: Int[Tensor, "B T"], embedding: nn.Embedding, positions: Positions, start: int = 0
-    ) -> Float[Tensor, "B T D"]:
+        self, ids: Int[Tensor, "*tokens"], embedding: nn.Embedding, positions: Float[Tensor, "T D"]
+    ) -> Float[Tensor, "*tokens D"]:
         """Section 3.4 and 3.5: embeddings · sqrt(d_model) + positions, dropout over the sum."""
         x = embedding(ids)
         if self.settings.scale_embeddings:
             x = x * math.sqrt(self.settings.d_model)
-        return self.dropout(x + positions(start, start + ids.shape[1]))  # type: ignore[no-any-return]
+        return self.dropout(x + positions)  # type: ignore[no-any-return]
+
+    def _through_encoder(self, x: Tensor, visible: Tensor | None, layout: Layout | None = None) -> Tensor:
+        for layer in self.encoder:
+            x = self._through(layer, x, visible, layout)
+        return self.encoder_norm(x)  # type: ignore[no-any-return]
+
+    def _through_decoder(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        visible: Tensor | None,
+        layout: Layout | None = None,
+        memory_layout: Layout | None = None,
+    ) -> Tensor:
+        for layer in self.decoder:
+            x = self._through(layer, x, memory, visible, layout, memory_layout)
+        return self.decoder_norm(x)  # type: ignore[no-any-return]
+
+    def _through(self, layer: nn.Module, *inputs: Any) -> Tensor:
+        """One layer; with `recompute`, its inner numbers are computed again on the way back instead of kept."""
+        if self.recompute and torch.is_grad_enabled():
+            return cast("Tensor", checkpoint(layer, *inputs, use_reentrant=False))
+        return cast("Tensor", layer(*inputs))

@@ -188,11 +188,14 @@ class TrainingSettings(_Frozen):
     label_smoothing: Share = _setting(0.1, "mass spread evenly over the whole vocabulary")
     clip_norm: float = _setting(0.0, "largest norm of the gradient, 0: no limit (Departure: any limit)", ge=0)
     precision: Precision = _setting("auto", "of the matrix products; weights stay float32")
+    compile: bool = _setting(False, "compile the layers with torch.compile: takes a minute, and on CPUs is slower")
+    recompute: bool = _setting(False, "keep no numbers inside layers for the way back, compute them again: less memory")
     validate_every: Positive = _setting(1000, "updates between two validations")
     validate_beams: Positive = _setting(1, "beam width of the search in validation")
     validate_rows: Positive = _setting(500, "most held-out rows that a validation translates")
     metric: Metric = _setting("exact_match", "what chooses the best weights and stops early")
     patience: NotNegative = _setting(0, "validations without a better metric before stopping, 0: never")
+    keep_moments: NotNegative = _setting(5, "weights kept to look back at, after 1/2, 1/4, 1/8 … of the steps; 0: none")
     average_last: NotNegative = _setting(5, "last validated weights whose mean is tried, 0: none")
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from glassformer.decoding import Hypothesis
-from glassformer.engines.torch import TorchEngine, build_model, find_device
+from glassformer.engines import Engine, load_engine
+from glassformer.engines.proof import Proof, ProvenEngine
 from glassformer.errors import ModelFileError, TextError, UsageError
 from glassformer.modelfile import ModelFile
 from glassformer.settings import DecodingSettings, Settings
@@ -65,17 +68,16 @@ class Translator:
         ensemble: Sequence[ModelFile] = (),
         device: str = "auto",
         precision: str = "float32",
+        engine: str = "torch",
     ) -> None:
-        """Raises DeviceError for a device that is not there, ModelFileError for models that do not fit together."""
+        """What `load` does, for model files that are read already."""
         for other in ensemble:
             _check_same_vocabulary(model_file, other)
         self.model_file = model_file
         self.settings = model_file.settings
         self.source_tokenizer: Tokenizer = model_file.source_tokenizer
         self.target_tokenizer: Tokenizer = model_file.target_tokenizer
-        place = find_device(device)
-        models = [build_model(each).to(place) for each in (model_file, *ensemble)]
-        self.engine = TorchEngine.of(models, self.target_tokenizer, place, precision)
+        self.engine: Engine = load_engine(engine, (model_file, *ensemble), device, precision)
 
     @classmethod
     def load(
@@ -85,10 +87,21 @@ class Translator:
         ensemble: Sequence[str | Path] = (),
         device: str = "auto",
         precision: str = "float32",
+        engine: str = "torch",
     ) -> Translator:
-        """Read a model file or a run directory; `ensemble` names further models whose probabilities are averaged."""
+        """Read a model file or a run directory; `ensemble` names further models whose probabilities are averaged.
+
+        `engine` is what computes: "torch", or "ctranslate2" (an extra), which is held against PyTorch on the first
+        texts. Raises ModelFileError for a model that cannot be read or does not fit the others, DeviceError,
+        SettingsError or UsageError for a device, precision or engine that is not there (they name those that are).
+        """
         others = [ModelFile.load(other) for other in ensemble]
-        return cls(ModelFile.load(path), ensemble=others, device=device, precision=precision)
+        return cls(ModelFile.load(path), ensemble=others, device=device, precision=precision, engine=engine)
+
+    @property
+    def proof(self) -> Proof | None:
+        """How the engine compared with PyTorch on the first texts; None for PyTorch itself."""
+        return self.engine.proof if isinstance(self.engine, ProvenEngine) else None
 
     @property
     def max_source_length(self) -> int:
@@ -118,24 +131,26 @@ class Translator:
         decoding = DecodingSettings(**(base.model_dump() | options)) if options else base
         texts = list(texts)
         rows = [row for row, text in enumerate(texts) if text.strip()]
-        sources = [self._encode(texts[row], row) for row in rows]
+        sources = self._encode([texts[row] for row in rows], rows)
         self._check_lengths(rows, sources)
         forced = self._force(prefixes, rows, len(texts)) if prefixes is not None else []
         if progress and len(rows) < len(texts):
             progress(len(texts) - len(rows))
         longest = decoding.max_new_tokens or default_max_new_tokens(self.model_file.data, self.settings)
-        answers = self.engine.search(sources, decoding, longest, forced, progress)
         results = [EMPTY] * len(texts)
-        for row, found in zip(rows, answers, strict=True):
-            unknown = tuple(self.source_tokenizer.unknown(texts[row]))
-            best, *others = [self._translation(each) for each in found]
-            results[row] = Translation(**{**vars(best), "unknown": unknown, "alternatives": tuple(others)})
+        unk_id = self.source_tokenizer.vocabulary.unk_id
+        with _garbage_left():
+            answers = self.engine.search(sources, decoding, longest, forced, progress)
+            for row, source, (best, *others) in zip(rows, sources, answers, strict=True):
+                unknown = self.source_tokenizer.unknown(texts[row]) if unk_id in source else ()
+                results[row] = self._translation(best, tuple(unknown), tuple(map(self._translation, others)))
         return results
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
         """How likely each given target is for its source; `<eos>` counts."""
-        sources = [self._encode(source, row) for row, (source, _) in enumerate(pairs)]
-        self._check_lengths(list(range(len(pairs))), sources)
+        rows = range(len(pairs))
+        sources = self._encode([source for source, _ in pairs], rows)
+        self._check_lengths(rows, sources)
         targets = [
             self.target_tokenizer.frame(self.target_tokenizer.encode(target, where=f"row {row + 1}"))
             for row, (_, target) in enumerate(pairs)
@@ -151,8 +166,9 @@ class Translator:
             for pair, target, each in zip(pairs, targets, scored, strict=True)
         ]
 
-    def _encode(self, text: str, row: int) -> list[int]:
-        return self.source_tokenizer.frame(self.source_tokenizer.encode(text, where=f"row {row + 1}"))
+    def _encode(self, texts: Sequence[str], rows: Sequence[int]) -> list[list[int]]:
+        ids = self.source_tokenizer.encode_many(texts, where=[f"row {row + 1}" for row in rows])
+        return [self.source_tokenizer.frame(each) for each in ids]
 
     def _force(self, prefixes: Sequence[str], rows: Sequence[int], n_texts: int) -> list[list[int]]:
         """The ids of the prefixes of some rows."""
@@ -169,19 +185,22 @@ class Translator:
         return [self.target_tokenizer.encode(prefixes[row]) for row in rows]
 
     def _check_lengths(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
-        lengths = {row + 1: len(source) - 2 for row, source in zip(rows, sources, strict=True)}
-        too_long = [(row, length) for row, length in lengths.items() if length > self.max_source_length]
+        most = self.max_source_length
+        lengths = zip(rows, (len(source) - 2 for source in sources), strict=True)
+        too_long = [(row + 1, length) for row, length in lengths if length > most]
         if too_long:
             named = ", ".join(f"row {row} ({length} tokens)" for row, length in too_long[:10])
             more = f" and {len(too_long) - 10} more" if len(too_long) > 10 else ""
             raise TextError(
                 "a text is longer than the model takes; nothing was translated",
                 got=named + more,
-                expected=f"at most {self.max_source_length} tokens",
+                expected=f"at most {most} tokens",
                 hint="split these texts, or train with a larger data.max_source_length",
             )
 
-    def _translation(self, found: Hypothesis) -> Translation:
+    def _translation(
+        self, found: Hypothesis, unknown: tuple[str, ...] = (), alternatives: tuple[Translation, ...] = ()
+    ) -> Translation:
         return Translation(
             text=self.target_tokenizer.decode(found.ids),
             score=found.score,
@@ -189,7 +208,21 @@ class Translator:
             tokens=tuple(self.target_tokenizer.tokens(found.ids)),
             token_scores=found.token_scores,
             finished=found.finished,
+            unknown=unknown,
+            alternatives=alternatives,
         )
+
+
+@contextlib.contextmanager
+def _garbage_left() -> Iterator[None]:
+    """No search for cycles: answers are many small objects without any, and looking took a twentieth of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def default_max_new_tokens(data: Mapping[str, Any], settings: Settings) -> int:

@@ -15,14 +15,21 @@ CONTRACT = {
         --overwrite --device --precision --seed --quiet --json
     """,
     "translate": """
-        MODEL INPUT --out --beam --nbest --column --ensemble --set --overwrite --header --bad-rows --device --precision
-        --seed --quiet --json
+        MODEL INPUT --out --beam --nbest --column --ensemble --set --overwrite --header --bad-rows --engine --device
+        --precision --seed --quiet --json
     """,
     "evaluate": """
-        MODEL TABLE --source --target --header --bad-rows --beam --bleu-tokenize --set --device --precision --seed
-        --quiet --json
+        MODEL TABLE --source --target --header --bad-rows --beam --bleu-tokenize --set --engine --device --precision
+        --seed --quiet --json
     """,
     "score": "MODEL TABLE --source --target --header --bad-rows --device --precision --quiet --json",
+    "explain": """
+        MODEL TEXT --target --step --head --edit --beam --set --html --overwrite --quiet --json
+    """,
+    "heads": """
+        MODEL TABLE --source --target --header --bad-rows --beam --set --device --precision --quiet --json
+    """,
+    "serve": "MODEL --host --port --text --device --precision --quiet",
     "tokens": "MODEL TEXT --side --pad-to --json",
     "info": "MODEL --json",
 }

@@ -64,7 +64,7 @@ def test_rows_of_like_length_share_a_batch():
     in_order = [np.arange(start, min(start + 30, 1000)) for start in range(0, 1000, 30)]
     target = np.array(lengths)[:, 1]
     sorted_plan = [np.array(batch) for batch in planned(lengths, batch_tokens=500)]
-    assert padding_share(target, sorted_plan) < 0.1 < padding_share(target, in_order)
+    assert padding_share([target], sorted_plan) < 0.1 < padding_share([target], in_order)
 
 
 def test_batches_are_filled():
@@ -98,6 +98,6 @@ def test_no_rows_make_no_batches():
 
 def test_the_padding_share_is_counted_by_hand():
     batches = [np.array([0, 1]), np.array([2])]
-    assert padding_share(np.array([3, 5, 7]), batches) == pytest.approx(2 / 17)
-    assert padding_share(np.array([4, 4]), [np.array([0, 1])]) == 0
-    assert padding_share(np.empty(0, np.int64), []) == 0
+    assert padding_share([np.array([3, 5, 7])], batches) == pytest.approx(2 / 17)
+    assert padding_share([np.array([4, 4])], [np.array([0, 1])]) == 0
+    assert padding_share([np.empty(0, np.int64)], []) == 0

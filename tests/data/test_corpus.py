@@ -38,13 +38,11 @@ def test_packed_sequences_come_back_one_by_one(lists):
 
 @quick
 @given(sequences, st.data())
-def test_padding_is_put_on_the_right_up_to_the_longest(lists, data):
-    rows = data.draw(st.lists(st.integers(0, len(lists) - 1), min_size=1, max_size=8))
-    ids, inside = Sequences.pack(lists).padded(np.array(rows), pad_id=77)
-    longest = max(len(lists[row]) for row in rows)
-    assert ids.tolist() == [lists[row] + [77] * (longest - len(lists[row])) for row in rows]
-    assert inside.tolist() == [[at < len(lists[row]) for at in range(longest)] for row in rows]
-    assert (ids.dtype, inside.dtype) == (np.int64, np.bool_)
+def test_rows_are_taken_one_after_the_other_in_any_order(lists, data):
+    rows = data.draw(st.lists(st.integers(0, len(lists) - 1), max_size=8))
+    ids = Sequences.pack(lists).packed(np.array(rows, dtype=np.int64))
+    assert ids.tolist() == [number for row in rows for number in lists[row]]
+    assert ids.dtype == np.int64
 
 
 @quick

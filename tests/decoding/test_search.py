@@ -209,7 +209,7 @@ def test_stopping_early_and_batching_never_change_an_answer(
     seed: int, vocabulary: int, longest: int, num_beams: int, data: st.DataObject, alpha: float, less_eos: float
 ) -> None:
     n_best = data.draw(st.integers(1, num_beams))
-    n_sentences = data.draw(st.integers(1, 4))
+    n_sentences = data.draw(st.integers(1, 9))
     toy = random_toy(seed, vocabulary, 1.5, less_eos)
     space = SearchSpace(BOS, vocabulary - 1, (), longest)
     found = beam(toy, space, n_sentences, num_beams=num_beams, alpha=alpha, n_best=n_best)
@@ -246,7 +246,7 @@ def test_answers_are_distinct_and_ordered_finished_ones_first(
 
 
 @same_examples(max_examples=30)
-@given(seed=seeds, n_sentences=st.integers(1, 5))
+@given(seed=seeds, n_sentences=st.integers(1, 9))
 def test_greedy_search_is_a_beam_of_one(seed: int, n_sentences: int) -> None:
     toy, space = random_toy(seed, 5, less_eos=1.0), SearchSpace(BOS, 4, (), 6)
     narrow = [best for (best,) in beam(toy, space, n_sentences, num_beams=1)]
@@ -290,7 +290,7 @@ def test_what_is_forbidden_leaves_the_other_scores_as_they_are() -> None:
 @same_examples(max_examples=40)
 @given(
     seed=seeds,
-    prefixes=st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=4),
+    prefixes=st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=7),
     num_beams=st.integers(1, 4),
     alpha=alphas,
 )
@@ -378,14 +378,20 @@ def ends_after(length: int) -> Toy:
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam"])
-def test_a_sentence_that_is_done_leaves_the_batch(search: str) -> None:
+@pytest.mark.parametrize(
+    ("n_sentences", "rows"),
+    [(3, [3, 3, 2, 1]), (8, [8, 8, 8, 6, 6, 4, 3, 2, 1])],  # of eight, the first leaves together with the second
+)
+def test_sentences_that_are_done_leave_the_batch_when_they_are_a_quarter_of_it(
+    search: str, n_sentences: int, rows: list[int]
+) -> None:
     stepper, space = Stepper(ends_after(1)), SearchSpace(BOS, 2, (), 50)
     if search == "greedy":
-        found = greedy_search(stepper, start(3), 3, space)
+        found = greedy_search(stepper, start(n_sentences), n_sentences, space)
     else:
-        found = beam_search(stepper, start(3), 3, space, num_beams=2)
-    assert [len(answers[0].ids) for answers in found] == [1, 2, 3]
-    assert [n_sentences for n_sentences, _ in stepper.calls] == [3, 3, 2, 1]
+        found = beam_search(stepper, start(n_sentences), n_sentences, space, num_beams=2)
+    assert [len(answers[0].ids) for answers in found] == list(range(1, n_sentences + 1))
+    assert [lines for lines, _ in stepper.calls] == rows
 
 
 @pytest.mark.parametrize(("alpha", "steps", "length"), [(0.0, 2, 0), (5.0, 9, 8)])

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from glassformer.decoding import Hypothesis, SearchSpace, beam_search
+from glassformer.decoding import Hypothesis, SearchSpace, beam_search, is_certain
+from glassformer.engines import inference as inference_module
 from glassformer.engines import torch as engine_module
+from glassformer.engines.inference import Cache, Inference
 from glassformer.engines.torch import (
-    PADDED_MULTIPLE,
     TorchEngine,
     autocast,
     find_device,
@@ -30,7 +31,7 @@ from glassformer.engines.torch import (
     set_weights,
 )
 from glassformer.errors import DeviceError, SettingsError, TextError
-from glassformer.model import Cache, Transformer
+from glassformer.model import Transformer
 from glassformer.settings import DecodingSettings, ModelSettings
 from glassformer.text import ascii68
 
@@ -45,9 +46,10 @@ TINY: dict[str, Any] = {
     "dropout": 0.5,  # a search that forgot to switch it off would be seen
 }
 GREEDY, BEAM = DecodingSettings(num_beams=1), DecodingSettings(num_beams=4, num_return_sequences=3)
+BEST = DecodingSettings(num_beams=4)  # greedy search first
 
 
-def random_model(seed: int = 3, **changes: Any) -> Transformer:
+def random_model(seed: int = 3, sureness: float = 1.0, **changes: Any) -> Transformer:
     """Untrained, but made to listen to its source and to come to an end now and then."""
     torch.manual_seed(seed)
     model = Transformer(ModelSettings(**(TINY | changes)), VOCABULARY, VOCABULARY)
@@ -56,6 +58,7 @@ def random_model(seed: int = 3, **changes: Any) -> Transformer:
             for weight in layer.cross_attention.parameters():
                 weight *= 2
         model.output_projection.weight[EOS] *= 2
+        model.output_projection.weight *= sureness
     return model.eval()
 
 
@@ -101,6 +104,18 @@ def _few_positions(monkeypatch: pytest.MonkeyPatch) -> None:
 few_positions = pytest.mark.usefixtures("_few_positions")
 
 
+@pytest.fixture(params=[1, 3], ids=["1 core", "3 cores"])
+def _cores(request: pytest.FixtureRequest) -> Iterator[None]:
+    """More batches than one are searched in as many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield
+    torch.set_num_threads(before)
+
+
+on_any_cores = pytest.mark.usefixtures("_cores")
+
+
 # --- A26: greedy = arg-max each step = beam of 1 ---
 
 
@@ -131,13 +146,13 @@ def argmax_without_cache(model: Transformer, sources: list[list[int]]) -> list[l
 
 @torch.inference_mode()
 def beam_of_one(model: Transformer, sources: list[list[int]]) -> list[list[int]]:
-    def step(last: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        logits, cache = model.step(last, cache)
-        return logits.log_softmax(dim=2), cache
+    inference = Inference(model)
 
-    ids = torch.tensor(sources)
+    def step(last: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        return inference.step(last, cache).log_softmax(dim=2), cache
+
     space = SearchSpace(BOS, EOS, (PAD, BOS, UNK), LONGEST)
-    cache = model.start(model.encode(ids), torch.ones_like(ids, dtype=torch.bool))
+    cache = inference.start(sources, len(sources[0]))
     return [with_eos(best) for (best,) in beam_search(step, cache, len(sources), space, num_beams=1)]
 
 
@@ -161,37 +176,48 @@ def test_greedy_search_is_the_argmax_without_a_cache_and_a_beam_of_one(model: Tr
 def test_each_sentence_is_encoded_once_and_its_memory_projected_once(
     decoding: DecodingSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = random_model()
-    encoded, projected = [], []
-    encode = model.encode
-    keys_values = model.decoder[0].cross_attention.keys_values  # type: ignore[union-attr]
+    started: list[list[int]] = []
+    encoded: list[int] = []
+    projected: list[int] = []
+    keys_values: list[Any] = []  # the products that make them, of all models
+    start, encode, product = Inference.start, inference_module._Layer.encode, inference_module._Linear.__call__
 
-    def counted_encode(source: Tensor, visible: Tensor) -> Tensor:
-        encoded.extend(source[line][visible[line]].tolist() for line in range(len(source)))
-        return encode(source, visible)
+    def counted_start(inference: Inference, sources: Sequence[list[int]], length: int) -> Cache:
+        started.extend(sources)
+        keys_values.append(inference.keys_values)
+        return start(inference, sources, length)
 
-    def counted_keys_values(memory: Tensor) -> Any:
-        projected.append(len(memory))
-        return keys_values(memory)  # type: ignore[operator]
+    def counted_encode(layer: Any, x: Tensor, *rest: Any) -> Tensor:
+        encoded.append(len(x))
+        return encode(layer, x, *rest)
 
-    monkeypatch.setattr(model, "encode", counted_encode)
-    monkeypatch.setattr(model.decoder[0].cross_attention, "keys_values", counted_keys_values)
+    def counted_product(linear: Any, x: Tensor) -> Tensor:
+        if linear in keys_values:
+            projected.append(len(x))
+        return product(linear, x)
+
+    monkeypatch.setattr(Inference, "start", counted_start)
+    monkeypatch.setattr(inference_module._Layer, "encode", counted_encode)
+    monkeypatch.setattr(inference_module._Linear, "__call__", counted_product)
     sources = random_sources(25, longest=12)
-    engine_of(model).search(sources, decoding, 10)
-    assert sorted(encoded) == sorted(sources)
-    assert sum(projected) == len(sources)
+    engine_of(random_model()).search(sources, decoding, 10)
+    n_tokens = sum(map(len, sources))
+    assert sorted(started) == sorted(sources)
+    assert sum(encoded) == TINY["n_encoder_layers"] * n_tokens
+    assert sum(projected) == n_tokens
 
 
 # --- The same answer in any batch ---
 
 
-@same_examples(max_examples=25)
+@on_any_cores
+@same_examples(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     sources=st.lists(framed, min_size=1, max_size=10),
     copies=st.integers(1, 2),
     shuffle=st.randoms(use_true_random=False),
     positions=st.sampled_from([1, 40, 150, 8192]),
-    decoding=st.sampled_from([GREEDY, BEAM]),
+    decoding=st.sampled_from([GREEDY, BEAM, BEST]),
 )
 def test_neighbours_order_and_padding_never_change_an_answer(
     engine: TorchEngine,
@@ -231,10 +257,11 @@ def test_another_seed_draws_other_samples(engine: TorchEngine) -> None:
 
 
 @few_positions
+@on_any_cores
 def test_prefixes_stay_with_their_sentences(engine: TorchEngine) -> None:
     sources = random_sources(20, longest=15, seed=4)
     prefixes = [[4 + row % 8] * (row % 4) for row in range(20)]
-    for decoding in (GREEDY, BEAM):
+    for decoding in (GREEDY, BEAM, BEST):
         for row, answers in enumerate(engine.search(sources, decoding, 8, prefixes)):
             assert all(list(answer.ids[: row % 4]) == prefixes[row] for answer in answers)
             (alone,) = engine.search([sources[row]], decoding, 8, [prefixes[row]])
@@ -251,16 +278,18 @@ def test_a_plan_has_each_row_once_and_one_padded_length_a_batch(lengths: list[in
         plan = plan_equal_lengths(lengths, width)
     assert sorted(row for rows in plan for row in rows) == list(range(len(lengths)))
     for rows in plan:
-        padded = {-(-lengths[row] // PADDED_MULTIPLE) for row in rows}
+        padded = {padded_length(lengths[row]) for row in rows}
         assert len(padded) == 1
-        assert len(rows) == 1 or len(rows) * padded.pop() * PADDED_MULTIPLE * width <= positions
+        assert len(rows) == 1 or len(rows) * padded.pop() * width <= positions
         assert lengths[rows[-1]] == max(lengths[row] for row in rows)
 
 
-@given(length=st.integers(1, 1000))
-def test_a_padded_length_is_the_next_multiple(length: int) -> None:
-    assert padded_length(length) % PADDED_MULTIPLE == 0
-    assert 0 <= padded_length(length) - length < PADDED_MULTIPLE
+def test_a_padded_length_is_at_most_a_sixteenth_longer_and_never_shorter_than_that_of_a_shorter_text() -> None:
+    padded = [padded_length(length) for length in range(1, 2000)]
+    assert padded[:16] == list(range(1, 17))
+    assert all(0 <= found - length <= length / 16 for length, found in enumerate(padded, start=1))
+    assert padded == sorted(padded)
+    assert len(set(padded)) == 170  # few enough that many texts share one
 
 
 def test_padding_is_hidden() -> None:
@@ -275,11 +304,32 @@ def test_nothing_in_nothing_out(engine: TorchEngine) -> None:
 
 
 @few_positions
-def test_progress_adds_up_to_the_number_of_sources(engine: TorchEngine) -> None:
+@on_any_cores
+@pytest.mark.parametrize("decoding", [GREEDY, BEAM, BEST], ids=["greedy", "n-best", "best"])
+def test_progress_adds_up_to_the_number_of_sources(decoding: DecodingSettings) -> None:
     done: list[int] = []
-    engine.search(random_sources(30, 12), BEAM, 4, progress=done.append)
+    engine_of(random_model(sureness=12.0)).search(random_sources(30, 12), decoding, 4, progress=done.append)
     assert sum(done) == 30
     assert len(done) > 10
+
+
+# --- Greedy search first, a beam where it is not certain ---
+
+
+@on_any_cores
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
+def test_the_best_answer_is_that_of_a_beam_where_greedy_search_is_certain_too(
+    alpha: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, sources = engine_of(random_model(sureness=12.0)), random_sources(200, longest=14)
+    best = BEST.model_copy(update={"length_alpha": alpha})
+    found = [answer for (answer,) in engine.search(sources, best, LONGEST)]
+    n_certain = sum(is_certain(answer, alpha, LONGEST) for answer in found)
+    assert 20 < n_certain < 180
+    monkeypatch.setattr(engine_module, "decode_certain_first", lambda decode, n, *_: decode(range(n), best.num_beams))
+    for answer, (expected,) in zip(found, engine.search(sources, best, LONGEST), strict=True):
+        assert answer.ids == expected.ids
+        assert answer.score == pytest.approx(expected.score, abs=1e-4)
 
 
 # --- Scores ---
@@ -358,9 +408,10 @@ def test_a_search_in_the_midst_of_training_has_no_dropout_and_leaves_it_on() -> 
     assert all(module.training for module in model.modules())
 
 
-def test_training_goes_on_after_a_search_that_lengthened_the_table_of_positions() -> None:
+def test_training_goes_on_after_a_score_that_lengthened_the_table_of_positions() -> None:
     model = random_model()
-    engine_of(model).search([frame([5] * 1100)], GREEDY, 1)
+    engine_of(model).score([(frame([5] * 1100), frame([6]))])
+    assert len(model.source_positions.table) > 1100
     ids = torch.full((1, 1100), 5)
     model.train()(ids, None, ids[:, :4]).sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
@@ -375,6 +426,17 @@ def test_weights_are_copied_out_and_in() -> None:
     weights["source_embedding.weight"][:] = 0
     assert one.source_embedding.weight.any()
     assert other.source_embedding.weight.any()
+
+
+def test_a_search_sees_the_weights_of_the_moment_unless_they_are_frozen() -> None:
+    model, other, sources = random_model(1), random_model(2), random_sources(10, longest=12)
+    following, frozen = engine_of(model), engine_of(model)
+    frozen.frozen = True
+    before = following.search(sources, GREEDY, 8)
+    assert frozen.search(sources, GREEDY, 8) == before
+    set_weights(model, get_weights(other))
+    assert following.search(sources, GREEDY, 8) == engine_of(other).search(sources, GREEDY, 8) != before
+    assert frozen.search(sources, GREEDY, 8) == before
 
 
 # --- Learned positions end ---
@@ -444,6 +506,27 @@ def test_auto_is_bfloat16_where_it_is_fast(monkeypatch: pytest.MonkeyPatch, fast
 def test_products_are_done_in_the_precision_that_is_asked_for(precision: str) -> None:
     with autocast(CPU, precision):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == getattr(torch, precision)
+
+
+@few_positions
+@on_any_cores
+def test_a_search_in_bfloat16_computes_the_same_in_any_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Autocast is of one thread; a search has its precision from the weights."""
+    seen: set[torch.dtype] = set()
+    attention = inference_module._attention
+
+    def watched(query: Tensor, key: Tensor, value: Tensor, *mask: Tensor) -> Tensor:
+        heads = attention(query, key, value, *mask)
+        seen.update((query.dtype, heads.dtype))
+        return heads
+
+    monkeypatch.setattr(inference_module, "_attention", watched)
+    engine = TorchEngine([random_model()], BOS, EOS, (PAD, BOS, UNK), precision="bfloat16")
+    exact = engine_of(random_model()).search(SOURCES[:20], GREEDY, 1)
+    rough = engine.search(SOURCES[:20], GREEDY, 1)
+    assert seen == {torch.float32}
+    assert [answer.score for (answer,) in rough] == pytest.approx([answer.score for (answer,) in exact], abs=0.05)
+    assert rough != exact
 
 
 def test_bfloat16_is_fast_only_where_a_processor_has_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,11 +63,8 @@ def mean_loss(run: Run, smoothing: float = 0.0) -> torch.Tensor:
     corpus, total, n_tokens = run.prepared.train, torch.zeros(()), 0
     run.model.train()
     for row in range(len(corpus)):
-        source, _ = corpus.source.padded(np.array([row]), 0)
-        target, _ = corpus.target.padded(np.array([row]), 0)
-        ids = torch.from_numpy(target)
-        visible = torch.ones(source.shape, dtype=torch.bool)
-        log_probs = run.model(torch.from_numpy(source), visible, ids[:, :-1]).log_softmax(-1)[0]
+        source, ids = (torch.from_numpy(side.packed(np.array([row])))[None] for side in (corpus.source, corpus.target))
+        log_probs = run.model(source, None, ids[:, :-1]).log_softmax(-1)[0]
         chosen = log_probs[torch.arange(ids.shape[1] - 1), ids[0, 1:]]
         total = total - (1 - smoothing) * chosen.sum() - smoothing * log_probs.mean(-1).sum()
         n_tokens += ids.shape[1] - 1

@@ -24,9 +24,12 @@ DecodePrecision = Annotated[
     str,
     typer.Option(
         "--precision",
-        help="float32, bfloat16 or auto. Only float32 promises the same answer in any batch.",
+        help="float32, bfloat16 or auto; int8 with ctranslate2. Only float32 promises the same answer in any batch.",
         rich_help_panel="Everywhere",
     ),
+]
+Engine = Annotated[
+    str, typer.Option("--engine", help="torch, or ctranslate2 (an extra).", rich_help_panel="Everywhere")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", rich_help_panel="Everywhere")]
 AsJson = Annotated[bool, typer.Option("--json", help="The result as JSON.", rich_help_panel="Everywhere")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,7 @@ from glassformer.cli.console import (
     Beam,
     DecodePrecision,
     Device,
+    Engine,
     Header,
     Model,
     PairTable,
@@ -30,6 +32,8 @@ from glassformer.cli.console import (
 if TYPE_CHECKING:
     from glassformer.evaluation import Report
 
+ON_THEIR_OWN_SCALE = ("bleu", "chrf")
+
 
 def evaluate(
     model: Model,
@@ -45,6 +49,7 @@ def evaluate(
     assignments: SetDecoding = None,
     device: Device = "auto",
     precision: DecodePrecision = "float32",
+    engine: Engine = "torch",
     seed: Seed = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -63,11 +68,25 @@ def evaluate(
     options = decoding_options(assignments, num_beams=beam, seed=seed)
     pairs = read_table(table, DataSettings(**data_options(source, target, header, bad_rows)["data"]))
     say_table(voice, pairs)
-    translator = Translator.load(model, device=device, precision=precision)
+    translator = Translator.load(model, device=device, precision=precision, engine=engine)
     decoding = DecodingSettings(**(translator.settings.decoding.model_dump() | options))
     report = evaluate_pairs(
         translator, pairs.pairs, decoding=decoding, bleu_tokenize=bleu_tokenize, rows_read=pairs.ledger.read
     )
+    if translator.proof:
+        voice.say(str(translator.proof))
+        if not translator.proof.is_exact:
+            first = pairs.pairs[: translator.proof.rows]
+            say_change(
+                voice,
+                [
+                    (name, evaluate_pairs(each, first, decoding=decoding, bleu_tokenize=bleu_tokenize))
+                    for name, each in (
+                        ("torch, float32", Translator(translator.model_file, device=device)),
+                        (f"{engine}, {translator.proof.precision}", translator),
+                    )
+                ],
+            )
     if report.unfinished:
         voice.warn(
             f"{report.unfinished:,} answers reached the longest length before their end; "
@@ -83,9 +102,9 @@ def say_report(report: Report, table: str) -> None:
     """The report as a table for people, and the worst answers."""
     rows = []
     for name, measure in report.metrics.items():
-        scale, unit = (1, "") if name in ("bleu", "chrf") else (100, " %")
-        low, high = f"{scale * measure.low:.2f}", f"{scale * measure.high:.2f}"
-        rows.append((name, f"{scale * measure.value:.2f}{unit}", f"{low} – {high}", measure.signature or ""))
+        interval = f"{_number(name, measure.low)} – {_number(name, measure.high)}"
+        unit = "" if name in ON_THEIR_OWN_SCALE else " %"
+        rows.append((name, _number(name, measure.value) + unit, interval, measure.signature or ""))
     title = f"{report.rows_scored:,} of {report.rows_read:,} rows of {table} in {report.seconds:.1f} s"
     print_table(title, ("metric", "value", "95 % interval", ""), rows)
     if report.examples:
@@ -94,3 +113,15 @@ def say_report(report: Report, table: str) -> None:
             ("source", "gold", "answer", "edits"),
             [(each.source, each.gold, each.answer, str(each.edits)) for each in report.examples[:5]],
         )
+
+
+def say_change(voice: Voice, reports: Sequence[tuple[str, Report]]) -> None:
+    """The metrics of some reports on the same rows, side by side."""
+    first = reports[0][1]
+    rows = [(name, *(_number(name, report.metrics[name].value) for _, report in reports)) for name in first.metrics]
+    voice.table(f"the first {first.rows_scored:,} rows", ("metric", *(name for name, _ in reports)), rows)
+
+
+def _number(metric: str, value: float) -> str:
+    """A figure for people; shares become percentages."""
+    return f"{value if metric in ON_THEIR_OWN_SCALE else 100 * value:.2f}"

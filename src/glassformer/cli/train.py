@@ -269,7 +269,8 @@ def _started(event: Any) -> str:
     return (
         f"{event.n_parameters:,} parameters on {event.device} in {event.precision}; "
         f"{event.train_rows:,} rows to train on, {event.valid_rows:,} held out; "
-        f"{event.steps:,} steps, {event.steps_per_epoch:,} an epoch; {event.padding_share:.1%} padding{going_on}"
+        f"{event.steps:,} steps, {event.steps_per_epoch:,} an epoch; "
+        f"{event.padding_share:.1%} padding in attention{going_on}"
     )
 
 

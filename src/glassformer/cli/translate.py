@@ -14,6 +14,7 @@ from glassformer.cli.console import (
     Beam,
     DecodePrecision,
     Device,
+    Engine,
     Header,
     Model,
     Quiet,
@@ -51,6 +52,7 @@ def translate(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out.")] = False,
     device: Device = "auto",
     precision: DecodePrecision = "float32",
+    engine: Engine = "torch",
     seed: Seed = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -73,8 +75,10 @@ def translate(
     n_best = options.get("num_return_sequences")
     if nbest is not None and "num_beams" not in options and "do_sample" not in options:
         options["num_beams"] = max(nbest, 5)
-    translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision)
+    translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision, engine=engine)
     answers = translator.translate(texts, **options)
+    if translator.proof:
+        voice.say(str(translator.proof))
     _warn(voice, answers)
     if as_json or n_best is not None:
         lines = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -36,7 +37,7 @@ def plan_batches(
     return [batches[i] for i in chance.permutation(len(batches))]
 
 
-def padding_share(lengths: NDArray[np.int64], batches: list[NDArray[np.int64]]) -> float:
-    """Share of all positions that is padding, 0 to 1."""
-    positions = sum(int(lengths[batch].max()) * len(batch) for batch in batches)
-    return 1 - float(lengths.sum()) / positions if positions else 0.0
+def padding_share(sides: Sequence[NDArray[np.int64]], batches: list[NDArray[np.int64]]) -> float:
+    """Share of all padded places that hold no token, 0 to 1. Attention sees them; no other work is done on them."""
+    places = sum(int(lengths[batch].max()) * len(batch) for lengths in sides for batch in batches)
+    return 1 - sum(int(lengths[batch].sum()) for lengths in sides for batch in batches) / places if places else 0.0

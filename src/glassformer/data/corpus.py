@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,17 +29,16 @@ class Sequences:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    @property
+    @cached_property
     def lengths(self) -> NDArray[np.int64]:
         return np.diff(self.offsets)
 
-    def padded(self, rows: NDArray[np.int64], pad_id: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The sequences of `rows` padded on the right with `pad_id`, and where they are: both [rows, longest]."""
+    def packed(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The ids of `rows`, one sequence after the other."""
         lengths = self.lengths[rows]
-        column = np.arange(int(lengths.max()))
-        inside = column < lengths[:, None]
-        where = np.where(inside, self.offsets[rows][:, None] + column, 0)
-        return np.where(inside, self.ids[where], pad_id).astype(np.int64), inside
+        starts = self.offsets[rows] - np.concatenate(([0], lengths.cumsum()[:-1]))
+        where = np.repeat(starts, lengths) + np.arange(int(lengths.sum()))
+        return self.ids[where].astype(np.int64)  # type: ignore[no-any-return]
 
     def counts(self, size: int) -> list[int]:
         """How often each id of a vocabulary of `size` occurs."""

@@ -1,6 +1,7 @@
 """Search over a step function: greedy, beam, sampling. The search never sees a model, so a lambda can test it."""
 
 from glassformer.decoding.beam import beam_search
+from glassformer.decoding.certain import decode_certain_first, is_certain
 from glassformer.decoding.greedy import greedy_search
 from glassformer.decoding.sampling import sample
 from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, length_penalty
@@ -11,7 +12,9 @@ __all__ = [
     "State",
     "Step",
     "beam_search",
+    "decode_certain_first",
     "greedy_search",
+    "is_certain",
     "length_penalty",
     "sample",
 ]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, hypothesis, length_penalty
+from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, hypothesis, length_penalty, worth_leaving
 
 
 @dataclass
@@ -41,7 +41,10 @@ def beam_search(
     alpha: float = 0.0,
     n_best: int = 1,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` answers, best first, of each of N sentences. A sentence that is done leaves the batch."""
+    """The `n_best` answers, best first, of each of N sentences.
+
+    Sentences that are done leave the batch, some at a time; what one still finds until then ranks behind its answers.
+    """
     found: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
     alive = list(range(n_sentences))
     beam = _Beam(
@@ -73,7 +76,7 @@ def beam_search(
         ]
         if not stay or time + 1 == space.max_new_tokens:
             break
-        if len(stay) < len(alive):
+        if worth_leaving(len(stay), len(alive)):
             parents, beam = parents[stay], beam.select(torch.tensor(stay))
             alive = [alive[line] for line in stay]
         state = state.select(parents)

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
-from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, hypothesis
+from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, hypothesis, worth_leaving
 
 
 def greedy_search(
     step: Step, state: State, n_sentences: int, space: SearchSpace, *, alpha: float = 0.0
 ) -> list[list[Hypothesis]]:
-    """One answer for each of N sentences. A finished sentence leaves the batch."""
-    found: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
-    alive = list(range(n_sentences))
+    """One answer for each of N sentences. Finished sentences leave the batch, some at a time."""
+    ids = torch.zeros((n_sentences, space.max_new_tokens), dtype=torch.long)
+    scores = torch.zeros((n_sentences, space.max_new_tokens))
+    lengths = torch.full((n_sentences,), space.max_new_tokens)
+    rows = torch.arange(n_sentences)  # the sentences in the batch
     last = torch.full((n_sentences, 1), space.bos_id)
-    ids: Tensor = torch.empty((n_sentences, 0), dtype=torch.long)
-    scores = torch.empty((n_sentences, 0))
     for time in range(space.max_new_tokens):
         log_probs, state = step(last, state)
-        best, last = space.constrain(log_probs, time, alive).max(dim=2)  # both [N 1]
+        best, last = space.constrain(log_probs, time, rows.tolist()).max(dim=2)  # both [N 1]
         best, last = best.cpu(), last.cpu()
-        ids, scores = torch.cat((ids, last), 1), torch.cat((scores, best), 1)
-        ended = (last[:, 0] == space.eos_id) | (time + 1 == space.max_new_tokens)
-        if not ended.any():
-            continue
-        for line in ended.nonzero()[:, 0].tolist():
-            found[alive[line]] = [hypothesis(ids[line].tolist(), scores[line].tolist(), space.eos_id, alpha)]
-        stay = (~ended).nonzero()
+        ids[rows, time], scores[rows, time] = last[:, 0], best[:, 0]
+        live = lengths[rows] == space.max_new_tokens
+        lengths[rows[live & (last[:, 0] == space.eos_id)]] = time + 1
+        stay = (live & (last[:, 0] != space.eos_id)).nonzero()
         if not len(stay):
             break
-        state = state.select(stay)
-        alive = [alive[line] for line in stay[:, 0].tolist()]
-        last, ids, scores = last[stay[:, 0]], ids[stay[:, 0]], scores[stay[:, 0]]
-    return found
+        if worth_leaving(len(stay), len(rows)):
+            state = state.select(stay)
+            rows, last = rows[stay[:, 0]], last[stay[:, 0]]
+    answers = zip(ids.tolist(), scores.tolist(), lengths.tolist(), strict=True)
+    return [[hypothesis(line[:n], score[:n], space.eos_id, alpha)] for line, score, n in answers]

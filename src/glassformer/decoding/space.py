@@ -73,6 +73,11 @@ class Hypothesis:
     finished: bool
 
 
+def worth_leaving(n_stay: int, n_rows: int) -> bool:
+    """Whether so many rows have ended that the others should move together: moving costs about as much as a step."""
+    return n_stay <= 0.75 * n_rows
+
+
 def length_penalty(length: int, alpha: float) -> float:
     """((5 + length) / 6)^alpha (Wu et al. 2016, equation 14); `length` counts every generated token, `<eos>` too."""
     return float(((5 + length) / 6) ** alpha)

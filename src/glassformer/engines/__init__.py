@@ -1,1 +1,63 @@
-"""What runs a search: PyTorch."""
+"""What runs a search: PyTorch, or CTranslate2 (an extra)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from glassformer.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from glassformer.decoding import Hypothesis
+    from glassformer.modelfile import ModelFile
+    from glassformer.settings import DecodingSettings
+
+
+class Engine(Protocol):
+    """Framed ids in (`<bos> … <eos>`), hypotheses out, in the order of what was asked."""
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        decoding: DecodingSettings,
+        max_new_tokens: int,
+        prefixes: Sequence[Sequence[int]] = (),
+        progress: Callable[[int], None] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The answers for each source, best first. `progress` is told how many more sources are done."""
+        ...
+
+    def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
+        """Log-probability of every target token after `<bos>`, for (source, target) ids."""
+        ...
+
+
+def load_engine(name: str, model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
+    """The engine called `name` for a model, or for several whose probabilities are averaged (an ensemble).
+
+    Raises UsageError, DeviceError or SettingsError for an engine, device or precision that is not there, and for a
+    model that the engine cannot carry; MissingExtraError when its library is not installed.
+    """
+    if name not in ENGINES:
+        raise UsageError(f"there is no engine {name!r}", hint=nearest(name, ENGINES))
+    return ENGINES[name](model_files, device, precision)
+
+
+def _torch(model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
+    from glassformer.engines.torch import TorchEngine, build_model, find_device
+
+    place = find_device(device)
+    models = [build_model(each).to(place) for each in model_files]
+    return TorchEngine.of(models, model_files[0].target_tokenizer, place, precision, frozen=True)
+
+
+def _ctranslate2(model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
+    from glassformer.engines.ctranslate2 import CTranslate2Engine
+    from glassformer.engines.proof import ProvenEngine
+
+    if len(model_files) > 1:
+        raise UsageError("ctranslate2 runs one model, not an ensemble", hint="--engine torch")
+    return ProvenEngine(CTranslate2Engine(model_files[0], device, precision), model_files[0])
+
+
+ENGINES: dict[str, Callable[[Sequence[ModelFile], str, str], Engine]] = {"torch": _torch, "ctranslate2": _ctranslate2}

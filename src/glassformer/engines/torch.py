@@ -16,10 +16,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.decoding import Hypothesis, SearchSpace, beam_search, greedy_search, sample
+from glassformer.decoding import Hypothesis, SearchSpace, beam_search, decode_certain_first, greedy_search, sample
 from glassformer.decoding.sampling import draw_uniform
+from glassformer.engines.inference import Cache, Inference
+from glassformer.engines.processor import on_every_core, settle_memory
 from glassformer.errors import DeviceError, SettingsError, nearest
-from glassformer.model import Cache, Transformer
+from glassformer.model import Transformer
 from glassformer.modelfile import Arrays, ModelFile
 from glassformer.settings import DecodingSettings, Precision
 from glassformer.text import Tokenizer
@@ -27,8 +29,7 @@ from glassformer.text import Tokenizer
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
-PADDED_MULTIPLE = 8
-BATCH_POSITIONS = 8192  # most source positions times hypotheses that are searched at once
+BATCH_POSITIONS = 6144  # most source positions times hypotheses that are searched at once
 SCORING_WIDTH = 4  # a scored pair counts as so many hypotheses: it has logits at all its positions at once
 
 
@@ -86,16 +87,28 @@ class TorchEngine:
     forbidden: tuple[int, ...]
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     precision: str = "float32"
+    frozen: bool = False
+    _inference: list[Inference] = field(default_factory=list)
 
     @classmethod
     def of(
-        cls, models: Sequence[Transformer], target: Tokenizer, device: torch.device, precision: str = "float32"
+        cls,
+        models: Sequence[Transformer],
+        target: Tokenizer,
+        device: torch.device,
+        precision: str = "float32",
+        *,
+        frozen: bool = False,
     ) -> TorchEngine:
-        """The engine of models that write the target tokens; no special token but `<eos>` is ever written."""
+        """The engine of models that write the target tokens; no special token but `<eos>` is ever written.
+
+        `frozen`: their weights will not change any more, so that a search need not look at them again.
+        """
         vocabulary = target.vocabulary
         forbidden = tuple(sorted(vocabulary.special_ids - {vocabulary.eos_id}))
         resolve_precision(device, precision)
-        return cls(models, vocabulary.bos_id, vocabulary.eos_id, forbidden, device, precision)
+        settle_memory()
+        return cls(models, vocabulary.bos_id, vocabulary.eos_id, forbidden, device, precision, frozen)
 
     def search(
         self,
@@ -109,30 +122,41 @@ class TorchEngine:
 
         Learned positions may end before `max_new_tokens`; then the answers do too.
         """
-        width = decoding.num_return_sequences if decoding.do_sample else decoding.num_beams
-        max_new_tokens = min(max_new_tokens, self._n_positions or max_new_tokens)
-        results: list[list[Hypothesis]] = [[] for _ in sources]
+        n_best, longest = decoding.num_return_sequences, min(max_new_tokens, self._n_positions or max_new_tokens)
+        report = progress or (lambda _: None)
+
+        def decode(rows: Sequence[int], num_beams: int) -> dict[int, list[Hypothesis]]:
+            chosen = decoding.model_copy(update={"num_beams": num_beams})
+
+            def search_batch(batch: Sequence[int]) -> list[list[Hypothesis]]:
+                forced = [prefixes[row] for row in batch] if prefixes else ()
+                space = SearchSpace(self.bos_id, self.eos_id, self.forbidden, longest, forced)
+                with torch.inference_mode():  # of this thread
+                    return self._search_batch([sources[row] for row in batch], chosen, space)
+
+            found: dict[int, list[Hypothesis]] = {}
+            plan = plan_equal_lengths([len(sources[row]) for row in rows], max(num_beams, n_best))
+            batches = [[rows[i] for i in batch] for batch in plan]
+            run = on_every_core if self.device.type == "cpu" else map
+            for batch, answers in zip(batches, run(search_batch, batches), strict=True):
+                found.update(zip(batch, answers, strict=True))
+                if num_beams == decoding.num_beams:
+                    report(len(batch))
+            return found
+
         with self._evaluating():
-            for rows in plan_equal_lengths([len(source) for source in sources], width):
-                space = SearchSpace(
-                    self.bos_id,
-                    self.eos_id,
-                    self.forbidden,
-                    max_new_tokens,
-                    [prefixes[row] for row in rows] if prefixes else (),
-                )
-                found = self._search_batch([sources[row] for row in rows], decoding, space)
-                for row, answers in zip(rows, found, strict=True):
-                    results[row] = answers
-                if progress:
-                    progress(len(rows))
-        return results
+            self._prepare()
+            if decoding.num_beams > 1 and n_best == 1 and not decoding.do_sample:
+                found = decode_certain_first(decode, len(sources), decoding, longest, report)
+            else:
+                found = decode(range(len(sources)), decoding.num_beams)
+        return [found[row] for row in range(len(sources))]
 
     def _search_batch(
         self, sources: Sequence[Sequence[int]], decoding: DecodingSettings, space: SearchSpace
     ) -> list[list[Hypothesis]]:
-        source, visible = pad(sources, self._padded(len(sources[-1])), self.device)
-        state = _Caches(tuple(model.start(model.encode(source, visible), visible) for model in self.models))
+        length = self._padded(len(sources[-1]))
+        state = _Caches([model.start(sources, length) for model in self._inference])
         alpha = decoding.length_alpha
         if decoding.do_sample:
             n_samples = decoding.num_return_sequences
@@ -159,15 +183,21 @@ class TorchEngine:
             n_best=decoding.num_return_sequences,
         )
 
+    def _prepare(self) -> None:
+        """Lay the weights out for search; once and for all where they will not change any more."""
+        if not (self._inference and self.frozen):
+            dtype = torch.bfloat16 if resolve_precision(self.device, self.precision) == "bfloat16" else torch.float32
+            self._inference = [Inference(model, dtype) for model in self.models]
+
     def _step(self, last: Int[Tensor, "N K"], state: _Caches) -> tuple[Float[Tensor, "N K V"], _Caches]:
         last = last.to(self.device)
-        steps = [model.step(last, cache) for model, cache in zip(self.models, state.caches, strict=True)]
-        return _mean_log_probs([logits for logits, _ in steps]), _Caches(tuple(cache for _, cache in steps))
+        logits = [model.step(last, cache) for model, cache in zip(self._inference, state.caches, strict=True)]
+        return _mean_log_probs(logits), state
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
         """Log-probability of every target token after `<bos>`, for framed (source, target) ids."""
         results: list[list[float]] = [[] for _ in pairs]
-        with self._evaluating():
+        with self._evaluating(), autocast(self.device, self.precision):
             lengths = [max(len(source), len(target) - 1) for source, target in pairs]
             for rows in plan_equal_lengths(lengths, SCORING_WIDTH):
                 length = self._padded(lengths[rows[-1]])  # of both sides, so that it depends on the pair alone
@@ -197,22 +227,24 @@ class TorchEngine:
         for model in self.models:
             model.eval()
         try:
-            with torch.inference_mode(), autocast(self.device, self.precision):
+            with torch.inference_mode():
                 yield
         finally:
             for model, was_training in zip(self.models, were_training, strict=True):
                 model.train(was_training)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Caches:
     """The state of a search: one cache for each model."""
 
-    caches: tuple[Cache, ...]
+    caches: list[Cache]
 
     def select(self, rows: Tensor) -> _Caches:
-        rows = rows.to(self.caches[0].memory_visible.device)
-        return _Caches(tuple(cache.select(rows) for cache in self.caches))
+        rows = rows.to(self.caches[0].past.device)
+        for cache in self.caches:
+            cache.select(rows)
+        return self
 
 
 def _mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
@@ -255,8 +287,9 @@ def pad(
 
 
 def padded_length(length: int) -> int:
-    """`length` rounded up to a multiple of PADDED_MULTIPLE."""
-    return -(-length // PADDED_MULTIPLE) * PADDED_MULTIPLE
+    """`length` rounded up, by about a sixteenth at most."""
+    multiple = 1 + length // 16
+    return -(-length // multiple) * multiple
 
 
 def plan_equal_lengths(lengths: Sequence[int], width: int) -> list[list[int]]:

@@ -78,6 +78,13 @@ class RunDirectory:
     def checkpoint(self, step: int) -> Path:
         return self.path / "checkpoints" / f"step-{step:07d}.safetensors"
 
+    def moment(self, step: int) -> Path:
+        return self.path / "checkpoints" / f"moment-{step:07d}.safetensors"
+
+    @property
+    def errors(self) -> Path:
+        return self.path / "errors.json"
+
     def checkpoints(self) -> list[Path]:
         """Kept weights, oldest first."""
         return sorted((self.path / "checkpoints").glob("step-*.safetensors"))
@@ -140,7 +147,7 @@ class RunDirectory:
     @property
     def _names(self) -> set[str]:
         """What a run writes into its folder."""
-        files = (self.model, self.recipe, self.history, self.ledger, self.card, self.resume.parent)
+        files = (self.model, self.recipe, self.history, self.ledger, self.card, self.errors, self.resume.parent)
         return {file.name for file in files}
 
     def record(self, event: Event) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from glassformer.advise import advise
 from glassformer.data.batches import padding_share, plan_batches
 from glassformer.data.tables import Table
+from glassformer.engines.processor import settle_memory
 from glassformer.engines.torch import (
     TorchEngine,
     autocast,
@@ -96,10 +98,15 @@ class Run:
         self.prepared, self.directory, self.device, self.resumed = prepared, directory, device, resume
         self.settings = prepared.settings
         training = self.settings.training
+        settle_memory()
         torch.manual_seed(training.seed)
         sizes = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
         self.model = build_model(start) if start is not None else Transformer(self.settings.model, *sizes)
         self.model.to(device)
+        self.model.recompute = training.recompute
+        if training.compile:
+            for layer in (*self.model.encoder, *self.model.decoder):
+                layer.compile(dynamic=True)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
             lr=0.0,
@@ -115,6 +122,7 @@ class Run:
                 self.position.best_value = self.position.best_loss = None
         self.validator = Validator(prepared, TorchEngine.of([self.model], prepared.target_tokenizer, device))
         self._stopping = False
+        self._fitting = 0  # tokens of the largest batch so far
 
     def stop(self) -> None:
         """Ask the run to save and stop after the update that is under way."""
@@ -141,7 +149,9 @@ class Run:
         reason = self._reason_to_end()
         while reason is None and not self._stopping:
             for batches in self._rest_of_epoch():
-                meter.add(*self._update(batches))
+                meter.add(*self.update(batches))
+                if position.step in self._moments:
+                    self._keep_moment()
                 position.seconds = earlier + time.perf_counter() - begun
                 if meter.seconds >= PROGRESS_SECONDS:
                     yield self._progress(meter)
@@ -189,12 +199,16 @@ class Run:
 
     # One update (section 5.3)
 
-    def _update(self, batches: Sequence[NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]:
+    def update(self, batches: Sequence[NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]:
         """One update of the weights: the sums of smoothed and plain loss, the gradient's norm, the tokens."""
         training = self.settings.training
         self.model.train()
         n_tokens = sum(int((self.prepared.train.target.lengths[rows] - 1).sum()) for rows in batches)
-        losses = [self._loss(rows, n_tokens) for rows in batches]
+        try:
+            losses = [self._loss(rows, n_tokens) for rows in batches]
+        except RuntimeError as error:  # of which PyTorch's OutOfMemoryError is one
+            raise self._too_large(error) from error
+        self._fitting = max(self._fitting, *map(self._tokens_of, batches))
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm or math.inf)
         self.position.step += 1
         for group in self.optimizer.param_groups:
@@ -208,12 +222,43 @@ class Run:
         """Forward and backward of one batch; its gradient is that of the mean over all `n_tokens` of the update."""
         training = self.settings.training
         with autocast(self.device, training.precision):
-            logits, wanted = teacher_forced(self.model, self.prepared.train, rows, self.device)
-        smoothed, plain = cross_entropy(logits, wanted, training.label_smoothing)
+            hidden, wanted = teacher_forced(self.model, self.prepared.train, rows, self.device)
+            projection = self.model.output_projection.weight
+            smoothed, plain = cross_entropy(hidden, projection, wanted, training.label_smoothing)
         (smoothed / n_tokens).backward()  # type: ignore[no-untyped-call]
         return smoothed.detach(), plain
 
+    def _tokens_of(self, rows: NDArray[np.int64]) -> int:
+        """What a batch counts against training.batch_tokens."""
+        corpus = self.prepared.train
+        return len(rows) * int(max(corpus.source.lengths[rows].max(), corpus.target.lengths[rows].max()))
+
+    def _too_large(self, error: RuntimeError) -> Exception:
+        """RunError with a batch that fits when memory ran out, else the error itself."""
+        if not (isinstance(error, torch.OutOfMemoryError) or "not enough memory" in str(error)):
+            return error
+        training = self.settings.training
+        fits = self._fitting or training.batch_tokens // 2
+        parts = math.ceil(training.batch_tokens / fits)
+        return RunError(
+            f"there is too little memory on {self.device} for a batch of {training.batch_tokens:,} tokens",
+            where=f"step {self.position.step + 1:,}",
+            hint=f"{'so many fitted' if self._fitting else 'try half of it'}: --set training.batch_tokens={fits} "
+            f"--set training.accumulate={parts * training.accumulate} (the same update in smaller parts), "
+            "or --set training.recompute=true",
+        )
+
     # What is told and kept
+
+    @property
+    def _moments(self) -> set[int]:
+        """The steps whose weights are kept to look back at."""
+        training = self.settings.training
+        return {step for i in range(1, training.keep_moments + 1) if (step := training.steps >> i)}
+
+    def _keep_moment(self) -> None:
+        step = self.position.step
+        self.prepared.model_file(get_weights(self.model), {"step": step}).save(self.directory.moment(step))
 
     def _started(self) -> Started:
         corpus, training = self.prepared.train, self.settings.training
@@ -227,7 +272,7 @@ class Run:
             n_parameters=count_parameters(self.settings.model, *sizes),
             steps=training.steps,
             steps_per_epoch=math.ceil(len(plan) / training.accumulate),
-            padding_share=padding_share(corpus.target.lengths, plan),
+            padding_share=padding_share((corpus.source.lengths, corpus.target.lengths), plan),
             device=str(self.device),
             precision=resolve_precision(self.device, training.precision),
             resumed=self.resumed,
@@ -266,6 +311,7 @@ class Run:
             position.best_value, position.best_loss = measured.value, measured.loss
             position.without_gain = 0
             self._write(self.directory.model, weights, measured.value)
+            write_text(self.directory.errors, json.dumps(measured.errors, ensure_ascii=False))
         else:
             position.without_gain += 1
         if keep:
@@ -295,6 +341,7 @@ class Run:
                 position.best_value, position.best_loss = measured.value, measured.loss
                 chosen = f"the mean of the last {len(kept)}"
                 self._write(self.directory.model, mean, measured.value)
+                write_text(self.directory.errors, json.dumps(measured.errors, ensure_ascii=False))
         metric, path = self.validator.metric, self.directory.model
         finished = Finished(position.step, position.seconds, reason, chosen, metric, position.best_value, path)
         write_text(self.directory.card, model_card(self.prepared, finished))

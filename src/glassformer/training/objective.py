@@ -12,71 +12,96 @@ from torch import Tensor
 
 from glassformer.data.corpus import Corpus
 from glassformer.model import Transformer
+from glassformer.packing import Layout
 from glassformer.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 
-CHUNK_ROWS = 256
+CHUNK_NUMBERS = 2**22  # logits that exist at once: they stay in a processor's cache, and memory is not asked for anew
 
 
 def teacher_forced(
     model: Transformer, corpus: Corpus, rows: NDArray[np.int64], device: torch.device
-) -> tuple[Float[Tensor, "tokens V"], Int[Tensor, " tokens"]]:
-    """Logits of every real target token of some rows given those before it, and the tokens themselves.
+) -> tuple[Float[Tensor, "tokens D"], Int[Tensor, " tokens"]]:
+    """The decoder's hidden state before every real target token of some rows, and the tokens themselves.
 
     The decoder reads `<bos> y` and is asked for `y <eos>`. Padding gets neither logits nor loss.
     """
-    source, source_visible = corpus.source.padded(rows, 0)
-    target, target_visible = corpus.target.padded(rows, 0)
-    real = torch.from_numpy(np.flatnonzero(target_visible[:, 1:])).to(device)
-    visible = torch.from_numpy(source_visible).to(device)
-    ids = torch.from_numpy(target).to(device)
-    memory = model.encode(torch.from_numpy(source).to(device), visible)
-    hidden = model.decode(ids[:, :-1], memory, visible).flatten(0, 1)
-    return model.project(hidden[real]), ids[:, 1:].flatten()[real]
+    source, target = corpus.source.packed(rows), corpus.target.packed(rows)
+    source_layout = Layout.of(torch.from_numpy(corpus.source.lengths[rows]), device=device)
+    target_lengths = torch.from_numpy(corpus.target.lengths[rows])
+    ends = target_lengths.cumsum(0) - 1  # <eos> is never fed, <bos> never asked for
+    fed, asked = torch.ones(2, len(target), dtype=torch.bool).unbind()
+    fed[ends], asked[ends - target_lengths + 1] = False, False
+    target_layout = Layout.of(target_lengths - 1, device=device)
+    ids = torch.from_numpy(target)
+    hidden = model.decode_packed(torch.from_numpy(source).to(device), source_layout, ids[fed].to(device), target_layout)
+    return hidden, ids[asked].to(device)
 
 
 def cross_entropy(
-    logits: Float[Tensor, "rows V"], target: Int[Tensor, " rows"], label_smoothing: float
+    hidden: Float[Tensor, "rows D"],
+    projection: Float[Tensor, "V D"],
+    target: Int[Tensor, " rows"],
+    label_smoothing: float,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """The label-smoothed loss and the plain one (for the perplexity), both summed over rows, in nats.
+    """The label-smoothed loss and the plain one (for the perplexity) of logits `hidden · projectionᵀ`.
 
-    Smoothing spreads its mass evenly over the whole vocabulary, the target included (Szegedy et al. 2016).
+    Both are summed over rows, in nats and float32; the products are in autocast's precision. Smoothing spreads its
+    mass evenly over the whole vocabulary, the target included (Szegedy et al. 2016).
     """
-    smoothed, plain = _CrossEntropy.apply(logits, target, label_smoothing)  # type: ignore[no-untyped-call]
+    device = hidden.device.type
+    precision = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+    inputs = hidden.to(precision), projection.to(precision)
+    if not torch.is_grad_enabled():
+        inputs = inputs[0].detach(), inputs[1].detach()
+    smoothed, plain = _CrossEntropy.apply(*inputs, target, label_smoothing)  # type: ignore[no-untyped-call]
     return smoothed, plain.detach()
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Loss and gradient in one pass over a few rows at a time, so that float32 logits never exist all at once.
+    """Output layer, loss and both gradients in one pass over a few rows at a time: all logits never exist at once.
 
-    With p the softmax of the logits, the gradient of a row is p - (1 - ε) · [right token] - ε / V.
+    With p the softmax of a row's logits x = W h, the loss is (1 - ε) (log Σ exp x - x_right) + ε (log Σ exp x - mean x)
+    and its gradient with respect to x is p - (1 - ε) · [right token] - ε / V. What smoothing adds is the same for all
+    tokens, so it needs no pass over the logits: mean x = h · mean(W).
     """
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        vocabulary = logits.shape[1]
-        gradient = torch.empty_like(logits) if ctx.needs_input_grad[0] else None
-        plain, spread = logits.new_zeros(2, dtype=torch.float32).unbind()
-        for start in range(0, len(logits), CHUNK_ROWS):
-            rows = slice(start, start + CHUNK_ROWS)
-            x, right = logits[rows].float(), target[rows, None]
-            total = x.logsumexp(dim=1, keepdim=True)
-            plain = plain + (total - x.gather(1, right)).sum()
-            spread = spread + (total - x.mean(dim=1, keepdim=True)).sum()
-            if gradient is not None:
-                chunk = (x - total).exp_().sub_(smoothing / vocabulary)
-                gradient[rows] = chunk.scatter_add_(1, right, chunk.new_full(right.shape, smoothing - 1))
-        ctx.save_for_backward(gradient)
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        vocabulary, wanted = len(weight), any(ctx.needs_input_grad)
+        mean_weight = weight.mean(dim=0, dtype=torch.float32)
+        plain, spread = hidden.new_zeros(2, dtype=torch.float32).unbind()
+        for_hidden = torch.empty_like(hidden) if wanted else hidden
+        for_weight = torch.zeros_like(weight, dtype=torch.float32) if wanted else weight
+        n_rows = max(1, CHUNK_NUMBERS * (1 if hidden.device.type == "cpu" else 16) // vocabulary)
+        with torch.autocast(hidden.device.type, enabled=False):
+            for h, right, into in zip(*(each.split(n_rows) for each in (hidden, target, for_hidden)), strict=True):  # type: ignore[no-untyped-call]
+                logits = h @ weight.t()
+                right = right[:, None]
+                largest = logits.amax(dim=1, keepdim=True).float()
+                asked = logits.gather(1, right).float()
+                p = logits.float().softmax(dim=1)
+                log_sum = largest - p.amax(dim=1, keepdim=True).log()
+                plain = plain + (log_sum - asked).sum()
+                spread = spread + (log_sum[:, 0] - h.float() @ mean_weight).sum()
+                if wanted:
+                    p.scatter_add_(1, right, p.new_full(right.shape, smoothing - 1))
+                    gradient = p.to(h.dtype)
+                    into.copy_((gradient @ weight).float().sub_(smoothing * mean_weight))
+                    for_weight += gradient.t() @ h
+            if wanted:
+                for_weight -= hidden.sum(dim=0, dtype=torch.float32) * (smoothing / vocabulary)
+        ctx.save_for_backward(for_hidden, for_weight)
         ctx.mark_non_differentiable(plain)
         return (1 - smoothing) * plain + smoothing * spread, plain
 
     @staticmethod
-    def backward(ctx: Any, *outward: Tensor) -> tuple[Tensor, None, None]:
-        (gradient,) = ctx.saved_tensors
-        return gradient.mul_(outward[0]), None, None  # in place: a graph is gone through once, and this is large
+    def backward(ctx: Any, *outward: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        for_hidden, for_weight = ctx.saved_tensors
+        return for_hidden * outward[0], for_weight * outward[0], None, None
 
 
 def learning_rate(step: int, training: TrainingSettings, d_model: int) -> float:

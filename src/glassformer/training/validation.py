@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,15 +18,17 @@ from glassformer.training.prepare import Prepared
 from glassformer.translator import default_max_new_tokens
 
 N_SAMPLES = 3
+MOST_ERRORS = 500  # that are kept to be looked at
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Plain loss per target token in nats, the value of the metric, and some translations to look at."""
+    """Plain loss per target token in nats, the value of the metric, some translations to look at, the wrong ones."""
 
     loss: float
     value: float
     samples: tuple[Sample, ...]
+    errors: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,17 @@ class Validator:
         found = self.engine.search(sources, DecodingSettings(num_beams=settings.validate_beams), longest)
         answers = [prepared.target_tokenizer.decode(best.ids) for best, *_ in found]
         samples = [Sample(*pair, answer) for pair, answer in zip(pairs, answers, strict=True)]
+        wrong = [
+            {"source": pair.source, "gold": pair.target, "answer": answer, "score": best.score}
+            for pair, answer, (best, *_) in zip(pairs, answers, found, strict=True)
+            if answer != pair.target
+        ]
+        errors = {"rows": len(pairs), "wrong": len(wrong), "examples": wrong[:MOST_ERRORS]}
         if self.metric == "loss":
-            return Measured(loss, loss, tuple(samples[:N_SAMPLES]))
+            return Measured(loss, loss, tuple(samples[:N_SAMPLES]), errors)
         gold = [pair.target for pair in pairs]
         value = quick_metric(self.metric, answers, gold, prepared.target_tokenizer.split)
-        return Measured(loss, value, tuple(samples[:N_SAMPLES]))
+        return Measured(loss, value, tuple(samples[:N_SAMPLES]), errors)
 
     def _loss(self) -> float:
         settings, (model,) = self.prepared.settings, self.engine.models
@@ -72,7 +81,7 @@ class Validator:
         model.eval()
         with torch.no_grad(), autocast(self.engine.device, settings.training.precision):
             for rows in plan_batches(*lengths, settings.training.batch_tokens, seed=0, epoch=0):
-                logits, wanted = teacher_forced(model, corpus, rows, self.engine.device)
-                total += float(cross_entropy(logits, wanted, 0.0)[1])
+                hidden, wanted = teacher_forced(model, corpus, rows, self.engine.device)
+                total += float(cross_entropy(hidden, model.output_projection.weight, wanted, 0.0)[1])
                 n_tokens += len(wanted)
         return total / n_tokens

@@ -1,0 +1,80 @@
+"""Dropout (section 5.4), where drawing the chance is what costs: on a CPU."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812  (the name that everybody knows)
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+DRAWN_TOGETHER = 2**17
+
+
+def drop(x: Float[Tensor, "*shape"], share: float) -> Float[Tensor, "*shape"]:
+    """Dropout (section 5.4): zero that share of the numbers, and scale the others so that the mean stays.
+
+    On a CPU, drawing is what costs, so one draw of 64 bits serves four numbers; the share is rounded to 1 / 65,536,
+    in bfloat16 to the nearest one whose scale is a number there (0.1 to 0.0986), for the mean's sake.
+    """
+    if share == 0 or x.device.type != "cpu" or torch.compiler.is_compiling():
+        return F.dropout(x, share)
+    return x * _survivors(x, share)
+
+
+def _survivors(x: Tensor, share: float) -> Tensor:
+    """What dropout multiplies x with on a CPU: 0, or the scale."""
+    draws = _draw(-(-x.numel() // 4))
+    scale = torch.tensor(1 / (1 - share), dtype=x.dtype)
+    dropped = min(65_535, round((1 - 1 / scale.item()) * 65_536))
+    kept = draws.view(torch.int16)[: x.numel()].ge_(dropped - 32_768).view(x.shape)  # 0 or 1
+    if x.dtype == torch.bfloat16:  # as wide as a draw: its bits times 0 or 1
+        return kept.mul_(int(scale.view(torch.int16))).view(torch.bfloat16)
+    return kept.to(x.dtype).mul_(65_536 / (65_536 - dropped))
+
+
+def _draw(n: int) -> Tensor:
+    """n times 64 bits of chance, from torch's global generator; many of them part by part, on all cores."""
+    draws = torch.empty(n, dtype=torch.int64)
+    if n <= DRAWN_TOGETHER:
+        return draws.random_(-(2**63), None)
+    parts = draws.split(DRAWN_TOGETHER)  # type: ignore[no-untyped-call]
+    seeds = torch.randint(2**62, (len(parts),)).tolist()
+    list(_cores().map(_fill, parts, seeds))
+    return draws
+
+
+def _fill(part: Tensor, seed: int) -> None:
+    part.random_(-(2**63), None, generator=torch.Generator().manual_seed(seed))
+
+
+@cache
+def _cores() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(torch.get_num_threads())
+
+
+def relu_and_drop(x: Float[Tensor, "*shape"], share: float) -> Float[Tensor, "*shape"]:
+    """Dropout(max(0, x)), in x's own memory: the result alone tells where the gradient goes."""
+    if share == 0 or x.device.type != "cpu" or torch.compiler.is_compiling():
+        return F.dropout(F.relu(x), share)
+    return _ReluAndDrop.apply(x, share)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _ReluAndDrop(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, share: float) -> Tensor:
+        survivors = _survivors(x, share)
+        ctx.scale = survivors.max()
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(x.relu_().mul_(survivors))
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, *outward: Tensor) -> tuple[Tensor, None]:
+        (result,) = ctx.saved_tensors
+        return torch.ops.aten.threshold_backward(outward[0], result, 0).mul_(ctx.scale), None

@@ -1,0 +1,262 @@
+"""The CTranslate2 engine: the same answers from a library that does nothing but inference, also in int8.
+
+How its search comes to the answers of ours:
+
+- Its scores are plain sums of log-probabilities (`length_penalty=0`); the answers of a beam are ranked here.
+- It spreads the probability of suppressed tokens over all others. So nothing is suppressed, and the scores are the
+  model's; only a sentence with a forbidden token in its answers is searched again without them, and scored anew.
+- Its beam refills the slot of a finished hypothesis, ours keeps it. Both find the same best answer but in rare cases;
+  the further answers of an n-best differ more often.
+- Where greedy search finds an answer that no other can outrank (`is_certain`), no beam is searched.
+
+A search tells no scores of single tokens (`Hypothesis.token_scores` is empty); `score` does.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, final
+
+import torch
+
+from glassformer.decoding import Hypothesis, decode_certain_first, length_penalty
+from glassformer.engines.ctranslate2_spec import check_can_carry, library, source_names, target_names, write_model
+from glassformer.errors import DeviceError, SettingsError, TextError, UsageError, nearest
+from glassformer.modelfile import ModelFile
+from glassformer.settings import DecodingSettings
+
+BATCH_POSITIONS = {"int8": 384, "bfloat16": 768, "float32": 768}
+"""Most source positions of a batch for a core, of half as many sentences in a beam: measured, its caches are small."""
+GPU_POSITIONS = 16_384  # not measured
+AHEAD = 4  # batches that wait for each worker
+POSITIONS = 512  # of a table of sinusoids, which grows when needed
+NO_SCORE = -1e9  # of a slot of the beam that no hypothesis fills
+PRECISIONS = ("bfloat16", "int8", "float32")  # "auto" is the first that the device has
+
+_Candidate = tuple[tuple[int, ...], float]
+"""Ids, with `<eos>` where it was reached, and the sum of their log-probabilities."""
+
+
+def find_device(name: str) -> tuple[str, int]:
+    """Kind and number of the device called `name`. Raises DeviceError when it is not there for CTranslate2."""
+    gpus = range(library().get_cuda_device_count())
+    places = {"cpu": ("cpu", 0)} | {f"cuda:{i}": ("cuda", i) for i in gpus}
+    if gpus:
+        places["cuda"] = ("cuda", 0)
+    places["auto"] = places.get("cuda", ("cpu", 0))
+    if name not in places:
+        raise DeviceError(f"there is no device {name!r} here for ctranslate2", expected=", ".join(sorted(places)))
+    return places[name]
+
+
+def resolve_precision(kind: str, precision: str) -> str:
+    """What a precision means on a kind of device. Raises SettingsError for one that CTranslate2 does not have there."""
+    supported = [each for each in PRECISIONS if each in library().get_supported_compute_types(kind)]
+    if precision == "auto":
+        return supported[0]
+    if precision not in supported:
+        raise SettingsError(
+            f"ctranslate2 has no precision {precision!r} on {kind}", hint=nearest(precision, ["auto", *supported])
+        )
+    return precision
+
+
+@final
+class CTranslate2Engine:
+    """Runs searches and scores pairs with one model, which is converted when it is first used.
+
+    On a CPU every core has batches of its own (`inter_threads`) and one thread for each (`intra_threads=1`): the
+    matrices of such models are too small to be divided, and two threads for a batch were measured to be 2 to 4 times
+    slower than one. The number of cores is PyTorch's number of threads, so that `OMP_NUM_THREADS` counts.
+    """
+
+    def __init__(self, model_file: ModelFile, device: str = "cpu", precision: str = "float32") -> None:
+        check_can_carry(model_file.settings.model)
+        self.model_file = model_file
+        self.kind, self.device_index = find_device(device)
+        self.precision = resolve_precision(self.kind, precision)
+        self.n_workers = torch.get_num_threads() if self.kind == "cpu" else 1
+        vocabulary = model_file.target_tokenizer.vocabulary
+        self._bos_id, self._eos_id = vocabulary.bos_id, vocabulary.eos_id
+        self._forbidden = vocabulary.special_ids - {vocabulary.eos_id}
+        self._source_names = source_names(len(model_file.source_tokenizer))
+        self._target_names = target_names(len(model_file.target_tokenizer))
+        self._target_ids = {name: token for token, name in enumerate(self._target_names)}
+        self._translator: Any = None
+        self._n_positions = 0
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        decoding: DecodingSettings,
+        max_new_tokens: int,
+        prefixes: Sequence[Sequence[int]] = (),
+        progress: Callable[[int], None] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The answers for each framed source, best first, in the order of `sources`.
+
+        Learned positions may end before `max_new_tokens`; then the answers do too. Raises UsageError for sampling.
+        """
+        if decoding.do_sample:
+            raise UsageError("ctranslate2 searches, it does not sample", hint="--engine torch")
+        alpha, n_best, n_sources = decoding.length_alpha, decoding.num_return_sequences, len(sources)
+        longest = min(max_new_tokens, self._learned_positions or max_new_tokens)
+        self._make_ready(max(map(len, sources), default=0), longest)
+        report = progress or (lambda _: None)
+
+        def decode(rows: Sequence[int], width: int) -> dict[int, list[Hypothesis]]:
+            forced = [prefixes[row] for row in rows] if prefixes else ()
+            found = self._decode([sources[row] for row in rows], width, longest, forced)
+            if width == decoding.num_beams:
+                report(len(rows))
+            return {row: self._rank(each, alpha)[:n_best] for row, each in zip(rows, found, strict=True)}
+
+        if decoding.num_beams > 1 and n_best == 1 and not prefixes:
+            done = decode_certain_first(decode, n_sources, decoding, longest, report)
+        else:
+            done = decode(range(n_sources), decoding.num_beams)
+        return [done[row] for row in range(n_sources)]
+
+    def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
+        """Log-probability of every target token after `<bos>`, for framed (source, target) ids."""
+        n_source, n_target = (max((len(pair[side]) for pair in pairs), default=0) for side in (0, 1))
+        self._make_ready(n_source, n_target)
+        asked = [target[1:] for _, target in pairs]
+        given = [ids[:-1] if ids and ids[-1] == self._eos_id else ids for ids in asked]  # <eos> comes by itself
+        results: list[list[float]] = [[] for _ in pairs]
+        sources = [source for source, _ in pairs]
+        for row, scored in self._in_batches(self._translator.score_batch, sources, given):
+            results[row] = scored.log_probs[: len(asked[row])]
+        return results
+
+    def _decode(
+        self, sources: Sequence[Sequence[int]], width: int, longest: int, prefixes: Sequence[Sequence[int]]
+    ) -> list[list[_Candidate]]:
+        """The answers of a beam for each source, in any order, with the model's own scores."""
+        found: list[list[_Candidate]] = [[] for _ in sources]
+        again = list(range(len(sources)))
+        if not prefixes:
+            found = self._translate(sources, width, longest)
+            again = [row for row, answers in enumerate(found) if any(map(self._is_forbidden, answers))]
+        if again:
+            forced = [prefixes[row] for row in again] if prefixes else ()
+            suppressed = [[self._target_names[token]] for token in sorted(self._forbidden)]
+            chosen = [sources[row] for row in again]
+            searched = self._translate(chosen, width, longest, forced, suppress_sequences=suppressed)
+            pairs = [
+                (source, (self._bos_id, *ids))
+                for source, answers in zip(chosen, searched, strict=True)
+                for ids, _ in answers
+            ]
+            scores = iter(self.score(pairs))
+            for row, answers in zip(again, searched, strict=True):
+                found[row] = [(ids, sum(next(scores))) for ids, _ in answers]
+        return found
+
+    def _is_forbidden(self, answer: _Candidate) -> bool:
+        return not self._forbidden.isdisjoint(answer[0])
+
+    def _translate(
+        self,
+        sources: Sequence[Sequence[int]],
+        width: int,
+        longest: int,
+        prefixes: Sequence[Sequence[int]] = (),
+        **options: Any,
+    ) -> list[list[_Candidate]]:
+        """What the library's own beam gives for each source."""
+        options |= {"beam_size": width, "num_hypotheses": width, "length_penalty": 0, "return_scores": True}
+        options |= {"max_decoding_length": longest, "min_decoding_length": 0, "return_end_token": True}
+        found: list[list[_Candidate]] = [[] for _ in sources]
+        ids = self._target_ids
+        for row, result in self._in_batches(self._translator.translate_batch, sources, prefixes, width, **options):
+            found[row] = [
+                (tuple([ids[name] for name in names]), score)
+                for names, score in zip(result.hypotheses, result.scores, strict=True)
+                if score > NO_SCORE
+            ]
+        return found
+
+    def _in_batches(
+        self,
+        call: Callable[..., list[Any]],
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        width: int = 1,
+        **options: Any,
+    ) -> Iterator[tuple[int, Any]]:
+        """Row and result of each source. While some batches are computed, the next are made ready."""
+        begun: deque[tuple[list[int], list[Any]]] = deque()
+        for rows in self._plan([len(source) for source in sources], width):
+            sides = [[[self._source_names[token] for token in sources[row]] for row in rows]]
+            if targets:
+                sides += [[[self._target_names[token] for token in targets[row]] for row in rows]]
+            begun.append((rows, call(*sides, asynchronous=True, max_input_length=0, **options)))
+            if len(begun) > AHEAD * self.n_workers:
+                yield from _results(*begun.popleft())
+        for each in begun:
+            yield from _results(*each)
+
+    def _plan(self, lengths: Sequence[int], width: int) -> list[list[int]]:
+        """Batches of row numbers, the longest rows first; equal in size and number for all workers."""
+        most = GPU_POSITIONS if self.kind == "cuda" else BATCH_POSITIONS[self.precision]
+        total, done = sum(lengths), 0
+        n_batches = self.n_workers * math.ceil(total * min(width, 2) / (most * self.n_workers))
+        batches: list[list[int]] = [[] for _ in range(n_batches)]
+        for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+            batches[done * n_batches // total].append(row)
+            done += lengths[row]
+        return [rows for rows in batches if rows]
+
+    def _rank(self, answers: list[_Candidate], alpha: float) -> list[Hypothesis]:
+        """The answers as hypotheses, best first, finished ones before others."""
+        ranked = []
+        for ids, score in answers:
+            finished = ids[-1] == self._eos_id
+            rank_score = score / length_penalty(len(ids), alpha)
+            ranked.append(Hypothesis(ids[:-1] if finished else ids, (), score, rank_score, finished))
+        return sorted(ranked, key=lambda answer: (not answer.finished, -answer.rank_score))
+
+    @property
+    def _learned_positions(self) -> int | None:
+        """How many positions the model has; None where they go on for ever."""
+        settings = self.model_file.settings.model
+        return settings.max_length if settings.positions == "learned" else None
+
+    def _make_ready(self, n_source: int, n_target: int) -> None:
+        """Convert and load the model, unless it is there and has positions for so many tokens.
+
+        Raises TextError for a source that is longer than learned positions, DeviceError when the library refuses.
+        """
+        if self._learned_positions and n_source > self._learned_positions:
+            raise TextError(
+                f"a sequence of {n_source} tokens is longer than the {self._learned_positions} learned positions",
+                hint="train with a larger model.max_length, or with sinusoidal positions",
+            )
+        needed = max(n_source, n_target + 1)
+        if self._translator is not None and (self._learned_positions or needed <= self._n_positions):
+            return
+        self._n_positions = max(POSITIONS, 2 * needed)
+        with tempfile.TemporaryDirectory(prefix="glassformer-") as folder:
+            write_model(self.model_file, Path(folder), self._n_positions)
+            try:
+                self._translator = library().Translator(
+                    folder,
+                    self.kind,
+                    device_index=self.device_index,
+                    compute_type=self.precision,
+                    inter_threads=self.n_workers,
+                    intra_threads=1,
+                    max_queued_batches=-1,
+                )
+            except RuntimeError as error:
+                raise DeviceError(f"ctranslate2 cannot start on {self.kind}", got=str(error)) from None
+
+
+def _results(rows: list[int], asynchronous: list[Any]) -> Iterator[tuple[int, Any]]:
+    for row, each in zip(rows, asynchronous, strict=True):
+        yield row, each.result()

@@ -1,0 +1,62 @@
+"""What a processor and its memory are told before work begins: a fifth of the time, and most of the memory.
+
+Found by measurement (docs/performance.md). Linux with glibc is told; elsewhere these are without effect.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar
+
+import torch
+
+KEPT_PRODUCTS = "64"  # prepared matrix products that PyTorch and oneDNN remember; by default 1,024 of 0.3 MB each
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+def settle_memory() -> None:
+    """Keep freed memory for the next step, and few prepared products.
+
+    Every new shape of a batch prepares its products anew, and as a rule no other batch will have that shape. Memory
+    given back to the system and fetched again costs a page fault for every 4 KiB. Whoever set the environment
+    variables LRU_CACHE_CAPACITY or ONEDNN_PRIMITIVE_CACHE_CAPACITY keeps what was set.
+    """
+    for name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
+        os.environ.setdefault(name, KEPT_PRODUCTS)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
+    if mallopt is not None:
+        if not mallopt(M_MMAP_THRESHOLD, 2**30):
+            mallopt(M_MMAP_THRESHOLD, 2**25)  # the most that glibc before 2.35 takes
+        mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+@cache
+def has_prepared_products() -> bool:
+    """Whether this PyTorch has oneDNN's products with weights laid out beforehand, as on x86-64 it should."""
+    has_library = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+    return has_library and platform.machine() in ("x86_64", "AMD64") and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def on_every_core(work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
+    """`work(job)` for every job, in order; on a CPU each core works at jobs of its own, with one thread.
+
+    The matrices of a search are small, so that threads which share one wait for each other most of the time.
+    """
+    n_cores = torch.get_num_threads()
+    if n_cores == 1 or len(jobs) < 2:
+        yield from map(work, jobs)
+        return
+    pool = ThreadPoolExecutor(n_cores, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        yield from pool.map(work, jobs)
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(n_cores)  # for threads that are still to come

@@ -1,0 +1,210 @@
+"""A certain answer is the best of any beam: all answers of random toys are tried, which knows no bound.
+
+A toy is a tree of distributions: another one after every history of every sentence. `<eos>` is the last token.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from glassformer.decoding import Hypothesis, SearchSpace, beam_search, certain, decode_certain_first, greedy_search
+from glassformer.decoding.certain import is_certain
+from glassformer.decoding.space import hypothesis
+from glassformer.settings import DecodingSettings
+
+BOS = 0  # only ever read
+EOS, VOCABULARY = 3, 4
+Ids = tuple[int, ...]
+
+seeds = st.integers(0, 2**32 - 1)
+alphas = st.sampled_from([0.0, 0.3, 0.6, 1.0, 2.5])
+sureness = st.sampled_from([0.5, 2.0, 5.0])  # at the first nothing is certain, at the last nearly all is
+every_case = settings(max_examples=150, deadline=None)
+
+
+@dataclass(frozen=True)
+class Toy:
+    seed: int
+    sureness: float
+
+    def log_probs(self, sentence: int, ids: Ids) -> np.ndarray:
+        logits = self.sureness * np.random.default_rng([self.seed, sentence, *ids]).standard_normal(VOCABULARY)
+        return logits - np.log(np.exp(logits).sum())
+
+    def step(self, last: Tensor, state: Histories) -> tuple[Tensor, Histories]:
+        grown = state.extended(last.tolist())
+        found = [[self.log_probs(sentence, ids) for sentence, ids in line] for line in grown.lines]
+        return torch.from_numpy(np.array(found)).float(), grown
+
+    def score(self, sentence: int, ids: Ids) -> list[float]:
+        return [float(self.log_probs(sentence, ids[:at])[token]) for at, token in enumerate(ids)]
+
+
+@dataclass(frozen=True)
+class Histories:
+    """The sentence and the ids so far, without `<bos>`, of each hypothesis; None before the first step."""
+
+    lines: list[list[tuple[int, Ids | None]]]
+
+    def extended(self, last: list[list[int]]) -> Histories:
+        return Histories(
+            [
+                [
+                    (sentence, () if ids is None else (*ids, token))
+                    for (sentence, ids), token in zip(line, tokens, strict=True)
+                ]
+                for line, tokens in zip(self.lines, last, strict=True)
+            ]
+        )
+
+    def select(self, rows: Tensor) -> Histories:
+        flat = [each for line in self.lines for each in line]
+        return Histories([[flat[row] for row in line] for line in rows.tolist()])
+
+
+def decoder(toy: Toy, longest: int, alpha: float, asked: list[tuple[list[int], int]]):
+    """A `decode(rows, num_beams)` that notes what it was asked."""
+    space = SearchSpace(BOS, EOS, (), longest)
+
+    def decode(rows: Sequence[int], num_beams: int) -> dict[int, list[Hypothesis]]:
+        asked.append((list(rows), num_beams))
+        if not rows:
+            return {}
+        state, n = Histories([[(row, None)] for row in rows]), len(rows)
+        if num_beams == 1:
+            found = greedy_search(toy.step, state, n, space, alpha=alpha)
+        else:
+            found = beam_search(toy.step, state, n, space, num_beams=num_beams, alpha=alpha)
+        return dict(zip(rows, found, strict=True))
+
+    return decode
+
+
+def greedy(toy: Toy, longest: int, alpha: float) -> Hypothesis:
+    return decoder(toy, longest, alpha, [])([0], 1)[0][0]
+
+
+def all_answers(toy: Toy, longest: int, alpha: float) -> list[Hypothesis]:
+    """Every finished answer of at most `longest` tokens, best first."""
+    endings = ((*ids, EOS) for n in range(longest) for ids in itertools.product(range(EOS), repeat=n))
+    answers = [hypothesis(ids, toy.score(0, ids), EOS, alpha) for ids in endings]
+    return sorted(answers, key=lambda answer: -answer.rank_score)
+
+
+# Certainty
+
+
+@every_case
+@given(seeds, sureness, st.integers(1, 4), alphas)
+def test_no_other_answer_outranks_a_certain_one(seed: int, sure: float, longest: int, alpha: float) -> None:
+    toy = Toy(seed, sure)
+    answer = greedy(toy, longest, alpha)
+    if is_certain(answer, alpha, longest):
+        best, *others = all_answers(toy, longest, alpha)
+        assert best.ids == answer.ids
+        assert all(other.rank_score < best.rank_score for other in others)
+
+
+@every_case
+@given(seeds, sureness, st.integers(1, 4), alphas, st.integers(1, 6))
+def test_a_certain_answer_is_the_best_of_any_beam(
+    seed: int, sure: float, longest: int, alpha: float, num_beams: int
+) -> None:
+    toy = Toy(seed, sure)
+    answer = greedy(toy, longest, alpha)
+    if is_certain(answer, alpha, longest):
+        space, state = SearchSpace(BOS, EOS, (), longest), Histories([[(0, None)]])
+        ((best,),) = beam_search(toy.step, state, 1, space, num_beams=num_beams, alpha=alpha)
+        assert best.ids == answer.ids
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.5])
+def test_some_toys_are_certain_and_some_are_not(alpha: float) -> None:
+    """So that the two tests above have something to say."""
+    assert 20 < sum(is_certain(greedy(Toy(seed, 5.0), 4, alpha), alpha, 4) for seed in range(100)) < 95
+
+
+def answer_of(probability: float, length: int, alpha: float, finished: bool = True) -> Hypothesis:
+    ids = [1] * (length - 1) + [EOS if finished else 1]
+    return hypothesis(ids, [math.log(probability) / length] * length, EOS, alpha)
+
+
+def test_without_a_length_penalty_certain_is_more_than_half_of_the_probability() -> None:
+    assert is_certain(answer_of(0.501, 3, 0.0), 0.0, 50)
+    assert not is_certain(answer_of(0.499, 3, 0.0), 0.0, 50)
+
+
+def test_a_longest_answer_with_all_the_rest_must_not_outrank_it() -> None:
+    """One token of .7, against one of 31 tokens with all of the other .3: log .3 over its penalty of 6 ranks higher."""
+    answer = answer_of(0.7, 1, 1.0)
+    assert math.log(0.3) / 6 > answer.rank_score
+    assert not is_certain(answer, 1.0, 31)
+    assert is_certain(answer, 1.0, 13)  # a penalty of 3: -.401, below log .7 = -.357
+
+
+def test_an_unfinished_answer_is_never_certain() -> None:
+    assert not is_certain(answer_of(0.99, 3, 0.0, finished=False), 0.0, 3)
+
+
+@pytest.mark.parametrize("score", [0.0, -1e-9, 1e-7])
+def test_all_of_the_probability_is_certain_whatever_rounding_leaves(score: float) -> None:
+    assert is_certain(hypothesis([1, EOS], [0.0, score], EOS, 0.6), 0.6, 100)
+
+
+# Greedy search first
+
+
+@every_case
+@given(
+    seed=seeds,
+    sure=sureness,
+    longest=st.integers(1, 5),
+    alpha=alphas,
+    num_beams=st.integers(2, 5),
+    n_sentences=st.integers(0, 9),
+    probe=st.integers(1, 9),
+)
+def test_the_answers_are_those_of_the_beam(
+    seed: int, sure: float, longest: int, alpha: float, num_beams: int, n_sentences: int, probe: int
+) -> None:
+    done: list[int] = []
+    asked: list[tuple[list[int], int]] = []
+    decode = decoder(Toy(seed, sure), longest, alpha, asked)
+    decoding = DecodingSettings(num_beams=num_beams, length_alpha=alpha)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certain, "PROBE", probe)
+        found = decode_certain_first(decode, n_sentences, decoding, longest, done.append)
+    with_beam = [row for rows, width in asked if width == num_beams for row in rows]
+    assert sum(done) + len(with_beam) == n_sentences
+    expected = decode(range(n_sentences), num_beams)
+    assert found.keys() == expected.keys()
+    for row, (best,) in expected.items():
+        assert found[row][0].ids == best.ids
+        assert found[row][0].rank_score == pytest.approx(best.rank_score, abs=1e-5)
+
+
+@pytest.mark.parametrize(("n_certain", "goes_on"), [(2, False), (3, True)])
+def test_greedy_search_goes_on_where_more_than_a_third_of_the_first_were_certain(
+    n_certain: int, goes_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certain, "PROBE", 6)
+    asked: list[tuple[list[int], int]] = []
+
+    def decode(rows: Sequence[int], num_beams: int) -> dict[int, list[Hypothesis]]:
+        asked.append((list(rows), num_beams))
+        return {row: [answer_of(0.9 if row < n_certain else 0.2, 2, 0.6)] for row in rows}
+
+    found = decode_certain_first(decode, 10, DecodingSettings(num_beams=4), 9, lambda _: None)
+    assert sorted(found) == list(range(10))
+    greedy_rows = [list(range(6)), list(range(6, 10))] if goes_on else [list(range(6))]
+    assert asked == [*((rows, 1) for rows in greedy_rows), (list(range(n_certain, 10)), 4)]

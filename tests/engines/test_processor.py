@@ -1,0 +1,139 @@
+"""Jobs on every core: their order, their errors, the number of threads afterwards. Memory: what a user set stays."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from glassformer.engines.processor import (
+    KEPT_PRODUCTS,
+    M_MMAP_THRESHOLD,
+    M_TRIM_THRESHOLD,
+    on_every_core,
+    settle_memory,
+)
+
+VARIABLES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
+
+
+@pytest.fixture(params=[1, 3])
+def n_cores(request: pytest.FixtureRequest) -> Iterator[int]:
+    """As many threads as PyTorch is given."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+def threads_of_a_new_thread() -> int:
+    seen: list[int] = []
+    thread = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    return seen[0]
+
+
+def test_results_stand_in_the_order_of_the_jobs(n_cores: int) -> None:
+    def work(job: int) -> int:
+        time.sleep(0.01 * (5 - job))  # the last is done first
+        return job * job
+
+    assert list(on_every_core(work, range(6))) == [0, 1, 4, 9, 16, 25]
+
+
+def test_each_core_works_at_jobs_of_its_own_with_one_thread(n_cores: int) -> None:
+    """All wait for each other, which only works where all are there at once."""
+    together = threading.Barrier(n_cores)
+
+    def work(_job: int) -> tuple[str, int]:
+        together.wait(timeout=20)
+        return threading.current_thread().name, torch.get_num_threads()
+
+    found = list(on_every_core(work, range(2 * n_cores)))
+    assert len({name for name, _ in found}) == n_cores
+    assert {threads for _, threads in found} == {1}
+
+
+@pytest.mark.parametrize("jobs", [[], [7]])
+def test_a_single_job_has_all_threads(n_cores: int, jobs: list[int]) -> None:
+    found = list(on_every_core(lambda job: (job, threading.current_thread(), torch.get_num_threads()), jobs))
+    assert found == [(job, threading.current_thread(), n_cores) for job in jobs]
+
+
+def test_the_error_of_a_job_is_raised_after_the_results_before_it(n_cores: int) -> None:
+    def work(job: int) -> int:
+        if job == 3:
+            raise ValueError("job 3 is wrong")
+        return job
+
+    results, found = on_every_core(work, range(50)), []
+    with pytest.raises(ValueError, match="job 3 is wrong"):
+        found.extend(results)
+    assert found == [0, 1, 2]
+    assert (torch.get_num_threads(), threads_of_a_new_thread()) == (n_cores, n_cores)
+
+
+def test_the_threads_come_back_when_all_is_done(n_cores: int) -> None:
+    list(on_every_core(lambda job: job, range(9)))
+    assert (torch.get_num_threads(), threads_of_a_new_thread()) == (n_cores, n_cores)
+
+
+def test_who_stops_asking_stops_the_work(n_cores: int) -> None:
+    done: list[int] = []
+
+    def work(job: int) -> None:
+        time.sleep(0.005)
+        done.append(job)
+
+    results = on_every_core(work, range(1000))
+    next(results)
+    results.close()
+    assert 1 <= len(done) < 500
+    assert (torch.get_num_threads(), threads_of_a_new_thread()) == (n_cores, n_cores)
+
+
+# Memory
+
+
+@pytest.fixture
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.setenv(name, "")  # so that what is set is undone
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.usefixtures("_no_variables")
+def test_few_prepared_products_are_kept_but_as_many_as_a_user_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLES[0], "5")
+    settle_memory()
+    assert [os.environ[name] for name in VARIABLES] == ["5", KEPT_PRODUCTS]
+
+
+@pytest.mark.usefixtures("_no_variables")
+@pytest.mark.parametrize("most", [2**40, 2**25], ids=["glibc 2.35", "glibc before"])
+def test_glibc_keeps_as_much_freed_memory_as_it_will(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[int, int] = {}
+
+    class Libc:
+        def mallopt(self, parameter: int, value: int) -> int:
+            if parameter == M_MMAP_THRESHOLD and value > most:
+                return 0
+            kept[parameter] = value
+            return 1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: Libc())
+    settle_memory()
+    assert kept == {M_MMAP_THRESHOLD: min(2**30, most), M_TRIM_THRESHOLD: 2**31 - 1}
+
+
+@pytest.mark.usefixtures("_no_variables")
+def test_another_c_library_is_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: object())
+    settle_memory()
+    assert [os.environ[name] for name in VARIABLES] == [KEPT_PRODUCTS] * 2
