@@ -1,0 +1,181 @@
+"""What everybody trains and translates: the same rows, in the same batches, in the same order.
+
+    D     10,000 dates, characters; d_model 256, d_ff 1024, 4 heads, 3+3 layers; 256 pairs a batch
+    M     drawn ids, 13 ± 6 a side, joint vocabulary 10,000; d_model 128, d_ff 256, 4 heads, 4+4 layers; 4,096 tokens
+    base, big   the paper's models (table 3) on drawn ids, joint vocabulary 37,000; 25,000 tokens a batch; for a GPU
+
+Attention has biases and dropout, and the feed-forward has dropout inside, because that is what the peers' layers do;
+so all of them compute the same function. Rows of like length share a batch, which spares everybody the padding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.data.batches import plan_batches
+from glassformer.data.corpus import Corpus
+from glassformer.datasets import dates
+from glassformer.settings import ModelSettings, Settings, merge
+from glassformer.training.prepare import Prepared, as_table, prepare
+
+Pairs = list[tuple[str, str]]
+Rows = NDArray[np.int64]
+
+HELD_OUT_DATES = 1_000
+
+
+@dataclass(frozen=True)
+class Task:
+    """Rows as ids, the model that learns them, and how many rows or tokens (framed, on either side) make a batch."""
+
+    name: str
+    prepared: Prepared
+    pairs_a_batch: int | None
+
+    @property
+    def model(self) -> ModelSettings:
+        return self.prepared.settings.model
+
+    @property
+    def corpus(self) -> Corpus:
+        return self.prepared.train
+
+    @property
+    def vocabulary_size(self) -> int:
+        return len(self.prepared.target_tokenizer)
+
+    @property
+    def label_smoothing(self) -> float:
+        return self.prepared.settings.training.label_smoothing
+
+    def batches(self) -> Iterator[Rows]:
+        """Full batches for ever, epoch after epoch."""
+        for number in count():
+            yield from self.epoch(number)
+
+    def epoch(self, number: int) -> list[Rows]:
+        training = self.prepared.settings.training
+        lengths = self.corpus.source.lengths, self.corpus.target.lengths
+        if self.pairs_a_batch is None:
+            return plan_batches(*lengths, training.batch_tokens, training.seed, number)
+        return plan_pairs(*lengths, self.pairs_a_batch, training.seed, number)
+
+    def n_target_tokens(self, rows: Rows) -> int:
+        """Real positions that have a loss: what follows `<bos>`."""
+        return int((self.corpus.target.lengths[rows] - 1).sum())
+
+    def flops(self, rows: Rows) -> float:
+        """Arithmetic of one training step on the real tokens of some rows: forward, and twice that backward."""
+        lengths = self.corpus.source.lengths[rows], self.corpus.target.lengths[rows] - 1
+        return 3 * forward_flops(self.model, self.vocabulary_size, *lengths)
+
+
+def forward_flops(model: ModelSettings, vocabulary_size: int, source: Rows, target: Rows) -> float:
+    """Matrix products (2·m·n·k each) of one pass over pairs of so many tokens, without padding or recomputation.
+
+    Attention counts the pairs of positions that may see each other: S², S·T, and T·(T + 1) / 2 where it is causal.
+    """
+    s, t = source.astype(float), target.astype(float)
+    heads_width = model.n_heads * (model.d_k + model.d_v)  # of queries and values, or of keys and outputs
+    attended = {"encoder": s * s, "decoder": t * (t + 1) / 2 + t * s}
+    projected = {"encoder": 2 * s, "decoder": 3 * t + s}  # in halves of an attention: q and o, k and v
+    inner = {"encoder": s, "decoder": t}
+    depth = {"encoder": model.n_encoder_layers, "decoder": model.n_decoder_layers}
+    products = t * model.d_model * vocabulary_size
+    for stack, layers in depth.items():
+        attention = heads_width * (attended[stack] + model.d_model * projected[stack])
+        products = products + layers * (attention + 2 * model.d_model * model.d_ff * inner[stack])
+    return float(2 * products.sum())
+
+
+def plan_pairs(source_lengths: Rows, target_lengths: Rows, n_pairs: int, seed: int, epoch: int) -> list[Rows]:
+    """`plan_batches` for batches of so many pairs; what is left over at the end of an epoch is left out."""
+    chance = np.random.default_rng([seed, epoch])
+    order = chance.permutation(len(source_lengths))
+    order = order[np.lexsort((source_lengths[order], target_lengths[order]))]
+    first = int(chance.integers(len(order) % n_pairs + 1))
+    batches = order[first : first + len(order) // n_pairs * n_pairs].reshape(-1, n_pairs)
+    return [batches[i] for i in chance.permutation(len(batches))]
+
+
+# The rows
+
+
+def split_dates() -> tuple[Pairs, Pairs]:
+    """10,000 dates to train on and 1,000 others."""
+    rows = dates(10_000 + HELD_OUT_DATES, seed=1)
+    return rows[:10_000], rows[10_000:]
+
+
+def draw_pairs(n_pairs: int, vocabulary_size: int, mean: float, deviation: float, seed: int = 1) -> Pairs:
+    """Texts of drawn words. Lengths (3 at least) are normal on either side, and correlate by 0.8, as sentences do."""
+    chance = np.random.default_rng(seed)
+    covariance = deviation**2 * np.array([[1.0, 0.8], [0.8, 1.0]])
+    lengths = chance.multivariate_normal([mean, mean], covariance, n_pairs).round().clip(3).astype(int)
+    n_words = vocabulary_size - 4  # beside <pad>, <bos>, <eos>, <unk>
+    words = chance.integers(n_words, size=lengths.sum())
+    words[:n_words] = np.arange(n_words)  # each occurs
+    texts = [" ".join(map(str, text)) for text in np.split(words, lengths.flatten().cumsum()[:-1])]
+    return list(zip(texts[::2], texts[1::2], strict=True))
+
+
+# The tasks
+
+SHAPE_D = {"d_model": 256, "d_ff": 1024, "n_heads": 4, "n_encoder_layers": 3, "n_decoder_layers": 3}
+SHAPE_M = {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_encoder_layers": 4, "n_decoder_layers": 4}
+
+
+def settings_of(kind: str, model: dict[str, int], dropout: float, **training: object) -> Settings:
+    """One vocabulary, all embeddings tied, dropout at every site that peers have, post-norm as in the paper."""
+    side = {"kind": kind, "vocabulary_size": 1_000_000}
+    sites = {"dropout": dropout, "attention_dropout": dropout, "feed_forward_dropout": dropout}
+    recipe = {
+        "data": {"valid_share": 0.0},
+        "tokens": {"source": side, "target": side, "shared": True},
+        "model": {"tied_embeddings": "all", "attention_bias": True, **sites},
+    }
+    return Settings(**merge(recipe, {"model": model, "training": training}))
+
+
+def task_d() -> Task:
+    settings = settings_of("characters", SHAPE_D, 0.1, label_smoothing=0.0)
+    return Task("D", prepare(as_table(split_dates()[0]), settings), pairs_a_batch=256)
+
+
+def task_m() -> Task:
+    settings = settings_of("words", SHAPE_M, 0.3, label_smoothing=0.1, batch_tokens=4_096)
+    return Task("M", prepare(as_table(draw_pairs(20_000, 10_000, 13, 6)), settings), pairs_a_batch=None)
+
+
+def paper_task(name: str, model: dict[str, int], dropout: float) -> Task:
+    settings = settings_of("words", model, dropout, label_smoothing=0.1, batch_tokens=25_000)
+    return Task(name, prepare(as_table(draw_pairs(50_000, 37_000, 26, 12)), settings), pairs_a_batch=None)
+
+
+TASKS: dict[str, Callable[[], Task]] = {
+    "D": task_d,
+    "M": task_m,
+    "base": partial(paper_task, "base", {}, 0.1),
+    "big": partial(paper_task, "big", {"d_model": 1024, "d_ff": 4096, "n_heads": 16}, 0.3),
+}
+
+
+def describe(task: Task) -> dict[str, object]:
+    """What a reader has to know of a task."""
+    lengths = task.corpus.source.lengths, task.corpus.target.lengths
+    return {
+        "rows": len(task.corpus),
+        "vocabulary": task.vocabulary_size,
+        "source_tokens": round(float(lengths[0].mean()), 2),
+        "target_tokens": round(float(lengths[1].mean()) - 1, 2),
+        "gflop_a_pair": round(task.flops(np.arange(len(task.corpus))) / len(task.corpus) / 1e9, 4),
+        "batch": f"{task.pairs_a_batch} pairs" if task.pairs_a_batch else "by tokens",
+        "uniform_loss": round(math.log(task.vocabulary_size), 3),
+    }
