@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from glassformer.data.tables import Pair, Table, read_table
     from glassformer.errors import GlassformerError
     from glassformer.evaluation import Report, evaluate
+    from glassformer.glassbox.schema import Trace
+    from glassformer.glassbox.trace import explain
     from glassformer.settings import (
         DataSettings,
         DecodingSettings,
@@ -36,10 +38,12 @@ _HOMES = {
     "Settings": "settings",
     "Table": "data.tables",
     "TokenSettings": "settings",
+    "Trace": "glassbox.schema",
     "TrainingSettings": "settings",
     "Translation": "translator",
     "Translator": "translator",
     "evaluate": "evaluation",
+    "explain": "glassbox.trace",
     "read_table": "data.tables",
     "train": "training",
 }
@@ -55,10 +59,12 @@ __all__ = [
     "Settings",
     "Table",
     "TokenSettings",
+    "Trace",
     "TrainingSettings",
     "Translation",
     "Translator",
     "evaluate",
+    "explain",
     "read_table",
     "train",
 ]

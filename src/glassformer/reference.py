@@ -13,6 +13,9 @@ It says the same as `model.py` a second time, plainly and slowly, for one senten
 the fast path, and what can be opened step by step. `weights` are the tensors of a model file; names and shapes are
 those of `modelfile.tensor_shapes`, and a prefix such as "encoder.0.self_attention" says whose they are.
 
+`note(name, value, *made_of)` is told of each quantity that has a name in the paper, and of what it was made; a text in
+`made_of` names weights. What it returns is computed on with: by itself the value, from the glass box an edited one.
+
 Axes: S source positions · T target positions · H heads · V vocabulary · D d_model. `memory` is the encoder's output.
 A mask is `*_visible`: True means "may attend".
 """
@@ -21,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +37,27 @@ if TYPE_CHECKING:  # shapes are checked in the tests; at run time they cost noth
 
 Array = NDArray[Any]
 Weights = Mapping[str, Array]
+Value = TypeVar("Value", Array, np.float64)
+
+
+class Note(Protocol):
+    """What is told of each quantity, and may give back another one."""
+
+    def __call__(self, name: str, value: Value, /, *made_of: Array | np.float64 | str | None) -> Value: ...
+
+
+def unnoted(name: str, value: Value, /, *made_of: Array | np.float64 | str | None) -> Value:  # noqa: ARG001
+    """The value, and nobody is told."""
+    return value
+
+
+def under(note: Note, prefix: str) -> Note:
+    """`note`, with names that begin with `prefix`."""
+
+    def noted(name: str, value: Value, /, *made_of: Array | np.float64 | str | None) -> Value:
+        return note(f"{prefix}.{name}", value, *made_of)
+
+    return noted
 
 
 def softmax(scores: Float[Array, "*H T S"], visible: Bool[Array, "#T S"] | None = None) -> Float[Array, "*H T S"]:
@@ -61,13 +85,14 @@ def attention(
     key: Float[Array, "*H S d_k"],
     value: Float[Array, "*H S d_v"],
     visible: Bool[Array, "#T S"] | None = None,
+    note: Note = unnoted,
 ) -> Attention:
     """Section 3.2.1, equation 1, for one head or for several side by side."""
-    d_k = query.shape[-1]
-    scores = query @ np.swapaxes(key, -2, -1)
-    scaled = scores / math.sqrt(d_k)
-    weights = softmax(scaled, visible)
-    output = weights @ value
+    scale = note("scale", np.sqrt(np.float64(query.shape[-1])))  # sqrt(d_k) of the head
+    scores = note("scores", query @ np.swapaxes(key, -2, -1), query, key)
+    scaled = note("scaled", scores / scale, scores, scale)
+    weights = note("weights", softmax(scaled, visible), scaled, visible)
+    output = note("heads", weights @ value, weights, value)
     return Attention(output, weights)
 
 
@@ -90,14 +115,16 @@ def multi_head_attention(
     memory: Float[Array, "S d_memory"],
     visible: Bool[Array, "#T S"] | None,
     model: ModelSettings,
+    note: Note = unnoted,
 ) -> Float[Array, "T D"]:
     """Section 3.2.2: queries from x, keys and values from `memory`; every head reads all of both."""
-    queries = split_heads(linear(weights, f"{prefix}.w_q", x), model.n_heads)
-    keys = split_heads(linear(weights, f"{prefix}.w_k", memory), model.n_heads)
-    values = split_heads(linear(weights, f"{prefix}.w_v", memory), model.n_heads)
-    heads = attention(queries, keys, values, visible).output
-    concatenated = np.concatenate(list(heads), axis=1)  # [H T d_v] -> [T H·d_v]
-    return linear(weights, f"{prefix}.w_o", concatenated)
+    w_q, w_k, w_v, w_o = (f"{prefix}.w_{letter}" for letter in "qkvo")
+    queries = note("queries", split_heads(linear(weights, w_q, x), model.n_heads), x, w_q)
+    keys = note("keys", split_heads(linear(weights, w_k, memory), model.n_heads), memory, w_k)
+    values = note("values", split_heads(linear(weights, w_v, memory), model.n_heads), memory, w_v)
+    heads = attention(queries, keys, values, visible, note).output
+    concatenated = note("concatenated", np.concatenate(list(heads), axis=1), heads)  # [H T d_v] -> [T H·d_v]
+    return note("output", linear(weights, w_o, concatenated), concatenated, w_o)
 
 
 def activate(x: Float[Array, "*rows"], activation: Literal["relu", "gelu"]) -> Float[Array, "*rows"]:
@@ -109,27 +136,37 @@ def activate(x: Float[Array, "*rows"], activation: Literal["relu", "gelu"]) -> F
     return x * below
 
 
-def feed_forward(weights: Weights, prefix: str, x: Float[Array, "T D"], model: ModelSettings) -> Float[Array, "T D"]:
+def feed_forward(
+    weights: Weights, prefix: str, x: Float[Array, "T D"], model: ModelSettings, note: Note = unnoted
+) -> Float[Array, "T D"]:
     """Section 3.3, equation 2, at each position by itself."""
-    inner = linear(weights, f"{prefix}.w_1", x)
-    activated = activate(inner, model.activation)
-    return linear(weights, f"{prefix}.w_2", activated)
+    w_1, w_2 = f"{prefix}.w_1", f"{prefix}.w_2"
+    hidden = note("hidden", linear(weights, w_1, x), x, w_1)
+    activated = note("activated", activate(hidden, model.activation), hidden)
+    return note("output", linear(weights, w_2, activated), activated, w_2)
 
 
 def layer_norm(
-    x: Float[Array, "T D"], gain: Float[Array, " D"], bias: Float[Array, " D"], eps: float
+    x: Float[Array, "T D"],
+    gain: Float[Array, " D"],
+    bias: Float[Array, " D"],
+    eps: float,
+    note: Note = unnoted,
 ) -> Float[Array, "T D"]:
     """Ba et al. 2016, over the features of one position; the variance divides by D, and `eps` is inside the root."""
-    mean = x.mean(axis=1, keepdims=True)
+    mean = note("mean", x.mean(axis=1, keepdims=True), x)
     centred = x - mean
-    variance = (centred**2).mean(axis=1, keepdims=True)
-    normed: Array = centred / np.sqrt(variance + eps)
-    return normed * gain + bias
+    variance = note("variance", (centred**2).mean(axis=1, keepdims=True), x)
+    normed = centred / np.sqrt(variance + eps)
+    return note("output", normed * gain + bias, x, mean, variance, gain, bias)
 
 
-def norm(weights: Weights, name: str, x: Float[Array, "T D"], model: ModelSettings) -> Float[Array, "T D"]:
+def norm(
+    weights: Weights, name: str, x: Float[Array, "T D"], model: ModelSettings, note: Note = unnoted
+) -> Float[Array, "T D"]:
     """The layer norm called `name`, with its own gain and bias."""
-    return layer_norm(x, weights[f"{name}.weight"], weights[f"{name}.bias"], model.norm_eps)
+    gain, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+    return layer_norm(x, gain, bias, model.norm_eps, under(note, name))
 
 
 def add_and_norm(
@@ -138,12 +175,15 @@ def add_and_norm(
     x: Float[Array, "T D"],
     sublayer: Callable[[Array], Array],
     model: ModelSettings,
+    note: Note = unnoted,
 ) -> Float[Array, "T D"]:
     """Section 3.1: the residual stream around the sublayer called `prefix`."""
     if model.norm == "pre":  # Departure: the norm stands before the sublayer, and the stream itself stays unnormed
-        return x + sublayer(norm(weights, f"{prefix}_norm", x, model))
-    total = x + sublayer(x)
-    return norm(weights, f"{prefix}_norm", total, model)
+        change = sublayer(norm(weights, f"{prefix}_norm", x, model, note))
+        return note(f"{prefix}.residual", x + change, x, change)
+    change = sublayer(x)
+    total = note(f"{prefix}.residual", x + change, x, change)
+    return norm(weights, f"{prefix}_norm", total, model, note)
 
 
 def encoder_layer(
@@ -152,17 +192,19 @@ def encoder_layer(
     x: Float[Array, "S D"],
     visible: Bool[Array, "1 S"] | None,
     model: ModelSettings,
+    note: Note = unnoted,
 ) -> Float[Array, "S D"]:
     """Section 3.1: self-attention, feed-forward."""
+    self_attention, feeding = f"{prefix}.self_attention", f"{prefix}.feed_forward"
 
     def attend(y: Array) -> Array:
-        return multi_head_attention(weights, f"{prefix}.self_attention", y, y, visible, model)
+        return multi_head_attention(weights, self_attention, y, y, visible, model, under(note, self_attention))
 
     def feed(y: Array) -> Array:
-        return feed_forward(weights, f"{prefix}.feed_forward", y, model)
+        return feed_forward(weights, feeding, y, model, under(note, feeding))
 
-    x = add_and_norm(weights, f"{prefix}.self_attention", x, attend, model)
-    return add_and_norm(weights, f"{prefix}.feed_forward", x, feed, model)
+    x = add_and_norm(weights, self_attention, x, attend, model, note)
+    return add_and_norm(weights, feeding, x, feed, model, note)
 
 
 def decoder_layer(
@@ -170,24 +212,29 @@ def decoder_layer(
     prefix: str,
     x: Float[Array, "T D"],
     memory: Float[Array, "S D"],
+    past_visible: Bool[Array, "T T"],
     memory_visible: Bool[Array, "1 S"] | None,
     model: ModelSettings,
+    note: Note = unnoted,
 ) -> Float[Array, "T D"]:
     """Section 3.1: self-attention in which position t sees positions up to t, cross-attention, feed-forward."""
-    past_visible = np.tri(len(x), dtype=bool)
+    self_attention, cross_attention, feeding = (
+        f"{prefix}.{sublayer}" for sublayer in ("self_attention", "cross_attention", "feed_forward")
+    )
 
     def attend(y: Array) -> Array:
-        return multi_head_attention(weights, f"{prefix}.self_attention", y, y, past_visible, model)
+        return multi_head_attention(weights, self_attention, y, y, past_visible, model, under(note, self_attention))
 
     def attend_memory(y: Array) -> Array:
-        return multi_head_attention(weights, f"{prefix}.cross_attention", y, memory, memory_visible, model)
+        told = under(note, cross_attention)
+        return multi_head_attention(weights, cross_attention, y, memory, memory_visible, model, told)
 
     def feed(y: Array) -> Array:
-        return feed_forward(weights, f"{prefix}.feed_forward", y, model)
+        return feed_forward(weights, feeding, y, model, under(note, feeding))
 
-    x = add_and_norm(weights, f"{prefix}.self_attention", x, attend, model)
-    x = add_and_norm(weights, f"{prefix}.cross_attention", x, attend_memory, model)
-    return add_and_norm(weights, f"{prefix}.feed_forward", x, feed, model)
+    x = add_and_norm(weights, self_attention, x, attend, model, note)
+    x = add_and_norm(weights, cross_attention, x, attend_memory, model, note)
+    return add_and_norm(weights, feeding, x, feed, model, note)
 
 
 def sinusoids(length: int, d_model: int, base: float = 10_000.0) -> Float[Array, "length d_model"]:
@@ -200,41 +247,60 @@ def sinusoids(length: int, d_model: int, base: float = 10_000.0) -> Float[Array,
 
 
 def positions(
-    weights: Weights, side: Literal["source", "target"], length: int, model: ModelSettings
+    weights: Weights,
+    side: Literal["source", "target"],
+    length: int,
+    model: ModelSettings,
+    note: Note = unnoted,
 ) -> Float[Array, "length D"]:
     """What is added to the embeddings of the first `length` positions.
 
     Raises TextError past the last learned position.
     """
+    numbers = note("numbers", np.arange(length))
     if model.positions == "sinusoidal":
-        return sinusoids(length, model.d_model, model.position_base)
+        return note("positions", sinusoids(length, model.d_model, model.position_base), numbers)
     if length > model.max_length:
         raise TextError(
             f"a sequence of {length} tokens is longer than the {model.max_length} learned positions",
             hint="train with a larger model.max_length, or with sinusoidal positions",
         )
-    return weights[f"{side}_positions.table"][:length].astype(np.float64)
+    table = weights[f"{side}_positions.table"]
+    return note("positions", table[:length].astype(np.float64), numbers, table)
 
 
 def embed(
-    weights: Weights, side: Literal["source", "target"], ids: Int[Array, " T"], model: ModelSettings
+    weights: Weights,
+    side: Literal["source", "target"],
+    ids: Int[Array, " T"],
+    model: ModelSettings,
+    note: Note = unnoted,
 ) -> Float[Array, "T D"]:
     """Sections 3.4 and 3.5: rows of the embedding, times sqrt(d_model), plus positions."""
-    table = "source" if model.tied_embeddings == "all" else side
-    embedded = weights[f"{table}_embedding.weight"][ids].astype(np.float64)
-    scaled = embedded * math.sqrt(model.d_model) if model.scale_embeddings else embedded
-    return scaled + positions(weights, side, len(ids), model)
+    note = under(note, side)
+    table = weights[f"{'source' if model.tied_embeddings == 'all' else side}_embedding.weight"]
+    ids = note("ids", ids)
+    x = note("embedded", table[ids].astype(np.float64), ids, table)
+    if model.scale_embeddings:
+        scale = note("scale", np.sqrt(np.float64(model.d_model)))
+        x = note("scaled", x * scale, x, scale)
+    where = positions(weights, side, len(ids), model, note)
+    return note("input", x + where, x, where)
 
 
 def encode(
-    weights: Weights, model: ModelSettings, ids: Int[Array, " S"], visible: Bool[Array, " S"] | None = None
+    weights: Weights,
+    model: ModelSettings,
+    ids: Int[Array, " S"],
+    visible: Bool[Array, " S"] | None = None,
+    note: Note = unnoted,
 ) -> Float[Array, "S D"]:
     """The memory of framed source ids."""
-    row = None if visible is None else visible[None, :]
-    x = embed(weights, "source", ids, model)
+    row = None if visible is None else note("encoder.self_mask", visible[None, :])
+    x = embed(weights, "source", ids, model, note)
     for i in range(model.n_encoder_layers):
-        x = encoder_layer(weights, f"encoder.{i}", x, row, model)
-    return norm(weights, "encoder_norm", x, model) if model.norm == "pre" else x
+        x = encoder_layer(weights, f"encoder.{i}", x, row, model, note)
+    return norm(weights, "encoder_norm", x, model, note) if model.norm == "pre" else x
 
 
 def decode(
@@ -243,30 +309,35 @@ def decode(
     ids: Int[Array, " T"],
     memory: Float[Array, "S D"],
     memory_visible: Bool[Array, " S"] | None = None,
+    note: Note = unnoted,
 ) -> Float[Array, "T D"]:
     """Hidden states of all target positions; position t sees the ids up to t."""
-    row = None if memory_visible is None else memory_visible[None, :]
-    x = embed(weights, "target", ids, model)
+    row = None if memory_visible is None else note("decoder.cross_mask", memory_visible[None, :])
+    past = note("decoder.self_mask", np.tri(len(ids), dtype=bool))
+    x = embed(weights, "target", ids, model, note)
     for i in range(model.n_decoder_layers):
-        x = decoder_layer(weights, f"decoder.{i}", x, memory, row, model)
-    return norm(weights, "decoder_norm", x, model) if model.norm == "pre" else x
+        x = decoder_layer(weights, f"decoder.{i}", x, memory, past, row, model, note)
+    return norm(weights, "decoder_norm", x, model, note) if model.norm == "pre" else x
 
 
-def project(weights: Weights, model: ModelSettings, hidden: Float[Array, "T D"]) -> Float[Array, "T V"]:
+def project(
+    weights: Weights, model: ModelSettings, hidden: Float[Array, "T D"], note: Note = unnoted
+) -> Float[Array, "T V"]:
     """Section 3.4: hidden states as logits of the next token, through the matrix that tying chooses."""
-    name = {"none": "output_projection", "target": "target_embedding", "all": "source_embedding"}
-    return linear(weights, name[model.tied_embeddings], hidden)
+    names = {"none": "output_projection", "target": "target_embedding", "all": "source_embedding"}
+    name = names[model.tied_embeddings]
+    return note("logits", linear(weights, name, hidden), hidden, name)
 
 
-def log_softmax(logits: Float[Array, "T V"]) -> Float[Array, "T V"]:
+def log_softmax(logits: Float[Array, "T V"], note: Note = unnoted) -> Float[Array, "T V"]:
     """Logits as log-probabilities (natural logarithm)."""
     shifted: Array = logits - logits.max(axis=1, keepdims=True)
     normaliser: Array = np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return shifted - normaliser
+    return note("log_probs", shifted - normaliser, logits)
 
 
 def cross_entropy(
-    logits: Float[Array, "T V"], target: Int[Array, " T"], label_smoothing: float = 0.0
+    logits: Float[Array, "T V"], target: Int[Array, " T"], label_smoothing: float = 0.0, note: Note = unnoted
 ) -> Float[Array, " T"]:
     """The loss of each position in nats: minus the log-probabilities, weighed with what is wanted.
 
@@ -274,7 +345,7 @@ def cross_entropy(
     vocabulary, the target included (Szegedy et al. 2016).
     """
     vocabulary = logits.shape[1]
-    one_hot = np.eye(vocabulary)[target]
-    wanted = (1 - label_smoothing) * one_hot + label_smoothing / vocabulary
-    losses: Array = -(wanted * log_softmax(logits)).sum(axis=1)
-    return losses
+    one_hot = np.arange(vocabulary) == target[:, None]
+    wanted = note("wanted", (1 - label_smoothing) * one_hot + label_smoothing / vocabulary, target, logits)
+    log_probs = log_softmax(logits, note)
+    return note("losses", -(wanted * log_probs).sum(axis=1), wanted, log_probs)

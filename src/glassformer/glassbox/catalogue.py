@@ -1,0 +1,284 @@
+"""What every quantity is: how it is made, along which axes it lies, what it means, where the paper has it.
+
+A name is that of `reference.note`, with "self_attention" and "cross_attention" said as "self" and "cross":
+`encoder.0.self.scores`, `decoder.2.cross_norm.output`, `target.embedded`, `logits`. With "gold." in front it belongs to
+the given target. `describe` finds the entry of a name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from glassformer.glassbox.formulas import FORMULAS
+from glassformer.glassbox.schema import Op
+from glassformer.settings import ModelSettings
+
+GOLD = "gold."
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kind of quantity. `op` is None for what is given and not computed.
+
+    Of the axes, "rows" and "keys" stand for positions that depend on the side, "vocabulary" for the target's.
+    """
+
+    op: Op | None
+    axes: tuple[str, ...]
+    title: str
+    words: str
+    section: str
+    formula: str = ""
+
+
+_ROWS, _STREAM = ("rows",), ("rows", "d_model")
+_LOGITS = ("rows", "vocabulary")
+_CELLS = ("head", "rows", "keys")
+
+EMBEDDING = {
+    "ids": Entry(None, _ROWS, "token ids", "Each token is looked up in the vocabulary.", "3.4"),
+    "numbers": Entry(None, _ROWS, "position numbers", "Positions are counted from 0.", "3.5"),
+    "scale": Entry(None, (), "√d_model", "The number that embeddings are multiplied by.", "3.4"),
+    "embedded": Entry(
+        "embed", _STREAM, "embedding", "The row of the embedding matrix that belongs to the id.", "3.4", "embedded"
+    ),
+    "scaled": Entry(
+        "multiply", _STREAM, "scaled embedding", "Every number of the row times √d_model.", "3.4", "times_root_d"
+    ),
+    "positions": Entry(
+        "sinusoids", _STREAM, "position encoding", "Waves that say where a token stands.", "3.5", "sinusoids"
+    ),
+    "input": Entry("add", _STREAM, "input of the stack", "What the token is plus where it stands.", "3.5", "input"),
+}
+
+ATTENTION = {
+    "scale": Entry(None, (), "√d_k", "The root of one head's width, not of the model's.", "3.2.1"),
+    "queries": Entry(
+        "project_heads",
+        ("head", "rows", "d_k"),
+        "queries",
+        "What each position looks for; every head reads the whole row.",
+        "3.2.2",
+        "queries",
+    ),
+    "keys": Entry(
+        "project_heads",
+        ("head", "keys", "d_k"),
+        "keys",
+        "What each position can be found by; every head reads the whole row.",
+        "3.2.2",
+        "keys",
+    ),
+    "values": Entry(
+        "project_heads",
+        ("head", "keys", "d_v"),
+        "values",
+        "What each position has to give; every head reads the whole row.",
+        "3.2.2",
+        "values",
+    ),
+    "scores": Entry(
+        "matmul_transposed",
+        _CELLS,
+        "scores",
+        "How well each query fits each key: their dot product.",
+        "3.2.1",
+        "scores",
+    ),
+    "scaled": Entry(
+        "divide",
+        _CELLS,
+        "scaled scores",
+        "Scores divided by √d_k, so that they do not grow with it.",
+        "3.2.1",
+        "scaled",
+    ),
+    "weights": Entry(
+        "softmax",
+        _CELLS,
+        "attention weights",
+        "Shares that add up to 1 in each row; a hidden key gets 0.",
+        "3.2.1",
+        "weights",
+    ),
+    "heads": Entry(
+        "matmul", ("head", "rows", "d_v"), "heads", "Values, mixed by the weights of the row.", "3.2.1", "heads"
+    ),
+    "concatenated": Entry(
+        "concatenate_heads",
+        ("rows", "heads_d_v"),
+        "heads side by side",
+        "All heads in one row.",
+        "3.2.2",
+        "concatenated",
+    ),
+    "output": Entry(
+        "linear", _STREAM, "output of attention", "The heads, mixed by one matrix.", "3.2.2", "attention_output"
+    ),
+    "residual": Entry("add", _STREAM, "residual sum", "The stream plus what the sublayer says.", "3.1", "residual"),
+}
+
+FEED_FORWARD = {
+    "hidden": Entry(
+        "linear",
+        ("rows", "d_ff"),
+        "hidden, before activation",
+        "A wider row, each position by itself.",
+        "3.3",
+        "hidden",
+    ),
+    "activated": Entry("relu", ("rows", "d_ff"), "hidden, activated", "What is negative becomes 0.", "3.3", "relu"),
+    "output": Entry(
+        "linear", _STREAM, "output of the feed-forward", "Back to the width of the model.", "3.3", "feed_forward_output"
+    ),
+    "residual": ATTENTION["residual"],
+}
+
+NORM = {
+    "mean": Entry("mean", _ROWS, "mean of the row", "Over the features of one position.", "3.1", "mean"),
+    "variance": Entry(
+        "variance", _ROWS, "variance of the row", "Divided by d_model, not d_model − 1.", "3.1", "variance"
+    ),
+    "output": Entry(
+        "layer_norm",
+        _STREAM,
+        "layer norm",
+        "Each row with mean 0 and variance 1, then scaled by γ and moved by β.",
+        "3.1",
+        "layer_norm",
+    ),
+}
+
+OUTPUT = {
+    "logits": Entry("linear", _LOGITS, "logits", "How much each token is favoured as the next one.", "3.4", "logits"),
+    "log_probs": Entry(
+        "log_softmax", _LOGITS, "log-probabilities", "Logits made to be shares of 1.", "3.4", "log_probs"
+    ),
+    "wanted": Entry(
+        "smooth_targets",
+        _LOGITS,
+        "what is wanted",
+        "The right token, less what label smoothing spreads.",
+        "5.4",
+        "wanted",
+    ),
+    "losses": Entry("cross_entropy", _ROWS, "loss", "Surprise at what is wanted, in nats.", "5.4", "losses"),
+    "target_ids": Entry(None, _ROWS, "ids asked for", "The target, shifted by one.", "3.1"),
+}
+
+MASKS = {
+    "encoder.self_mask": Entry(
+        None, ("source", "source_key"), "mask of the encoder", "Padding is not attended to.", "3.2.3"
+    ),
+    "decoder.self_mask": Entry(
+        None, ("target", "target_key"), "causal mask", "A position sees itself and earlier ones.", "3.2.3"
+    ),
+    "decoder.cross_mask": Entry(
+        None, ("target", "source_key"), "mask of the source", "Padding is not attended to.", "3.2.3"
+    ),
+}
+
+LEARNED_POSITIONS = Entry(
+    "embed", _STREAM, "position embedding", "A learned row for each place.", "3.5", "learned_positions"
+)
+GELU = Entry("gelu", ("rows", "d_ff"), "hidden, activated", "Each number times Φ of it.", "3.3", "gelu")
+
+
+class Described(NamedTuple):
+    """The entry of a name with its axes named, and the MathML of its formula."""
+
+    entry: Entry
+    formula: str
+
+
+def shown(name: str) -> str:
+    """The name as a trace has it: the kind of attention without the word."""
+    return name.replace("_attention", "")
+
+
+def part_of(name: str) -> str:
+    """Where a quantity belongs: its name without the last word."""
+    return name.rpartition(".")[0]
+
+
+def describe(name: str, model: ModelSettings) -> Described:
+    """What the quantity called `name` is. Raises KeyError for one that there is not."""
+    gold, plain = (GOLD[:-1] + "_", name.removeprefix(GOLD)) if name.startswith(GOLD) else ("", name)
+    entry = _entry(plain, model)
+    part = part_of(plain)
+    side = "source" if part.startswith(("source", "encoder")) else "target"
+    key_side = "source" if part.endswith(".cross") else side
+    vocabulary = "vocabulary" if model.tied_embeddings == "all" else "target_vocabulary"
+    places = {"rows": side, "keys": f"{key_side}_key", "vocabulary": vocabulary}
+    named = (places.get(axis, axis) for axis in entry.axes)
+    axes = tuple(gold + axis if axis.startswith("target") and axis != vocabulary else axis for axis in named)
+    key = "residual_pre" if entry.formula == "residual" and model.norm == "pre" else entry.formula
+    return Described(replace(entry, axes=axes), FORMULAS.get(key, ""))
+
+
+def _entry(name: str, model: ModelSettings) -> Entry:
+    if name in MASKS:
+        return MASKS[name]
+    part, _, local = name.rpartition(".")
+    if local == "positions" and model.positions == "learned":
+        return LEARNED_POSITIONS
+    if local == "activated" and model.activation == "gelu":
+        return GELU
+    for pattern, room in _ROOMS.items():
+        if re.fullmatch(pattern, part):
+            return room[local]
+    raise KeyError(name)
+
+
+_ROOMS: dict[str, dict[str, Entry]] = {
+    "source|target": EMBEDDING,
+    r"encoder\.\d+\.self|decoder\.\d+\.(self|cross)": ATTENTION,
+    r"(encoder|decoder)\.\d+\.feed_forward": FEED_FORWARD,
+    r"(encoder|decoder)(\.\d+\.(self|cross|feed_forward))?_norm|decoder\.\d+\.lens\.decoder_norm": NORM,
+    r"|decoder\.\d+\.lens": OUTPUT,
+}
+
+
+def weight_axes(name: str, model: ModelSettings) -> tuple[str, ...]:
+    """The axes of the weights called `name` (a matrix maps rows: y = x Wᵀ)."""
+    room, _, kind = name.rpartition(".")
+    last = room.rpartition(".")[2]
+    if last == "source_embedding":
+        return ("vocabulary" if model.tied_embeddings == "all" else "source_vocabulary", "d_model")
+    if last in ("target_embedding", "output_projection"):
+        return ("target_vocabulary", "d_model")
+    if last.endswith("_positions"):
+        return ("max_length", "d_model")
+    if last.endswith("_norm"):
+        return ("d_model",)
+    out, inner = {
+        "w_q": ("heads_d_k", "d_model"),
+        "w_k": ("heads_d_k", "d_model"),
+        "w_v": ("heads_d_v", "d_model"),
+        "w_o": ("d_model", "heads_d_v"),
+        "w_1": ("d_ff", "d_model"),
+        "w_2": ("d_model", "d_ff"),
+    }[last]
+    return (out,) if kind == "bias" else (out, inner)
+
+
+AXES = {
+    "source": "source position",
+    "source_key": "source position that is looked at",
+    "target": "decoder row: token fed, token asked for",
+    "target_key": "earlier decoder row that is looked at",
+    "head": "head",
+    "d_model": "feature of the model",
+    "d_k": "feature of a query or key",
+    "d_v": "feature of a value",
+    "heads_d_k": "features of all heads' queries or keys",
+    "heads_d_v": "features of all heads' values",
+    "d_ff": "hidden feature",
+    "max_length": "position",
+    "vocabulary": "token",
+    "source_vocabulary": "source token",
+    "target_vocabulary": "target token",
+}
+"""Name of an axis -> what runs along it; "gold_target" and "gold_target_key" are the target's."""

@@ -1,0 +1,148 @@
+"""What an answer rests on, measured beside attention: occlusion, gradient times input, and the effect of each head.
+
+Attention weights alone are not an explanation (Jain and Wallace 2019), so each measure is compared with them by
+Spearman's rank correlation, both without their signs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.glassbox.schema import Correlation
+from glassformer.glassbox.whatif import Edits, HeadOff, attentions
+from glassformer.metrics import exact_matches
+from glassformer.model import Transformer
+from glassformer.modelfile import ModelFile
+from glassformer.settings import DecodingSettings
+from glassformer.translator import Translator
+
+Numbers = NDArray[np.float64]
+ScoreOf = Callable[[Sequence[int], NDArray[np.bool_]], Numbers]
+"""Source ids and which of them are visible -> the log-probability of each output token."""
+
+
+def occlude(score: ScoreOf, ids: Sequence[int], visible: NDArray[np.bool_], unknown_id: int | None) -> Numbers:
+    """How much the log-probability of each output token falls without each source token `[T S]`.
+
+    A token gives way to `unknown_id`, or where there is none it is hidden by the masks of encoder and cross-attention.
+    """
+    before = score(ids, visible)
+    columns = []
+    for place in range(len(ids)):
+        others, seen = list(ids), visible.copy()
+        if unknown_id is None:
+            seen[place] = False
+        else:
+            others[place] = unknown_id
+        columns.append(before - score(others, seen))
+    return np.stack(columns, axis=1)
+
+
+def gradient_times_input(
+    model: Transformer, source: Sequence[int], visible: NDArray[np.bool_], fed: Sequence[int], asked: Sequence[int]
+) -> Numbers:
+    """Gradient of the log-probability of each output token by each row of the source's embedding, times it `[T S]`.
+
+    The row is that of the matrix, before its scale and position.
+    """
+    seen: list[Tensor] = []
+
+    def keep(_module: Any, _inputs: Any, output: Tensor) -> None:
+        seen.append(output)
+
+    with torch.enable_grad():
+        handle = model.source_embedding.register_forward_hook(keep)
+        seen_by_all = torch.from_numpy(visible)[None]
+        memory = model.encode(torch.tensor([list(source)]), seen_by_all)
+        handle.remove()  # with one matrix for all, the target's rows come from the same module
+        logits = model.project(model.decode(torch.tensor([list(fed)]), memory, seen_by_all))[0]
+        chosen = logits.log_softmax(dim=1).gather(1, torch.tensor(list(asked))[:, None])[:, 0]
+        rows = seen[0]
+        gradients = [torch.autograd.grad(each, rows, retain_graph=True)[0][0] for each in chosen]
+    products = torch.stack([(gradient * rows[0]).sum(dim=1) for gradient in gradients])
+    found: Numbers = products.detach().double().numpy()
+    return found
+
+
+def correlate(attention: Numbers, measure: Numbers) -> Correlation:
+    """Spearman's correlation of two `[T S]`, over all cells and row by row, without signs."""
+    pairs = zip(np.abs(attention), np.abs(measure), strict=True)
+    return Correlation(
+        spearman(np.abs(attention).ravel(), np.abs(measure).ravel()), [spearman(*pair) for pair in pairs]
+    )
+
+
+def spearman(one: Numbers, other: Numbers) -> float | None:
+    """Pearson's correlation of the ranks; None where one of the two is constant."""
+    ranks = [_ranks(each) for each in (one, other)]
+    centred = [each - each.mean() for each in ranks]
+    size = np.sqrt((centred[0] ** 2).sum() * (centred[1] ** 2).sum())
+    return float((centred[0] * centred[1]).sum() / size) if size > 0 else None
+
+
+def _ranks(numbers: Numbers) -> Numbers:
+    """Rank of each number; equal ones share the mean of theirs."""
+    _, place, count = np.unique(numbers, return_inverse=True, return_counts=True)
+    last = np.cumsum(count)
+    means: Numbers = last - (count - 1) / 2
+    return means[place]
+
+
+@dataclass(frozen=True)
+class HeadEffect:
+    """Exact match with one head switched off. `broken` and `mended` are rows that were right before, or are now."""
+
+    attention: str
+    head: int
+    exact_match: float
+    broken: int
+    mended: int
+
+
+@dataclass(frozen=True)
+class HeadEffects:
+    """Exact match of the whole model, and with each head off, in the order of the model."""
+
+    rows: int
+    exact_match: float
+    heads: tuple[HeadEffect, ...]
+
+
+def head_effects(
+    model_file: ModelFile,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    decoding: DecodingSettings | None = None,
+    device: str = "auto",
+    precision: str = "float32",
+    progress: Callable[[int], None] | None = None,
+) -> HeadEffects:
+    """Translate the pairs once whole, and once more for each head, with its columns of W_O zero in a copy.
+
+    `progress` is told each time that the whole table is done once more.
+    """
+    sources, golds = [source for source, _ in pairs], [target for _, target in pairs]
+    model = model_file.settings.model
+
+    def right_with(*edits: HeadOff) -> NDArray[np.bool_]:
+        edited = replace(model_file, tensors=Edits(edits).weights(model_file.tensors, model))
+        answers = Translator(edited, device=device, precision=precision).translate(sources, decoding=decoding)
+        if progress:
+            progress(1)
+        return exact_matches([answer.text for answer in answers], golds) > 0
+
+    whole = right_with()
+    effects = []
+    for name in attentions(model):
+        for head in range(model.n_heads):
+            right = right_with(HeadOff(name, head))
+            broken, mended = int((whole & ~right).sum()), int((~whole & right).sum())
+            effects.append(HeadEffect(name, head, float(right.mean()), broken, mended))
+    return HeadEffects(len(pairs), float(whole.mean()), tuple(effects))

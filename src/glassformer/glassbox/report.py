@@ -1,0 +1,113 @@
+"""The page: as one HTML file that holds a trace, or as it is served.
+
+Its modules import each other by bare names ("glassbox/trace.js"), which an import map turns into paths where it is
+served, and into data: URLs in a file. Either way a content security policy lets nothing in from anywhere else, and
+makes the browser refuse HTML made of text (`require-trusted-types-for`).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from glassformer.errors import RunError
+from glassformer.files import atomic
+from glassformer.glassbox.schema import Trace
+
+PAGE = Path(__file__).parent / "page"
+MOST_BYTES = 20_000_000
+ENTRY = "import 'glassbox/main.js';"
+NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; img-src data:"
+
+
+@dataclass(frozen=True)
+class Report:
+    """A written file. `has_weights`: whether what-if works in it."""
+
+    path: Path
+    n_bytes: int
+    has_weights: bool
+
+
+def write_report(trace: Trace, path: str | Path) -> Report:
+    """Write the page with this trace in it as one file, which opens without a network or a server.
+
+    Where it would be over 20 MB, the weights are left out. Raises RunError where that does not suffice.
+    """
+    path = Path(path)
+    html = report_html(trace)
+    has_weights = any(tensor.origin == "weight" for tensor in trace.tensors.values())
+    if has_weights and len(html) > MOST_BYTES:
+        html, has_weights = report_html(without_weights(trace)), False
+    if len(html) > MOST_BYTES:
+        raise RunError(
+            "the report would be too large for a browser",
+            where=str(path),
+            got=f"{len(html) / 1e6:.0f} MB without the weights",
+            expected=f"at most {MOST_BYTES / 1e6:.0f} MB",
+            hint="explain a shorter text, leave out --target, or use a smaller beam",
+        )
+    with atomic(path) as temporary:
+        temporary.write_bytes(html)
+    return Report(path, len(html), has_weights)
+
+
+def without_weights(trace: Trace) -> Trace:
+    """The trace without the weights of the model."""
+    return replace(trace, tensors={name: each for name, each in trace.tensors.items() if each.origin != "weight"})
+
+
+def report_html(trace: Trace) -> bytes:
+    """The whole page as one HTML document."""
+    urls = {name: _data_url(name, source) for name, source in modules().items()}
+    imports = json.dumps({"imports": urls})
+    style = _read("style.css")
+    policy = f"{NOTHING}; script-src data: {_hash(imports)} {_hash(ENTRY)}; style-src {_hash(style)}"
+    document = trace.dumps().replace("<", "\\u003c")  # no token can end the script, or begin a comment in it
+    head = (
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>\n'
+        f'<script type="importmap">{imports}</script>'
+    )
+    body = f'<script type="application/json" id="trace">{document}</script>\n<script type="module">{ENTRY}</script>'
+    return _filled(head, body).encode()
+
+
+def live_html() -> tuple[str, str]:
+    """The page as it is served, and its content security policy, which goes into a header."""
+    imports = json.dumps({"imports": {name: f"./page/{name.removeprefix('glassbox/')}" for name in modules()}})
+    policy = f"{NOTHING}; script-src 'self' {_hash(imports)} {_hash(ENTRY)}; style-src 'self'; connect-src 'self'"
+    head = f'<link rel="stylesheet" href="page/style.css">\n<script type="importmap">{imports}</script>'
+    return _filled(head, f'<script type="module">{ENTRY}</script>'), policy
+
+
+@cache
+def modules() -> dict[str, str]:
+    """The modules of the page: bare name -> source."""
+    return {
+        f"glassbox/{path.relative_to(PAGE).as_posix()}": path.read_text("utf-8") for path in sorted(PAGE.rglob("*.js"))
+    }
+
+
+def _filled(head: str, body: str) -> str:
+    return _read("index.html").replace("<!-- head -->", head).replace("<!-- body -->", body)
+
+
+def _read(name: str) -> str:
+    return (PAGE / name).read_text("utf-8")
+
+
+def _data_url(name: str, source: str) -> str:
+    named = f"{source}//# sourceURL={name}\n"  # what an error message calls it
+    return f"data:text/javascript;base64,{_base64(named.encode())}"
+
+
+def _hash(source: str) -> str:
+    return f"'sha256-{_base64(hashlib.sha256(source.encode()).digest())}'"
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

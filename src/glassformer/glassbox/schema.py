@@ -1,0 +1,451 @@
+"""What a trace is: `glassformer-trace/1`. docs/trace-schema.md tells the same in words.
+
+These dataclasses are the source; `trace-1.schema.json` beside this file is made from them and a test compares the two.
+No number of a trace is infinite or NaN.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from glassformer.errors import ModelFileError
+
+FORMAT: Literal["glassformer-trace/1"] = "glassformer-trace/1"
+
+DataType = Literal["float32", "int32", "uint8"]
+TokenKind = Literal["ordinary", "pad", "bos", "eos", "unk"]
+Op = Literal[
+    "embed",
+    "sinusoids",
+    "multiply",
+    "add",
+    "divide",
+    "project_heads",
+    "linear",
+    "matmul",
+    "matmul_transposed",
+    "softmax",
+    "concatenate_heads",
+    "mean",
+    "variance",
+    "layer_norm",
+    "relu",
+    "gelu",
+    "log_softmax",
+    "smooth_targets",
+    "cross_entropy",
+    "overwrite",
+]
+OPS: tuple[str, ...] = get_args(Op)
+"""The closed set: a trace has no step of another kind."""
+
+MASK_REASONS = ("open", "causal", "source padding", "target padding")
+"""What the codes 0, 1, 2, 3 in the cells of a mask mean. Only 0 may be attended to."""
+
+
+class _Strict:
+    """What pydantic is to hold of these dataclasses when it reads one."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+@dataclass(frozen=True)
+class Provenance(_Strict):
+    """Which model, and how it was run.
+
+    `model_hash` is the SHA-256 over names, shapes and bytes of the tensors, before any edit; `data_hash` the
+    fingerprint of the pairs that were trained on. `computed_in` is the type of the arithmetic, tensors are stored as
+    float32. `decoding` has the settings of the search with all defaults filled in.
+    """
+
+    model: str
+    model_hash: str
+    data_hash: str | None
+    settings: dict[str, Any]
+    metrics: dict[str, Any]
+    decoding: dict[str, Any]
+    mode: Literal["eval"]
+    computed_in: Literal["float64"]
+    seed: int
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Token(_Strict):
+    """One position. `count`: how often the token was trained, where the model file says so.
+
+    `given` is what the text had where the vocabulary has nothing: the characters that became `<unk>`.
+    """
+
+    id: int
+    text: str
+    kind: TokenKind
+    count: int | None = None
+    given: str | None = None
+
+
+@dataclass(frozen=True)
+class Tokens(_Strict):
+    """Row t of the decoder is fed `target_in[t]` and is asked for `target_out[t]`.
+
+    `gold_in` and `gold` are the same two for the target that was given, where there is one.
+    """
+
+    source: list[Token]
+    target_in: list[Token]
+    target_out: list[Token]
+    gold_in: list[Token] | None = None
+    gold: list[Token] | None = None
+
+
+@dataclass(frozen=True)
+class Vocabulary(_Strict):
+    """The pieces of a side are the labels of `axis`; `counts` is empty where the model file has none.
+
+    `specials` are the ids of "pad", "bos", "eos" and, where there is one, "unk", however they are written.
+    """
+
+    axis: str
+    specials: dict[str, int]
+    counts: list[int]
+
+
+@dataclass(frozen=True)
+class Axis(_Strict):
+    """A direction of tensors. `labels` is empty where its places are only numbered, from 0.
+
+    Rows of the decoder have two: `labels` are the tokens fed, `predicted` those asked for.
+    """
+
+    length: int
+    title: str
+    labels: list[str] = field(default_factory=list)
+    predicted: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class Tensor(_Strict):
+    """Numbers with named axes; a scalar has none.
+
+    `data` is base64 of the little-endian numbers, row by row, or in text mode the list of them (9 significant digits,
+    which is float32 to the last bit). `origin`: computed by a step, a weight of the model, or given from outside.
+    """
+
+    axes: list[str]
+    dtype: DataType
+    data: str | list[float]
+    origin: Literal["step", "weight", "given"]
+
+    @classmethod
+    def of(
+        cls, array: NDArray[Any], axes: list[str], origin: Literal["step", "weight", "given"], *, text: bool = False
+    ) -> Tensor:
+        """The tensor of an array; booleans and integers keep their kind, the rest becomes float32.
+
+        Raises ModelFileError for a number that is not finite.
+        """
+        kinds: dict[str, DataType] = {"b": "uint8", "u": "uint8", "i": "int32"}
+        dtype = kinds.get(array.dtype.kind, "float32")
+        with np.errstate(over="ignore"):
+            stored = np.ascontiguousarray(array, dtype=np.dtype(dtype).newbyteorder("<"))
+        if dtype == "float32" and not np.isfinite(stored).all():
+            raise ModelFileError("the model computes numbers that are too large to be shown", expected="finite float32")
+        if text:
+            return cls(axes, dtype, [float(f"{number:.9g}") for number in stored.ravel().tolist()], origin)
+        return cls(axes, dtype, base64.b64encode(stored.tobytes()).decode("ascii"), origin)
+
+    def array(self, axes: dict[str, Axis]) -> NDArray[Any]:
+        """The numbers again, in the shape that the axes of the trace give."""
+        dtype = np.dtype(self.dtype).newbyteorder("<")
+        shape = [axes[name].length for name in self.axes]
+        if isinstance(self.data, str):
+            return np.frombuffer(base64.b64decode(self.data), dtype).reshape(shape)
+        return np.array(self.data, dtype).reshape(shape)
+
+
+@dataclass(frozen=True)
+class Step(_Strict):
+    """`output` = `op`(`inputs`, `attributes`). All but `op`, `inputs` and `attributes` is for people.
+
+    `id` is the name of the output. `formula` is MathML, `section` that of the paper.
+    """
+
+    id: str
+    op: Op
+    inputs: list[str]
+    output: str
+    attributes: dict[str, float]
+    title: str
+    words: str
+    formula: str
+    section: str
+
+
+@dataclass(frozen=True)
+class Node(_Strict):
+    """A candidate of a search. `parent` is None in the first step, where all follow `<bos>`.
+
+    `log_prob` is that of the token, `sum` that of all tokens so far, `normalised` the sum over the length penalty.
+    `rank` counts from 1 among the candidates of its step; `reason` says why it stayed or went.
+    """
+
+    id: int
+    parent: int | None
+    step: int
+    token: int
+    text: str
+    log_prob: float
+    sum: float
+    normalised: float
+    rank: int
+    state: Literal["kept", "finished", "pruned"]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Answer(_Strict):
+    """What a search found. `node` is its last token; `ids` are without `<bos>` and `<eos>`."""
+
+    node: int
+    text: str
+    ids: list[int]
+    score: float
+    rank_score: float
+    finished: bool
+
+
+@dataclass(frozen=True)
+class Search(_Strict):
+    """A search: of each step its 2·`num_beams` best candidates, the losers too. `answers` are ranked, best first.
+
+    `forced` are the ids of a prefix that the answer had to start with. `encoder_runs` is 1.
+    """
+
+    num_beams: int
+    length_alpha: float
+    max_new_tokens: int
+    forced: list[int]
+    encoder_runs: int
+    decoder_runs: int
+    nodes: list[Node]
+    answers: list[Answer]
+    stopped: str
+
+
+@dataclass(frozen=True)
+class Searches(_Strict):
+    """Greedy search, and the beam search whose best answer the tensors belong to."""
+
+    greedy: Search
+    beam: Search
+
+
+@dataclass(frozen=True)
+class Prediction(_Strict):
+    """The likeliest next tokens at one decoder row: (id, text, probability), best first.
+
+    `rank` (from 1) is that of the token that was asked for, `margin` the log-probability of the best token minus that
+    of the best other one.
+    """
+
+    top: list[tuple[int, str, float]]
+    rank: int
+    margin: float
+
+
+@dataclass(frozen=True)
+class Evidence(_Strict):
+    """What the answer rests on; each is a tensor `[target, source_key]`, and attention alone is no explanation.
+
+    `occluded_by` is a token, or "mask". The gradient comes from the fast path, which cannot make every edit:
+    `gradient_before_edits` says that it is of the model without those. `correlations`: with "occlusion", "gradient".
+    """
+
+    attention: str
+    occlusion: str
+    gradient: str
+    occluded_by: str
+    gradient_before_edits: bool
+    correlations: dict[str, Correlation]
+
+
+@dataclass(frozen=True)
+class Correlation(_Strict):
+    """Spearman's rank correlation of cross-attention with another measure, over all cells and for each output token.
+
+    None where one of the two is constant.
+    """
+
+    all: float | None
+    rows: list[float | None]
+
+
+@dataclass(frozen=True)
+class Outputs(_Strict):
+    """One search before and after the edits. `first_changed_step` counts from 0; None: the same tokens."""
+
+    before: Answer
+    after: Answer
+    first_changed_step: int | None
+
+
+@dataclass(frozen=True)
+class Difference(_Strict):
+    """What the edits changed. `largest`: per tensor, with the decoder fed the answer from before the edits."""
+
+    greedy: Outputs
+    beam: Outputs
+    largest: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Moment(_Strict):
+    """Means of the training around a step; None for a number that was not finite."""
+
+    step: int
+    loss: float | None
+    learning_rate: float | None
+    gradient_norm: float | None
+
+
+@dataclass(frozen=True)
+class Validation(_Strict):
+    """The plain loss per token and the metric on held-out rows."""
+
+    step: int
+    loss: float | None
+    metric: str
+    value: float | None
+
+
+@dataclass(frozen=True)
+class Past(_Strict):
+    """The same text through the checkpoint of a step, by greedy search.
+
+    `tokens` are those asked for, T of them; `attention` is cross-attention `[T S]`, the mean over layers and heads.
+    """
+
+    step: int
+    text: str
+    score: float
+    finished: bool
+    tokens: list[str]
+    attention: list[list[float]]
+
+
+@dataclass(frozen=True)
+class Training(_Strict):
+    """How the model came to be: what its run directory remembers."""
+
+    history: list[Moment]
+    validations: list[Validation]
+    checkpoints: list[Past]
+
+
+@dataclass(frozen=True)
+class WrongAnswer(_Strict):
+    """A held-out pair, and what the model says."""
+
+    source: str
+    gold: str
+    answer: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Errors(_Strict):
+    """The wrong ones among held-out `rows`; `examples` may be fewer than `wrong`."""
+
+    rows: int
+    wrong: int
+    examples: list[WrongAnswer]
+
+
+@dataclass(frozen=True)
+class Check(_Strict):
+    """`largest` difference found by a check of this trace, against its tolerance.
+
+    `passed` is None where the check cannot be made; `note` says why, or what was compared.
+    """
+
+    step: str
+    kind: Literal["step", "axes", "fast path", "search"]
+    largest: float
+    tolerance: float
+    passed: bool | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Trace(_Strict):
+    """Every number behind one translation. Names in `gold.…` belong to the given target, teacher-forced."""
+
+    text: str
+    translation: str
+    target: str | None
+    provenance: Provenance
+    tokens: Tokens
+    vocabularies: dict[Literal["source", "target"], Vocabulary]
+    axes: dict[str, Axis]
+    tensors: dict[str, Tensor]
+    steps: list[Step]
+    predictions: dict[str, list[Prediction]]
+    search: Searches
+    evidence: Evidence | None
+    edits: list[str]
+    difference: Difference | None
+    checks: list[Check]
+    training: Training | None = None
+    errors: Errors | None = None
+    mask_reasons: list[str] = field(default_factory=lambda: list(MASK_REASONS))
+    format: Literal["glassformer-trace/1"] = FORMAT
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed."""
+        return all(check.passed is not False for check in self.checks)
+
+    def array(self, name: str) -> NDArray[Any]:
+        """The numbers of a tensor."""
+        return self.tensors[name].array(self.axes)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers, ready for `json.dumps`."""
+        return dataclasses.asdict(self)
+
+    def dumps(self) -> str:
+        """One JSON document; a number that is not finite would be an error."""
+        return json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+    @classmethod
+    def loads(cls, document: str | bytes) -> Trace:
+        """The trace that `dumps` wrote. Raises ModelFileError for anything else."""
+        try:
+            return _adapter().validate_json(document)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the whole"
+            raise ModelFileError("this is not a trace", where=where, expected=f"{FORMAT}: {first['msg']}") from None
+
+
+@cache
+def _adapter() -> TypeAdapter[Trace]:
+    return TypeAdapter(Trace)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a trace (draft 2020-12)."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": FORMAT,
+        **_adapter().json_schema(mode="serialization"),
+    }

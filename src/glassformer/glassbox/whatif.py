@@ -1,0 +1,315 @@
+"""What if: small changes to a model or a text, and the words for them.
+
+    token 3=7                                        another source token at position 3 (0 is <bos>)
+    prefix Jan                                       the answer has to start so
+    head encoder.0.self 2 off                        the head's columns of W_O become 0
+    attention decoder.1.cross off                    the sublayer says 0; residual and norm stay
+    feed-forward decoder.1 off                       the same
+    layer encoder.2 off                              all sublayers of the layer
+    positions off                                    nothing is added to the embeddings
+    causal off                                       a decoder row sees later rows too
+    scale off                                        scores are not divided by √d_k
+    attention decoder.0.cross head 1 row 2 = 0,1,0   these weights instead of those computed
+
+An edit is a value: `parse_edit` reads its words, `str(edit)` writes them. `Edits` are several, applied to source ids,
+weights and the quantities that the reference notes. Heads, layers, rows and positions count from 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.errors import TextError, UsageError, nearest
+from glassformer.glassbox.catalogue import shown
+from glassformer.settings import ModelSettings
+from glassformer.text import Tokenizer
+
+Array = NDArray[Any]
+Weights = Mapping[str, Array]
+
+LARGEST_WEIGHT = 1000  # that an attention row may be given
+
+
+class Edit(Protocol):
+    """A change. `check` raises UsageError where it does not fit the model."""
+
+    def __str__(self) -> str: ...
+    def check(self, model: ModelSettings) -> None: ...
+
+
+@dataclass(frozen=True)
+class SetToken:
+    """Another source token at a position of the framed source; `text` is one token of the source vocabulary."""
+
+    position: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"token {self.position}={self.text}"
+
+    def check(self, model: ModelSettings) -> None:
+        """What fits depends on the text: see `Edits.source_ids`."""
+
+
+@dataclass(frozen=True)
+class ForcePrefix:
+    """A start that the answer must have."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"prefix {self.text}"
+
+    def check(self, model: ModelSettings) -> None:
+        """What fits depends on the target's vocabulary."""
+
+
+@dataclass(frozen=True)
+class HeadOff:
+    """One head of an attention such as "encoder.0.self"."""
+
+    attention: str
+    head: int
+
+    def __str__(self) -> str:
+        return f"head {self.attention} {self.head} off"
+
+    def check(self, model: ModelSettings) -> None:
+        _check_name("attention", self.attention, attentions(model))
+        _check_head(self.head, model)
+
+
+@dataclass(frozen=True)
+class SublayerOff:
+    """A whole sublayer: "encoder.0.self", "decoder.1.cross", "decoder.1.feed_forward"."""
+
+    sublayer: str
+
+    def __str__(self) -> str:
+        part, _, kind = self.sublayer.rpartition(".")
+        return f"feed-forward {part} off" if kind == "feed_forward" else f"attention {self.sublayer} off"
+
+    def check(self, model: ModelSettings) -> None:
+        part, _, kind = self.sublayer.rpartition(".")
+        if kind == "feed_forward":
+            _check_name("layer", part, layers(model))
+        else:
+            _check_name("attention", self.sublayer, attentions(model))
+
+
+@dataclass(frozen=True)
+class LayerOff:
+    """All sublayers of "encoder.2"."""
+
+    layer: str
+
+    def __str__(self) -> str:
+        return f"layer {self.layer} off"
+
+    def check(self, model: ModelSettings) -> None:
+        _check_name("layer", self.layer, layers(model))
+
+
+@dataclass(frozen=True)
+class SwitchOff:
+    """ "positions", "causal" or "scale"."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what} off"
+
+    def check(self, model: ModelSettings) -> None:
+        """Every model has all three."""
+
+
+@dataclass(frozen=True)
+class SetRow:
+    """The attention weights of one head and row; a row of the decoder's self-attention has those up to itself."""
+
+    attention: str
+    head: int
+    row: int
+    weights: tuple[float, ...]
+
+    def __str__(self) -> str:
+        numbers = ",".join(repr(weight).removesuffix(".0") for weight in self.weights)
+        return f"attention {self.attention} head {self.head} row {self.row} = {numbers}"
+
+    def check(self, model: ModelSettings) -> None:
+        _check_name("attention", self.attention, attentions(model))
+        _check_head(self.head, model)
+        if not all(abs(weight) <= LARGEST_WEIGHT for weight in self.weights):
+            limits = f"numbers between -{LARGEST_WEIGHT} and {LARGEST_WEIGHT}"
+            raise UsageError("a weight of attention is out of all measure", got=str(self)[:100], expected=limits)
+
+
+def attentions(model: ModelSettings) -> list[str]:
+    """The names of all attentions of a model."""
+    encoder = [f"encoder.{i}.self" for i in range(model.n_encoder_layers)]
+    return encoder + [f"decoder.{i}.{kind}" for i in range(model.n_decoder_layers) for kind in ("self", "cross")]
+
+
+def layers(model: ModelSettings) -> list[str]:
+    """The names of all layers of a model."""
+    encoder = [f"encoder.{i}" for i in range(model.n_encoder_layers)]
+    return encoder + [f"decoder.{i}" for i in range(model.n_decoder_layers)]
+
+
+def _check_name(kind: str, name: str, valid: Sequence[str]) -> None:
+    if name not in valid:
+        raise UsageError(f"there is no {kind} {name!r} to edit", hint=nearest(name, valid))
+
+
+def _check_head(head: int, model: ModelSettings) -> None:
+    if head >= model.n_heads:
+        raise UsageError(f"there is no head {head}", expected=f"0 to {model.n_heads - 1}")
+
+
+_PLACE = r"\d{1,6}"
+_NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?"
+_FORMS: tuple[tuple[str, Callable[..., Edit]], ...] = (
+    (rf"token ({_PLACE}) ?=(.+)", lambda position, text: SetToken(int(position), text)),
+    (r"prefix (.+)", ForcePrefix),
+    (rf"head (\S+) ({_PLACE}) off", lambda attention, head: HeadOff(shown(attention), int(head))),
+    (r"attention (\S+) off", lambda attention: SublayerOff(shown(attention))),
+    (r"feed-forward (\S+) off", lambda layer: SublayerOff(f"{layer}.feed_forward")),
+    (r"layer (\S+) off", LayerOff),
+    (r"(positions|causal|scale) off", SwitchOff),
+    (
+        rf"attention (\S+) head ({_PLACE}) row ({_PLACE}) ?= ?({_NUMBER}(?:, ?{_NUMBER})*)",
+        lambda attention, head, row, numbers: SetRow(
+            shown(attention), int(head), int(row), tuple(float(number) for number in numbers.split(","))
+        ),
+    ),
+)
+FORMS = (
+    "token 3=x",
+    "prefix x",
+    "head encoder.0.self 2 off",
+    "attention decoder.1.cross off",
+    "feed-forward decoder.1 off",
+    "layer encoder.2 off",
+    "positions off",
+    "causal off",
+    "scale off",
+    "attention decoder.0.cross head 1 row 2 = 0,1,0",
+)
+"""An example of each form that an edit may have."""
+
+
+def parse_edit(words: str) -> Edit:
+    """The edit that the words tell. Raises UsageError with the nearest form."""
+    for pattern, make in _FORMS:
+        if found := re.fullmatch(pattern, words.lstrip(), flags=re.DOTALL):
+            return make(*found.groups())
+    raise UsageError(f"cannot read the edit {words[:80]!r}", hint=nearest(words, FORMS))
+
+
+@dataclass(frozen=True)
+class Edits:
+    """Several edits at once."""
+
+    edits: tuple[Edit, ...] = ()
+
+    def check(self, model: ModelSettings) -> None:
+        """Raise UsageError for the first that does not fit the model."""
+        for edit in self.edits:
+            edit.check(model)
+
+    @property
+    def prefix(self) -> str:
+        """The forced start of the answer; of several the last."""
+        return next((edit.text for edit in reversed(self.edits) if isinstance(edit, ForcePrefix)), "")
+
+    @property
+    def fit_the_fast_path(self) -> bool:
+        """Whether the edits are all of text and weights, so that the fast path can make them too."""
+        return not any(isinstance(edit, SwitchOff | SetRow) for edit in self.edits)
+
+    def source_ids(self, ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
+        """Framed source ids with the edited tokens. Raises UsageError for a position or token that there is not."""
+        edited = list(ids)
+        for edit in self.edits:
+            if isinstance(edit, SetToken):
+                if not 0 < edit.position < len(ids) - 1:
+                    places = f"1 to {len(ids) - 2}; <bos> and <eos> stay"
+                    raise UsageError(f"there is no source token {edit.position} to edit", expected=places)
+                edited[edit.position] = _token_id(edit.text, tokenizer)
+        return edited
+
+    def weights(self, weights: Weights, model: ModelSettings) -> dict[str, Array]:
+        """The weights, where something is switched off with zeros in a copy."""
+        edited = dict(weights)
+        for edit in self.edits:
+            if isinstance(edit, HeadOff):
+                name = f"{edit.attention}_attention.w_o.weight"
+                edited[name] = edited[name].copy()
+                edited[name][:, edit.head * model.d_v : (edit.head + 1) * model.d_v] = 0
+            elif isinstance(edit, SublayerOff | LayerOff):
+                part = edit.sublayer if isinstance(edit, SublayerOff) else edit.layer
+                for name in weights:
+                    if shown(name).startswith(f"{part}.") and re.search(r"\.(w_o|w_2)\.", name):
+                        edited[name] = np.zeros_like(weights[name])
+        return edited
+
+    def quantity(self, name: str, value: Any) -> Any:
+        """What stands in place of a noted quantity; by itself the value."""
+        for edit in self.edits:
+            if isinstance(edit, SwitchOff):
+                value = _switched_off(edit.what, name, value)
+            elif isinstance(edit, SetRow) and name == f"{edit.attention}.weights" and edit.row < value.shape[1]:
+                value = _with_row(edit, value)
+        return value
+
+    def check_rows(self, source_rows: int, target_rows: int) -> None:
+        """Raise UsageError for an attention row past the last one."""
+        for edit in self.edits:
+            if isinstance(edit, SetRow):
+                rows = source_rows if edit.attention.startswith("encoder") else target_rows
+                if edit.row >= rows:
+                    raise UsageError(f"there is no row {edit.row} in {edit.attention!r}", expected=f"0 to {rows - 1}")
+
+
+def _token_id(text: str, tokenizer: Tokenizer) -> int:
+    known = tokenizer.vocabulary.lookup(text)
+    if known is not None:
+        return known
+    try:
+        ids = tokenizer.encode(text)
+    except TextError:
+        ids = []
+    if len(ids) != 1 or ids[0] in tokenizer.vocabulary.special_ids:
+        hint = nearest(text, tokenizer.vocabulary.ordinary)
+        raise UsageError(f"{text!r} is not one token of the source vocabulary", hint=hint)
+    return ids[0]
+
+
+def _switched_off(what: str, name: str, value: Any) -> Any:
+    if what == "positions" and name in ("source.positions", "target.positions"):
+        return np.zeros_like(value)
+    if what == "causal" and name == "decoder.self_mask":
+        return np.ones_like(value)
+    if what == "scale" and re.fullmatch(r"(encoder|decoder)\.\d+\.(self|cross)\.scale", name):
+        return np.float64(1.0)
+    return value
+
+
+def _with_row(edit: SetRow, weights: Array) -> Array:
+    """The weights [H T S] with one row given; in the decoder's self-attention a row has those up to itself."""
+    is_causal = edit.attention.startswith("decoder") and edit.attention.endswith("self")
+    length = edit.row + 1 if is_causal else weights.shape[2]
+    if len(edit.weights) != length:
+        raise UsageError(
+            f"row {edit.row} of {edit.attention!r} has {length} weights", got=f"{len(edit.weights)} in {str(edit)!r}"
+        )
+    edited = weights.copy()
+    edited[edit.head, edit.row] = 0
+    edited[edit.head, edit.row, :length] = edit.weights
+    return edited

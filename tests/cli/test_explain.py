@@ -1,0 +1,196 @@
+"""`glassformer explain` and `heads`: what people read, what machines read, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from glassformer.evaluation import evaluate
+from glassformer.glassbox.schema import Trace
+from glassformer.glassbox.trace import explain
+from glassformer.modelfile import ModelFile
+from glassformer.translator import Translator
+
+TEXT = "1969-07-20"
+
+
+@pytest.fixture(scope="module")
+def expected(run):
+    """The trace of the text, made in Python."""
+    return explain(run, TEXT, history=True)
+
+
+def test_the_summary_tells_tokens_rows_search_and_checks(call, run, expected):
+    answer = call("explain", run, TEXT)
+    assert (answer.code, answer.err) == (0, "")
+    best = expected.search.beam.answers[0]
+    assert answer.out.startswith(f"{TEXT}\n→ {best.text}   probability {np.exp(best.score):.4f}")
+    for part in (
+        "the source, as the encoder reads it",
+        "the decoder, row by row",
+        "answers of a beam of 2; the encoder ran once",
+        "who lost, and why",
+        "nats short",
+        "greedy search",
+        "rank correlation of attention with occlusion",
+        f"{len(expected.steps)} of {len(expected.steps)} steps redone from their inputs",
+        "answer and the fast path: equal",
+    ):
+        assert part in answer.out
+    assert "what if" not in answer.out
+
+
+def test_json_is_the_whole_trace(call, run, expected):
+    assert Trace.loads(call("explain", run, TEXT, "--json").out) == expected
+
+
+def test_a_quantity_is_a_matrix_with_named_axes(call, run, expected):
+    answer = call("explain", run, TEXT, "--step", "decoder.0.cross.weights", "--head", 1)
+    lines = answer.out.splitlines()
+    assert lines[0].startswith("decoder.0.cross.weights: attention weights (section 3.2.1).")
+    assert lines[1] == "softmax of decoder.0.cross.scaled, decoder.cross_mask"
+    assert lines[3].strip() == "head 1 · target ↓ · source_key →"
+    labels = [f"{place} {token.text}" for place, token in enumerate(expected.tokens.source)]
+    assert lines[4].split() == " ".join(labels).split()
+    weights = expected.array("decoder.0.cross.weights")[1]
+    assert len(lines[5:]) == len(weights)
+    for line, row in zip(lines[5:], weights, strict=True):
+        assert line.split()[-len(row) :] == [f"{weight:.4f}" for weight in row]
+    fed, asked = expected.tokens.target_in[0].text, expected.tokens.target_out[0].text
+    assert lines[5].strip().startswith(f"0 {fed} → {asked}")
+
+
+def test_without_a_head_all_of_them_are_printed(call, run):
+    out = call("explain", run, TEXT, "--step", "decoder.0.cross_attention.weights").out
+    assert "head 0 · target ↓" in out
+    assert "head 1 · target ↓" in out
+
+
+@pytest.mark.parametrize("step", ["source.scale", "encoder.0.self_norm.mean", "decoder.self_mask", "logits"])
+def test_any_quantity_can_be_printed_and_be_json(call, run, expected, step):
+    printed = call("explain", run, TEXT, "--step", step)
+    assert (printed.code, printed.err) == (0, "")
+    found = json.loads(call("explain", run, TEXT, "--step", step, "--json").out)
+    np.testing.assert_array_equal(np.array(found["numbers"], np.float32), expected.array(step).astype(np.float32))
+    assert [axis["name"] for axis in found["axes"]] == expected.tensors[step].axes
+
+
+def test_weights_can_be_printed_too(call, run):
+    name = "encoder.0.self_attention.w_q.weight"
+    found = json.loads(call("explain", run, TEXT, "--step", name, "--json").out)
+    np.testing.assert_array_equal(np.array(found["numbers"], np.float32), ModelFile.load(run).tensors[name])
+    assert "weights of the model" in call("explain", run, TEXT, "--step", name).out
+
+
+def test_a_wide_matrix_is_cut_and_says_so(call, run):
+    assert "d_model →" in call("explain", run, TEXT, "--step", "source.input").out
+    step = ("--step", "encoder.0.self_attention.w_q.weight")
+    assert "more columns" not in call("explain", run, TEXT, *step).out
+    shown = call("explain", run, "0" * 40, "--step", "encoder.0.self.scores").out
+    assert "more columns" not in shown
+    assert "… and 18 more columns" in call("explain", run, "0" * 80, "--step", "encoder.0.self.scores").out
+
+
+def test_a_given_target_tells_its_loss(call, run):
+    out = call("explain", run, TEXT, "--target", "July 20, 1969").out
+    trace = explain(run, TEXT, target="July 20, 1969")
+    assert f"the given target: mean loss {trace.array('gold.losses').mean():.4f} nats" in out
+    assert "with label smoothing" in out
+
+
+def test_an_edit_tells_before_and_after(call, run):
+    edits = ["attention decoder.0.cross off", "token 2=0"]
+    out = call("explain", run, TEXT, "--edit", edits[0], "--edit", edits[1]).out
+    assert "what if: attention decoder.0.cross off; token 2=0" in out
+    difference = explain(run, TEXT, edits=edits).difference
+    for found in (difference.greedy, difference.beam):
+        assert found.before.text.replace(" ", "␣") in out
+        assert found.after.text.replace(" ", "␣") in out
+    assert "most changed, when fed the answer before" in out
+    positions = call("explain", run, TEXT, "--edit", "positions off").out
+    assert "logits and the fast path: not compared" in positions
+
+
+def test_the_page_is_written_with_weights(call, run, tmp_path, monkeypatch):
+    written = []
+    report = ModuleType("glassformer.glassbox.report")
+    report.write_report = lambda trace, path: written.append((trace, path))  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "glassformer.glassbox.report", report)
+    path = tmp_path / "page.html"
+    answer = call("explain", run, TEXT, "--html", path)
+    assert (answer.code, answer.out, answer.err) == (0, "", f"wrote {path}\n")
+    ((trace, where),) = written
+    assert where == path
+    assert "source_embedding.weight" in trace.tensors
+    path.write_text("something else")
+    refused = call("explain", run, TEXT, "--html", path)
+    assert refused.code == 1
+    assert "the page exists already" in refused.err
+    assert call("explain", run, TEXT, "--html", path, "--overwrite", "--quiet").err == ""
+    assert len(written) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("",), 1, "there is nothing to explain"),
+        (("1" * 999,), 1, "the text is longer than the model takes"),
+        ((TEXT, "--step", "decoder.0.cross.wieghts"), 2, "did you mean 'decoder.0.cross.weights'?"),
+        ((TEXT, "--step", "logit"), 2, "did you mean 'logits'?"),
+        ((TEXT, "--step", "decoder.0.cross.weights", "--head", "2"), 2, "expected: 0 to 1"),
+        ((TEXT, "--step", "logits", "--head", "0"), 2, "'logits' has no heads"),
+        ((TEXT, "--head", "0"), 2, "--head says which head of a quantity to print"),
+        ((TEXT, "--edit", "heads encoder.0.self 1 off"), 2, "did you mean 'head encoder.0.self 2 off'?"),
+        ((TEXT, "--edit", "head encoder.1.self 1 off"), 2, "did you mean 'encoder.0.self'?"),
+        ((TEXT, "--edit", "prefix 漢"), 1, "the prefix holds what the target vocabulary does not have"),
+        ((TEXT, "--set", "model.d_model=8"), 2, "was decided when the model was trained"),
+    ],
+)
+def test_bad_input_is_told_in_words(call, run, words, code, told):
+    answer = call("explain", run, *words)
+    assert answer.code == code
+    assert told in answer.err
+    assert answer.out == ""
+
+
+def test_a_model_that_is_not_there(call, tmp_path):
+    answer = call("explain", tmp_path / "none", TEXT)
+    assert answer.code == 1
+    assert "there is no such model" in answer.err
+
+
+def test_unknown_characters_are_told(call, run):
+    answer = call("explain", run, "1969x07-20")
+    assert answer.code == 0
+    assert "warning: 1 unknown tokens in 1 lines were read as <unk>: 'x' (1)" in answer.err
+
+
+# heads
+
+
+def test_heads_ranks_them_by_what_they_are_worth(call, run, table):
+    answer = call("heads", run, table, "--beam", "1", "--quiet")
+    found = json.loads(call("heads", run, table, "--beam", "1", "--quiet", "--json").out)
+    assert (answer.code, answer.err) == (0, "")
+    assert found["rows"] == 200
+    translator = Translator.load(run, device="cpu")
+    pairs = [(line[0], line[1]) for line in _rows(table)]
+    whole = evaluate(translator, pairs, decoding=translator.settings.decoding.model_copy(update={"num_beams": 1}))
+    assert found["exact_match"] == whole.metrics["exact_match"].value
+    assert [(each["attention"], each["head"]) for each in found["heads"]] == [
+        (name, head) for name in ("encoder.0.self", "decoder.0.self", "decoder.0.cross") for head in (0, 1)
+    ]
+    assert f"exact match {found['exact_match']:.2%} of 200 rows" in answer.out
+    listed = [line.split()[2] for line in answer.out.splitlines() if line.startswith(("encoder", "decoder"))]
+    assert listed == [f"{share:.2%}" for share in sorted(each["exact_match"] for each in found["heads"])]
+
+
+def _rows(table):
+    import csv
+
+    with table.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))[1:]

@@ -1,0 +1,94 @@
+"""Small models of every kind, with weights drawn by chance, and a text to explain with each."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from glassformer.glassbox.schema import Trace
+from glassformer.glassbox.trace import explain
+from glassformer.modelfile import ModelFile, tensor_shapes
+from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.text import learn
+
+SOURCES, TARGETS = ["abcdefg", "gfedcba"], ["hijkl mn", "nm lkjih"]
+
+
+class Case(NamedTuple):
+    """A model, a text that it takes, and a target."""
+
+    model: ModelFile
+    text: str
+    target: str
+
+
+def make_model(model: ModelSettings, seed: int = 0, kind: str = "characters", size: float = 0.5) -> ModelFile:
+    """A model with drawn weights over small vocabularies; `<eos>` is favoured a little, so that answers end."""
+    side = SideSettings(kind=kind)
+    shared = model.tied_embeddings == "all"
+    settings = Settings(model=model, tokens=TokenSettings(source=side, target=side, shared=shared))
+    source = learn([*SOURCES, *TARGETS] if shared else SOURCES, side)
+    target = source if shared else learn(TARGETS, side)
+    chance = np.random.default_rng(seed)
+    tensors = {
+        name: (chance.normal(0, size, shape) + ("norm" in name and name.endswith("weight"))).astype(np.float32)
+        for name, shape in tensor_shapes(model, len(source), len(target)).items()
+    }
+    data = {"longest_target": 6, "source_counts": [3] * len(source), "target_counts": [5] * len(target)}
+    return ModelFile(settings, source, target, tensors, data)
+
+
+def make_case(seed: int) -> Case:
+    """A configuration drawn by chance, and a text and target for it; the page's interpreter is tested with the same."""
+    chance = random.Random(seed)
+    d_model = chance.choice([6, 8, 12])
+    changes: dict[str, Any] = {
+        "n_heads": chance.randint(1, 3),
+        "d_k": chance.randint(1, 5),
+        "d_v": chance.randint(1, 5),
+        "n_encoder_layers": chance.randint(1, 3),
+        "n_decoder_layers": chance.randint(1, 3),
+        "norm": chance.choice(["pre", "post"]),
+        "activation": chance.choice(["relu", "gelu"]),
+        "positions": chance.choice(["sinusoidal", "learned"]),
+        "scale_embeddings": chance.random() < 0.7,
+        "attention_bias": chance.random() < 0.5,
+        "tied_embeddings": chance.choice(["none", "target", "all"]),
+        "norm_eps": chance.choice([1e-5, 0.1]),
+        "position_base": chance.choice([10_000.0, 50.0]),
+    }
+    model = ModelSettings(d_model=d_model, d_ff=chance.randint(1, 10), max_length=32, **changes)
+    text = "".join(chance.choices("abcdefg", k=chance.randint(1, 7)))
+    target = "".join(chance.choices("hijklmn", k=chance.randint(1, 7)))
+    return Case(make_model(model, seed), text, target)
+
+
+@pytest.fixture(scope="session")
+def random_case() -> Callable[[int], Case]:
+    """`random_case(seed)`: a model, a text and a target."""
+    return make_case
+
+
+@pytest.fixture(scope="session")
+def random_model() -> Callable[..., ModelFile]:
+    """`random_model(model_settings, seed, kind)`: a model with drawn weights."""
+    return make_model
+
+
+@pytest.fixture(scope="session")
+def case() -> Case:
+    """A pre-norm model of two layers on each side with two heads; greedy and beam search find different answers."""
+    model = ModelSettings(
+        d_model=8, d_ff=10, n_heads=2, d_k=3, n_encoder_layers=2, n_decoder_layers=2, norm="pre", tied_embeddings="none"
+    )
+    return Case(make_model(model, 23), "abcde", "hij")
+
+
+@pytest.fixture(scope="session")
+def trace(case: Case) -> Trace:
+    """The trace of that model, with weights and a given target."""
+    return explain(case.model, case.text, target=case.target, weights=True, num_beams=3)

@@ -1,0 +1,108 @@
+"""A run directory tells how its model came to be."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from glassformer.errors import ModelFileError, RunError
+from glassformer.glassbox.history import MOST_CHECKPOINTS, MOST_MOMENTS
+from glassformer.glassbox.schema import Errors, Trace, WrongAnswer
+from glassformer.glassbox.trace import explain
+
+PROGRESS = {"event": "progress", "loss": 2.0, "learning_rate": 0.1, "gradient_norm": 3.0, "epoch": 0}
+VALIDATED = {"event": "validated", "loss": 1.5, "metric": "exact_match", "value": 0.5, "best": True}
+
+
+@pytest.fixture
+def folder(case, tmp_path, random_model):
+    """A run directory of two checkpoints, the second of which is the model."""
+    case.model.save(tmp_path / "model.safetensors")
+    random_model(case.model.settings.model, 6).save(tmp_path / "checkpoints" / "step-0000100.safetensors")
+    case.model.save(tmp_path / "checkpoints" / "step-0000200.safetensors")
+    write(
+        tmp_path, [PROGRESS | {"step": 100}, VALIDATED | {"step": 100}, PROGRESS | {"step": 200, "loss": float("nan")}]
+    )
+    return tmp_path
+
+
+def write(folder, events):
+    lines = [json.dumps({"event": "started", "step": 0}), *map(json.dumps, events)]
+    (folder / "history.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def test_the_history_is_told_and_a_number_that_is_not_finite_is_none(case, folder):
+    trace = explain(folder, case.text, history=True, evidence=False)
+    assert [asdict(moment) for moment in trace.training.history] == [
+        {"step": 100, "loss": 2.0, "learning_rate": 0.1, "gradient_norm": 3.0},
+        {"step": 200, "loss": None, "learning_rate": 0.1, "gradient_norm": 3.0},
+    ]
+    assert [asdict(each) for each in trace.training.validations] == [
+        {"step": 100, "loss": 1.5, "metric": "exact_match", "value": 0.5}
+    ]
+    assert Trace.loads(trace.dumps()) == trace
+
+
+def test_the_text_goes_through_every_checkpoint(case, folder, random_model):
+    trace = explain(folder, case.text, history=True, num_beams=1)
+    early, late = trace.training.checkpoints
+    assert (early.step, late.step) == (100, 200)
+    assert (late.text, late.score) == (trace.translation, trace.search.greedy.answers[0].score)
+    assert late.tokens == [token.text for token in trace.tokens.target_out]
+    np.testing.assert_allclose(late.attention, trace.array("evidence.attention"), atol=1e-4)
+    other = explain(random_model(case.model.settings.model, 6), case.text, num_beams=1)
+    assert early.text == other.translation
+    np.testing.assert_allclose(early.attention, other.array("evidence.attention"), atol=1e-4)
+
+
+def test_a_long_history_is_thinned_with_its_ends(case, folder):
+    write(folder, [PROGRESS | {"step": step} for step in range(1000)])
+    late = folder / "checkpoints" / "step-0000200.safetensors"
+    for step in range(201, 231):
+        (folder / "checkpoints" / f"step-{step:07d}.safetensors").hardlink_to(late)
+    training = explain(folder, case.text, history=True, evidence=False).training
+    steps = [moment.step for moment in training.history]
+    assert (len(steps), steps[0], steps[-1], len(set(steps))) == (MOST_MOMENTS, 0, 999, MOST_MOMENTS)
+    steps = [each.step for each in training.checkpoints]
+    assert (len(steps), steps[0], steps[-1], len(set(steps))) == (MOST_CHECKPOINTS, 100, 230, MOST_CHECKPOINTS)
+
+
+def test_without_a_run_directory_there_is_no_history(case, folder, tmp_path_factory):
+    assert explain(folder, case.text, evidence=False).training is None
+    alone = tmp_path_factory.mktemp("alone") / "model.safetensors"
+    case.model.save(alone)
+    assert explain(alone, case.text, history=True, evidence=False).training is None
+    assert explain(case.model, case.text, history=True, evidence=False).training is None
+
+
+def test_wrong_answers_are_those_of_the_run(case, folder):
+    assert explain(folder, case.text, history=True, evidence=False).errors is None
+    errors = Errors(10, 1, [WrongAnswer("a", "b", "c", -1.0)])
+    (folder / "errors.json").write_text(json.dumps(asdict(errors)), encoding="utf-8")
+    assert explain(folder, case.text, history=True, evidence=False).errors == errors
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("history.jsonl", "not json"),
+        ("history.jsonl", '{"event": "progress", "step": "many"}'),
+        ("history.jsonl", '{"event": "validated", "step": 1}'),
+        ("errors.json", '{"rows": 1}'),
+    ],
+)
+def test_a_damaged_file_is_told(case, folder, name, content):
+    (folder / name).write_text(content, encoding="utf-8")
+    with pytest.raises(RunError, match="cannot read") as caught:
+        explain(folder, case.text, history=True, evidence=False)
+    assert caught.value.where == str(folder / name)
+
+
+def test_a_checkpoint_of_another_model_is_refused(case, folder, random_model):
+    other = case.model.settings.model.model_copy(update={"norm": "post"})
+    random_model(other).save(folder / "checkpoints" / "step-0000150.safetensors")
+    with pytest.raises(ModelFileError, match="of another model"):
+        explain(folder, case.text, history=True, evidence=False)

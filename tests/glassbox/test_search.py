@@ -1,0 +1,143 @@
+"""The search with a record is the search that translates, and tells the truth about its losers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.decoding import SearchSpace, beam_search, greedy_search, length_penalty
+from glassformer.glassbox.schema import Search
+from glassformer.glassbox.search import search
+
+BOS, EOS = 0, 1
+
+
+def space(max_new_tokens: int, forced: Sequence[int] = ()) -> SearchSpace:
+    return SearchSpace(BOS, EOS, (BOS,), max_new_tokens, [list(forced)] if forced else ())
+
+
+def table(seed: int, vocabulary: int) -> Any:
+    """Log-probabilities that depend on everything so far."""
+
+    def next_log_probs(ids: Sequence[int]) -> np.ndarray[Any, Any]:
+        logits = 2 * np.random.default_rng([seed, *ids]).normal(size=vocabulary)
+        return logits - np.logaddexp.reduce(logits)
+
+    return next_log_probs
+
+
+@dataclass
+class Prefixes:
+    """The state of a step function that remembers all tokens of each hypothesis."""
+
+    ids: list[tuple[int, ...]]
+
+    def select(self, rows: torch.Tensor) -> Prefixes:
+        return Prefixes([self.ids[row] for row in rows[0].tolist()])
+
+
+def as_step(next_log_probs: Any) -> Any:
+    def step(last: torch.Tensor, state: Prefixes) -> tuple[torch.Tensor, Prefixes]:
+        longer = Prefixes([(*ids, token) for ids, token in zip(state.ids, last[0].tolist(), strict=True)])
+        rows = [next_log_probs(ids[1:]) for ids in longer.ids]
+        return torch.from_numpy(np.stack(rows))[None], longer
+
+    return step
+
+
+def recorded(next_log_probs: Any, where: SearchSpace, num_beams: int, alpha: float = 0.0, n_best: int = 1) -> Search:
+    return search(next_log_probs, where, str, str, num_beams=num_beams, alpha=alpha, n_best=n_best)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10_000),
+    vocabulary=st.integers(3, 7),
+    longest=st.integers(1, 6),
+    num_beams=st.integers(1, 5),
+    alpha=st.sampled_from([0.0, 0.6, 2.0]),
+    data=st.data(),
+)
+def test_it_finds_what_the_search_of_the_engine_finds(
+    seed: int, vocabulary: int, longest: int, num_beams: int, alpha: float, data: st.DataObject
+) -> None:
+    n_best = data.draw(st.integers(1, num_beams))
+    forced = data.draw(st.lists(st.integers(2, vocabulary - 1), max_size=2)) if vocabulary > 2 else []
+    next_log_probs, where = table(seed, vocabulary), space(longest, forced)
+    found = recorded(next_log_probs, where, num_beams, alpha, n_best).answers[:n_best]
+    expected = beam_search(
+        as_step(next_log_probs), Prefixes([()]), 1, where, num_beams=num_beams, alpha=alpha, n_best=n_best
+    )[0]
+    assert [(tuple(each.ids), each.finished) for each in found] == [(each.ids, each.finished) for each in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert math.isclose(one.score, other.score, abs_tol=1e-4)
+        assert math.isclose(one.rank_score, other.rank_score, abs_tol=1e-4)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000), vocabulary=st.integers(3, 7), longest=st.integers(1, 8))
+def test_one_beam_is_greedy_search(seed: int, vocabulary: int, longest: int) -> None:
+    next_log_probs = table(seed, vocabulary)
+    found = recorded(next_log_probs, space(longest), 1).answers[0]
+    expected = greedy_search(as_step(next_log_probs), Prefixes([()]), 1, space(longest))[0][0]
+    assert (tuple(found.ids), found.finished) == (expected.ids, expected.finished)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000), num_beams=st.integers(1, 4), alpha=st.sampled_from([0.0, 0.6]))
+def test_the_record_holds_together(seed: int, num_beams: int, alpha: float) -> None:
+    next_log_probs = table(seed, 6)
+    found = recorded(next_log_probs, space(5), num_beams, alpha)
+    ids: dict[int | None, tuple[int, ...]] = {None: ()}
+    for node in found.nodes:
+        before = 0.0 if node.parent is None else found.nodes[node.parent].sum
+        assert node.log_prob == next_log_probs(ids[node.parent])[node.token]
+        assert math.isclose(node.sum, before + node.log_prob)
+        assert math.isclose(node.normalised, node.sum / length_penalty(node.step + 1, alpha))
+        assert node.parent is None or found.nodes[node.parent].state == "kept"
+        assert node.reason
+        ids[node.id] = (*ids[node.parent], node.token)
+    for step in range(max(node.step for node in found.nodes) + 1):
+        nodes = [node for node in found.nodes if node.step == step]
+        live = [None] if step == 0 else [n.id for n in found.nodes if n.step == step - 1 and n.state == "kept"]
+        everything = [
+            (found.nodes[parent].sum if parent is not None else 0.0) + log_prob
+            for parent in live
+            for token, log_prob in enumerate(next_log_probs(ids[parent]).tolist())
+            if token != BOS
+        ]
+        if step < 4:  # in the last step, only <eos> may be a candidate
+            best = sorted(everything, reverse=True)[: 2 * num_beams]
+            np.testing.assert_allclose([node.sum for node in nodes], best)
+        assert [node.rank for node in nodes] == list(range(1, len(nodes) + 1))
+        ended = sum(node.state == "finished" for node in found.nodes if node.step < step)
+        stayed = [node.state != "pruned" for node in nodes]
+        slots = num_beams - ended
+        assert stayed == [place < slots for place in range(len(nodes))]
+        assert all((node.token == EOS) == (node.state == "finished") for node in nodes[:slots])
+    assert {answer.node for answer in found.answers} >= {node.id for node in found.nodes if node.state == "finished"}
+
+
+def test_the_toy_where_greed_loses() -> None:
+    """p(A) = .6 then .5/.5, p(B) = .4 then .9/.1: greedy search finds .30, a beam of 2 finds .36."""
+    odds = {(): [0, 0, 0.6, 0.4], (2,): [0, 0, 0.5, 0.5], (3,): [0, 0, 0.9, 0.1]}
+
+    def next_log_probs(ids: Sequence[int]) -> np.ndarray[Any, Any]:
+        with np.errstate(divide="ignore"):
+            return np.log(np.array(odds.get(tuple(ids), [0, 1, 0, 0])))
+
+    greedy, beam = recorded(next_log_probs, space(3), 1), recorded(next_log_probs, space(3), 2)
+    assert math.isclose(math.exp(greedy.answers[0].score), 0.30)
+    assert math.isclose(math.exp(beam.answers[0].score), 0.36)
+    assert beam.answers[0].ids == [3, 2]
+    lost = [node for node in greedy.nodes if node.state == "pruned"]
+    assert (lost[0].token, lost[0].rank, lost[0].reason) == (3, 2, "place 2 for 1, 0.405 nats short")
+    assert (beam.encoder_runs, greedy.decoder_runs, beam.decoder_runs) == (1, 3, 5)
+    assert all(math.isfinite(node.sum) for node in [*greedy.nodes, *beam.nodes])

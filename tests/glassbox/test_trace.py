@@ -1,0 +1,298 @@
+"""A trace is the model: every number of it is checked, named, finite, and equal to what translates."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from unittest import mock
+
+import jsonschema
+import numpy as np
+import pytest
+import torch
+
+from glassformer import reference
+from glassformer.engines.torch import build_model
+from glassformer.errors import ModelFileError, TextError
+from glassformer.glassbox import schema as schema_module
+from glassformer.glassbox.schema import MASK_REASONS, OPS, Tensor, Trace, json_schema
+from glassformer.glassbox.trace import explain
+from glassformer.settings import ModelSettings
+from glassformer.translator import Translator
+
+SCHEMA = Path(schema_module.__file__).with_name("trace-1.schema.json")
+
+
+# A36: a trace is the model
+
+
+@pytest.fixture(scope="module", params=range(20))
+def drawn(request, random_case):
+    """A case drawn by chance, and its trace, padded a little."""
+    case = random_case(request.param)
+    return case, explain(case.model, case.text, target=case.target, num_beams=2, pad_to=9)
+
+
+def test_a_trace_of_any_configuration_stands_up_to_its_checks(drawn):
+    _, trace = drawn
+    assert [check for check in trace.checks if not check.passed] == []
+    steps = [check for check in trace.checks if check.kind == "step"]
+    assert [check.step for check in steps] == [step.id for step in trace.steps]
+    assert max(check.largest for check in steps) < 1e-5
+    assert {check.step for check in trace.checks if check.kind in ("fast path", "search")} == {"logits", "answer"}
+
+
+def test_the_numbers_of_a_trace_are_those_that_translate(drawn):
+    (model, text, _), trace = drawn
+    fast = build_model(model)
+    for prefix, fed in (("", trace.tokens.target_in), ("gold.", trace.tokens.gold_in)):
+        ids = [torch.tensor([[token.id for token in tokens]]) for tokens in (trace.tokens.source, fed)]
+        visible = torch.tensor([[token.kind != "pad" for token in trace.tokens.source]])
+        with torch.inference_mode():
+            expected = fast(ids[0], visible, ids[1])[0].numpy()
+        np.testing.assert_allclose(trace.array(f"{prefix}logits"), expected, rtol=1e-4, atol=1e-3)
+    answer = Translator(model, device="cpu").translate([text], num_beams=2)[0]
+    assert trace.translation == answer.text
+    assert trace.search.beam.answers[0].score == pytest.approx(answer.score, abs=1e-3)
+    scores = trace.array("log_probs")[np.arange(len(trace.tokens.target_out)), [t.id for t in trace.tokens.target_out]]
+    np.testing.assert_allclose(scores, answer.token_scores, atol=1e-3)
+
+
+def test_every_quantity_of_every_layer_is_there(trace):
+    attention = ["queries", "keys", "values", "scale", "scores", "scaled", "weights", "heads", "concatenated"]
+    attention += ["output", "residual"]
+    norm, feed = ["mean", "variance", "output"], ["hidden", "activated", "output", "residual"]
+    expected = {f"{side}.{name}" for side in ("source", "target") for name in
+                ("ids", "numbers", "embedded", "scale", "scaled", "positions", "input")}  # fmt: skip
+    for part in (
+        "encoder.0.self",
+        "encoder.1.self",
+        *(f"decoder.{i}.{kind}" for i in (0, 1) for kind in ("self", "cross")),
+    ):
+        expected |= {f"{part}.{name}" for name in attention} | {f"{part}_norm.{name}" for name in norm}
+    for part in ("encoder.0", "encoder.1", "decoder.0", "decoder.1"):
+        expected |= {f"{part}.feed_forward.{name}" for name in feed}
+        expected |= {f"{part}.feed_forward_norm.{name}" for name in norm}
+    expected |= {f"{stack}_norm.{name}" for stack in ("encoder", "decoder", "decoder.0.lens.decoder") for name in norm}
+    expected |= {"encoder.self_mask", "decoder.self_mask", "decoder.cross_mask"}
+    expected |= {"logits", "log_probs", "decoder.0.lens.logits"}
+    gold = {f"gold.{name}" for name in expected if name.startswith(("target", "decoder", "log"))}
+    gold |= {"gold.target_ids", "gold.wanted", "gold.losses"}
+    there = {name for name, tensor in trace.tensors.items() if tensor.origin != "weight" and "evidence" not in name}
+    assert there == expected | gold
+    computed = {name for name, tensor in trace.tensors.items() if tensor.origin == "step"}
+    assert computed == {step.output for step in trace.steps}
+    assert {step.op for step in trace.steps} <= set(OPS)
+
+
+def test_every_step_says_what_it_is(trace):
+    for step in trace.steps:
+        assert step.id == step.output
+        assert step.title
+        assert step.words.endswith(".")
+        assert step.formula.startswith("<math")
+        assert step.section[0] in "35"
+        assert all(name in trace.tensors for name in step.inputs)
+
+
+def test_noting_changes_nothing(case):
+    model, settings = case.model, case.model.settings.model
+    ids = np.array([1, 4, 5, 2])
+    heard = []
+
+    def note(name, value, /, *made_of):
+        heard.append(name)
+        return value
+
+    noted = reference.encode(model.tensors, settings, ids, None, note)
+    np.testing.assert_array_equal(noted, reference.encode(model.tensors, settings, ids))
+    assert heard[0] == "source.ids"
+    assert "encoder.1.self_attention.weights" in heard
+
+
+# What FACTS says of a trace
+
+
+def test_the_scale_is_the_root_of_the_heads_own_width(random_model):  # A14
+    model = random_model(
+        ModelSettings(d_model=128, d_ff=4, n_heads=2, n_encoder_layers=1, n_decoder_layers=1), size=0.1
+    )
+    trace = explain(model, "abc", evidence=False)
+    assert trace.array("encoder.0.self.scale") == 8.0
+    assert trace.array("source.scale") == pytest.approx(math.sqrt(128))
+    np.testing.assert_allclose(trace.array("source.scaled"), trace.array("source.embedded") * math.sqrt(128), rtol=1e-6)
+
+
+def test_free_widths_have_their_shapes(random_model):  # A16
+    shape = ModelSettings(d_model=16, d_ff=4, n_heads=3, d_k=5, d_v=7, n_encoder_layers=1, n_decoder_layers=1)
+    trace = explain(random_model(shape), "abc", evidence=False)
+    assert trace.array("encoder.0.self.queries").shape == (3, 5, 5)
+    assert trace.array("encoder.0.self.values").shape == (3, 5, 7)
+    assert trace.array("encoder.0.self.concatenated").shape == (5, 21)
+
+
+def test_positions_have_the_printed_values(trace):  # A05
+    assert trace.array("source.positions")[3, 0] == pytest.approx(0.14112001, abs=1e-7)
+    assert trace.array("source.positions")[3, 1] == pytest.approx(-0.98999250, abs=1e-7)
+
+
+def test_the_encoder_runs_once_in_a_search(case):  # A25
+    from glassformer.glassbox.subject import Subject
+    from glassformer.glassbox.whatif import Edits
+
+    translator = Translator(case.model, device="cpu")
+    subject = Subject(translator, "", case.text, translator.settings.decoding)
+    run = subject.run(Edits())
+    with mock.patch.object(reference, "encode", wraps=reference.encode) as encode:
+        found = run.search(subject.space(Edits()), translator.target_tokenizer, subject.decoding, 4)
+    assert encode.call_count == found.encoder_runs == 1
+    assert found.decoder_runs > 4
+
+
+def test_teacher_forcing_shifts_the_target_by_one(random_model):  # A23
+    english, dutch = "I love you very much", "Ik hou heel erg veel van jou"
+    shape = ModelSettings(d_model=8, d_ff=4, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
+    with mock.patch.dict(random_model.__globals__, SOURCES=[english], TARGETS=[dutch]):
+        model = random_model(shape, kind="words")
+    trace = explain(model, english, target=dutch, evidence=False)
+    assert [token.text for token in trace.tokens.gold_in] == ["<bos>", *dutch.split()]
+    assert [token.text for token in trace.tokens.gold] == [*dutch.split(), "<eos>"]
+    assert trace.array("gold.decoder.0.cross.scores").shape == (2, 8, 7)
+    assert trace.axes["gold_target"].labels == ["<bos>", *dutch.split()]
+    assert trace.axes["gold_target"].predicted == [*dutch.split(), "<eos>"]
+
+
+def test_the_loss_of_a_given_target_is_that_of_torch(case):
+    trace = explain(case.model, case.text, target=case.target, evidence=False)
+    logits, asked = trace.array("gold.logits"), [token.id for token in trace.tokens.gold]
+    expected = torch.nn.functional.cross_entropy(
+        torch.from_numpy(logits.copy()), torch.tensor(asked), reduction="none", label_smoothing=0.1
+    )
+    np.testing.assert_allclose(trace.array("gold.losses"), expected.numpy(), atol=1e-5)
+
+
+def test_padding_is_seen_and_changes_nothing(case):  # A20
+    plain = explain(case.model, case.text, evidence=False)
+    padded = explain(case.model, case.text, evidence=False, pad_to=10)
+    np.testing.assert_allclose(plain.array("logits"), padded.array("logits"), atol=1e-5)
+    assert [token.kind for token in padded.tokens.source][-3:] == ["pad"] * 3
+    mask = padded.array("decoder.cross_mask")
+    assert {MASK_REASONS[code] for code in mask[:, 7:].ravel()} == {"source padding"}
+    assert (padded.array("decoder.0.cross.weights")[:, :, 7:] == 0).all()
+    assert np.isfinite(padded.array("decoder.0.cross.scores")).all()
+
+
+def test_a_mask_says_why_a_cell_is_hidden(trace):
+    mask, rows = trace.array("decoder.self_mask"), trace.axes["target"].length
+    for row in range(rows):
+        assert [MASK_REASONS[code] for code in mask[row]] == ["open"] * (row + 1) + ["causal"] * (rows - row - 1)
+    weights = trace.array("decoder.1.self.weights")
+    assert (weights[:, mask == 1] == 0).all()
+    np.testing.assert_allclose(weights.sum(axis=2), 1, atol=1e-6)
+
+
+def test_tokens_say_how_often_they_were_trained(case):  # A33
+    trace = explain(case.model, "ab?", evidence=False)
+    assert [(token.text, token.kind, token.count, token.given) for token in trace.tokens.source] == [
+        ("<bos>", "bos", 3, None),
+        ("a", "ordinary", 3, None),
+        ("b", "ordinary", 3, None),
+        ("<unk>", "unk", 3, "?"),
+        ("<eos>", "eos", 3, None),
+    ]
+    assert trace.vocabularies["target"].counts == [5] * len(case.model.target_tokenizer)
+    assert trace.vocabularies["target"].specials == {"pad": 0, "bos": 1, "eos": 2, "unk": 3}
+
+
+def test_the_lens_reads_off_what_the_last_layer_would_say(trace, case):
+    stream, weights = trace.array("decoder.0.feed_forward.residual").astype(float), case.model.tensors
+    normed = torch.nn.functional.layer_norm(
+        torch.from_numpy(stream),
+        (8,),
+        *(torch.from_numpy(weights[f"decoder_norm.{kind}"]).double() for kind in ("weight", "bias")),
+    ).numpy()
+    expected = normed @ weights["output_projection.weight"].T
+    np.testing.assert_allclose(trace.array("decoder.0.lens.logits"), expected, atol=1e-5)
+
+
+def test_predictions_are_ranked(trace):
+    assert set(trace.predictions) == {"logits", "decoder.0.lens.logits", "gold.logits", "gold.decoder.0.lens.logits"}
+    log_probs, gold = trace.array("gold.log_probs"), trace.tokens.gold
+    for row, prediction in enumerate(trace.predictions["gold.logits"]):
+        order = np.argsort(-log_probs[row])
+        assert [token for token, _, _ in prediction.top] == order[: len(prediction.top)].tolist()
+        assert prediction.top[0][2] == pytest.approx(math.exp(log_probs[row, order[0]]), abs=1e-6)
+        assert order[prediction.rank - 1] == gold[row].id
+        assert prediction.margin == pytest.approx(log_probs[row, order[0]] - log_probs[row, order[1]], abs=1e-5)
+
+
+# The file
+
+
+def test_the_schema_in_the_package_is_made_from_the_dataclasses():
+    written = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    assert written == json_schema(), "write it again: json.dumps(json_schema(), indent=1)"
+
+
+def test_a_trace_survives_its_file_and_fits_the_schema(case, trace):
+    document = json.loads(trace.dumps(), parse_constant=lambda name: pytest.fail(f"{name} is in the trace"))
+    jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    assert Trace.loads(trace.dumps()) == trace
+    edited = explain(case.model, case.text, edits=["positions off", "token 2=a"])
+    jsonschema.validate(json.loads(edited.dumps()), json_schema())
+    assert Trace.loads(edited.dumps()) == edited
+
+
+def test_text_mode_holds_the_same_numbers_to_the_last_bit(case, trace):
+    written = explain(case.model, case.text, target=case.target, weights=True, num_beams=3, numbers_as_text=True)
+    assert Trace.loads(written.dumps()) == written
+    for name in trace.tensors:
+        assert isinstance(written.tensors[name].data, list)
+        np.testing.assert_array_equal(written.array(name), trace.array(name))
+
+
+def test_two_traces_of_the_same_are_the_same(case, trace):
+    again = explain(case.model, case.text, target=case.target, weights=True, num_beams=3)
+    assert again.dumps() == trace.dumps()
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 1e300])
+def test_a_number_that_is_not_finite_cannot_enter_a_trace(number):
+    with pytest.raises(ModelFileError, match="too large to be shown"):
+        Tensor.of(np.array([0.0, number]), ["d_model"], "step")
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        (lambda document: document | {"format": "glassformer-trace/2"}, "format"),
+        (lambda document: {key: value for key, value in document.items() if key != "steps"}, "steps"),
+        (lambda document: document | {"stranger": 1}, "stranger"),
+    ],
+)
+def test_another_document_is_refused(trace, change, where):
+    with pytest.raises(ModelFileError, match="this is not a trace") as caught:
+        Trace.loads(json.dumps(change(trace.to_json())))
+    assert caught.value.where == where
+
+
+# Bad input
+
+
+def test_an_empty_text_is_refused(case):
+    with pytest.raises(TextError, match="there is nothing to explain"):
+        explain(case.model, "  ")
+
+
+def test_a_text_over_the_limit_is_refused(random_model):
+    shape = ModelSettings(
+        d_model=8, d_ff=4, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, positions="learned", max_length=6
+    )
+    model = random_model(shape)
+    assert explain(model, "abcd", evidence=False).passed
+    with pytest.raises(TextError) as caught:
+        explain(model, "abcde")
+    assert (caught.value.got, caught.value.expected) == ("5 tokens", "at most 4 tokens")
+    with pytest.raises(TextError, match="longer than the 6 learned positions"):
+        explain(model, "abc", target="hijklmn")

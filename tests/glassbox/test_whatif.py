@@ -1,0 +1,284 @@
+"""Each edit does what its words say, and what it changed is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.engines.torch import build_model
+from glassformer.errors import TextError, UsageError
+from glassformer.glassbox.trace import explain
+from glassformer.glassbox.whatif import (
+    FORMS,
+    ForcePrefix,
+    HeadOff,
+    LayerOff,
+    SetRow,
+    SetToken,
+    SublayerOff,
+    SwitchOff,
+    attentions,
+    parse_edit,
+)
+from glassformer.settings import ModelSettings
+
+WORDS = {
+    "token 3=x": SetToken(3, "x"),
+    "token 2= ": SetToken(2, " "),
+    "token 2==": SetToken(2, "="),
+    "prefix Ik hou": ForcePrefix("Ik hou"),
+    "head encoder.0.self 2 off": HeadOff("encoder.0.self", 2),
+    "attention decoder.1.cross off": SublayerOff("decoder.1.cross"),
+    "feed-forward decoder.1 off": SublayerOff("decoder.1.feed_forward"),
+    "layer encoder.2 off": LayerOff("encoder.2"),
+    "positions off": SwitchOff("positions"),
+    "causal off": SwitchOff("causal"),
+    "scale off": SwitchOff("scale"),
+    "attention decoder.0.cross head 1 row 2 = 0,0.123456789,-1e-05": SetRow(
+        "decoder.0.cross", 1, 2, (0.0, 0.123456789, -1e-5)
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "edit"), WORDS.items())
+def test_an_edit_is_read_and_written(words, edit):
+    assert parse_edit(words) == edit
+    assert str(edit) == words
+
+
+def test_every_form_that_is_shown_can_be_read():
+    assert [str(parse_edit(form)) for form in FORMS] == list(FORMS)
+    assert {type(parse_edit(form)) for form in FORMS} == {type(edit) for edit in WORDS.values()}
+
+
+def test_the_long_name_of_an_attention_will_do():
+    assert parse_edit("head encoder.0.self_attention 2 off") == HeadOff("encoder.0.self", 2)
+
+
+def logits_of(model, trace):
+    """The fast path, fed what the decoder of a trace was fed."""
+    ids = [torch.tensor([[token.id for token in each]]) for each in (trace.tokens.source, trace.tokens.target_in)]
+    with torch.inference_mode():
+        return build_model(model)(ids[0], None, ids[1])[0].numpy()
+
+
+def with_zeros(model, *changes):
+    """The model file, where columns (or all) of some weights are zero."""
+    tensors = {name: array.copy() for name, array in model.tensors.items()}
+    for name, columns in changes:
+        tensors[name][..., columns] = 0
+    return replace(model, tensors=tensors)
+
+
+ALL = slice(None)
+
+
+@pytest.mark.parametrize(
+    ("words", "zeros"),
+    [
+        ("head decoder.1.cross 1 off", [("decoder.1.cross_attention.w_o.weight", slice(4, 8))]),
+        ("head encoder.0.self 0 off", [("encoder.0.self_attention.w_o.weight", slice(0, 4))]),
+        ("attention decoder.0.self off", [("decoder.0.self_attention.w_o.weight", ALL)]),
+        (
+            "feed-forward encoder.1 off",
+            [("encoder.1.feed_forward.w_2.weight", ALL), ("encoder.1.feed_forward.w_2.bias", ALL)],
+        ),
+        (
+            "layer decoder.1 off",
+            [
+                ("decoder.1.self_attention.w_o.weight", ALL),
+                ("decoder.1.cross_attention.w_o.weight", ALL),
+                ("decoder.1.feed_forward.w_2.weight", ALL),
+                ("decoder.1.feed_forward.w_2.bias", ALL),
+            ],
+        ),
+    ],
+)
+def test_what_is_switched_off_is_zero_in_a_copy_of_the_weights(case, words, zeros):
+    before = {name: array.copy() for name, array in case.model.tensors.items()}
+    trace = explain(case.model, case.text, edits=[words], num_beams=3, weights=True)
+    assert trace.passed
+    assert all(check.passed for check in trace.checks)  # the fast path makes these edits too
+    np.testing.assert_allclose(trace.array("logits"), logits_of(with_zeros(case.model, *zeros), trace), atol=1e-4)
+    assert trace.edits == [words]
+    for name, columns in zeros:
+        assert (trace.array(name)[..., columns] == 0).all()
+    for name, array in before.items():
+        np.testing.assert_array_equal(case.model.tensors[name], array)
+
+
+def test_a_layer_that_is_off_hands_its_input_on(case):
+    trace = explain(case.model, case.text, edits=["layer encoder.1 off"], evidence=False)
+    assert (trace.array("encoder.1.self.output") == 0).all()
+    np.testing.assert_array_equal(
+        trace.array("encoder.1.feed_forward.residual"), trace.array("encoder.0.feed_forward.residual")
+    )
+
+
+def test_without_learned_positions_the_table_might_be_zeros(random_model):
+    shape = ModelSettings(
+        d_model=8, d_ff=4, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, positions="learned", max_length=20
+    )
+    model = random_model(shape, 2)
+    trace = explain(model, "abc", edits=["positions off"], evidence=False)
+    zeros = with_zeros(model, ("source_positions.table", ALL), ("target_positions.table", ALL))
+    np.testing.assert_allclose(trace.array("logits"), logits_of(zeros, trace), atol=1e-4)
+    assert (trace.array("source.positions") == 0).all()
+    np.testing.assert_allclose(trace.array("source.positions_before_edit"), model.tensors["source_positions.table"][:5])
+    assert {check.step for check in trace.checks if check.passed is None} == {"logits", "answer"}
+    assert trace.passed
+
+
+def test_without_positions_the_order_of_the_source_does_not_matter(case):  # A18
+    one = explain(case.model, "abcde", edits=["positions off"], evidence=False)
+    other = explain(case.model, "edabc", edits=["positions off"], evidence=False)
+    assert one.translation == other.translation
+    np.testing.assert_allclose(one.array("logits"), other.array("logits"), atol=1e-5)
+    plain = [explain(case.model, text, evidence=False).array("logits")[0] for text in ("abcde", "edabc")]
+    assert np.abs(plain[0] - plain[1]).max() > 0.1
+
+
+def test_without_the_causal_mask_a_row_sees_later_ones(case):
+    trace = explain(case.model, case.text, target=case.target, edits=["causal off"], evidence=False)
+    assert (trace.array("gold.decoder.self_mask") == 0).all()
+    weights = trace.array("gold.decoder.0.self.weights")
+    assert (weights > 0).all()
+    np.testing.assert_allclose(weights.sum(axis=2), 1, atol=1e-6)
+
+
+def test_without_the_scale_scores_are_not_divided(case):
+    trace = explain(case.model, case.text, edits=["scale off"], evidence=False)
+    for name in attentions(case.model.settings.model):
+        assert trace.array(f"{name}.scale") == 1
+        np.testing.assert_array_equal(trace.array(f"{name}.scaled"), trace.array(f"{name}.scores"))
+    assert trace.array("source.scale") > 1
+
+
+def test_an_overwritten_row_of_attention_mixes_the_values_so(case):
+    words = "attention decoder.0.cross head 1 row 2 = 0,0,1,0,0,0,0"
+    trace = explain(case.model, case.text, edits=[words], num_beams=3)
+    assert trace.passed
+    part = "decoder.0.cross"
+    np.testing.assert_array_equal(trace.array(f"{part}.weights")[1, 2], [0, 0, 1, 0, 0, 0, 0])
+    np.testing.assert_array_equal(trace.array(f"{part}.heads")[1, 2], trace.array(f"{part}.values")[1, 2])
+    edited = trace.array(f"{part}.weights_edited")
+    assert set(zip(*np.nonzero(edited)[:2], strict=True)) == {(1, 2)}
+    computed, seen = trace.array(f"{part}.weights_before_edit"), trace.array(f"{part}.weights")
+    np.testing.assert_array_equal(computed[edited == 0], seen[edited == 0])
+    assert [step.op for step in trace.steps if step.id.startswith(f"{part}.weights")] == ["softmax", "overwrite"]
+    assert trace.evidence.gradient_before_edits
+
+
+def test_a_row_of_the_decoders_own_attention_has_the_weights_up_to_itself(case):
+    trace = explain(case.model, case.text, edits=["attention decoder.0.self head 0 row 1 = 0.25,0.75"], num_beams=3)
+    row = trace.array("decoder.0.self.weights")[0, 1]
+    assert row[:2].tolist() == [0.25, 0.75]
+    assert (row[2:] == 0).all()
+
+
+def test_another_token_is_another_text(case):
+    edited = explain(case.model, "abcde", edits=["token 3=g"], num_beams=3)
+    other = explain(case.model, "abgde", num_beams=3)
+    assert edited.text == "abcde"
+    assert [token.text for token in edited.tokens.source] == [token.text for token in other.tokens.source]
+    np.testing.assert_array_equal(edited.array("logits"), other.array("logits"))
+    assert all(check.passed for check in edited.checks)
+    assert edited.difference.beam.before.text == explain(case.model, "abcde", num_beams=3).translation
+    assert edited.difference.beam.after.text == other.translation
+
+
+def test_a_forced_prefix_begins_the_answer(case):
+    trace = explain(case.model, case.text, edits=["prefix hi"], num_beams=3)
+    assert trace.translation.startswith("hi")
+    assert len(trace.search.beam.forced) == 2
+    assert all(check.passed for check in trace.checks)
+    assert trace.difference.beam.first_changed_step == 0
+    assert set(trace.difference.largest.values()) == {0.0}  # fed the answer before, nothing is different
+
+
+def test_the_difference_tells_where_it_begins_and_how_large_it_is(case):
+    before = explain(case.model, case.text, num_beams=3)
+    after = explain(case.model, case.text, num_beams=3, edits=["head decoder.1.cross 1 off"])
+    difference = after.difference
+    assert before.difference is None
+    assert difference.beam.before.text == before.translation
+    assert difference.beam.after.text == after.translation
+    assert difference.greedy.before.text == before.search.greedy.answers[0].text
+    assert difference.greedy.after.text == after.search.greedy.answers[0].text
+    pairs = zip(before.translation, after.translation, strict=False)
+    assert difference.beam.first_changed_step == next(i for i, (one, other) in enumerate(pairs) if one != other)
+    untouched = [name for name in difference.largest if name.startswith(("encoder", "source", "decoder.0"))]
+    assert {difference.largest[name] for name in untouched} == {0.0}
+    assert difference.largest["decoder.1.cross.heads"] == 0
+    same_rows = explain(
+        case.model, case.text, target=before.translation, num_beams=3, edits=["head decoder.1.cross 1 off"]
+    )
+    expected = np.abs(same_rows.array("gold.logits") - before.array("logits")).max()
+    assert difference.largest["logits"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_an_edit_that_changes_no_token_says_none(case):
+    trace = explain(case.model, case.text, edits=["token 1=a"], evidence=False)
+    assert trace.difference.beam.first_changed_step is None
+    assert set(trace.difference.largest.values()) == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "hint"),
+    [
+        (
+            "heads encoder.0.self 1 off",
+            "cannot read the edit 'heads encoder.0.self 1 off'",
+            "'head encoder.0.self 2 off'",
+        ),
+        ("head encoder.0.slef 1 off", "there is no attention 'encoder.0.slef' to edit", "'encoder.0.self'"),
+        ("head encoder.0.cross 1 off", "there is no attention 'encoder.0.cross' to edit", "decoder.0.cross"),
+        ("layer encoder.7 off", "there is no layer 'encoder.7' to edit", "encoder.0"),
+        ("feed-forward decoder.9 off", "there is no layer 'decoder.9' to edit", "decoder.0"),
+        ("token 2=ab", "'ab' is not one token of the source vocabulary", "valid: a, b"),
+        ("token 2=?", "'?' is not one token of the source vocabulary", "valid: a, b"),
+    ],
+)
+def test_an_edit_that_does_not_fit_names_what_does(case, words, what, hint):
+    with pytest.raises(UsageError) as caught:
+        explain(case.model, case.text, edits=[words])
+    assert caught.value.what == what
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "expected"),
+    [
+        ("head encoder.0.self 2 off", "there is no head 2", "0 to 1"),
+        ("token 0=a", "there is no source token 0 to edit", "1 to 5; <bos> and <eos> stay"),
+        ("token 6=a", "there is no source token 6 to edit", "1 to 5; <bos> and <eos> stay"),
+        ("attention encoder.0.self head 0 row 7 = 1,0,0,0,0,0,0", "there is no row 7 in 'encoder.0.self'", "0 to 6"),
+        (
+            "attention decoder.0.cross head 0 row 99 = 1,0,0,0,0,0,0",
+            "there is no row 99 in 'decoder.0.cross'",
+            "0 to 7",
+        ),
+    ],
+)
+def test_a_place_that_is_not_there_is_refused(case, words, what, expected):
+    with pytest.raises(UsageError) as caught:
+        explain(case.model, case.text, edits=[words], num_beams=3)
+    assert (caught.value.what, caught.value.expected) == (what, expected)
+
+
+@pytest.mark.parametrize("number", ["1e999", "9" * 5000, "-1001"])
+def test_a_weight_out_of_all_measure_is_refused(case, number):
+    with pytest.raises(UsageError, match="out of all measure"):
+        explain(case.model, case.text, edits=[f"attention encoder.0.self head 0 row 0 = 0,0,0,0,0,0,{number}"])
+    with pytest.raises(UsageError, match="cannot read the edit"):
+        explain(case.model, case.text, edits=[f"head encoder.0.self {'9' * 5000} off"])
+
+
+def test_a_row_of_another_length_and_a_prefix_of_unknown_letters_are_refused(case):
+    with pytest.raises(UsageError, match=r"row 2 of 'decoder\.0\.cross' has 7 weights"):
+        explain(case.model, case.text, edits=["attention decoder.0.cross head 1 row 2 = 0,1"], num_beams=3)
+    with pytest.raises(TextError, match="the prefix holds what the target vocabulary does not have"):
+        explain(case.model, case.text, edits=["prefix xyz"])
