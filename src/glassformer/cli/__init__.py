@@ -14,8 +14,11 @@ import typer
 
 from glassformer.cli.demo import demo
 from glassformer.cli.evaluate import evaluate
+from glassformer.cli.explain import explain
+from glassformer.cli.heads import heads
 from glassformer.cli.info import info
 from glassformer.cli.score import score
+from glassformer.cli.serve import serve
 from glassformer.cli.tokens import tokens
 from glassformer.cli.train import train
 from glassformer.cli.translate import translate
@@ -45,7 +48,7 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for verb in (demo, train, translate, evaluate, score, tokens, info):
+for verb in (demo, train, translate, evaluate, score, explain, heads, tokens, info, serve):
     app.command()(_interruptible(verb))
 
 

@@ -37,6 +37,8 @@ def demo(
     from glassformer.datasets import dates
     from glassformer.evaluation import evaluate
     from glassformer.files import write_text
+    from glassformer.glassbox.report import write_report
+    from glassformer.glassbox.trace import explain
     from glassformer.settings import DataSettings, Settings, merge
     from glassformer.training import train
     from glassformer.training.checkpoints import RunDirectory
@@ -80,6 +82,9 @@ def demo(
         ("text", "translation", "probability"),
         [(text, each.text, f"{math.exp(each.score):.4f}") for text, each in zip(five, answers, strict=True)],
     )
+    glass = out / "report.html"
+    write_report(explain(run, five[0], target=rows[-5][1], weights=True, history=True), glass)
+    voice.say(f"every number behind {five[0]} -> {answers[0].text}, to be opened in a browser: {glass}")
     voice.say(
         f"""
 next, with your own table (two columns are enough):
@@ -87,7 +92,8 @@ next, with your own table (two columns are enough):
 with this model:
   echo 1969-07-20 | glassformer translate {run}
   glassformer evaluate {run} {test}
-  glassformer info {run}"""
+  glassformer info {run}
+  glassformer explain {run} 1969-07-20 --html report.html"""
     )
 
 

@@ -1,0 +1,71 @@
+"""The pictures of docs/glassbox.md, made anew: `python docs/screenshots.py demo/run` (needs Chromium, playwright)."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from playwright.sync_api import sync_playwright
+
+from glassformer import explain
+from glassformer.glassbox.report import write_report
+
+IMAGES = Path(__file__).parent / "images"
+
+
+class Shot(NamedTuple):
+    """A picture of a panel, after some clicks; `top` is scrolled to the upper edge."""
+
+    name: str
+    panel: str
+    clicks: tuple[str, ...] = ()
+    top: str = ""
+    width: int = 1280
+    height: int = 760
+
+
+CELL = "[data-stage='decoder.2.cross.scores'] td[data-cell='0,1,7']"
+SHOTS = (
+    Shot("tokens", "tokens"),
+    Shot("positions", "embedding", ("[data-key='depth-words']",), "[data-stage='source.positions']"),
+    Shot("scores", "attention", ("[data-key='head-0']", CELL), "[data-stage$='cross.scores']", height=480),
+    Shot("weights", "attention", ("[data-key='depth-formula']",), "[data-stage='decoder.2.cross.weights']", height=600),
+    Shot("heads", "heads", (), "[aria-label='cross-attention']", height=520),
+    Shot("logits", "logits", ("[data-key='row-5']",)),
+    Shot("search", "search", (), ".so-far"),
+    Shot("whatif", "whatif", ("[data-key='toggle-positions off']",), "[aria-label='before and after']", height=620),
+    Shot("alignment", "alignment", height=680),
+    Shot("mistakes", "attention", ("[data-key='view-mistakes']",), height=620),
+    Shot("narrow", "attention", ("[data-key='depth-words']",), "[data-stage='decoder.2.cross.scores']", 390, 760),
+)
+
+
+def take(browser: Any, url: str, shot: Shot) -> None:
+    page = browser.new_page(viewport={"width": shot.width, "height": shot.height})
+    page.goto(f"{url}#{shot.panel}")
+    page.wait_for_selector("body[data-checked='true']")
+    for selector in shot.clicks:
+        page.click(selector)
+        page.wait_for_timeout(1200)
+    if shot.top:
+        page.evaluate("(top) => { document.querySelector(top).scrollIntoView(); scrollBy(0, -56); }", shot.top)
+    page.wait_for_timeout(200)
+    page.screenshot(path=IMAGES / f"{shot.name}.png")
+    page.close()
+
+
+def main(run: str, text: str = "1969-07-20", target: str = "July 20, 1969") -> None:
+    IMAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as running:
+        trace = explain(run, text, target=target, weights=True, history=True)
+        report = write_report(trace, Path(folder) / "report.html")
+        browser = running.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
+        for shot in SHOTS:
+            take(browser, report.path.as_uri(), shot)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

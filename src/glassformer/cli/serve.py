@@ -1,0 +1,45 @@
+"""`glassformer serve`: the live page and the HTTP API of a model, on this machine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from glassformer.cli.console import DecodePrecision, Device, Model, Quiet, Voice
+from glassformer.errors import MissingExtraError
+
+
+def serve(
+    model: Model,
+    host: Annotated[str, typer.Option("--host", help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes one that is free.")] = 8000,
+    text: Annotated[str | None, typer.Option("--text", help="The text that the page opens with.")] = None,
+    device: Device = "auto",
+    precision: DecodePrecision = "float32",
+    quiet: Quiet = False,
+) -> None:
+    """Open a model in the browser: every number of any text, live; and the same as JSON over HTTP.
+
+    It listens on this machine alone, unless --host says otherwise: there is no password. Ctrl-C ends it.
+    """
+    try:
+        from glassformer.server.api import Served, create_app
+        from glassformer.server.run import listen
+        from glassformer.server.run import serve as run
+    except ModuleNotFoundError as error:
+        if error.name not in ("fastapi", "starlette", "uvicorn"):
+            raise
+        raise MissingExtraError("glassformer serve", package=error.name, extra="server") from None
+
+    voice = Voice(quiet)
+    listening = listen(host, port)
+    address = f"[{host}]" if ":" in host else host
+    served = Served.load(model, example=text, device=device, precision=precision)
+    anywhere = host in ("0.0.0.0", "::")
+    app = create_app(served, ["*"] if anywhere else [host.strip("[]"), address, "127.0.0.1", "localhost"])
+    voice.say(f"open http://{address}:{listening.getsockname()[1]}   (Ctrl-C ends it)")
+    if anywhere:
+        voice.warn("anybody who reaches this machine can use the model")
+    run(app, listening)
+    voice.say("stopped")

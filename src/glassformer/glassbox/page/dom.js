@@ -1,0 +1,100 @@
+/** Elements from data. Every text becomes a text node: nothing that a trace holds is ever read as HTML. */
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+/**
+ * An element: `el('p.hint', { title: '…' }, 'some text', child)`. The options may be left out.
+ *
+ * @param {string} tag  a name, with classes after dots
+ * @param {...any} parts  first, if it is a plain object: attributes, where `on` holds listeners, `data` what begins with
+ *   data-, `style` properties; then nodes, texts, lists of them (null and false are left out)
+ */
+export function el(tag, ...parts) {
+  const [name, ...classes] = tag.split('.');
+  return fill(document.createElement(name), classes, ...split(parts));
+}
+
+export function svg(tag, ...parts) {
+  const [name, ...classes] = tag.split('.');
+  return fill(document.createElementNS(SVG, name), classes, ...split(parts));
+}
+
+const split = (parts) => (parts[0]?.constructor === Object ? [parts[0], parts.slice(1)] : [{}, parts]);
+
+function fill(element, classes, { on = {}, data = {}, style = {}, class: more, ...attributes }, children) {
+  element.classList.add(...[...classes, ...(more ?? '').split(' ')].filter(Boolean));
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === true) element.setAttribute(name, '');
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
+  }
+  Object.assign(element.dataset, data);
+  for (const [name, value] of Object.entries(style)) element.style.setProperty(name, value);
+  for (const [event, listener] of Object.entries(on)) element.addEventListener(event, listener);
+  element.append(
+    ...children
+      .flat(Infinity)
+      .filter((child) => child !== null && child !== undefined && child !== false)
+      .map(node),
+  );
+  return element;
+}
+
+const node = (child) => (child instanceof Node ? child : document.createTextNode(String(child)));
+
+/** A token on its own: isolated, so that right-to-left text turns nothing around it. */
+export const bdi = (text, kind = '') => el('bdi.token', { class: kind, title: text }, text);
+
+export function button(label, onClick, options = {}) {
+  return el('button', { type: 'button', ...options, on: { click: onClick } }, label);
+}
+
+/** One of several; keyboard and names come with the native element. */
+export function select(label, choices, chosen, onChange, key = label) {
+  const options = choices.map(([value, text]) =>
+    el('option', { value, selected: String(value) === String(chosen) }, text),
+  );
+  const control = el('select', { data: { key }, on: { change: () => onChange(control.value) } }, options);
+  return el('label.field', el('span', label), control);
+}
+
+/** A row of mutually exclusive choices. */
+export function choices(label, options, chosen, onChoose) {
+  return el(
+    'div.choices',
+    { role: 'group', 'aria-label': label },
+    options.map(([value, text]) =>
+      button(text, () => onChoose(value), {
+        'aria-pressed': String(value === chosen),
+        data: { key: `${label}-${value}` },
+      }),
+    ),
+  );
+}
+
+export function slider(label, { min = 0, max, value, step = 1 }, onInput, key = label) {
+  const control = el('input', {
+    type: 'range',
+    min,
+    max,
+    step,
+    value,
+    data: { key },
+    on: { input: () => onInput(Number(control.value)) },
+  });
+  return el('label.field', el('span', label), control, el('output', String(value)));
+}
+
+export const table = (caption, columns, rows, options = {}) =>
+  el(
+    'table.plain',
+    options,
+    caption ? el('caption', caption) : null,
+    el(
+      'thead',
+      el(
+        'tr',
+        columns.map((column) => el('th', { scope: 'col' }, column)),
+      ),
+    ),
+    el('tbody', rows),
+  );

@@ -1,0 +1,88 @@
+/**
+ * What may be changed, and the words for it: those of `explain --edit` (docs/trace-schema.md, "Edits").
+ *
+ * @typedef {import('./numbers.js').Named} Named
+ * @typedef {{kind: string} & Object<string, any>} Edit
+ */
+
+import { named } from 'glassbox/numbers.js';
+
+const NUMBER = '-?(?:\\d+\\.?\\d*|\\.\\d+)(?:e-?\\d+)?';
+const FORMS = [
+  [/^token (\d+) ?=(.+)$/s, (position, text) => ({ kind: 'token', position: Number(position), text })],
+  [/^prefix (.+)$/s, (text) => ({ kind: 'prefix', text })],
+  [/^head (\S+) (\d+) off$/, (attention, head) => ({ kind: 'head', attention, head: Number(head) })],
+  [/^attention (\S+) off$/, (sublayer) => ({ kind: 'sublayer', sublayer })],
+  [/^feed-forward (\S+) off$/, (layer) => ({ kind: 'sublayer', sublayer: `${layer}.feed_forward` })],
+  [/^layer (\S+) off$/, (layer) => ({ kind: 'layer', layer })],
+  [/^(positions|causal|scale) off$/, (what) => ({ kind: what })],
+  [
+    new RegExp(`^attention (\\S+) head (\\d+) row (\\d+) ?= ?(${NUMBER}(?:, ?${NUMBER})*)$`),
+    (attention, head, row, numbers) => ({
+      kind: 'row',
+      attention,
+      head: Number(head),
+      row: Number(row),
+      weights: numbers.split(',').map(Number),
+    }),
+  ],
+];
+
+/** @returns {Edit} */
+export function parseEdit(words) {
+  for (const [form, make] of FORMS) {
+    const found = form.exec(words.trimStart());
+    if (found) return make(...found.slice(1));
+  }
+  throw new Error(`cannot read the edit “${words}”`);
+}
+
+/** The weights with zeros where something is switched off. @param {Map<string, Named>} weights */
+export function editWeights(weights, edits, valueWidth) {
+  const edited = new Map(weights);
+  for (const edit of edits) {
+    if (edit.kind === 'head') {
+      const name = `${edit.attention}_attention.w_o.weight`;
+      edited.set(name, withoutColumns(edited.get(name), edit.head * valueWidth, valueWidth));
+    } else if (edit.kind === 'sublayer' || edit.kind === 'layer') {
+      const part = `${edit.sublayer ?? edit.layer}.`;
+      for (const [name, weight] of weights) {
+        const isLast = /\.(w_o|w_2)\.(weight|bias)$/.test(name);
+        if (isLast && name.replace('_attention', '').startsWith(part))
+          edited.set(name, named(weight.axes, weight.shape));
+      }
+    }
+  }
+  return edited;
+}
+
+function withoutColumns(weight, from, count) {
+  const copy = named(weight.axes, weight.shape, weight.numbers.slice());
+  const width = weight.shape[1];
+  for (let row = 0; row < weight.shape[0]; row += 1)
+    copy.numbers.fill(0, row * width + from, row * width + from + count);
+  return copy;
+}
+
+/** What stands in place of the quantity called `name`; by itself the value. @returns {Named} */
+export function editQuantity(name, value, edits) {
+  const plain = name.replace(/^gold\./, '');
+  return edits.reduce((current, edit) => {
+    if (edit.kind === 'positions' && /^(source|target)\.positions$/.test(plain)) return named(value.axes, value.shape);
+    if (edit.kind === 'causal' && plain === 'decoder.self_mask') return named(value.axes, value.shape);
+    if (edit.kind === 'scale' && /\.(self|cross)\.scale$/.test(plain)) return named([], [], Float64Array.of(1));
+    const isRow = edit.kind === 'row' && plain === `${edit.attention}.weights` && edit.row < value.shape[1];
+    return isRow ? withRow(current, edit) : current;
+  }, value);
+}
+
+/** In the decoder's self-attention a row has the weights up to itself. */
+function withRow(weights, { attention, head, row, weights: given }) {
+  const [, rows, keys] = weights.shape;
+  const length = /^decoder.*self$/.test(attention) ? row + 1 : keys;
+  if (given.length !== length) throw new Error(`row ${row} of ${attention} has ${length} weights, not ${given.length}`);
+  const copy = named(weights.axes, weights.shape, weights.numbers.slice());
+  const from = (head * rows + row) * keys;
+  copy.numbers.fill(0, from, from + keys).set(given, from);
+  return copy;
+}

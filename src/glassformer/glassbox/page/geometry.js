@@ -1,0 +1,61 @@
+/** Directions among the rows of an embedding: cosines, neighbours, and the two main components. */
+
+import { dot } from 'glassbox/numbers.js';
+
+/** @param {Float64Array} one @param {Float64Array} other */
+export function cosine(one, other) {
+  const width = one.length;
+  const size = Math.sqrt(dot(one, 0, one, 0, width) * dot(other, 0, other, 0, width));
+  return size > 0 ? dot(one, 0, other, 0, width) / size : 0;
+}
+
+/** Places of `rows` by cosine with `wanted`, best first. @param {Float64Array[]} rows @param {Set<number>} without */
+export const neighbours = (rows, wanted, without = new Set()) =>
+  rows
+    .map((row, place) => ({ place, cosine: cosine(row, wanted) }))
+    .filter(({ place }) => !without.has(place))
+    .sort((one, other) => other.cosine - one.cosine);
+
+/** a − b + c */
+export const analogy = (a, b, c) => a.map((number, i) => number - b[i] + c[i]);
+
+const ROUNDS = 200;
+
+/**
+ * Two coordinates of each row: the components of largest variance, by power iteration from a fixed start. The sign is
+ * chosen so that the largest coordinate is positive: the same rows always give the same picture.
+ * @param {Float64Array[]} rows
+ */
+export function principal(rows) {
+  const width = rows[0].length;
+  const mean = Float64Array.from({ length: width }, (_, i) => rows.reduce((sum, row) => sum + row[i], 0) / rows.length);
+  let left = rows.map((row) => row.map((number, i) => number - mean[i]));
+  const total = left.reduce((sum, row) => sum + dot(row, 0, row, 0, width), 0);
+  const found = [0, 1].map((which) => {
+    const direction = mainDirection(left, width, which);
+    let along = left.map((row) => dot(row, 0, direction, 0, width));
+    left = left.map((row, at) => row.map((number, i) => number - along[at] * direction[i]));
+    const strongest = along.reduce((most, number) => (Math.abs(number) > Math.abs(most) ? number : most), 0);
+    if (strongest < 0) along = along.map((number) => -number);
+    return { along, share: along.reduce((sum, number) => sum + number * number, 0) / (total || 1) };
+  });
+  return {
+    points: rows.map((_, at) => [found[0].along[at], found[1].along[at]]),
+    shares: found.map(({ share }) => share),
+  };
+}
+
+function mainDirection(rows, width, which) {
+  let direction = Float64Array.from({ length: width }, (_, i) => Math.cos(i * (which + 1) + which));
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const next = new Float64Array(width);
+    for (const row of rows) {
+      const share = dot(row, 0, direction, 0, width);
+      for (let i = 0; i < width; i += 1) next[i] += share * row[i];
+    }
+    const size = Math.sqrt(dot(next, 0, next, 0, width));
+    if (size < 1e-12) break;
+    direction = next.map((number) => number / size);
+  }
+  return direction;
+}

@@ -1,0 +1,277 @@
+/**
+ * Redo a step from its inputs: every op of the closed set (docs/trace-schema.md), and along which axes its result lies.
+ *
+ * The same as glassbox/interpreter.py, a second time; `model.js` computes with it too.
+ */
+
+import { dot, named, sizeOf } from 'glassbox/numbers.js';
+
+/** @typedef {import('./numbers.js').Named} Named */
+
+/**
+ * @param {{op: string, attributes: Object<string, number>}} step
+ * @param {Named[]} inputs
+ * @returns {Named}
+ */
+export function redo(step, inputs) {
+  const operation = OPERATIONS[step.op];
+  if (!operation) throw new Error(`there is no op ${step.op}`);
+  return operation(inputs, step.attributes);
+}
+
+function meet(one, other) {
+  if (one.join() !== other.join()) throw new Error(`these axes do not meet: ${one.join(', ')} and ${other.join(', ')}`);
+}
+
+function elementwise(combine) {
+  return ([x, y]) => {
+    if (y.axes.length) meet(x.axes, y.axes); // a scalar goes with everything
+    const step = y.axes.length ? 1 : 0;
+    return named(
+      x.axes,
+      x.shape,
+      x.numbers.map((number, i) => combine(number, y.numbers[i * step])),
+    );
+  };
+}
+
+const each =
+  (change) =>
+  ([x]) =>
+    named(x.axes, x.shape, x.numbers.map(change));
+
+/** One number of each row of x [r d]. */
+function byRow(x, reduce) {
+  const [rows, width] = x.shape;
+  const numbers = Float64Array.from({ length: rows }, (_, row) =>
+    reduce(x.numbers.subarray(row * width, (row + 1) * width)),
+  );
+  return named(x.axes.slice(0, 1), [rows], numbers);
+}
+
+function embed([ids, table]) {
+  const width = table.shape[1];
+  const found = named([...ids.axes, table.axes[1]], [ids.shape[0], width]);
+  ids.numbers.forEach((id, row) => {
+    if (id < 0 || id >= table.shape[0]) throw new Error(`there is no row ${id} among ${table.shape[0]}`);
+    found.numbers.set(table.numbers.subarray(id * width, (id + 1) * width), row * width);
+  });
+  return found;
+}
+
+export function sinusoid(place, column, base, width) {
+  const angle = place * base ** ((-2 * Math.floor(column / 2)) / width);
+  return column % 2 ? Math.cos(angle) : Math.sin(angle);
+}
+
+function sinusoids([numbers], { base, d_model: width }) {
+  const found = named([...numbers.axes, 'd_model'], [numbers.shape[0], width]);
+  found.numbers.forEach((_, i) => {
+    found.numbers[i] = sinusoid(numbers.numbers[Math.floor(i / width)], i % width, base, width);
+  });
+  return found;
+}
+
+/** x [r i], W [o i], b [o] -> x Wᵀ + b [r o] */
+function linear([x, weight, bias]) {
+  meet(x.axes.slice(-1), weight.axes.slice(1));
+  const [rows, inner] = x.shape;
+  const outer = weight.shape[0];
+  const found = named([x.axes[0], weight.axes[0]], [rows, outer]);
+  for (let row = 0; row < rows; row += 1) {
+    for (let o = 0; o < outer; o += 1) {
+      const sum = dot(x.numbers, row * inner, weight.numbers, o * inner, inner);
+      found.numbers[row * outer + o] = sum + (bias ? bias.numbers[o] : 0);
+    }
+  }
+  return found;
+}
+
+/** Head i has the columns i·d … (i+1)·d - 1 of x Wᵀ. */
+function projectHeads(inputs, { n_heads: heads, as_keys: asKeys }) {
+  const joined = linear(inputs);
+  const [rows, all] = joined.shape;
+  const width = all / heads;
+  const positions = asKeys ? `${joined.axes[0]}_key` : joined.axes[0];
+  const found = named(['head', positions, joined.axes[1].replace(/^heads_/, '')], [heads, rows, width]);
+  for (let head = 0; head < heads; head += 1) {
+    for (let row = 0; row < rows; row += 1) {
+      const from = row * all + head * width;
+      found.numbers.set(joined.numbers.subarray(from, from + width), (head * rows + row) * width);
+    }
+  }
+  return found;
+}
+
+/** x [h r k], y [h k d] -> [h r d] */
+function matmul([x, y]) {
+  meet([x.axes[0], x.axes[2]], y.axes.slice(0, 2));
+  const [heads, rows, inner] = x.shape;
+  const width = y.shape[2];
+  const found = named([x.axes[0], x.axes[1], y.axes[2]], [heads, rows, width]);
+  for (let line = 0; line < heads * rows; line += 1) {
+    const head = Math.floor(line / rows);
+    for (let k = 0; k < inner; k += 1) {
+      const weight = x.numbers[line * inner + k];
+      const from = (head * inner + k) * width;
+      for (let d = 0; d < width; d += 1) found.numbers[line * width + d] += weight * y.numbers[from + d];
+    }
+  }
+  return found;
+}
+
+/** x [h r d], y [h k d] -> [h r k] */
+function matmulTransposed([x, y]) {
+  meet([x.axes[0], x.axes[2]], [y.axes[0], y.axes[2]]);
+  const [heads, rows, width] = x.shape;
+  const keys = y.shape[1];
+  const found = named([x.axes[0], x.axes[1], y.axes[1]], [heads, rows, keys]);
+  for (let line = 0; line < heads * rows; line += 1) {
+    const head = Math.floor(line / rows);
+    for (let key = 0; key < keys; key += 1) {
+      found.numbers[line * keys + key] = dot(x.numbers, line * width, y.numbers, (head * keys + key) * width, width);
+    }
+  }
+  return found;
+}
+
+/** Over the last axis, where the mask is 0; a row with nothing visible is all zeros. */
+function softmax([scores, mask]) {
+  meet(scores.axes.slice(1), mask.axes);
+  const [heads, rows, keys] = scores.shape;
+  const found = named(scores.axes, scores.shape);
+  for (let line = 0; line < heads * rows; line += 1) {
+    const visible = (key) => mask.numbers[(line % rows) * keys + key] === 0;
+    let [largest, total] = [-Infinity, 0];
+    for (let key = 0; key < keys; key += 1) {
+      if (visible(key)) largest = Math.max(largest, scores.numbers[line * keys + key]);
+    }
+    for (let key = 0; key < keys; key += 1) {
+      if (!visible(key)) continue;
+      const power = Math.exp(scores.numbers[line * keys + key] - largest);
+      found.numbers[line * keys + key] = power;
+      total += power;
+    }
+    if (total > 0) for (let key = 0; key < keys; key += 1) found.numbers[line * keys + key] /= total;
+  }
+  return found;
+}
+
+function concatenateHeads([x]) {
+  const [heads, rows, width] = x.shape;
+  const found = named([x.axes[1], `heads_${x.axes[2]}`], [rows, heads * width]);
+  for (let line = 0; line < heads * rows; line += 1) {
+    const [head, row] = [Math.floor(line / rows), line % rows];
+    found.numbers.set(x.numbers.subarray(line * width, (line + 1) * width), (row * heads + head) * width);
+  }
+  return found;
+}
+
+const meanOf = (row) => row.reduce((sum, number) => sum + number, 0) / row.length;
+
+const mean = ([x]) => byRow(x, meanOf);
+
+const variance = ([x]) =>
+  byRow(x, (row) => {
+    const middle = meanOf(row);
+    return row.reduce((sum, number) => sum + (number - middle) ** 2, 0) / row.length;
+  });
+
+function layerNorm([x, middle, spread, gain, bias], { eps }) {
+  for (const row of [middle, spread]) meet(row.axes, x.axes.slice(0, 1));
+  for (const feature of [gain, bias]) meet(feature.axes, x.axes.slice(1));
+  const width = x.shape[1];
+  return named(
+    x.axes,
+    x.shape,
+    x.numbers.map((number, i) => {
+      const [row, column] = [Math.floor(i / width), i % width];
+      const normed = (number - middle.numbers[row]) / Math.sqrt(spread.numbers[row] + eps);
+      return normed * gain.numbers[column] + bias.numbers[column];
+    }),
+  );
+}
+
+/** 2/√π ∫₀ˣ e^(−t²) dt: a power series near 0, a continued fraction far out. */
+export function erf(x) {
+  const size = Math.abs(x);
+  if (size > 6) return Math.sign(x);
+  const bell = Math.exp(-size * size) / Math.sqrt(Math.PI);
+  if (size > 3) {
+    let tail = size;
+    for (let k = 60; k > 0; k -= 1) tail = size + k / 2 / tail;
+    return Math.sign(x) * (1 - bell / tail);
+  }
+  let [term, sum] = [size, size];
+  for (let k = 1; term > 1e-17 * sum; k += 1) {
+    term *= (2 * size * size) / (2 * k + 1);
+    sum += term;
+  }
+  return Math.sign(x) * 2 * bell * sum;
+}
+
+export function logSumExp(row) {
+  const largest = row.reduce((most, number) => Math.max(most, number), -Infinity);
+  return largest + Math.log(row.reduce((sum, number) => sum + Math.exp(number - largest), 0));
+}
+
+function logSoftmax([x]) {
+  const totals = byRow(x, logSumExp).numbers;
+  return named(
+    x.axes,
+    x.shape,
+    x.numbers.map((number, i) => number - totals[Math.floor(i / x.shape[1])]),
+  );
+}
+
+function smoothTargets([ids, like], { label_smoothing: share }) {
+  meet(ids.axes, like.axes.slice(0, 1));
+  const width = like.shape[1];
+  const found = named(like.axes, like.shape, new Float64Array(sizeOf(like.shape)).fill(share / width));
+  ids.numbers.forEach((id, row) => {
+    found.numbers[row * width + id] += 1 - share;
+  });
+  return found;
+}
+
+function crossEntropy([wanted, logProbs]) {
+  meet(wanted.axes, logProbs.axes);
+  const [rows, width] = wanted.shape;
+  const numbers = Float64Array.from(
+    { length: rows },
+    (_, row) => -dot(wanted.numbers, row * width, logProbs.numbers, row * width, width),
+  );
+  return named(wanted.axes.slice(0, 1), [rows], numbers);
+}
+
+function overwrite([x, other, where]) {
+  for (const input of [other, where]) meet(x.axes, input.axes);
+  return named(
+    x.axes,
+    x.shape,
+    x.numbers.map((number, i) => (where.numbers[i] ? other.numbers[i] : number)),
+  );
+}
+
+const OPERATIONS = {
+  embed,
+  sinusoids,
+  multiply: elementwise((x, y) => x * y),
+  add: elementwise((x, y) => x + y),
+  divide: elementwise((x, y) => x / y),
+  project_heads: projectHeads,
+  linear,
+  matmul,
+  matmul_transposed: matmulTransposed,
+  softmax,
+  concatenate_heads: concatenateHeads,
+  mean,
+  variance,
+  layer_norm: layerNorm,
+  relu: each((number) => Math.max(number, 0)),
+  gelu: each((number) => (number * (1 + erf(number / Math.SQRT2))) / 2),
+  log_softmax: logSoftmax,
+  smooth_targets: smoothTargets,
+  cross_entropy: crossEntropy,
+  overwrite,
+};

@@ -1,0 +1,165 @@
+/**
+ * The model of a trace, run again on other ids and with edits. Its program is the steps of the trace: no op depends on
+ * the number of positions.
+ *
+ * @typedef {import('./numbers.js').Named} Named
+ * @typedef {Map<string, Named>} Quantities
+ */
+
+import { editQuantity, editWeights } from 'glassbox/edits.js';
+import { redo } from 'glassbox/interpreter.js';
+import { named, rowOf } from 'glassbox/numbers.js';
+
+const OVERWRITE = {
+  op: 'overwrite',
+  attributes: {},
+  title: 'after the edit',
+  formula: '',
+  section: '',
+  words: 'What was edited stands in place of what was computed.',
+};
+
+export class Model {
+  /**
+   * @param {import('./trace.js').Trace} trace  with weights
+   * @param {import('./edits.js').Edit[]} edits
+   */
+  constructor(trace, edits) {
+    this.trace = trace;
+    this.edits = edits;
+    const weights = trace.names().filter((name) => trace.tensors[name]?.origin === 'weight');
+    const valueWidth = trace.axes.d_v.length;
+    this.weights = editWeights(new Map(weights.map((name) => [name, trace.get(name)])), edits, valueWidth);
+    const program = programOf(trace);
+    const later = dependents(
+      program,
+      (name) => name.startsWith('target.') || /^decoder\.(self|cross)_mask$/.test(name),
+    );
+    this.encoder = program.filter((step) => !later.has(step));
+    this.decoder = program.filter((step) => later.has(step));
+    this.shortest = needed(this.decoder, 'log_probs');
+  }
+
+  /** Everything that the source alone decides; cross-attention's keys and values too. @returns {Quantities} */
+  encode(ids, seen) {
+    const hidden = (row, key) => (seen[key] ? 0 : 2);
+    const given = [
+      ['source.ids', places('source', ids)],
+      ['source.numbers', places('source', ids.keys())],
+      ['encoder.self_mask', mask(['source', 'source_key'], ids.length, ids.length, hidden)],
+    ];
+    const memory = this.run(this.encoder, given, new Map(this.weights));
+    memory.seen = seen;
+    return memory;
+  }
+
+  /** All quantities of a decoder that is fed `ids`, those of the encoder among them. @returns {Quantities} */
+  decode(memory, ids, program = this.decoder) {
+    const { seen } = memory;
+    const given = [
+      ['target.ids', places('target', ids)],
+      ['target.numbers', places('target', ids.keys())],
+      ['decoder.self_mask', mask(['target', 'target_key'], ids.length, ids.length, (row, key) => (key > row ? 1 : 0))],
+      [
+        'decoder.cross_mask',
+        mask(['target', 'source_key'], ids.length, seen.length, (row, key) => (seen[key] ? 0 : 2)),
+      ],
+    ];
+    return this.run(program, given, new Map(memory));
+  }
+
+  /** Log-probabilities [V] of the token after the last one that is fed. */
+  nextLogProbs(memory, ids) {
+    return rowOf(this.decode(memory, ids, this.shortest).get('log_probs'), ids.length - 1);
+  }
+
+  /** The log-probability of each token asked for. */
+  tokenScores(memory, fed, asked) {
+    const logProbs = this.decode(memory, fed, this.shortest).get('log_probs');
+    return asked.map((id, row) => rowOf(logProbs, row)[id]);
+  }
+
+  /** @returns {Quantities} */
+  run(program, given, known) {
+    for (const [name, value] of given) known.set(name, editQuantity(name, value, this.edits));
+    for (const step of program) {
+      const inputs = step.inputs.map((name) => known.get(name) ?? this.constant(name, known));
+      this.keep(known, step.output, redo(step, inputs));
+    }
+    return known;
+  }
+
+  /** A computed quantity; an edit of it leaves what was computed, what stands instead, and where. */
+  keep(known, name, value) {
+    const edited = editQuantity(name, value, this.edits);
+    known.set(name, edited);
+    if (edited === value) return;
+    known.set(`${name}_before_edit`, value);
+    known.set(`${name}_edit`, edited);
+    const differs = value.numbers.map((number, i) => Number(number !== edited.numbers[i]));
+    known.set(`${name}_edited`, named(value.axes, value.shape, differs));
+  }
+
+  /** The steps by which these quantities were computed. @param {Quantities} quantities */
+  stepsOf(quantities) {
+    return [...this.encoder, ...this.decoder].flatMap((step) => {
+      const before = `${step.output}_before_edit`;
+      if (!quantities.has(before)) return [{ ...step, id: step.output }];
+      const inputs = [before, `${step.output}_edit`, `${step.output}_edited`];
+      return [
+        { ...step, id: before, output: before },
+        { ...OVERWRITE, id: step.output, output: step.output, inputs },
+      ];
+    });
+  }
+
+  /** A scale: given, and the same for every text. */
+  constant(name, known) {
+    const value = editQuantity(name, this.trace.get(name), this.edits);
+    known.set(name, value);
+    return value;
+  }
+}
+
+const places = (axis, numbers) => {
+  const listed = Float64Array.from(numbers);
+  return named([axis], [listed.length], listed);
+};
+
+function mask(axes, rows, keys, reason) {
+  const numbers = Float64Array.from({ length: rows * keys }, (_, i) => reason(Math.floor(i / keys), i % keys));
+  return named(axes, [rows, keys], numbers);
+}
+
+/** The steps of the answer, as they were before any edit of what they compute. */
+function programOf(trace) {
+  return trace.steps
+    .filter((step) => step.op !== 'overwrite' && !step.output.startsWith('gold.'))
+    .map((step) => ({ ...step, output: step.output.replace(/_before_edit$/, '') }));
+}
+
+/** The steps that need, directly or not, a quantity for which `isFirst` holds. */
+function dependents(program, isFirst) {
+  const names = new Set();
+  const found = new Set();
+  for (const step of program) {
+    if (step.inputs.some((name) => isFirst(name) || names.has(name))) {
+      names.add(step.output);
+      found.add(step);
+    }
+  }
+  return found;
+}
+
+/** The steps without which there is no `name`. */
+function needed(program, name) {
+  const names = new Set([name]);
+  return program
+    .toReversed()
+    .filter((step) => {
+      if (!names.has(step.output)) return false;
+      step.inputs.forEach((input) => names.add(input));
+      return true;
+    })
+    .toReversed();
+}

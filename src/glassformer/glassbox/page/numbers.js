@@ -1,0 +1,111 @@
+/**
+ * Numbers with named axes, and how they are read from a trace and written for people.
+ *
+ * @typedef {{axes: string[], shape: number[], numbers: Float64Array}} Named  row by row, the last axis innermost
+ */
+
+const READERS = {
+  float32: (view, at) => view.getFloat32(at * 4, true),
+  int32: (view, at) => view.getInt32(at * 4, true),
+  uint8: (view, at) => view.getUint8(at),
+};
+
+export const sizeOf = (shape) => shape.reduce((size, length) => size * length, 1);
+
+/** @returns {Named} */
+export const named = (axes, shape, numbers = new Float64Array(sizeOf(shape))) => ({ axes, shape, numbers });
+
+/**
+ * A tensor of the contract: base64 of little-endian numbers, or a list of numbers in text mode.
+ * @returns {Named}
+ */
+export function decode(tensor, axes) {
+  const shape = tensor.axes.map((name) => axes[name].length);
+  const size = sizeOf(shape);
+  if (typeof tensor.data !== 'string') {
+    if (tensor.data.length !== size) throw new Error(`${tensor.data.length} numbers for ${shape.join(' × ')}`);
+    return named(tensor.axes, shape, Float64Array.from(tensor.data));
+  }
+  const text = atob(tensor.data);
+  const bytes = Uint8Array.from(text, (letter) => letter.charCodeAt(0));
+  const read = READERS[tensor.dtype];
+  const width = tensor.dtype === 'uint8' ? 1 : 4;
+  if (bytes.length !== size * width) throw new Error(`${bytes.length} bytes for ${shape.join(' × ')}`);
+  const view = new DataView(bytes.buffer);
+  return named(
+    tensor.axes,
+    shape,
+    Float64Array.from({ length: size }, (_, at) => read(view, at)),
+  );
+}
+
+/** Where the cell with these indices lies. */
+export const offset = (shape, index) => index.reduce((at, place, axis) => at * shape[axis] + place, 0);
+
+export const at = (x, index) => x.numbers[offset(x.shape, index)];
+
+/** One head `[rows, columns]` of `[head, rows, columns]`; what has no heads comes back as it is. */
+export function headOf(x, head) {
+  if (x.axes[0] !== 'head') return x;
+  const size = sizeOf(x.shape.slice(1));
+  return named(x.axes.slice(1), x.shape.slice(1), x.numbers.subarray(head * size, (head + 1) * size));
+}
+
+export const rowOf = (x, row) => x.numbers.subarray(row * x.shape.at(-1), (row + 1) * x.shape.at(-1));
+
+export function dot(a, aFrom, b, bFrom, length) {
+  let sum = 0;
+  for (let i = 0; i < length; i += 1) sum += a[aFrom + i] * b[bFrom + i];
+  return sum;
+}
+
+/** With a real minus sign, and without one before zeros. */
+const fixed = (number, places) => {
+  const text = number.toFixed(places);
+  return Number(text) === 0 ? text.replace('-', '') : text.replace('-', '−');
+};
+
+/** As many digits as a cell holds: 4 after the point for small numbers, fewer for large ones. */
+export function digits(number) {
+  const size = Math.abs(number);
+  if (size > 0 && size < 0.0001) return number.toExponential(2).replaceAll('-', '−');
+  return fixed(number, Number.isInteger(number) ? 0 : size < 10 ? 4 : size < 100 ? 3 : size < 1000 ? 2 : 1);
+}
+
+/** The same for narrow cells: 3 digits after the point at most. */
+export function shortDigits(number) {
+  const size = Math.abs(number);
+  return fixed(number, Number.isInteger(number) ? 0 : size < 10 ? 3 : size < 100 ? 2 : size < 1000 ? 1 : 0);
+}
+
+export function percent(share) {
+  if (share > 0.999 && share < 1) return '> 99.9 %';
+  if (share > 0 && share < 1e-5) return '< 0.001 %';
+  return `${share > 0 && share < 0.001 ? Number((share * 100).toPrecision(2)) : (share * 100).toFixed(1)} %`;
+}
+
+export const grouped = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ',');
+
+export const shapeText = (x) => x.axes.map((name, i) => `${name} ${grouped(x.shape[i])}`).join(' × ') || 'one number';
+
+/** @returns {{smallest: number, largest: number, mean: number, deviation: number, zeros: number}} */
+export function statistics(numbers) {
+  let [smallest, largest, sum, zeros] = [Infinity, -Infinity, 0, 0];
+  for (const number of numbers) {
+    smallest = Math.min(smallest, number);
+    largest = Math.max(largest, number);
+    sum += number;
+    if (number === 0) zeros += 1;
+  }
+  const mean = sum / numbers.length;
+  let squares = 0;
+  for (const number of numbers) squares += (number - mean) ** 2;
+  return { smallest, largest, mean, deviation: Math.sqrt(squares / numbers.length), zeros: zeros / numbers.length };
+}
+
+/** −Σ p ln p of each row, in nats. */
+export function entropies(weights) {
+  return Array.from({ length: weights.shape[0] }, (_, row) =>
+    rowOf(weights, row).reduce((sum, p) => (p > 0 ? sum - p * Math.log(p) : sum), 0),
+  );
+}

@@ -1,0 +1,139 @@
+/** Embedding map: tokens in the plane of the two main components, neighbours by cosine, a − b + c. */
+
+import { bdi, choices, el, select, svg, table } from 'glassbox/dom.js';
+import { analogy, neighbours, principal } from 'glassbox/geometry.js';
+import { digits, grouped, percent, rowOf } from 'glassbox/numbers.js';
+import { visible } from 'glassbox/trace.js';
+
+const [WIDTH, HEIGHT, EDGE] = [640, 420, 26];
+const MOST = 1000; // tokens in the plane
+const NEAREST = 8;
+
+export function space(app) {
+  const side = app.state.map ?? 'source';
+  const { axis, counts, specials } = app.trace.vocabularies[side];
+  const name = app.trace.stepOf.get(`${side}.embedded`).inputs[1];
+  const matrix = app.trace.get(name);
+  const both = choices(
+    'vocabulary',
+    [
+      ['source', 'source'],
+      ['target', 'target'],
+    ],
+    side,
+    (map) => app.set({ map, picked: null, analogy: null }),
+  );
+  if (!matrix)
+    return [
+      both,
+      el(
+        'p.hint',
+        'The embedding matrix is not in this file (the model is large): “glassformer serve MODEL” shows it.',
+      ),
+    ];
+  const special = new Set(Object.values(specials));
+  const ids = app.trace.axes[axis].labels.map((_, id) => id).filter((id) => !special.has(id));
+  const rows = ids.map((id) => rowOf(matrix, id));
+  const tokens = ids.map((id) => ({ id, text: app.trace.axes[axis].labels[id], never: counts[id] === 0 }));
+  const picked = Math.min(app.state.picked ?? 0, tokens.length - 1);
+  return [
+    el(
+      'p.lead',
+      'Each token is a point with as many coordinates as the model is wide. ' +
+        'This is the plane in which they differ most. Near means used alike.',
+    ),
+    both,
+    plane(app, name, tokens, rows, picked),
+    el('div.columns', nearest(tokens, rows, picked), arithmetic(app, tokens, rows)),
+  ];
+}
+
+function plane(app, name, tokens, rows, picked) {
+  const shown = tokens.slice(0, MOST);
+  const key = `plane of ${name}`;
+  if (!app.windows.has(key)) app.windows.set(key, principal(rows.slice(0, MOST)));
+  const { points, shares } = app.windows.get(key);
+  const [xs, ys] = [0, 1].map((i) => points.map((point) => point[i]));
+  const scale = (all, length) => (number) =>
+    EDGE + ((number - Math.min(...all)) / (Math.max(...all) - Math.min(...all) || 1)) * (length - 2 * EDGE);
+  const [x, y] = [scale(xs, WIDTH), scale(ys, HEIGHT)];
+  const marks = shown.map((token, at) => {
+    const choose = () => app.set({ picked: at });
+    return svg(
+      'g.point',
+      {
+        class: [token.never ? 'never' : '', at === picked ? 'here' : ''].join(' '),
+        role: 'button',
+        tabindex: 0,
+        'aria-label': `${token.text}${token.never ? ', never trained' : ''}`,
+        transform:
+          `translate(${x(points[at][0]).toFixed(1)} ` +
+          `${y(-points[at][1] + Math.max(...ys) + Math.min(...ys)).toFixed(1)})`,
+        data: { key: `point-${at}` },
+        on: { click: choose, keydown: (event) => (event.key === 'Enter' ? choose() : null) },
+      },
+      svg('circle', { r: at === picked ? 6 : 3 }),
+      shown.length <= 300 || at === picked ? svg('text', { x: 6, y: 4 }, visible(token.text)) : null,
+    );
+  });
+  return el(
+    'figure.plane',
+    svg(
+      'svg',
+      { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'group', 'aria-label': `${shown.length} tokens in the plane` },
+      marks,
+    ),
+    el(
+      'figcaption',
+      `${grouped(shown.length)} of ${grouped(tokens.length)} tokens; the plane holds ` +
+        `${percent(shares[0] + shares[1])} of their variance. Hollow and grey: never trained.`,
+    ),
+  );
+}
+
+const lines = (tokens, found) =>
+  found
+    .slice(0, NEAREST)
+    .map(({ place, cosine }, i) =>
+      el(
+        'tr',
+        el('th', { scope: 'row' }, String(i + 1)),
+        el('td', bdi(visible(tokens[place].text))),
+        el('td', digits(cosine)),
+        el('td', tokens[place].never ? 'never trained' : ''),
+      ),
+    );
+
+function nearest(tokens, rows, picked) {
+  return el(
+    'section',
+    { 'aria-label': 'neighbours' },
+    el('h2', 'Neighbours of ', bdi(visible(tokens[picked].text))),
+    el('p.hint', 'Choose a point above.'),
+    table(
+      'nearest by cosine',
+      ['rank', 'token', 'cosine', ''],
+      lines(tokens, neighbours(rows, rows[picked], new Set([picked]))),
+    ),
+  );
+}
+
+function arithmetic(app, tokens, rows) {
+  const chosen = app.state.analogy ?? [0, 1, 2].map((i) => Math.min(i, tokens.length - 1));
+  const listed = tokens.slice(0, MOST).map((token, at) => [at, visible(token.text)]);
+  const pick = (i, label) =>
+    select(label, listed, chosen[i], (at) => app.set({ analogy: chosen.with(i, Number(at)) }), `analogy-${i}`);
+  const wanted = analogy(...chosen.map((at) => rows[at]));
+  return el(
+    'section',
+    { 'aria-label': 'arithmetic' },
+    el('h2', 'a − b + c'),
+    el('div.row', pick(0, 'a'), pick(1, '− b'), pick(2, '+ c')),
+    table(
+      'nearest to a − b + c (a, b and c themselves left out)',
+      ['rank', 'token', 'cosine', ''],
+      lines(tokens, neighbours(rows, wanted, new Set(chosen))),
+    ),
+    el('p.hint', 'On small models such sums often mean nothing; the cosines say how much.'),
+  );
+}

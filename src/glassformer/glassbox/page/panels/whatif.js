@@ -1,0 +1,251 @@
+/** What if: change something, and see what changes: the answers, the first step, every quantity. */
+
+import { bdi, button, el, select, table } from 'glassbox/dom.js';
+import { digits } from 'glassbox/numbers.js';
+import { noEdits, spoken } from 'glassbox/panels/place.js';
+import { visible } from 'glassbox/trace.js';
+
+const MOST_CHANGED = 12;
+
+export function whatif(app) {
+  if (!app.canEdit) return noEdits(app);
+  return [
+    el(
+      'p.lead',
+      app.base.hasWeights
+        ? 'Change the model or the text. This page runs the model again, here, and compares.'
+        : 'Change the model or the text. The server runs the model again, and the page compares.',
+    ),
+    switches(app),
+    sublayers(app),
+    rowEdit(app),
+    typed(app),
+    app.trace.difference ? [outcome(app), largest(app), command(app)] : el('p.hint', 'Nothing is changed yet.'),
+  ];
+}
+
+const toggle = (app, words, label) =>
+  button(label, () => app.toggleEdit(words), {
+    'aria-pressed': String(app.words.includes(words)),
+    data: { key: `toggle-${words}` },
+  });
+
+const switches = (app) =>
+  el(
+    'section',
+    { 'aria-label': 'switches' },
+    el('h2', 'Everywhere'),
+    el(
+      'div.row',
+      toggle(app, 'positions off', 'no positions'),
+      toggle(app, 'causal off', 'no causal mask'),
+      toggle(app, 'scale off', 'no ÷ √d_k'),
+    ),
+  );
+
+/** A button for each sublayer and layer, and for each head of an attention. */
+function sublayers(app) {
+  const layers = ['encoder', 'decoder'].flatMap((side) =>
+    Array.from({ length: app.trace.layers(side) }, (_, i) => `${side}.${i}`),
+  );
+  const attentions = app.trace.attentions();
+  const heads = Array.from({ length: app.trace.axes.head.length }, (_, head) => head);
+  const rows = layers.map((layer) =>
+    el(
+      'tr',
+      el(
+        'th',
+        { scope: 'row' },
+        toggle(
+          app,
+          `layer ${layer} off`,
+          layer.replace('.', ' layer ').replace(/\d+$/, (digit) => Number(digit) + 1),
+        ),
+      ),
+      el(
+        'td.switches',
+        attentions
+          .filter((name) => name.startsWith(`${layer}.`))
+          .map((name) =>
+            el(
+              'div.row',
+              toggle(
+                app,
+                `attention ${name} off`,
+                name.split('.')[2] === 'self' ? 'self-attention' : 'cross-attention',
+              ),
+              heads.map((head) => toggle(app, `head ${name} ${head} off`, `head ${head}`)),
+            ),
+          ),
+        el('div.row', toggle(app, `feed-forward ${layer} off`, 'feed-forward')),
+      ),
+    ),
+  );
+  return el(
+    'section',
+    { 'aria-label': 'switch off' },
+    el('h2', 'Switch off'),
+    el(
+      'p.hint',
+      'A head’s rows of W_O become 0 in a copy of the weights; a ' +
+        'sublayer that is off says 0, and residual and norm stay.',
+    ),
+    table('', [], rows),
+  );
+}
+
+/** Attention weights of one row, given by hand. */
+function rowEdit(app) {
+  const { attention, head } = app.state;
+  const weights = app.trace.get(`${attention}.weights`);
+  const isDecoder = attention.startsWith('decoder');
+  const row = isDecoder ? Math.min(app.row, weights.shape[1] - 1) : Math.min(app.state.column, weights.shape[1] - 1);
+  const length = isDecoder && attention.endsWith('self') ? row + 1 : weights.shape[2];
+  const apply = (place) => {
+    const numbers = Array.from({ length }, (_, key) => (key === place ? 1 : 0)).join(',');
+    const start = `attention ${attention} head ${head} row ${row} =`;
+    app.edit([...app.words.filter((words) => !words.startsWith(start)), `${start} ${numbers}`]);
+  };
+  return el(
+    'section',
+    { 'aria-label': 'attention row' },
+    el('h2', 'Look at one place only'),
+    el(
+      'div.row',
+      select(
+        'attention',
+        app.trace.attentions().map((name) => [name, spoken(name)]),
+        attention,
+        (part) => app.set({ part }),
+      ),
+      select(
+        'head',
+        Array.from({ length: weights.shape[0] }, (_, i) => [i, i]),
+        head,
+        (chosen) => app.set({ head: Number(chosen) }),
+      ),
+      select(
+        'row',
+        Array.from({ length: weights.shape[1] }, (_, i) => [i, `${i} ${app.trace.label(weights.axes[1], i)}`]),
+        row,
+        (chosen) => app.set(isDecoder ? { row: Number(chosen) } : { column: Number(chosen) }),
+        'row-choice',
+      ),
+    ),
+    el(
+      'div.row',
+      Array.from({ length }, (_, key) =>
+        button(el('bdi', `${key} ${app.trace.label(weights.axes[2], key)}`), () => apply(key), {
+          data: { key: `look-${key}` },
+        }),
+      ),
+    ),
+  );
+}
+
+/** Any edit, in the words of the command line. */
+function typed(app) {
+  const input = el('input', {
+    name: 'words',
+    'aria-label': 'an edit in words',
+    placeholder: 'token 3=7 · prefix Jan · head encoder.0.self 2 off',
+    autocomplete: 'off',
+    spellcheck: 'false',
+    data: { key: 'typed' },
+  });
+  const submit = (event) => {
+    event.preventDefault();
+    if (input.value.trim()) app.edit([...app.words, input.value.trimStart()]);
+  };
+  return el(
+    'section',
+    { 'aria-label': 'in words' },
+    el('h2', 'In words'),
+    el(
+      'form.row',
+      { on: { submit } },
+      input,
+      button('apply', () => {}, { type: 'submit', class: 'primary', data: { key: 'apply' } }),
+    ),
+  );
+}
+
+function outcome({ trace: { difference } }) {
+  const row = (name, { before, after, first_changed_step: first }) =>
+    el(
+      'tr',
+      { data: { outcome: name } },
+      el('th', { scope: 'row' }, name),
+      [
+        bdi(visible(before.text)),
+        bdi(visible(after.text)),
+        digits(before.score),
+        digits(after.score),
+        first === null ? 'none' : String(first),
+      ].map((part) => el('td', part)),
+    );
+  return el(
+    'section',
+    { 'aria-label': 'before and after' },
+    el('h2', 'Before and after'),
+    el(
+      'div.scroller',
+      table(
+        '',
+        ['search', 'before', 'after', 'log-probability before', 'after', 'first step that changed'],
+        [row('greedy', difference.greedy), row('beam', difference.beam)],
+      ),
+    ),
+  );
+}
+
+function largest(app) {
+  const changed = Object.entries(app.trace.difference.largest)
+    .filter(([, change]) => change > 0)
+    .sort(([, one], [, other]) => other - one);
+  return el(
+    'section',
+    { 'aria-label': 'largest changes' },
+    el('h2', 'What changed most'),
+    el('p.hint', `${changed.length} quantities changed, when the decoder is fed the answer from before.`),
+    table(
+      '',
+      ['quantity', 'largest change'],
+      changed.slice(0, MOST_CHANGED).map(([name, change]) =>
+        el(
+          'tr',
+          el(
+            'th',
+            { scope: 'row' },
+            button(el('code', name), () => app.goTo(name), { class: 'link', data: { key: `changed-${name}` } }),
+          ),
+          el('td', digits(change)),
+        ),
+      ),
+    ),
+  );
+}
+
+const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** The same on the command line. */
+function command({ trace }) {
+  const text = [
+    'glassformer explain',
+    quoted(trace.provenance.model.replace(/\/model\.safetensors$/, '')),
+    quoted(trace.text),
+    ...trace.edits.map((words) => `--edit ${quoted(words)}`),
+  ].join(' ');
+  const copy = async (event) => {
+    const { target } = event;
+    await navigator.clipboard?.writeText(text).catch(() => {});
+    target.textContent = 'copied';
+  };
+  return el(
+    'section',
+    { 'aria-label': 'as a command' },
+    el('h2', 'The same as a command'),
+    el('pre', { tabindex: 0 }, el('code', text)),
+    button('copy', copy, { data: { key: 'copy' } }),
+  );
+}

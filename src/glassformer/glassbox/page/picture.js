@@ -1,0 +1,109 @@
+/** A small matrix as SVG with its labels and numbers, so that it can be saved as it stands. */
+
+import { button, el, svg } from 'glassbox/dom.js';
+
+const [CELL, HIGH, LEFT, TOP, MOST] = [40, 20, 78, 46, 60];
+
+/**
+ * @param {string} title
+ * @param {number[][]} rows  numbers; blue squares are positive, orange hollow ones negative, by size
+ * @param {string[]} down  labels of the rows
+ * @param {string[]} across  labels of the columns
+ * @param {{scale?: number, row?: number}} options
+ */
+export function picture(title, rows, down, across, { scale, row: lit } = {}) {
+  const largest = scale ?? Math.max(1e-12, ...rows.flatMap((row) => [...row].map(Math.abs)));
+  const power = largest < 0.1 ? Math.ceil(-Math.log10(largest)) : 0; // small numbers are shown times a power of ten
+  const [height, width] = [Math.min(rows.length, MOST), Math.min(across.length, MOST)];
+  const cells = rows.slice(0, height).flatMap((row, r) =>
+    [...row].slice(0, width).map((number, c) => {
+      const share = Math.min(1, Math.abs(number) / largest);
+      return svg(
+        'g',
+        svg('title', `${down[r]} × ${across[c]}: ${number.toFixed(4)}`),
+        svg('rect', {
+          x: LEFT + c * CELL,
+          y: TOP + r * HIGH,
+          width: CELL - 1,
+          height: HIGH - 1,
+          class: number < 0 && share > 0.02 ? 'minus' : 'plus',
+          'fill-opacity': (share * 0.62).toFixed(3),
+        }),
+        svg(
+          'text',
+          { x: LEFT + c * CELL + CELL / 2, y: TOP + r * HIGH + 14, 'text-anchor': 'middle' },
+          short(number * 10 ** power),
+        ),
+      );
+    }),
+  );
+  const image = svg(
+    'svg',
+    {
+      width: LEFT + width * CELL,
+      height: TOP + height * HIGH,
+      role: 'img',
+      'aria-label': `${title}: ${rows.length} × ${across.length}`,
+      xmlns: 'http://www.w3.org/2000/svg',
+    },
+    across
+      .slice(0, width)
+      .map((label, c) =>
+        svg('text.label', { x: LEFT + c * CELL + CELL / 2, y: TOP - 6, 'text-anchor': 'middle' }, cut(label, 5)),
+      ),
+    down
+      .slice(0, height)
+      .map((label, r) =>
+        svg(
+          'text.label',
+          { x: LEFT - 6, y: TOP + r * HIGH + 14, 'text-anchor': 'end', 'font-weight': r === lit ? 700 : 400 },
+          cut(label, 10),
+        ),
+      ),
+    cells,
+  );
+  const part =
+    rows.length > height || across.length > width
+      ? ` (the first ${height} × ${width} of ${rows.length} × ${across.length})`
+      : '';
+  return el(
+    'figure.picture-box',
+    el(
+      'figcaption',
+      title + part,
+      power ? ` · numbers × 10^${power}` : '',
+      ' ',
+      button('save SVG', () => save(image, title), { class: 'link', 'aria-label': `save ${title} as SVG` }),
+    ),
+    el('div.scroller', image),
+  );
+}
+
+const cut = (label, most) => (label.length > most ? `${label.slice(0, most - 1)}…` : label);
+
+/** Two digits: ".05", "−.31", "8.74". */
+function short(number) {
+  const text = number.toFixed(2);
+  return Number(text) === 0 ? '·' : text.replace('-', '−').replace(/^(−?)0\./, '$1.');
+}
+
+/** The picture as a file, with the colours that it has here. */
+function save(image, title) {
+  const copy = image.cloneNode(true);
+  const style = getComputedStyle(document.documentElement);
+  const [plus, minus, ink, ground] = ['--plus', '--minus', '--ink', '--panel'].map((name) =>
+    style.getPropertyValue(name).trim(),
+  );
+  copy.prepend(
+    svg(
+      'style',
+      `text{font:12px sans-serif;fill:${ink}} .plus{fill:${plus}} .minus{fill:${minus}} svg{background:${ground}}`,
+    ),
+  );
+  const link = el('a', {
+    download: `${title.replace(/\W+/g, '-')}.svg`,
+    href: URL.createObjectURL(new Blob([copy.outerHTML], { type: 'image/svg+xml' })),
+  });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}

@@ -1,0 +1,72 @@
+/** The server behind the live page: `glassformer serve`. */
+
+import { button, el } from 'glassbox/dom.js';
+
+export class Server {
+  /** The trace that the page opens with. */
+  async first() {
+    this.model = await this.get('api/model');
+    return this.trace(this.model.example, null, null);
+  }
+
+  trace(text, target, beams) {
+    return this.post('api/trace', { text, target, num_beams: beams, weights: this.model.weights_fit, history: true });
+  }
+
+  whatIf({ text, target, search }, edits) {
+    return this.post('api/whatif', { text, target, edits, num_beams: search.beam.num_beams });
+  }
+
+  get(path) {
+    return this.answer(fetch(path));
+  }
+
+  post(path, body) {
+    return this.answer(
+      fetch(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }),
+    );
+  }
+
+  async answer(request) {
+    const response = await request.catch(() => {
+      throw new Error('the server does not answer; is “glassformer serve” still running?');
+    });
+    const found = await response.json();
+    if (!response.ok)
+      throw new Error(
+        [found.error.what, found.error.got, found.error.expected, found.error.hint].filter(Boolean).join(' · '),
+      );
+    return found;
+  }
+}
+
+/** Text, gold and beam of the next trace. */
+export function askForm(app, server) {
+  const field = (label, name, value, attributes = {}) =>
+    el(
+      'label.field',
+      el('span', label),
+      el('input', { name, value, autocomplete: 'off', spellcheck: 'false', ...attributes }),
+    );
+  const problem = el('span.wrong', { role: 'alert' });
+  const submit = async (event) => {
+    event.preventDefault();
+    const { text, target, beams } = event.target.elements;
+    problem.textContent = 'computing …';
+    try {
+      app.open(await server.trace(text.value, target.value || null, Number(beams.value)));
+      problem.textContent = '';
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+  };
+  return el(
+    'form',
+    { on: { submit } },
+    field('text', 'text', app.trace.text, { required: true, maxlength: server.model.limits.text }),
+    field('gold (may be empty)', 'target', app.trace.target ?? ''),
+    field('beam', 'beams', app.trace.search.beam.num_beams, { type: 'number', min: 1, max: server.model.limits.beams }),
+    button('explain', () => {}, { type: 'submit', class: 'primary', data: { key: 'ask' } }),
+    problem,
+  );
+}

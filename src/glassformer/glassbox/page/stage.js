@@ -1,0 +1,59 @@
+/** One step of the computation as it is shown everywhere: title, size, verdict, words or formula, numbers. */
+
+import { button, el } from 'glassbox/dom.js';
+import { formula } from 'glassbox/mathml.js';
+import { matrix, size } from 'glassbox/matrix.js';
+import { shapeText } from 'glassbox/numbers.js';
+
+/** Green, red, or grey where it cannot be redone; the sign and the word say it without the colour. */
+export function badge(trace, name) {
+  const { passed, largest, note } = trace.verdict(name);
+  const [kind, sign, word] =
+    passed === null ? ['grey', '–', 'not redone'] : passed ? ['green', '✓', 'redone'] : ['red', '✗', 'wrong'];
+  const title = note || `redone from its inputs; largest difference ${largest.toExponential(1)}`;
+  return el(`span.badge.${kind}`, { title, data: { verdict: String(passed), step: name } }, `${sign} ${word}`);
+}
+
+/**
+ * @param {import('./app.js').App} app
+ * @param {string} name  of a tensor
+ * @param {object} options  those of `matrix`, and `title`, `words`, `after` (more to show below)
+ */
+export function stage(app, name, options = {}) {
+  const x = app.trace.get(name);
+  if (!x) return null;
+  const step = app.trace.stepOf.get(name);
+  const title = options.title ?? step?.title ?? name;
+  return el(
+    'section.stage',
+    { 'aria-label': `${title}: ${name}`, data: { stage: name } },
+    el(
+      'header',
+      el('h3', title),
+      el('span.size', { title: shapeText(x) }, size(x)),
+      step ? badge(app.trace, name) : el('span.badge.grey', 'given'),
+      button(el('code', name), () => app.pick(name, null), {
+        class: 'link',
+        title: 'in the inspector',
+        data: { key: `stage-${name}` },
+      }),
+    ),
+    explanation(app, step, options.words),
+    matrix(app, name, options),
+    options.after,
+  );
+}
+
+function explanation(app, step, words) {
+  const { depth } = app.state;
+  if (depth === 'words') return el('p.words', words ?? step?.words ?? 'Given, not computed.');
+  if (depth === 'numbers' || !step) return null;
+  const from = step.inputs
+    .map((input) => app.trace.get(input))
+    .map((x, i) => el('li', el('code', step.inputs[i]), x ? ` ${size(x)}` : ''));
+  return el(
+    'div.formula',
+    formula(step.formula),
+    el('ul.inputs', { 'aria-label': `inputs of ${step.op}` }, el('li', `${step.op} of`), from),
+  );
+}

@@ -1,0 +1,205 @@
+/**
+ * One cell, taken apart: the terms it is made of, and how they give the number.
+ *
+ * @typedef {import('./numbers.js').Named} Named
+ * @typedef {{
+ *   columns: string[], rows: {label: string, cells: (number|string)[]}[],
+ *   sum: number|null, after: [string, number][], value: number}} Terms
+ * The last cell of each row is its term; the terms add up to `sum`; each line of `after` goes on from there to `value`.
+ */
+
+import { erf, logSumExp, sinusoid } from 'glassbox/interpreter.js';
+import { at, headOf, rowOf } from 'glassbox/numbers.js';
+
+/**
+ * @param {import('./trace.js').Trace} trace
+ * @param {{op: string, inputs: string[], attributes: Object<string, number>}} step
+ * @param {number[]} index  of the cell in the output
+ * @returns {Terms|null}  null where an input is not in the file
+ */
+export function termsOf(trace, step, index) {
+  if (step.inputs.some((name) => !trace.has(name))) return null;
+  const inputs = step.inputs.map((name) => trace.get(name));
+  const label = (axis, place) => [place, trace.label(axis, place)].filter((part) => part !== '').join(' ');
+  return MAKERS[step.op]({ inputs, index, attributes: step.attributes, label, reasons: trace.mask_reasons });
+}
+
+const total = (rows) => rows.reduce((sum, row) => sum + row.cells.at(-1), 0);
+
+function summed(columns, rows, after = []) {
+  const sum = total(rows);
+  return { columns, rows, sum, after, value: after.length ? after.at(-1)[1] : sum };
+}
+
+/** No sum: one row of operands and what they give. */
+const single = (columns, label, cells) => ({
+  columns,
+  rows: [{ label, cells }],
+  sum: null,
+  after: [],
+  value: cells.at(-1),
+});
+
+/** x[i] · w[i] for all places of an axis. */
+function products(axis, x, w, label) {
+  return Array.from(x, (number, i) => ({ label: label(axis, i), cells: [number, w[i], number * w[i]] }));
+}
+
+/** Row `o` of x Wᵀ + b. */
+function linearCell({ inputs: [x, weight, bias], label }, row, o) {
+  const rows = products(x.axes[1], rowOf(x, row), rowOf(weight, o), label);
+  const plain = total(rows);
+  return summed(
+    ['feature', 'x', 'W', 'x · W'],
+    rows,
+    bias ? [[`+ bias ${bias.numbers[o].toFixed(4)}`, plain + bias.numbers[o]]] : [],
+  );
+}
+
+function softmaxCell({ inputs: [scores, mask], index: [head, row, key], label, reasons }) {
+  const line = rowOf(headOf(scores, head), row);
+  const codes = rowOf(mask, row);
+  const largest = Math.max(...line.filter((_, k) => codes[k] === 0));
+  const power = (k) => (codes[k] ? 0 : Math.exp(line[k] - largest));
+  const rows = Array.from(line, (score, k) => ({
+    label: label(scores.axes[2], k),
+    cells: [codes[k] ? reasons[codes[k]] : score, power(k)],
+  }));
+  const sum = total(rows);
+  const value = sum > 0 ? power(key) / sum : 0;
+  return summed(['key', 'score', `e^(score − ${largest.toFixed(4)})`], rows, [
+    [`share of ${label(scores.axes[2], key)}`, value],
+  ]);
+}
+
+function layerNormCell({ inputs: [x, mean, variance, gain, bias], index, attributes: { eps } }) {
+  const [row, column] = index;
+  const centred = at(x, index) - mean.numbers[row];
+  const normed = centred / Math.sqrt(variance.numbers[row] + eps);
+  const scaled = normed * gain.numbers[column];
+  return {
+    columns: ['', ''],
+    rows: [
+      ['x', at(x, index)],
+      ['μ of the row', mean.numbers[row]],
+      ['σ² of the row', variance.numbers[row]],
+      ['ε', eps],
+      ['γ', gain.numbers[column]],
+      ['β', bias.numbers[column]],
+    ].map(([label, number]) => ({ label, cells: [number] })),
+    sum: null,
+    after: [
+      ['x − μ', centred],
+      ['÷ √(σ² + ε)', normed],
+      ['· γ', scaled],
+      ['+ β', scaled + bias.numbers[column]],
+    ],
+    value: scaled + bias.numbers[column],
+  };
+}
+
+const pair =
+  (sign, combine) =>
+  ({ inputs: [x, y], index }) => {
+    const [left, right] = [at(x, index), y.axes.length ? at(y, index) : y.numbers[0]];
+    return single(['', 'first', sign, 'result'], '', [left, right, combine(left, right)]);
+  };
+
+const MAKERS = {
+  embed: ({ inputs: [ids, table], index: [row, column], label }) => {
+    const id = ids.numbers[row];
+    return single(['row of the table', `feature ${column}`], label(table.axes[0], id), [at(table, [id, column])]);
+  },
+  sinusoids: ({ inputs: [numbers], index: [row, column], attributes: { base, d_model: width } }) => {
+    const exponent = (2 * Math.floor(column / 2)) / width;
+    const angle = numbers.numbers[row] / base ** exponent;
+    const wave = sinusoid(numbers.numbers[row], column, base, width);
+    const given = [
+      ['position p', numbers.numbers[row]],
+      [`${base}^${exponent.toFixed(4)}`, base ** exponent],
+    ];
+    return {
+      columns: ['', ''],
+      rows: given.map(([label, number]) => ({ label, cells: [number] })),
+      sum: null,
+      after: [
+        ['angle: p divided by it', angle],
+        [column % 2 ? 'its cosine' : 'its sine', wave],
+      ],
+      value: wave,
+    };
+  },
+  multiply: pair('×', (x, y) => x * y),
+  add: pair('+', (x, y) => x + y),
+  divide: pair('÷', (x, y) => x / y),
+  linear: (cell) => linearCell(cell, ...cell.index),
+  project_heads: (cell) => {
+    const [head, row, column] = cell.index;
+    return linearCell(cell, row, head * (cell.inputs[1].shape[0] / cell.attributes.n_heads) + column);
+  },
+  matmul: ({ inputs: [x, y], index: [head, row, column], label }) => {
+    const values = headOf(y, head);
+    const picked = Float64Array.from({ length: values.shape[0] }, (_, k) => at(values, [k, column]));
+    return summed(
+      ['key', 'weight', 'value', 'product'],
+      products(y.axes[1], rowOf(headOf(x, head), row), picked, label),
+    );
+  },
+  matmul_transposed: ({ inputs: [x, y], index: [head, row, key], label }) =>
+    summed(
+      ['feature', 'q', 'k', 'q · k'],
+      products(x.axes[2], rowOf(headOf(x, head), row), rowOf(headOf(y, head), key), label),
+    ),
+  softmax: softmaxCell,
+  concatenate_heads: ({ inputs: [x], index: [row, column] }) => {
+    const [head, feature] = [Math.floor(column / x.shape[2]), column % x.shape[2]];
+    return single(['from', 'number'], `head ${head}, feature ${feature}`, [at(x, [head, row, feature])]);
+  },
+  mean: ({ inputs: [x], index: [row], label }) => {
+    const rows = Array.from(rowOf(x, row), (number, i) => ({ label: label(x.axes[1], i), cells: [number] }));
+    return summed(['feature', 'x'], rows, [[`÷ ${rows.length}`, total(rows) / rows.length]]);
+  },
+  variance: ({ inputs: [x], index: [row], label }) => {
+    const line = rowOf(x, row);
+    const mean = line.reduce((sum, number) => sum + number, 0) / line.length;
+    const rows = Array.from(line, (number, i) => ({
+      label: label(x.axes[1], i),
+      cells: [number - mean, (number - mean) ** 2],
+    }));
+    return summed(['feature', 'x − μ', '(x − μ)²'], rows, [[`÷ ${rows.length}`, total(rows) / rows.length]]);
+  },
+  layer_norm: layerNormCell,
+  relu: ({ inputs: [x], index }) => single(['', 'h', 'max(0, h)'], '', [at(x, index), Math.max(0, at(x, index))]),
+  gelu: ({ inputs: [x], index }) => {
+    const h = at(x, index);
+    const share = (1 + erf(h / Math.SQRT2)) / 2;
+    return single(['', 'h', 'Φ(h)', 'h · Φ(h)'], '', [h, share, h * share]);
+  },
+  log_softmax: ({ inputs: [x], index: [row, column], label }) => {
+    const line = rowOf(x, row);
+    const largest = line.reduce((most, number) => Math.max(most, number), -Infinity);
+    const rows = Array.from(line, (z, i) => ({ label: label(x.axes[1], i), cells: [z, Math.exp(z - largest)] }));
+    const log = logSumExp(line);
+    return summed(['token', 'z', `e^(z − ${largest.toFixed(4)})`], rows, [
+      ['log of Σ e^z', log],
+      [`z of ${label(x.axes[1], column)} − log Σ e^z`, line[column] - log],
+    ]);
+  },
+  smooth_targets: ({ inputs: [ids, like], index: [row, column], attributes: { label_smoothing: share } }) =>
+    summed(
+      ['', ''],
+      [
+        { label: `the right token is ${ids.numbers[row]}`, cells: [ids.numbers[row] === column ? 1 - share : 0] },
+        { label: `spread over ${like.shape[1]} tokens`, cells: [share / like.shape[1]] },
+      ],
+    ),
+  cross_entropy: ({ inputs: [wanted, logProbs], index: [row], label }) => {
+    const [shares, logs] = [rowOf(wanted, row), rowOf(logProbs, row)];
+    const rows = Array.from(shares, (q, i) => ({ label: label(wanted.axes[1], i), cells: [q, logs[i], -q * logs[i]] }));
+    return summed(['token', 'wanted q', 'log p', '−q · log p'], rows);
+  },
+  overwrite: ({ inputs: [x, other, where], index }) => {
+    const value = at(where, index) ? at(other, index) : at(x, index);
+    return single(['', 'computed', 'edited', 'stands'], '', [at(x, index), at(other, index), value]);
+  },
+};

@@ -1,0 +1,241 @@
+"""The routes: translations and traces as JSON, and the page that draws them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from starlette.exceptions import HTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
+
+from glassformer.errors import GlassformerError, TextError, UsageError
+from glassformer.glassbox.report import MOST_BYTES, PAGE, live_html, modules
+from glassformer.glassbox.schema import Trace
+from glassformer.glassbox.trace import explain
+from glassformer.modelfile import find_model
+from glassformer.server.limits import (
+    BEAMS,
+    EDITS,
+    TEXT_CHARACTERS,
+    TEXTS,
+    BodyLimit,
+    Queue,
+    RequestError,
+    error_body,
+)
+from glassformer.translator import Translation, Translator
+
+SAFE = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+
+Text = Annotated[str, StringConstraints(max_length=TEXT_CHARACTERS)]
+Beams = Annotated[int | None, Field(ge=1, le=BEAMS)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class TranslateBody(_Body):
+    """Texts to translate; an answer for each, in order."""
+
+    texts: Annotated[list[Text], Field(max_length=TEXTS)]
+    num_beams: Beams = None
+    num_return_sequences: Beams = None
+
+
+class TraceBody(_Body):
+    """A text to open. `history` adds what the run directory remembers, `weights` those of the model."""
+
+    text: Text
+    target: Text | None = None
+    num_beams: Beams = None
+    weights: bool = False
+    history: bool = False
+
+
+class WhatIfBody(_Body):
+    """A text to open with edits, in the words of `explain --edit`."""
+
+    text: Text
+    target: Text | None = None
+    edits: Annotated[list[Text], Field(min_length=1, max_length=EDITS)]
+    num_beams: Beams = None
+
+
+@dataclass(frozen=True)
+class Served:
+    """A loaded model, where it came from, and the text that the page opens with."""
+
+    translator: Translator
+    path: Path
+    example: str
+    queue: Queue = field(default_factory=Queue)
+
+    @classmethod
+    def load(cls, path: Path, *, example: str | None = None, **options: Any) -> Served:
+        """Read a model file or run directory; `options` are those of `Translator.load`."""
+        translator = Translator.load(path, **options)
+        return cls(translator, find_model(path), example or find_example(find_model(path), translator))
+
+    @property
+    def weights_fit(self) -> bool:
+        """Whether traces may hold the weights: then the page makes edits by itself."""
+        return self.translator.model_file.n_parameters * 16 / 3 < MOST_BYTES * 0.8
+
+    def describe(self) -> dict[str, Any]:
+        """What the page and a program must know of the model."""
+        file = self.translator.model_file
+        return {
+            "model": str(self.path),
+            "parameters": file.n_parameters,
+            "settings": file.settings.model_dump(mode="json"),
+            "data": {name: value for name, value in file.data.items() if not name.endswith("_counts")},
+            "metrics": file.metrics,
+            "versions": file.versions,
+            "example": self.example,
+            "weights_fit": self.weights_fit,
+            "limits": {"text": TEXT_CHARACTERS, "texts": TEXTS, "edits": EDITS, "beams": BEAMS},
+        }
+
+    def translate(self, body: TranslateBody) -> dict[str, Any]:
+        """An answer for each text."""
+        with self.queue.turn():
+            answers = self.translator.translate(body.texts, **_options(body))
+        return {"translations": [_answer(answer) for answer in answers]}
+
+    def trace(self, body: TraceBody | WhatIfBody) -> Trace:
+        """The trace of a text, with its edits."""
+        edits = body.edits if isinstance(body, WhatIfBody) else []
+        weights = isinstance(body, TraceBody) and body.weights and self.weights_fit
+        history = isinstance(body, TraceBody) and body.history
+        model = self.path if history else self.translator
+        with self.queue.turn():
+            found = explain(
+                model, body.text, target=body.target, edits=edits, weights=weights, history=history, **_options(body)
+            )
+        return replace(found, provenance=replace(found.provenance, model=str(self.path)))
+
+
+def _options(body: TranslateBody | TraceBody | WhatIfBody) -> dict[str, Any]:
+    """The settings of the search that were given."""
+    given = body.model_dump(include={"num_beams", "num_return_sequences"}, exclude_none=True)
+    wanted = given.get("num_return_sequences", 1)
+    return given if "num_beams" in given or wanted == 1 else given | {"num_beams": wanted}
+
+
+def _answer(answer: Translation) -> dict[str, Any]:
+    return {
+        "text": answer.text,
+        "score": answer.score,
+        "rank_score": answer.rank_score,
+        "probability": math.exp(answer.score),
+        "finished": answer.finished,
+        "tokens": answer.tokens,
+        "unknown": answer.unknown,
+        "alternatives": [_answer(each) for each in answer.alternatives],
+    }
+
+
+def find_example(path: Path, translator: Translator) -> str:
+    """A text to begin with: the last that was validated in the run, or else the three commonest tokens."""
+    history = path.parent / "history.jsonl"
+    lines = history.read_text("utf-8").splitlines() if history.is_file() else []
+    for line in reversed(lines):
+        event = json.loads(line)
+        if event.get("samples"):
+            return str(event["samples"][0][0])
+    tokenizer = translator.source_tokenizer
+    counts = translator.model_file.data.get("source_counts") or [1] * len(tokenizer)
+    ordinary = [token for token in range(len(tokenizer)) if token not in tokenizer.vocabulary.special_ids]
+    return tokenizer.decode(sorted(ordinary, key=lambda token: -counts[token])[:3])
+
+
+def create_app(served: Served, hosts: Sequence[str] = ("127.0.0.1", "localhost")) -> FastAPI:
+    """The application; requests that name another host than `hosts` are refused (rebound names)."""
+    app = FastAPI(title="glassformer", docs_url=None, redoc_url=None)  # those pages load scripts from elsewhere
+    app.add_middleware(BodyLimit)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    _speak_of_errors(app)
+    _serve_page(app)
+
+    @app.get("/api/health")
+    def health() -> dict[str, str]:
+        """That the server is there."""
+        return {"status": "ok"}
+
+    @app.get("/api/model")
+    def model() -> dict[str, Any]:
+        """What is served, and its limits."""
+        return served.describe()
+
+    @app.post("/api/translate")
+    def translate(body: TranslateBody) -> dict[str, Any]:
+        """Translate texts."""
+        return served.translate(body)
+
+    @app.post("/api/trace")
+    def trace(body: TraceBody) -> Response:
+        """Every number behind one translation: a glassformer-trace/1."""
+        return Response(served.trace(body).dumps(), media_type="application/json")
+
+    @app.post("/api/whatif")
+    def whatif(body: WhatIfBody) -> Response:
+        """The same with edits, compared with what was before."""
+        return Response(served.trace(body).dumps(), media_type="application/json")
+
+    return app
+
+
+def _serve_page(app: FastAPI) -> None:
+    html, policy = live_html()
+
+    @app.middleware("http")
+    async def be_safe(request: Request, answer: Callable[[Request], Any]) -> Response:
+        response: Response = await answer(request)
+        response.headers.update(SAFE)
+        return response
+
+    @app.get("/", include_in_schema=False)
+    def page() -> HTMLResponse:
+        return HTMLResponse(html, headers={"Content-Security-Policy": policy})
+
+    @app.get("/page/{name:path}", include_in_schema=False)
+    def part(name: str) -> PlainTextResponse:
+        if name == "style.css":
+            return PlainTextResponse((PAGE / name).read_text("utf-8"), media_type="text/css")
+        source = modules().get(f"glassbox/{name}")
+        if source is None:
+            raise HTTPException(404)
+        return PlainTextResponse(source, media_type="text/javascript")
+
+
+def _speak_of_errors(app: FastAPI) -> None:
+    """Every error is JSON, in the words of the command line."""
+
+    @app.exception_handler(GlassformerError)
+    def ours(request: Request, error: GlassformerError) -> JSONResponse:  # noqa: ARG001
+        statuses: list[tuple[type[GlassformerError], int]] = [(UsageError, 400), (TextError, 422)]
+        status = next((status for kind, status in statuses if isinstance(error, kind)), 500)
+        return JSONResponse(error_body(error), getattr(error, "status", status))
+
+    @app.exception_handler(RequestValidationError)
+    def unfit(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        hint = f"{request.url.path} is described in /openapi.json"
+        unread = RequestError(422, f"the request does not fit: {where}", expected=first["msg"], hint=hint)
+        return JSONResponse(error_body(unread), 422)
+
+    @app.exception_handler(HTTPException)
+    def missing(request: Request, error: HTTPException) -> JSONResponse:
+        what = f"there is nothing at {request.method} {request.url.path}"
+        unknown = RequestError(error.status_code, what, expected="a path of /openapi.json", hint="GET /openapi.json")
+        return JSONResponse(error_body(unknown), error.status_code)

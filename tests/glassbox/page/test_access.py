@@ -1,0 +1,183 @@
+"""The page is closed to the outside and to hostile texts, and open to everybody who reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.glassbox.schema import Trace
+from glassformer.glassbox.trace import explain
+from glassformer.modelfile import ModelFile, tensor_shapes
+from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.text import learn
+
+pytestmark = pytest.mark.browser
+
+
+def test_nothing_is_asked_for_and_nothing_complained_of_in_any_panel(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path)
+    for width in (1440, 390):
+        window.page.set_viewport_size({"width": width, "height": 844})
+        for name in window.panels:
+            window.panel(name)
+            for depth in ("words", "formula", "numbers"):
+                window.press(f"depth-{depth}")
+            assert window.run("return document.documentElement.scrollWidth") <= width, name
+    assert window.complaints == []
+
+
+def test_the_browser_refuses_html_made_of_text_and_every_request(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path)
+    refused = """const answers = [];
+    try { document.body.innerHTML = '<b>x</b>'; } catch (error) { answers.push(error.name); }
+    await fetch('data:text/plain,x').catch((error) => answers.push(error.name));
+    return answers;"""
+    assert window.run(refused) == ["TypeError", "TypeError"]
+
+
+HOSTILE = [
+    "<script>alert(1)</script>", "</script><img/src=x/onerror=alert(2)>", "<!--", "שלום",
+    "مرحبا\u202eabc", "😀👩‍👩‍👧‍👦",
+    "x" * 5000, "__proto__", "constructor", "'\"`${alert(3)}", "{{7*7}}", "&lt;b&gt;",
+]  # fmt: skip
+
+
+def hostile_model() -> ModelFile:
+    """Words that would like to be something else, on both sides."""
+    side = SideSettings(kind="words")
+    model = ModelSettings(d_model=8, d_ff=6, n_heads=2, n_encoder_layers=1, n_decoder_layers=2, tied_embeddings="none")
+    vocabulary = learn([" ".join(HOSTILE)], side)
+    chance = np.random.default_rng(3)
+    shapes = tensor_shapes(model, len(vocabulary), len(vocabulary))
+    tensors = {name: chance.normal(0, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
+    settings = Settings(model=model, tokens=TokenSettings(source=side, target=side))
+    return ModelFile(settings, vocabulary, vocabulary, tensors, {"longest_target": 6})
+
+
+def test_hostile_tokens_neither_run_nor_break_the_layout(window: Any, tmp_path: Path) -> None:
+    text = " ".join(HOSTILE)
+    found = explain(hostile_model(), text, target=text, weights=True, num_beams=2)
+    window.open(found, tmp_path)
+    for width in (1440, 390):
+        window.page.set_viewport_size({"width": width, "height": 844})
+        for name in window.panels:
+            window.panel(name)
+            assert window.run("return document.documentElement.scrollWidth") <= width, name
+    assert window.run("return document.querySelectorAll('script').length") == 3
+    assert window.run("return document.querySelectorAll('img').length") == 0
+    window.panel("tokens")
+    assert window.page.input_value("[data-key='token-1']") == HOSTILE[0]
+    window.page.fill("[data-key='token-4']", HOSTILE[0])
+    window.page.keyboard.press("Enter")
+    window.settle()
+    assert window.page.locator(".edited .pill").inner_text().startswith(f"token 4={HOSTILE[0]}")
+    assert window.complaints == []
+
+
+def test_large_matrices_are_shown_through_a_window(window: Any, random_model: Any, tmp_path: Path) -> None:
+    settings = ModelSettings(d_model=600, d_ff=900, n_heads=2, d_k=4, n_encoder_layers=1, n_decoder_layers=1)
+    window.open(explain(random_model(settings, size=0.05), "abc", weights=True, num_beams=2), tmp_path, "norm")
+    assert window.page.locator("[data-stage$='cross.residual'] td[data-cell]").count() <= 20 * 26
+    assert "× 600; numbers of rows" in window.page.inner_text("[data-stage$='cross.residual'] .overview")
+    window.page.focus("[data-stage$='cross.residual'] input[type=range]")
+    window.page.keyboard.press("End")
+    last = window.all("[data-stage$='cross.residual'] td[data-cell]", "each.dataset.cell")[-1]
+    assert last.endswith(",599")
+    assert window.run("return document.activeElement.type") == "range"
+
+
+def test_the_keyboard_alone_suffices(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path)
+    focused = "return document.activeElement.matches(given)"
+
+    def tab_to(selector: str) -> None:
+        for _ in range(300):
+            window.page.keyboard.press("Tab")
+            if window.run(focused, selector):
+                return
+        raise AssertionError(f"Tab does not reach {selector}")
+
+    tab_to(".tab[data-panel='attention']")
+    window.page.keyboard.press("Enter")
+    assert window.page.inner_text("h1") == "Attention"
+    assert window.run(focused, ".tab[data-panel='attention']")
+    tab_to("[data-stage='decoder.1.cross.scores'] td[data-cell]")
+    for key in ("ArrowRight", "ArrowDown", "ArrowDown", "ArrowLeft", "ArrowRight"):
+        window.page.keyboard.press(key)
+    assert window.run(focused, "td[data-cell='0,2,1']")
+    number = float(window.page.get_attribute("#inspector [data-value]", "data-value"))
+    assert number == float(trace.array("decoder.1.cross.scores")[0, 2, 1])
+    tab_to("[data-key='input-decoder.1.cross.keys']")
+    window.page.keyboard.press("Enter")
+    assert window.page.inner_text("h1") == "Q, K, V"
+
+
+NAMELESS = """
+const named = (each) => (each.getAttribute('aria-label') ?? '') + (each.title ?? '') + each.textContent
+  + [...(each.labels ?? [])].map((label) => label.textContent).join('');
+return [...document.querySelectorAll('button, input, select, canvas, a, summary, [role], [tabindex="0"]')]
+  .filter((each) => !named(each).trim()).map((each) => each.outerHTML.slice(0, 200));
+"""
+
+
+def test_everything_that_can_be_used_has_a_name(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path)
+    assert window.all("nav, main, aside, header, footer", "each.tagName") == [
+        "HEADER",
+        "NAV",
+        "MAIN",
+        "NAV",
+        "ASIDE",
+        "FOOTER",
+    ]
+    for name in window.panels:
+        window.panel(name)
+        assert window.run(NAMELESS) == [], name
+        assert len(window.all("h1", "each.textContent")) == 1
+
+
+CONTRAST = """
+const canvas = Object.assign(document.createElement('canvas'), { width: 1, height: 1 });
+const brush = canvas.getContext('2d', { willReadFrequently: true });
+const known = new Map();
+const rgba = (colour) => {
+  if (!known.has(colour)) {
+    brush.clearRect(0, 0, 1, 1);
+    brush.fillStyle = colour;
+    brush.fillRect(0, 0, 1, 1);
+    known.set(colour, [...brush.getImageData(0, 0, 1, 1).data]);
+  }
+  return known.get(colour);
+};
+const light = ([r, g, b]) => [r, g, b].map((part) => part / 255)
+  .map((part) => (part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+  .reduce((sum, part, i) => sum + part * [0.2126, 0.7152, 0.0722][i], 0);
+const ground = (each) => {
+  for (let at = each; at; at = at.parentElement) {
+    const found = rgba(getComputedStyle(at).backgroundColor);
+    if (found[3] > 250) return found;
+  }
+  return [255, 255, 255];
+};
+return [...document.querySelectorAll('body *')].filter((each) => !(each instanceof SVGElement) && each.checkVisibility()
+  && [...each.childNodes].some((node) => node.nodeType === 3 && node.data.trim())).flatMap((each) => {
+  const [one, other] = [light(rgba(getComputedStyle(each).color)), light(ground(each))];
+  const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+  return ratio < 4.5 ? [`${each.tagName}.${each.className} ${ratio.toFixed(2)} ${each.textContent.slice(0, 30)}`] : [];
+});
+"""
+
+
+@pytest.mark.parametrize("light", ["light", "dark"])
+def test_text_stands_out_from_its_ground(window: Any, trace: Trace, tmp_path: Path, light: str) -> None:
+    window.page.emulate_media(color_scheme=light)
+    window.open(trace, tmp_path)
+    for name in window.panels:
+        window.panel(name)
+        assert window.run(CONTRAST) == [], name
+    window.panel("attention")
+    window.page.click("[data-stage='decoder.1.cross.weights'] td[data-cell]")
+    assert window.run(CONTRAST) == []

@@ -1,0 +1,170 @@
+"""The page computes what Python computes, and sees what was tampered with."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.glassbox.schema import Trace
+from glassformer.glassbox.trace import explain
+
+pytestmark = pytest.mark.browser
+
+MATRICES = ("embedding", "qkv", "attention", "norm", "logits")
+
+
+def shown(number: float) -> str:
+    """A number as a cell shows it, said a second time."""
+    size = abs(number)
+    places = 0 if number == int(number) else 3 if size < 10 else 2 if size < 100 else 1 if size < 1000 else 0
+    text = f"{number:.{places}f}"
+    return text.replace("-", "" if float(text) == 0 else "−")
+
+
+EDITS = (
+    ["head decoder.0.cross 0 off"], ["token 1=g"], ["positions off"], ["causal off"], ["scale off"],
+    ["layer encoder.0 off"], ["feed-forward decoder.0 off"], ["prefix lk"], ["attention encoder.0.self off"],
+    ["attention decoder.0.self head 0 row 0 = 0.5", "token 1=a"],
+)  # fmt: skip
+
+COMPARE = """
+const { Trace } = await import('glassbox/trace.js');
+const { whatIf, occlude } = await import('glassbox/whatif.js');
+const [base, wanted] = [new Trace(JSON.parse(given.base)), new Trace(JSON.parse(given.edited))];
+const wrong = base.steps.filter((step) => base.verdict(step.output).passed !== true).map((step) => step.output);
+const made = whatIf(base, given.words);
+wrong.push(...made.steps.filter((step) => made.verdict(step.output).passed !== true).map((step) => step.output));
+const names = wanted.names().filter((name) => !name.startsWith('evidence.'));
+const missing = names.filter((name) => !made.has(name));
+let largest = 0;
+const differ = (one, other) => { largest = Math.max(largest, Math.abs(one - other) / Math.max(1, Math.abs(one))); };
+for (const name of names.filter((each) => made.has(each))) {
+  const [one, other] = [wanted.get(name), made.get(name)];
+  if (one.axes.join() !== other.axes.join() || one.shape.join() !== other.shape.join()) missing.push(name);
+  else one.numbers.forEach((number, i) => differ(number, other.numbers[i]));
+}
+const { largest: changes } = made.difference;
+for (const [name, change] of Object.entries(wanted.difference.largest)) differ(change, changes[name] ?? 9);
+for (const kind of ['greedy', 'beam']) {
+  const [one, other] = [wanted.search[kind], made.search[kind]];
+  one.nodes.forEach((node, i) => differ(node.sum, other.nodes[i].sum));
+  one.nodes.forEach((node, i) => differ(node.normalised, other.nodes[i].normalised));
+}
+const measured = occlude(base);
+base.get('evidence.occlusion').numbers.forEach((number, i) => differ(number, measured.numbers[i]));
+const pick = (...keys) => (each) => keys.map((key) => each[key]);
+const plain = ({ search: { greedy, beam }, predictions, tokens, difference }) => ({
+  nodes: [greedy, beam].map(({ nodes }) => nodes.map(pick('id', 'parent', 'token', 'text', 'state', 'rank'))),
+  stopped: [greedy, beam].map((search) => [search.stopped.replace(/[-\\d.]+/g, '#'), search.decoder_runs]),
+  answers: [greedy, beam].map(({ answers }) => answers.map(pick('text', 'ids', 'finished', 'node'))),
+  ranks: Object.entries(predictions).filter(([name]) => !name.startsWith('gold.'))
+    .map(([name, rows]) => [name, rows.map(pick('rank'))]),
+  fed: tokens.target_in.map(pick('text')), source: tokens.source.map(pick('id')),
+  changed: [difference.greedy, difference.beam].map(pick('first_changed_step')),
+});
+return { wrong, missing, largest, made: plain(made), wanted: plain(wanted) };
+"""
+
+
+def test_the_page_computes_what_python_computes(
+    window: Any, trace: Trace, random_case: Callable[[int], Any], tmp_path: Path
+) -> None:
+    window.open(trace, tmp_path)
+    for seed in range(20):
+        case, words = random_case(seed), EDITS[seed % len(EDITS)]
+        base = explain(case.model, case.text, weights=True, num_beams=3, num_return_sequences=1 + seed % 2)
+        edited = explain(
+            case.model, case.text, weights=True, num_beams=3, num_return_sequences=1 + seed % 2, edits=words
+        )
+        found = window.run(COMPARE, {"base": base.dumps(), "edited": edited.dumps(), "words": words})
+        assert found["wrong"] == [], seed
+        assert found["missing"] == [], seed
+        assert found["largest"] < 1e-4, seed
+        assert found["made"] == found["wanted"], seed
+    assert window.complaints == []
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_fifty_random_cells_are_the_numbers_of_the_contract(
+    window: Any, trace: Trace, tmp_path: Path, name: str
+) -> None:
+    window.open(trace, tmp_path, name)
+    cells = window.all(
+        "#panel [data-tensor] td[data-cell]",
+        "[each.closest('[data-tensor]').dataset.tensor, each.dataset.cell, each.textContent]",
+    )
+    assert len(cells) >= 50
+    for tensor, index, text in random.Random(name).sample(cells, 50):
+        number = trace.array(tensor)[tuple(map(int, index.split(",")))]
+        assert text == shown(float(number)), (tensor, index)
+
+
+def numbers_of(document: dict[str, Any], name: str) -> np.ndarray:
+    tensor = document["tensors"][name]
+    shape = [document["axes"][axis]["length"] for axis in tensor["axes"]]
+    return np.frombuffer(base64.b64decode(tensor["data"]), "<f4").reshape(shape).copy()
+
+
+def put(document: dict[str, Any], name: str, numbers: np.ndarray) -> None:
+    document["tensors"][name]["data"] = base64.b64encode(np.ascontiguousarray(numbers).tobytes()).decode()
+
+
+def corrupt(document: dict[str, Any]) -> str:
+    numbers = numbers_of(document, "decoder.0.cross.weights")
+    numbers[0, 1, 2] += 0.01
+    put(document, "decoder.0.cross.weights", numbers)
+    return "decoder.0.cross.weights"
+
+
+def transpose(document: dict[str, Any]) -> str:
+    put(document, "encoder.0.self.scores", numbers_of(document, "encoder.0.self.scores").transpose(0, 2, 1))
+    return "encoder.0.self.scores"
+
+
+def turn(document: dict[str, Any]) -> str:
+    tensor = document["tensors"]["encoder.0.self.weights"]
+    tensor["axes"] = ["head", "source_key", "source"]
+    return "encoder.0.self.weights"
+
+
+def unscale(document: dict[str, Any]) -> str:
+    document["tensors"]["decoder.0.self.scaled"]["data"] = document["tensors"]["decoder.0.self.scores"]["data"]
+    return "decoder.0.self.scaled"
+
+
+def relabel(document: dict[str, Any]) -> str:
+    document["axes"]["source_key"]["labels"].reverse()
+    return "decoder.0.cross.weights"
+
+
+def relabel_rows(document: dict[str, Any]) -> str:
+    document["axes"]["target"]["predicted"] = document["axes"]["target"]["labels"]
+    return "decoder.0.cross.weights"
+
+
+@pytest.mark.parametrize("mutate", [corrupt, transpose, turn, unscale, relabel, relabel_rows])
+def test_a_mutation_turns_its_step_red(
+    window: Any, trace: Trace, tmp_path: Path, mutate: Callable[[dict[str, Any]], str]
+) -> None:
+    document = json.loads(trace.dumps())
+    name = mutate(document)
+    window.open(document, tmp_path, "attention")
+    assert window.checks()[1] > 0
+    part = name.rpartition(".")[0]
+    window.page.select_option("[data-key='attention']", part)
+    badge = window.page.locator(f"[data-stage='{name}'] .badge")
+    assert badge.inner_text() == "✗ wrong"
+    assert window.page.locator("[data-checks]").inner_text().startswith("✗")
+    assert window.complaints == []
+
+
+def test_an_untouched_trace_is_green_throughout(window: Any, trace: Trace, tmp_path: Path) -> None:
+    right, wrong, steps = window.open(trace, tmp_path).checks()
+    assert (right, wrong, steps) == (len(trace.steps), 0, len(trace.steps))

@@ -1,0 +1,139 @@
+"""What the page shows, and where a click leads."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.glassbox.schema import Trace
+from glassformer.glassbox.trace import explain
+
+pytestmark = pytest.mark.browser
+
+
+def test_rows_and_columns_have_their_own_labels_where_lengths_differ(window: Any, trace: Trace, tmp_path: Path) -> None:
+    source, fed, asked = (
+        [token.text for token in tokens]
+        for tokens in (trace.tokens.source, trace.tokens.target_in, trace.tokens.target_out)
+    )
+    assert len(source) != len(fed)
+    window.open(trace, tmp_path, "attention")
+    grid = "[data-stage='decoder.1.cross.weights']"
+    across = window.page.locator(f"{grid} thead th bdi").all_inner_texts()
+    down = window.page.locator(f"{grid} tbody th bdi").all_inner_texts()
+    seen = str.maketrans(" ", "␣")
+    assert across == [token.translate(seen) for token in source]
+    assert down == [f"{one.translate(seen)} → {other.translate(seen)}" for one, other in zip(fed, asked, strict=True)]
+
+
+def test_the_terms_of_a_cell_add_up_to_it(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path)
+    chance = random.Random(1)
+    for step in trace.steps:
+        if step.output.startswith("gold.") and step.op not in ("smooth_targets", "cross_entropy"):
+            continue
+        index = [chance.randrange(length) for length in trace.array(step.output).shape]
+        found = window.run(
+            """const { Trace } = await import('glassbox/trace.js');
+            const { termsOf } = await import('glassbox/terms.js');
+            globalThis.kept ??= new Trace(JSON.parse(document.getElementById('trace').textContent));
+            return termsOf(kept, kept.stepOf.get(given.name), given.index);""",
+            {"name": step.output, "index": index},
+        )
+        number = float(trace.array(step.output)[tuple(index)])
+        assert found["value"] == pytest.approx(number, rel=1e-5, abs=1e-5), step.output
+        if found["sum"] is not None:
+            assert sum(row["cells"][-1] for row in found["rows"]) == pytest.approx(found["sum"], abs=1e-9)
+
+
+def test_a_click_leads_from_a_cell_to_its_terms_and_on_to_its_operands(
+    window: Any, trace: Trace, tmp_path: Path
+) -> None:
+    window.open(trace, tmp_path, "attention")
+    window.page.click("[data-stage='decoder.1.cross.scores'] td[data-cell='0,1,2']")
+    number = float(trace.array("decoder.1.cross.scores")[0, 1, 2])
+    assert float(window.page.get_attribute("#inspector [data-value]", "data-value")) == number
+    terms = window.all("[data-term]", "Number(each.dataset.term)")
+    assert len(terms) == trace.axes["d_k"].length
+    assert sum(terms) == pytest.approx(number, abs=1e-5)
+    assert float(window.page.get_attribute("#inspector [data-sum]", "data-sum")) == pytest.approx(number, abs=1e-5)
+    window.press("input-decoder.1.cross.queries")
+    assert window.page.inner_text("h1") == "Q, K, V"
+    window.press("close")
+    assert window.page.locator("#inspector [data-value]").count() == 0
+
+
+def test_switching_off_a_head_gives_what_the_command_line_gives(
+    window: Any, case: Any, trace: Trace, tmp_path: Path
+) -> None:
+    words = "head decoder.1.cross 1 off"
+    wanted = explain(case.model, case.text, edits=[words], num_beams=3)
+    window.open(trace, tmp_path, "heads")
+    window.press(words)
+    window.settle()
+    window.panel("whatif")
+    assert wanted.difference is not None
+    for name, outputs in (("greedy", wanted.difference.greedy), ("beam", wanted.difference.beam)):
+        before, after, *_, first = window.page.locator(f"[data-outcome='{name}'] td").all_inner_texts()
+        visible = str.maketrans(" ", "␣")
+        assert (before, after) == (outputs.before.text.translate(visible), outputs.after.text.translate(visible))
+        assert first == ("none" if outputs.first_changed_step is None else str(outputs.first_changed_step))
+    assert f"--edit '{words}'" in window.page.inner_text("pre")
+    assert window.checks()[1] == 0
+    window.press("edit-none")
+    window.settle()
+    assert window.page.locator(".edited").count() == 0
+
+
+def test_an_edit_that_does_not_fit_says_so_and_changes_nothing(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "whatif")
+    for words in (
+        "hed encoder.0.self 1 off",
+        "head encoder.0.self 9 off",
+        "layer encoder.7 off",
+        "token 0=a",
+        "prefix ?",
+    ):
+        window.page.fill("[data-key='typed']", words)
+        window.press("apply")
+        window.page.wait_for_selector(".edited .wrong")
+        assert window.page.locator(".edited .pill").count() == 0
+    assert window.complaints == []
+
+
+def test_the_tree_has_the_nodes_of_the_contract_and_its_best_path_is_the_translation(
+    window: Any, trace: Trace, tmp_path: Path
+) -> None:
+    window.open(trace, tmp_path, "search")
+    nodes = trace.search.beam.nodes
+    drawn = window.all(
+        ".node", "[Number(each.dataset.node), ...['best', 'pruned'].map((kind) => each.classList.contains(kind))]"
+    )
+    assert [(number, pruned) for number, _, pruned in drawn] == [(node.id, node.state == "pruned") for node in nodes]
+    best = [nodes[number] for number, is_best, _ in drawn if is_best]
+    assert "".join(node.text for node in best if node.text != "<eos>") == trace.translation
+    window.page.focus(f"[data-node='{best[-1].id}']")
+    assert best[-1].reason in window.page.inner_text(".so-far")
+    window.page.keyboard.press("Enter")
+    assert window.page.inner_text("h1") == "Logits"
+
+
+def test_the_mistakes_lab_shows_what_gives_a_mistake_away(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "attention")
+    window.press("view-mistakes")
+    sign = "querySelector('[data-right]').dataset.right"
+    sums = window.all("[data-sum]", f"[Number(each.dataset.sum), each.{sign}]")
+    assert sums[:4] == [[pytest.approx(1), "true"]] * 4
+    assert [round(total, 4) for total, _ in sums[4:]] == [1, 4.5441, 7.3680, 5.7009]
+    assert [right for _, right in sums[4:]] == ["true", "false", "false", "false"]
+    signs = "[...each.querySelectorAll('[data-right]')].map((sign) => sign.dataset.right)"
+    labs = window.all("[data-mistake]", signs)
+    assert len(labs) == 5
+    assert all("true" in lab and "false" in lab for lab in labs)
+    window.press("view-lookup")
+    weights = window.all("[data-weight]", "Number(each.dataset.weight)")
+    assert sum(weights) == pytest.approx(1)
+    assert weights[0] == max(weights)

@@ -1,0 +1,96 @@
+"""The report: one file, with nothing from outside, that no token can break out of."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from glassformer.errors import RunError
+from glassformer.glassbox import report
+from glassformer.glassbox.report import live_html, modules, report_html, without_weights, write_report
+from glassformer.glassbox.schema import Trace
+
+
+def inlined(html: str) -> str:
+    found = re.search(r'<script type="application/json" id="trace">(.*?)</script>', html, flags=re.DOTALL)
+    assert found
+    return found[1]
+
+
+def test_the_report_holds_the_whole_trace(trace: Trace, tmp_path: Path) -> None:
+    written = write_report(trace, tmp_path / "report.html")
+    html = written.path.read_text("utf-8")
+    assert json.loads(inlined(html)) == json.loads(trace.dumps())
+    assert written.n_bytes == written.path.stat().st_size
+    assert written.has_weights
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_nothing_in_the_page_comes_from_outside(trace: Trace) -> None:
+    for html in (report_html(trace).decode(), live_html()[0]):
+        assert re.findall(r'(?:src|href)="(?!#|data:|page/style\.css)[^"]*"', html) == []
+    namespaces = r"http://www\.w3\.org/\S+"
+    for name, source in modules().items():
+        assert re.sub(namespaces, "", source).count("://") == 0, name
+
+
+def test_no_text_can_end_the_script_that_holds_it(trace: Trace) -> None:
+    hostile = "</script><script>alert(1)</script><!--<script>"
+    html = report_html(replace(trace, text=hostile)).decode()
+    assert hostile not in html
+    assert json.loads(inlined(html))["text"] == hostile
+    assert html.count("<script") == html.count("</script") == 3
+
+
+def test_the_policy_knows_every_script_and_style_by_its_hash(trace: Trace) -> None:
+    html = report_html(trace).decode()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
+    assert policy
+    assert "default-src 'none'" in policy[1]
+    assert "unsafe" not in policy[1]
+    inline = re.findall(
+        r'<(?:style|script type="(?:importmap|module)")>(.*?)</(?:style|script)>', html, flags=re.DOTALL
+    )
+    assert len(inline) == 3
+    for source in inline:
+        digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy[1]
+
+
+def test_every_module_is_found_by_the_name_that_others_import() -> None:
+    for name, source in modules().items():
+        for imported in re.findall(r"from '([^']+)'", source):
+            assert imported in modules(), f"{name} imports {imported}"
+        assert "innerHTML" not in source, name
+
+
+def test_a_report_that_is_too_large_loses_its_weights_first(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = len(report_html(without_weights(trace)))
+    monkeypatch.setattr(report, "MOST_BYTES", small)
+    written = write_report(trace, tmp_path / "report.html")
+    assert (written.has_weights, written.n_bytes) == (False, small)
+    assert Trace.loads(inlined(written.path.read_text("utf-8"))) == without_weights(trace)
+
+
+def test_a_report_that_is_still_too_large_is_refused_with_a_hint(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "MOST_BYTES", 1000)
+    with pytest.raises(RunError, match="too large for a browser") as caught:
+        write_report(trace, tmp_path / "report.html")
+    assert "shorter text" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_file_is_read_in_one_sitting() -> None:
+    for path in report.PAGE.rglob("*.*"):
+        lines = path.read_text("utf-8").splitlines()
+        assert len(lines) <= 420, path

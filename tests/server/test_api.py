@@ -1,0 +1,147 @@
+"""The HTTP API: the answers of the library, limits, and errors in the words of the command line."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from glassformer.glassbox.schema import Trace
+from glassformer.glassbox.trace import explain
+from glassformer.server.api import Served, create_app
+from glassformer.server.limits import BODY_BYTES, TEXTS, Queue, RequestError
+
+
+def test_it_is_there(client: TestClient) -> None:
+    assert client.get("/api/health").json() == {"status": "ok"}
+
+
+def test_it_says_what_is_served(client: TestClient, served: Served) -> None:
+    found = client.get("/api/model").json()
+    assert found["model"] == str(served.path)
+    assert found["parameters"] == served.translator.model_file.n_parameters
+    assert found["example"] == "bca", "the commonest tokens"
+    assert found["weights_fit"] is True
+
+
+def test_translations_are_those_of_the_translator(client: TestClient, served: Served) -> None:
+    found = client.post("/api/translate", json={"texts": ["abc", "", "gfedcba"], "num_beams": 2}).json()
+    wanted = served.translator.translate(["abc", "", "gfedcba"], num_beams=2)
+    assert [(each["text"], each["score"]) for each in found["translations"]] == [(w.text, w.score) for w in wanted]
+    several = client.post("/api/translate", json={"texts": ["abc"], "num_return_sequences": 3}).json()
+    assert len(several["translations"][0]["alternatives"]) == 2
+
+
+def test_a_trace_is_that_of_explain(client: TestClient, served: Served) -> None:
+    answer = client.post("/api/trace", json={"text": "abc", "target": "hij", "num_beams": 2, "weights": True})
+    found = Trace.loads(answer.content)
+    wanted = explain(served.translator, "abc", target="hij", num_beams=2, weights=True)
+    assert found.provenance.model == str(served.path)
+    assert (found.search, found.tensors) == (wanted.search, wanted.tensors)
+    assert found.passed
+
+
+def test_edits_are_those_of_explain(client: TestClient, served: Served) -> None:
+    edits = ["head decoder.0.cross 1 off", "token 1=g"]
+    found = Trace.loads(client.post("/api/whatif", json={"text": "abc", "edits": edits}).content)
+    assert found.difference == explain(served.translator, "abc", edits=edits).difference
+    assert found.edits == edits
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("/api/trace", {"text": "  "}, 422, "there is nothing to explain"),
+        ("/api/trace", {"text": "a" * 2000}, 422, "longer than the model takes"),
+        ("/api/trace", {"text": "a" * 20_000}, 422, "does not fit: body.text"),
+        ("/api/trace", {"text": "a", "num_beams": 0}, 422, "does not fit: body.num_beams"),
+        ("/api/trace", {"text": "a", "beam": 3}, 422, "does not fit: body.beam"),
+        ("/api/trace", {}, 422, "does not fit: body.text"),
+        ("/api/whatif", {"text": "a", "edits": ["hed encoder.0.self 1 off"]}, 400, "cannot read the edit"),
+        ("/api/whatif", {"text": "a", "edits": []}, 422, "does not fit: body.edits"),
+        ("/api/translate", {"texts": ["a"] * (TEXTS + 1)}, 422, "does not fit: body.texts"),
+        ("/api/nothing", {}, 404, "there is nothing at POST /api/nothing"),
+        ("/api/model", {}, 405, "there is nothing at POST /api/model"),
+    ],
+)
+def test_an_error_is_json_in_the_words_of_the_command_line(
+    client: TestClient, path: str, body: dict[str, Any], status: int, words: str
+) -> None:
+    answer = client.post(path, json=body)
+    assert answer.status_code == status
+    assert words in answer.json()["error"]["what"]
+
+
+def test_what_is_not_json_is_refused(client: TestClient) -> None:
+    answer = client.post("/api/trace", content=b"{", headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    assert (
+        client.post("/api/trace", content=b'{"text": "a"}', headers={"Content-Type": "text/plain"}).status_code == 422
+    )
+
+
+@pytest.mark.parametrize("says_its_length", [True, False])
+def test_a_body_that_is_too_large_is_refused(client: TestClient, says_its_length: bool) -> None:
+    body = json.dumps({"texts": ["a" * (BODY_BYTES + 1)]}).encode()
+    answer = client.post("/api/translate", content=body if says_its_length else iter([body[:9], body[9:]]))
+    assert answer.status_code == 413
+    assert answer.json()["error"]["expected"] == "at most 1,000,000 bytes"
+
+
+def test_too_many_at_once_are_told_to_come_back() -> None:
+    queue = Queue(waiting=1)
+    first, second = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with queue.turn():
+            first.set()
+            second.wait(10)
+
+    threads = [threading.Thread(target=hold) for _ in range(2)]
+    threads[0].start()
+    assert first.wait(10)
+    threads[1].start()
+    while queue._places._value:  # type: ignore[attr-defined]
+        pass
+    with pytest.raises(RequestError, match="too many requests") as caught, queue.turn():
+        pass
+    assert caught.value.status == 503
+    second.set()
+    for thread in threads:
+        thread.join(10)
+    with queue.turn():
+        pass
+
+
+def test_a_name_that_is_not_ours_is_refused(served: Served) -> None:
+    with TestClient(create_app(served), base_url="http://evil.example") as client:
+        assert client.get("/api/health").status_code == 400
+
+
+def test_the_page_comes_with_its_policy_and_nothing_else_is_served(client: TestClient) -> None:
+    page = client.get("/")
+    assert "script-src 'self'" in page.headers["Content-Security-Policy"]
+    assert page.headers["X-Content-Type-Options"] == "nosniff"
+    assert client.get("/page/main.js").headers["Content-Type"].startswith("text/javascript")
+    assert client.get("/page/style.css").headers["Content-Type"].startswith("text/css")
+    for path in ("/page/nothing.js", "/page/../report.py", "/page/%2e%2e/report.py", "/docs"):
+        assert client.get(path).status_code == 404, path
+
+
+def test_openapi_describes_every_path(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    assert set(paths) == {f"/api/{name}" for name in ("health", "model", "translate", "trace", "whatif")}
+
+
+def test_the_example_is_the_last_one_that_was_validated(served: Served, tmp_path: Any) -> None:
+    from glassformer.server.api import find_example
+
+    events = [
+        {"event": "validated", "samples": [["one", "x", "y"]]},
+        {"event": "validated", "samples": [["two", "x", "y"]]},
+    ]
+    (tmp_path / "history.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    assert find_example(tmp_path / "model.safetensors", served.translator) == "two"
