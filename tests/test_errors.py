@@ -30,6 +30,7 @@ EXIT_CODES = {
     "ModelFileError": 1,
     "RunError": 1,
     "DeviceError": 1,
+    "EngineError": 1,
     "MissingExtraError": 1,
 }
 

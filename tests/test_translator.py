@@ -163,7 +163,7 @@ def test_a_vocabulary_without_unk_refuses_unknown_characters_by_row_and_column()
 
 
 def test_special_tokens_in_a_text_stay_plain_characters() -> None:
-    framed = translator()._encode("a<eos>b", 0)
+    (framed,) = translator()._encode(["a<eos>b"], [0])
     assert len(framed) == 2 + len("a<eos>b")
     special = translator().source_tokenizer.vocabulary.special_ids
     assert special.isdisjoint(framed[1:-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -118,11 +118,16 @@ def test_an_edit_tells_before_and_after(call, run):
 def test_the_page_is_written_with_weights(call, run, tmp_path, monkeypatch):
     written = []
     report = ModuleType("glassformer.glassbox.report")
-    report.write_report = lambda trace, path: written.append((trace, path))  # type: ignore[attr-defined]
+
+    def write_report(trace, path):
+        written.append((trace, path))
+        return SimpleNamespace(n_bytes=2_340_000, has_weights=len(written) == 1)
+
+    report.write_report = write_report  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "glassformer.glassbox.report", report)
     path = tmp_path / "page.html"
     answer = call("explain", run, TEXT, "--html", path)
-    assert (answer.code, answer.out, answer.err) == (0, "", f"wrote {path}\n")
+    assert (answer.code, answer.out, answer.err) == (0, "", f"wrote {path} (2.3 MB)\n")
     ((trace, where),) = written
     assert where == path
     assert "source_embedding.weight" in trace.tensors
@@ -130,7 +135,7 @@ def test_the_page_is_written_with_weights(call, run, tmp_path, monkeypatch):
     refused = call("explain", run, TEXT, "--html", path)
     assert refused.code == 1
     assert "the page exists already" in refused.err
-    assert call("explain", run, TEXT, "--html", path, "--overwrite", "--quiet").err == ""
+    assert "the weights were left out" in call("explain", run, TEXT, "--html", path, "--overwrite").err
     assert len(written) == 2
 
 

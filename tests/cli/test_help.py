@@ -29,9 +29,9 @@ CONTRACT = {
     "heads": """
         MODEL TABLE --source --target --header --bad-rows --beam --set --device --precision --quiet --json
     """,
-    "serve": "MODEL --host --port --text --device --precision --quiet",
     "tokens": "MODEL TEXT --side --pad-to --json",
     "info": "MODEL --json",
+    "serve": "MODEL --host --port --text --device --precision --quiet",
 }
 
 

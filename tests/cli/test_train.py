@@ -49,8 +49,10 @@ def test_a_run_holds_what_the_design_promises(run):
         "history.jsonl",
         "ledger.jsonl",
         "README.md",
+        "errors.json",
         "checkpoints",
         "checkpoints/resume.safetensors",
+        *(f"checkpoints/moment-{150 >> i:07d}.safetensors" for i in range(1, 6)),
         "checkpoints/step-0000075.safetensors",
         "checkpoints/step-0000150.safetensors",
     }
@@ -285,14 +287,14 @@ def test_init_refuses_another_shape_and_takes_the_same_one(tmp_path, call, run, 
 def interrupted(table: Path, place: Path, settings: Settings, step: int) -> None:
     """A run that was asked to stop after some updates."""
     going = train(read_table(table, settings.data), settings, place, device="cpu")
-    update = going._update
+    update = going.update
 
     def update_and_stop(batches):
         if going.position.step == step - 1:
             going.stop()
         return update(batches)
 
-    going._update = update_and_stop
+    going.update = update_and_stop
     assert isinstance(list(going)[-1], Stopped)
 
 

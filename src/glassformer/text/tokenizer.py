@@ -88,10 +88,10 @@ class Tokenizer:
         return [self.vocabulary.pieces[at] for at in self._checked(ids)]
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
-        listed = list(ids)
-        for at in listed:
-            if not 0 <= at < len(self):
-                raise TextError(f"there is no token with the id {at}", expected=f"0 to {len(self) - 1}")
+        listed, size = list(ids), len(self)
+        if listed and not (min(listed) >= 0 and max(listed) < size):
+            wrong = next(at for at in listed if not 0 <= at < size)
+            raise TextError(f"there is no token with the id {wrong}", expected=f"0 to {size - 1}")
         return listed
 
     def unknown(self, text: str) -> list[str]:
