@@ -207,7 +207,9 @@ class Run:
         try:
             losses = [self._loss(rows, n_tokens) for rows in batches]
         except RuntimeError as error:  # of which PyTorch's OutOfMemoryError is one
-            raise self._too_large(error) from error
+            if isinstance(error, torch.OutOfMemoryError) or "not enough memory" in str(error):
+                raise self._too_large() from error
+            raise
         self._fitting = max(self._fitting, *map(self._tokens_of, batches))
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm or math.inf)
         self.position.step += 1
@@ -233,10 +235,8 @@ class Run:
         corpus = self.prepared.train
         return len(rows) * int(max(corpus.source.lengths[rows].max(), corpus.target.lengths[rows].max()))
 
-    def _too_large(self, error: RuntimeError) -> Exception:
-        """RunError with a batch that fits when memory ran out, else the error itself."""
-        if not (isinstance(error, torch.OutOfMemoryError) or "not enough memory" in str(error)):
-            return error
+    def _too_large(self) -> RunError:
+        """The error of a batch that memory has no room for, with one that fits."""
         training = self.settings.training
         fits = self._fitting or training.batch_tokens // 2
         parts = math.ceil(training.batch_tokens / fits)
