@@ -10,7 +10,8 @@ import pytest
 
 from glassformer.errors import ModelFileError, RunError
 from glassformer.glassbox.history import MOST_CHECKPOINTS, MOST_MOMENTS
-from glassformer.glassbox.schema import Errors, Trace, WrongAnswer
+from glassformer.glassbox.remembered import Errors, WrongAnswer
+from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 
 PROGRESS = {"event": "progress", "loss": 2.0, "learning_rate": 0.1, "gradient_norm": 3.0, "epoch": 0}

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from glassformer.errors import ModelFileError, RunError
-from glassformer.glassbox.schema import Errors, Moment, Past, Training, Validation
+from glassformer.glassbox.remembered import Errors, Moment, Past, Training, Validation
 from glassformer.glassbox.subject import Subject
 from glassformer.glassbox.whatif import Edits, attentions
 from glassformer.modelfile import ModelFile

@@ -11,13 +11,14 @@ import dataclasses
 import json
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from glassformer.errors import ModelFileError
+from glassformer.glassbox.remembered import Errors, Strict, Training
 
 FORMAT: Literal["glassformer-trace/1"] = "glassformer-trace/1"
 
@@ -52,14 +53,8 @@ MASK_REASONS = ("open", "causal", "source padding", "target padding")
 """What the codes 0, 1, 2, 3 in the cells of a mask mean. Only 0 may be attended to."""
 
 
-class _Strict:
-    """What pydantic is to hold of these dataclasses when it reads one."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-
 @dataclass(frozen=True)
-class Provenance(_Strict):
+class Provenance(Strict):
     """Which model, and how it was run.
 
     `model_hash` is the SHA-256 over names, shapes and bytes of the tensors, before any edit; `data_hash` the
@@ -80,7 +75,7 @@ class Provenance(_Strict):
 
 
 @dataclass(frozen=True)
-class Token(_Strict):
+class Token(Strict):
     """One position. `count`: how often the token was trained, where the model file says so.
 
     `given` is what the text had where the vocabulary has nothing: the characters that became `<unk>`.
@@ -94,7 +89,7 @@ class Token(_Strict):
 
 
 @dataclass(frozen=True)
-class Tokens(_Strict):
+class Tokens(Strict):
     """Row t of the decoder is fed `target_in[t]` and is asked for `target_out[t]`.
 
     `gold_in` and `gold` are the same two for the target that was given, where there is one.
@@ -108,7 +103,7 @@ class Tokens(_Strict):
 
 
 @dataclass(frozen=True)
-class Vocabulary(_Strict):
+class Vocabulary(Strict):
     """The pieces of a side are the labels of `axis`; `counts` is empty where the model file has none.
 
     `specials` are the ids of "pad", "bos", "eos" and, where there is one, "unk", however they are written.
@@ -120,7 +115,7 @@ class Vocabulary(_Strict):
 
 
 @dataclass(frozen=True)
-class Axis(_Strict):
+class Axis(Strict):
     """A direction of tensors. `labels` is empty where its places are only numbered, from 0.
 
     Rows of the decoder have two: `labels` are the tokens fed, `predicted` those asked for.
@@ -133,7 +128,7 @@ class Axis(_Strict):
 
 
 @dataclass(frozen=True)
-class Tensor(_Strict):
+class Tensor(Strict):
     """Numbers with named axes; a scalar has none.
 
     `data` is base64 of the little-endian numbers, row by row, or in text mode the list of them (9 significant digits,
@@ -173,7 +168,7 @@ class Tensor(_Strict):
 
 
 @dataclass(frozen=True)
-class Step(_Strict):
+class Step(Strict):
     """`output` = `op`(`inputs`, `attributes`). All but `op`, `inputs` and `attributes` is for people.
 
     `id` is the name of the output. `formula` is MathML, `section` that of the paper.
@@ -191,7 +186,7 @@ class Step(_Strict):
 
 
 @dataclass(frozen=True)
-class Node(_Strict):
+class Node(Strict):
     """A candidate of a search. `parent` is None in the first step, where all follow `<bos>`.
 
     `log_prob` is that of the token, `sum` that of all tokens so far, `normalised` the sum over the length penalty.
@@ -212,7 +207,7 @@ class Node(_Strict):
 
 
 @dataclass(frozen=True)
-class Answer(_Strict):
+class Answer(Strict):
     """What a search found. `node` is its last token; `ids` are without `<bos>` and `<eos>`."""
 
     node: int
@@ -224,7 +219,7 @@ class Answer(_Strict):
 
 
 @dataclass(frozen=True)
-class Search(_Strict):
+class Search(Strict):
     """A search: of each step its 2·`num_beams` best candidates, the losers too. `answers` are ranked, best first.
 
     `forced` are the ids of a prefix that the answer had to start with. `encoder_runs` is 1.
@@ -242,7 +237,7 @@ class Search(_Strict):
 
 
 @dataclass(frozen=True)
-class Searches(_Strict):
+class Searches(Strict):
     """Greedy search, and the beam search whose best answer the tensors belong to."""
 
     greedy: Search
@@ -250,7 +245,7 @@ class Searches(_Strict):
 
 
 @dataclass(frozen=True)
-class Prediction(_Strict):
+class Prediction(Strict):
     """The likeliest next tokens at one decoder row: (id, text, probability), best first.
 
     `rank` (from 1) is that of the token that was asked for, `margin` the log-probability of the best token minus that
@@ -263,7 +258,7 @@ class Prediction(_Strict):
 
 
 @dataclass(frozen=True)
-class Evidence(_Strict):
+class Evidence(Strict):
     """What the answer rests on; each is a tensor `[target, source_key]`, and attention alone is no explanation.
 
     `occluded_by` is a token, or "mask". The gradient comes from the fast path, which cannot make every edit:
@@ -279,7 +274,7 @@ class Evidence(_Strict):
 
 
 @dataclass(frozen=True)
-class Correlation(_Strict):
+class Correlation(Strict):
     """Spearman's rank correlation of cross-attention with another measure, over all cells and for each output token.
 
     None where one of the two is constant.
@@ -290,7 +285,7 @@ class Correlation(_Strict):
 
 
 @dataclass(frozen=True)
-class Outputs(_Strict):
+class Outputs(Strict):
     """One search before and after the edits. `first_changed_step` counts from 0; None: the same tokens."""
 
     before: Answer
@@ -299,7 +294,7 @@ class Outputs(_Strict):
 
 
 @dataclass(frozen=True)
-class Difference(_Strict):
+class Difference(Strict):
     """What the edits changed. `largest`: per tensor, with the decoder fed the answer from before the edits."""
 
     greedy: Outputs
@@ -308,70 +303,7 @@ class Difference(_Strict):
 
 
 @dataclass(frozen=True)
-class Moment(_Strict):
-    """Means of the training around a step; None for a number that was not finite."""
-
-    step: int
-    loss: float | None
-    learning_rate: float | None
-    gradient_norm: float | None
-
-
-@dataclass(frozen=True)
-class Validation(_Strict):
-    """The plain loss per token and the metric on held-out rows."""
-
-    step: int
-    loss: float | None
-    metric: str
-    value: float | None
-
-
-@dataclass(frozen=True)
-class Past(_Strict):
-    """The same text through the checkpoint of a step, by greedy search.
-
-    `tokens` are those asked for, T of them; `attention` is cross-attention `[T S]`, the mean over layers and heads.
-    """
-
-    step: int
-    text: str
-    score: float
-    finished: bool
-    tokens: list[str]
-    attention: list[list[float]]
-
-
-@dataclass(frozen=True)
-class Training(_Strict):
-    """How the model came to be: what its run directory remembers."""
-
-    history: list[Moment]
-    validations: list[Validation]
-    checkpoints: list[Past]
-
-
-@dataclass(frozen=True)
-class WrongAnswer(_Strict):
-    """A held-out pair, and what the model says."""
-
-    source: str
-    gold: str
-    answer: str
-    score: float
-
-
-@dataclass(frozen=True)
-class Errors(_Strict):
-    """The wrong ones among held-out `rows`; `examples` may be fewer than `wrong`."""
-
-    rows: int
-    wrong: int
-    examples: list[WrongAnswer]
-
-
-@dataclass(frozen=True)
-class Check(_Strict):
+class Check(Strict):
     """`largest` difference found by a check of this trace, against its tolerance.
 
     `passed` is None where the check cannot be made; `note` says why, or what was compared.
@@ -386,7 +318,7 @@ class Check(_Strict):
 
 
 @dataclass(frozen=True)
-class Trace(_Strict):
+class Trace(Strict):
     """Every number behind one translation. Names in `gold.…` belong to the given target, teacher-forced."""
 
     text: str
