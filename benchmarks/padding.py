@@ -6,9 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from benchmarks.tasks import TASKS, Task
 from glassformer.advise import advise
 from glassformer.data.tables import read_table
+from glassformer.packing import Layout
 from glassformer.settings import DataSettings, Settings
 from glassformer.training.prepare import prepare
 
@@ -36,8 +39,8 @@ def measure(task: Task) -> dict[str, Any]:
         - sum(lengths[rows].sum() for rows in batches) / sum(lengths[rows].max() * len(rows) for rows in batches)
         for side, lengths in (("source", task.corpus.source.lengths), ("target", task.corpus.target.lengths))
     }
-    n_tokens = sum(int((task.corpus.source.lengths + task.corpus.target.lengths)[rows].sum()) for rows in batches)
-    n_packed = sum(len(side.packed(rows)) for rows in batches for side in (task.corpus.source, task.corpus.target))
-    layers = {"layers": 1 - n_tokens / n_packed}
+    sides = task.corpus.source.lengths, task.corpus.target.lengths - 1  # the decoder is not fed <eos>
+    layouts = [Layout.of(torch.from_numpy(lengths[rows])) for rows in batches for lengths in sides]
+    layers = {"layers": 1 - sum(each.n_tokens for each in layouts) / sum(len(each.positions) for each in layouts)}
     sizes = {"rows": len(task.corpus), "batches": len(batches)}
     return sizes | layers | {side: float(share) for side, share in shares.items()}

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from glassformer.model import Transformer
-from glassformer.packing import Layout
+from glassformer.packing import Layout, round_up
 from glassformer.settings import ModelSettings
 
 SIZE = 13  # of both vocabularies
-lengths_of_sentences = st.lists(st.integers(0, 6), min_size=1, max_size=7).filter(any)
+lengths_of_sentences = st.lists(st.integers(0, 15), min_size=1, max_size=7).filter(any)
 longer = st.integers(0, 3)
 quick = settings(max_examples=50, deadline=None)
 
@@ -29,7 +29,23 @@ def drawn(*size: int, seed: int = 0) -> Tensor:
     return torch.randn(size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
+def tokens_of(layout: Layout, width: int, seed: int = 0) -> Tensor:
+    """Rows for its tokens, and after them the ones that are nobody's."""
+    return drawn(len(layout.positions), width, seed=seed)
+
+
 # Layout
+
+
+@pytest.mark.parametrize(("n", "expected"), [(1, 1), (31, 31), (32, 32), (33, 34), (63, 64), (64, 64), (65, 68)])
+def test_round_numbers_have_five_digits(n: int, expected: int) -> None:
+    assert round_up(n) == expected
+
+
+@given(st.integers(1, 10_000_000))
+def test_round_numbers_are_at_most_a_sixteenth_larger(n: int) -> None:
+    assert n <= round_up(n) <= n * 17 / 16
+    assert round_up(n).bit_length() - 5 <= (round_up(n) & -round_up(n)).bit_length() - 1 or n < 32
 
 
 @quick
@@ -37,9 +53,10 @@ def drawn(*size: int, seed: int = 0) -> Tensor:
 def test_tokens_are_padded_to_their_places_with_zeros_between(lengths: list[int], extra: int) -> None:
     layout, tokens = layout_of(lengths, extra), iter(range(1, 1 + sum(lengths)))
     expected = [[next(tokens) if at < length else 0 for at in range(max(lengths) + extra)] for length in lengths]
-    padded = layout.pad(torch.arange(1.0, 1 + sum(lengths))[:, None])
+    padded = layout.pad(layout.fill(torch.arange(1, 1 + sum(lengths))).float()[:, None])
     assert padded[:, :, 0].tolist() == expected
-    assert layout.positions.tolist() == [at for length in lengths for at in range(length)]
+    assert layout.n_tokens == sum(lengths)
+    assert layout.positions[: sum(lengths)].tolist() == [at for length in lengths for at in range(length)]
     visible = torch.ones(padded.shape[:2], dtype=torch.bool) if layout.visible is None else layout.visible
     assert visible.tolist() == [[token > 0 for token in line] for line in expected]
 
@@ -48,8 +65,8 @@ def test_tokens_are_padded_to_their_places_with_zeros_between(lengths: list[int]
 @given(lengths_of_sentences, longer)
 def test_packing_undoes_padding_and_padding_all_but_what_was_padding(lengths: list[int], extra: int) -> None:
     layout = layout_of(lengths, extra)
-    tokens = drawn(sum(lengths), 3)
-    assert torch.equal(layout.pack(layout.pad(tokens)), tokens)
+    tokens = tokens_of(layout, 3)
+    assert torch.equal(layout.pack(layout.pad(tokens))[: sum(lengths)], tokens[: sum(lengths)])
     full = drawn(len(lengths), max(lengths) + extra, 3)
     hidden = torch.zeros(full.shape[:2], dtype=torch.bool) if layout.visible is None else ~layout.visible
     assert torch.equal(layout.pad(layout.pack(full)), full.masked_fill(hidden[:, :, None], 0))
@@ -59,9 +76,9 @@ def test_packing_undoes_padding_and_padding_all_but_what_was_padding(lengths: li
 @given(lengths_of_sentences, longer)
 def test_gradients_go_back_to_where_the_numbers_came_from(lengths: list[int], extra: int) -> None:
     layout = layout_of(lengths, extra)
-    assert torch.autograd.gradcheck(layout.pad, drawn(sum(lengths), 2).requires_grad_())
-    full = drawn(len(lengths), max(lengths) + extra, 2).requires_grad_()
-    assert torch.autograd.gradcheck(layout.pack, full)
+    assert torch.autograd.gradcheck(layout.pad, tokens_of(layout, 1).requires_grad_())
+    full = drawn(len(lengths), max(lengths) + extra, 1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: layout.pack(x)[: sum(lengths)], full)
 
 
 def test_sentences_of_one_length_are_not_copied() -> None:
@@ -159,4 +176,18 @@ def test_no_layer_works_on_padding() -> None:
         batch([chance.randint(1, 9) for _ in range(4)], seed) for seed in (1, 2)
     )
     model.decode_packed(source, source_layout, target, target_layout)
-    assert rows == [len(source)] * 3 * 2 + [len(target)] * 3 * 2
+    assert rows == [round_up(len(source))] * 3 * 2 + [round_up(len(target))] * 3 * 2
+
+
+def test_rows_that_are_nobodys_leave_no_trace() -> None:
+    model, towards = make(0, tied_embeddings="none"), drawn(SIZE, 3).float()
+    (source_layout, source, _), (target_layout, target, _) = batch([21, 20], 1), batch([19, 22], 2)
+    source, target = source.clamp(min=1), target.clamp(min=1)
+    assert len(source_layout.positions) == len(source) + 1 == len(target_layout.positions) == len(target) + 1
+    expected = gradients(model, model.decode_packed(source, source_layout, target, target_layout), towards)
+    with torch.no_grad():  # the id that fills up
+        model.source_embedding.weight[0] *= 3
+        model.target_embedding.weight[0] *= 3
+    hidden = model.decode_packed(source, source_layout, target, target_layout)
+    assert hidden.shape == (41, 16)
+    torch.testing.assert_close(gradients(model, hidden, towards), expected, atol=0, rtol=0)

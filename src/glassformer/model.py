@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # shapes are checked in the tests; at run time they cost noth
     from jaxtyping import Bool, Float, Int
 
 CAUSAL_BLOCK = 512  # queries
+WORTH_BFLOAT16 = 4_000_000  # products: for fewer, a CPU takes longer to prepare bfloat16 for a new shape than it gains
 
 
 def attention(
@@ -53,6 +54,9 @@ def attention(
     yields zeros, never NaN.
     """
     if query.device.type == "cpu" and query.requires_grad:  # backward through the fused kernel is slow there
+        if query.numel() * key.shape[2] < WORTH_BFLOAT16:
+            with torch.autocast("cpu", enabled=False):
+                return _attention_by_steps(query.float(), key.float(), value.float(), visible, causal, dropout)
         return _attention_by_steps(query, key, value, visible, causal, dropout)
     return F.scaled_dot_product_attention(query, key, value, visible, dropout, is_causal=causal)
 
@@ -354,19 +358,20 @@ class Transformer(nn.Module):
 
     def decode_packed(
         self,
-        source: Int[Tensor, " P_source"],
+        source: Int[Tensor, " source_tokens"],
         source_layout: Layout,
-        target: Int[Tensor, " P"],
+        target: Int[Tensor, " tokens"],
         target_layout: Layout,
-    ) -> Float[Tensor, "P D"]:
-        """Hidden states before every next target token, teacher-forced, with no work on padding."""
+    ) -> Float[Tensor, "tokens D"]:
+        """Hidden states before every next target token, teacher-forced, with hardly any work on padding."""
+        source, target = source_layout.fill(source), target_layout.fill(target)
         visible = source_layout.visible
         visible = None if visible is None else visible[:, None, None, :]
         table = self.source_positions(source_layout.length)[source_layout.positions]
         memory = self._through_encoder(self._embed(source, self.source_embedding, table), visible, source_layout)
         table = self.target_positions(target_layout.length)[target_layout.positions]
         x = self._embed(target, self.target_embedding, table)
-        return self._through_decoder(x, memory, visible, target_layout, source_layout)
+        return self._through_decoder(x, memory, visible, target_layout, source_layout)[: target_layout.n_tokens]
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Hidden states as logits."""

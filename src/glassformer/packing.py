@@ -1,6 +1,6 @@
-"""Tokens of a batch packed one after the other, so that no work is done on padding.
+"""Tokens of a batch packed one after the other, so that hardly any work is done on padding.
 
-Axes: B sentences · L their padded length · P tokens of all of them · W any width.
+Axes: B sentences · L their padded length · P tokens of all of them, filled up to a round number · W any width.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F  # noqa: N812  (the name that everybody knows)
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the P tokens of B sentences stand, packed sentence after sentence; `length` is the longest one's.
+    """Where the tokens of B sentences stand, packed sentence after sentence; `length` is the longest one's.
+
+    `n_tokens` of the P rows are tokens; the few after them make P a round number, and nothing comes of them. For each
+    new P a CPU prepares its matrix products anew, which took a third of a small step.
 
     `packed` [P] are the places of the tokens among B·length padded ones, `padded` [B·length] is the token at each
     place, and `padding` the places without one; all three are None where no sentence is shorter than another.
@@ -26,6 +30,7 @@ class Layout:
 
     n_sentences: int
     length: int
+    n_tokens: int
     positions: Tensor
     packed: Tensor | None = None
     padded: Tensor | None = None
@@ -36,12 +41,15 @@ class Layout:
         """The layout of sentences of `lengths` (on the CPU), padded to the longest or to `length`."""
         length = length or int(lengths.max())
         real = torch.arange(length) < lengths[:, None]
-        places = torch.arange(length).expand(len(lengths), -1)[real].to(device)
-        if len(places) == real.numel():
-            return cls(len(lengths), length, places)
-        padded = (real.flatten().cumsum(0) - 1).clamp_(min=0).to(device)
-        where = real.flatten().nonzero()[:, 0].to(device), padded, (~real).flatten().nonzero()[:, 0].to(device)
-        return cls(len(lengths), length, places, *where)
+        packed = real.flatten().nonzero()[:, 0]
+        n_tokens = len(packed)
+        if n_tokens == real.numel() == round_up(n_tokens):
+            return cls(len(lengths), length, n_tokens, (packed % length).to(device))
+        packed = F.pad(packed, (0, round_up(n_tokens) - n_tokens))
+        padded = (real.flatten().cumsum(0) - 1).clamp_(min=0)
+        padding = (~real).flatten().nonzero()[:, 0]
+        where = packed % length, packed, padded, padding
+        return cls(len(lengths), length, n_tokens, *(each.to(device) for each in where))
 
     @property
     def visible(self) -> Bool[Tensor, "B S"] | None:
@@ -51,10 +59,14 @@ class Layout:
         visible = torch.zeros(self.n_sentences * self.length, dtype=torch.bool, device=self.packed.device)
         return visible.index_fill_(0, self.packed, 1).view(self.n_sentences, self.length)
 
+    def fill(self, ids: Int[Tensor, " n_tokens"]) -> Int[Tensor, " P"]:
+        """The ids of the tokens, and zeros up to P."""
+        return F.pad(ids, (0, len(self.positions) - self.n_tokens))
+
     def pad(self, x: Float[Tensor, "P W"]) -> Float[Tensor, "B L W"]:
         """Packed rows at their padded places, with zeros between."""
         if self.packed is not None:
-            x = _Pad.apply(x, self.packed, self.padded, self.padding)  # type: ignore[no-untyped-call]
+            x = _Pad.apply(x, self.packed, self.padded, self.padding, self.n_tokens)  # type: ignore[no-untyped-call]
         return x.view(self.n_sentences, self.length, -1)
 
     def pack(self, x: Float[Tensor, "B L W"]) -> Float[Tensor, "P W"]:
@@ -65,6 +77,12 @@ class Layout:
         return x
 
 
+def round_up(n: int) -> int:
+    """The least number that is not below n and has only zeros after its first five binary digits."""
+    step = 1 << max(0, n.bit_length() - 5)
+    return -(-n // step) * step
+
+
 def _padded(x: Tensor, padded: Tensor, padding: Tensor) -> Tensor:
     return x.index_select(0, padded).index_fill_(0, padding, 0)
 
@@ -73,13 +91,15 @@ class _Pad(torch.autograd.Function):
     """Both ways are a look-up, which autograd does not know: it would add up rows one by one."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, packed: Tensor, padded: Tensor, padding: Tensor) -> Tensor:
-        ctx.packed = packed
+    def forward(ctx: Any, x: Tensor, packed: Tensor, padded: Tensor, padding: Tensor, n_tokens: int) -> Tensor:
+        ctx.packed, ctx.n_tokens = packed, n_tokens
         return _padded(x, padded, padding)
 
     @staticmethod
-    def backward(ctx: Any, *outward: Tensor) -> tuple[Tensor, None, None, None]:
-        return outward[0].index_select(0, ctx.packed), None, None, None
+    def backward(ctx: Any, *outward: Tensor) -> tuple[Tensor, None, None, None, None]:
+        gradient = outward[0].index_select(0, ctx.packed)
+        gradient[ctx.n_tokens :] = 0
+        return gradient, None, None, None, None
 
 
 class _Pack(torch.autograd.Function):

@@ -12,7 +12,10 @@ import pytest
 import torch
 
 from glassformer.engines.processor import (
-    KEPT_PRODUCTS,
+    KEPT_BY_ONEDNN,
+    KEPT_BY_PYTORCH,
+    KEPT_IN_LARGE_STEPS,
+    LARGE_STEP,
     M_MMAP_THRESHOLD,
     M_TRIM_THRESHOLD,
     on_every_core,
@@ -112,7 +115,13 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_few_prepared_products_are_kept_but_as_many_as_a_user_wants(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLES[0], "5")
     settle_memory()
-    assert [os.environ[name] for name in VARIABLES] == ["5", KEPT_PRODUCTS]
+    assert [os.environ[name] for name in VARIABLES] == ["5", str(KEPT_BY_ONEDNN)]
+
+
+@pytest.mark.usefixtures("_no_variables")
+def test_large_steps_keep_fewer_prepared_products() -> None:
+    settle_memory(LARGE_STEP)
+    assert [os.environ[name] for name in VARIABLES] == [str(KEPT_BY_PYTORCH), str(KEPT_IN_LARGE_STEPS)]
 
 
 @pytest.mark.usefixtures("_no_variables")
@@ -136,4 +145,4 @@ def test_glibc_keeps_as_much_freed_memory_as_it_will(most: int, monkeypatch: pyt
 def test_another_c_library_is_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: object())
     settle_memory()
-    assert [os.environ[name] for name in VARIABLES] == [KEPT_PRODUCTS] * 2
+    assert [os.environ[name] for name in VARIABLES] == [str(KEPT_BY_PYTORCH), str(KEPT_BY_ONEDNN)]

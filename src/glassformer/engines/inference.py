@@ -220,7 +220,7 @@ class Inference:
         visible, mask = layout.visible, None
         if visible is not None:
             mask = torch.zeros(visible.shape, device=device).masked_fill_(~visible, -torch.inf)[:, None, None, :]
-        x = self.source_embedding[ids] + self.positions[0](length)[layout.positions]
+        x = self.source_embedding[layout.fill(ids)] + self.positions[0](length)[layout.positions]
         for layer in self.encoder:
             x = layer.encode(x, layout, mask)
         memory = x if self.encoder_norm is None else self.encoder_norm(x)

@@ -15,22 +15,27 @@ from typing import TypeVar
 
 import torch
 
-KEPT_PRODUCTS = "64"  # prepared matrix products that PyTorch and oneDNN remember; by default 1,024 of 0.3 MB each
+KEPT_BY_PYTORCH, KEPT_BY_ONEDNN, KEPT_IN_LARGE_STEPS = 64, 256, 64
+"""Prepared matrix products that are remembered; by default each keeps 1,024, of about 0.5 MB."""
+
+LARGE_STEP = 2**18  # numbers in the output of a layer, for all tokens of a batch
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-def settle_memory() -> None:
-    """Keep freed memory for the next step, and few prepared products.
+def settle_memory(step: int = 0) -> None:
+    """Keep freed memory for the next step, and prepared products where they pay.
 
-    Every new shape of a batch prepares its products anew, and as a rule no other batch will have that shape. Memory
-    given back to the system and fetched again costs a page fault for every 4 KiB. Whoever set the environment
-    variables LRU_CACHE_CAPACITY or ONEDNN_PRIMITIVE_CACHE_CAPACITY keeps what was set.
+    Every new shape of a batch prepares its products anew. For small steps that is a good part of the time; for large
+    ones (`step` numbers in a layer's output, at least LARGE_STEP) memory is dearer. Memory given back to the system and
+    fetched again costs a page fault for every 4 KiB. Whoever set the environment variables LRU_CACHE_CAPACITY or
+    ONEDNN_PRIMITIVE_CACHE_CAPACITY keeps what was set.
     """
-    for name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
-        os.environ.setdefault(name, KEPT_PRODUCTS)
+    kept = KEPT_IN_LARGE_STEPS if step >= LARGE_STEP else KEPT_BY_ONEDNN
+    os.environ.setdefault("LRU_CACHE_CAPACITY", str(KEPT_BY_PYTORCH))
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(kept))
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
     if mallopt is not None:
         if not mallopt(M_MMAP_THRESHOLD, 2**30):

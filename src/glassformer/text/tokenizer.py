@@ -80,19 +80,19 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of the ids, without special tokens (also <unk>). Raises TextError for a wrong id."""
-        pieces, special = self.vocabulary.pieces, self.vocabulary.special_ids
-        return self._cutter.join([pieces[at] for at in self._checked(ids) if at not in special])
+        special = self.vocabulary.special_ids
+        return self._cutter.join(self.tokens([at for at in ids if at not in special]))
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Each id as people read it, special tokens too. Raises TextError for a wrong id."""
-        return [self.vocabulary.pieces[at] for at in self._checked(ids)]
-
-    def _checked(self, ids: Iterable[int]) -> list[int]:
-        listed, size = list(ids), len(self)
-        if listed and not (min(listed) >= 0 and max(listed) < size):
-            wrong = next(at for at in listed if not 0 <= at < size)
-            raise TextError(f"there is no token with the id {wrong}", expected=f"0 to {size - 1}")
-        return listed
+        pieces, listed = self.vocabulary.pieces, list(ids)
+        try:
+            if min(listed, default=0) >= 0:
+                return [pieces[at] for at in listed]
+        except IndexError:
+            pass
+        wrong = next(at for at in listed if not 0 <= at < len(self))
+        raise TextError(f"there is no token with the id {wrong}", expected=f"0 to {len(self) - 1}")
 
     def unknown(self, text: str) -> list[str]:
         """The characters (or words) of the text, in its normal form, that the vocabulary lacks, in order."""

@@ -98,7 +98,7 @@ class Run:
         self.prepared, self.directory, self.device, self.resumed = prepared, directory, device, resume
         self.settings = prepared.settings
         training = self.settings.training
-        settle_memory()
+        settle_memory(training.batch_tokens * self.settings.model.d_model)
         torch.manual_seed(training.seed)
         sizes = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
         self.model = build_model(start) if start is not None else Transformer(self.settings.model, *sizes)
