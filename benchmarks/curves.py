@@ -25,8 +25,11 @@ from glassformer.training.prepare import prepare
 
 BATCH_TOKENS = 4_096
 
-POINTS: dict[str, dict[int, dict[str, int]]] = {
-    "length": {length: {"length": length} for length in (16, 32, 64, 128, 256, 512, 1024, 2048)},
+LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)
+PAPER_SITES = {"attention_dropout": 0.0, "feed_forward_dropout": 0.0}
+POINTS: dict[str, dict[int, dict[str, Any]]] = {
+    "length": {length: {"length": length} for length in LENGTHS},
+    "length, dropout as in the paper": {length: {"length": length} | PAPER_SITES for length in LENGTHS},
     "batch": {pairs: {"length": 16, "pairs": pairs} for pairs in (1, 4, 16, 64, 256)},
     "width": {width: {"length": 16, "d_model": width, "d_ff": 4 * width} for width in (64, 128, 256, 512)},
     "depth": {depth: {"length": 16, "n_encoder_layers": depth, "n_decoder_layers": depth} for depth in (1, 2, 4, 8)},
@@ -62,7 +65,7 @@ class StepCurve:
         return facts, act
 
 
-def reshape(base: Task, length: int, pairs: int | None = None, **shape: int) -> Task:
+def reshape(base: Task, length: int, pairs: int | None = None, **shape: Any) -> Task:
     """The task with one batch of drawn pairs, all of so many tokens a side, and another shape of model."""
     n_pairs = pairs or max(1, BATCH_TOKENS // length)
     chance = np.random.default_rng(1)

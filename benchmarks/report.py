@@ -135,10 +135,10 @@ def curves_table(outcome: Outcome) -> str:
                 ]
             )
         parts.append(rows_of([name, "a step, ms", "target tokens/s", "seconds per TFLOP"], rows))
-    lengths = outcome["contenders"]["length"]
-    cost = {at: [turn[at] / lengths["facts"][at]["flops"] for turn in lengths["turns"]] for at in ("128", "2048")}
-    grown = ratio(cost["2048"], cost["128"]).write(2)
-    parts.append(f"A FLOP at 2,048 tokens a side costs {grown} times what it costs at 128.\n")
+        if name.startswith("length"):
+            cost = {at: [turn[at] / each["facts"][at]["flops"] for turn in each["turns"]] for at in ("128", "2048")}
+            grown = ratio(cost["2048"], cost["128"]).write(2)
+            parts.append(f"A FLOP at 2,048 tokens a side costs {grown} times what it costs at 128.\n")
     turns = outcome["contenders"]["rows"]["turns"]
     kinds = ("preparation", "epoch")
     rows = [
@@ -160,11 +160,28 @@ def padding_table(outcome: Outcome) -> str:
     return rows_of(["", "rows", "batches", "padding in all layers", "in attention: source", "target"], rows)
 
 
+def page_table(outcome: Outcome) -> str:
+    rows = []
+    for name, each in outcome["contenders"].items():
+        if each["absent"]:
+            rows.append([name, each["absent"], "", "", ""])
+            continue
+        waits = [
+            Figure.of([turn[what] for turn in each["turns"]]).write(2)
+            if what in each["turns"][0]
+            else "no weights in it"
+            for what in ("write", "open", "what if")
+        ]
+        rows.append([name, *waits, f"{each['facts']['megabytes']:.1f}"])
+    return rows_of(["report of one translation", "written, s", "opened, s", "what if, s", "MB"], rows)
+
+
 TABLES: dict[str, Callable[[Outcome], str]] = {
     "train": training_table,
     "decode": decoding_table,
     "curves": curves_table,
     "padding": padding_table,
+    "page": page_table,
 }
 
 

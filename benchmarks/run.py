@@ -25,16 +25,17 @@ from benchmarks.contenders import DECODERS, OURS, PEAKS, TRAINERS
 from benchmarks.curves import POINTS, RowsCurve, StepCurve
 from benchmarks.jobs import Decoding, MatrixProduct, Training
 from benchmarks.padding import padding_shares
+from benchmarks.page import MODELS, Page
 from benchmarks.report import PAGE, RESULTS, Outcome, fill, goals_table, save, table_of
 from benchmarks.tasks import HELD_OUT_DATES, TASKS
-from benchmarks.trained import trained_dates
+from benchmarks.trained import default_dates, trained_dates
 from benchmarks.turns import Job, take_turns
 
 ROUNDS = 5
 QUICK_TEXTS = 100
 PACKAGES = ("glassformer", "torch", "transformers", "ctranslate2", "numpy")
 JOBS = {
-    "cpu": ("train-D", "train-M", "decode-D", "curves", "padding"),
+    "cpu": ("train-D", "train-M", "decode-D", "curves", "padding", "page"),
     "cuda": ("train-D", "train-M", "train-base", "train-big", "decode-D", "curves"),
 }
 
@@ -43,6 +44,9 @@ def jobs_of(name: str, device: str, n_texts: int) -> Mapping[str, Job]:
     """Who computes in the job `name`."""
     if name == "curves":
         return {curve: StepCurve(curve, device) for curve in POINTS} | {"rows": RowsCurve(device)}
+    if name == "page":
+        default_dates()
+        return {model: Page(model) for model in MODELS}
     if name == "decode-D":
         model = trained_dates()
         return {contender: Decoding(model, contender, device, n_texts) for contender in DECODERS}
@@ -88,7 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__.splitlines()[0] if __doc__ else ""
     )
-    known = [*(f"train-{task}" for task in TASKS), "decode-D", "curves", "padding"]
+    known = [*(f"train-{task}" for task in TASKS), "decode-D", "curves", "padding", "page"]
     parser.add_argument("--device", choices=tuple(JOBS), default="cpu")
     parser.add_argument("--only", help=f"some of {', '.join(known)}, with commas between")
     parser.add_argument("--rounds", type=int, default=ROUNDS)

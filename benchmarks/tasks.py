@@ -132,7 +132,7 @@ SHAPE_D = {"d_model": 256, "d_ff": 1024, "n_heads": 4, "n_encoder_layers": 3, "n
 SHAPE_M = {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_encoder_layers": 4, "n_decoder_layers": 4}
 
 
-def settings_of(kind: str, model: dict[str, int], dropout: float, **training: object) -> Settings:
+def settings_of(kind: str, model: dict[str, Any], dropout: float, **training: object) -> Settings:
     """One vocabulary, all embeddings tied, dropout at every site that peers have, post-norm as in the paper."""
     side = {"kind": kind, "vocabulary_size": 1_000_000}
     sites = {"dropout": dropout, "attention_dropout": dropout, "feed_forward_dropout": dropout}

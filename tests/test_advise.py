@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,15 @@ def prose(n_rows: int = 1500) -> list[Pair]:
     return rows
 
 
+def hangul(n_rows: int = 400) -> list[Pair]:
+    """Words of syllables that are each one character of many hundreds, and their consonants and vowels."""
+    chance = random.Random(1)
+    words = [
+        "".join(chr(0xAC00 + chance.randrange(11_172)) for _ in range(chance.randint(1, 4))) for _ in range(n_rows)
+    ]
+    return [Pair(w, " ".join(unicodedata.normalize("NFD", w))) for w in words]
+
+
 def kinds(advice: Advice) -> tuple[str, str]:
     tokens = advice.settings["tokens"]
     return tokens["source"]["kind"], tokens["target"]["kind"]
@@ -69,6 +79,17 @@ TABLES = {
     "prose": (prose, ("subwords", "subwords")),
     "little prose": (lambda: prose(200), ("characters", "characters")),
 }
+
+
+def test_characters_that_are_put_together_from_few_are_taken_apart() -> None:
+    """On either side; accents alone are no reason."""
+    rows = hangul()
+    assert advise(rows).settings["tokens"]["source"]["normalization"] == "NFD"
+    turned = advise([Pair(target.replace(" ", "-"), source) for source, target in rows])
+    assert turned.settings["tokens"]["target"]["normalization"] == "NFD"
+    assert "normalization" not in turned.settings["tokens"]["source"]
+    french = [Pair(f"{word(random.Random(i))}éèàôçü", "x") for i in range(300)]
+    assert "normalization" not in advise(french).settings["tokens"]["source"]
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -6,6 +6,7 @@ The rules are few, look at the pairs alone, and never at names of data sets or l
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +15,10 @@ from typing import Any, get_args
 import numpy as np
 
 from glassformer.data.tables import Pair
-from glassformer.settings import TokenKind, merge
+from glassformer.settings import Normalization, TokenKind, merge
 
 SAMPLE_ROWS = 20_000  # rows that are looked at closely
+FORMS: tuple[Normalization, Normalization] = ("NFC", "NFD")
 CLOSED_TYPES = 1_000  # most different words of a closed vocabulary
 CLOSED_UNSEEN = 0.005  # most of its words that one half of the rows has and the other has not
 PROSE_WORDS = 3.0  # least words of a text that is prose
@@ -47,8 +49,13 @@ class Advice:
 
 @dataclass(frozen=True)
 class _Side:
-    """What the texts of one side look like. `mean` and `longest` are lengths in each kind of token."""
+    """What the texts of one side look like. `mean` and `longest` are lengths in each kind of token.
 
+    `form` is the normal form to spell them in: NFD where most characters are put together from a few, as in Korean.
+    """
+
+    form: Normalization
+    why_form: str
     n_types: int
     unseen: float
     spaced: bool
@@ -75,6 +82,11 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None) -> Adv
     source, target = (_look([pair[side] for pair in looked_at]) for side in (0, 1))
     chosen, choices = _choose_tokens(len(pairs), looked_at, source, target)
     kinds = fixed("tokens.source.kind", chosen[0]), fixed("tokens.target.kind", chosen[1])
+    choices += [
+        Choice(f"tokens.{name}.normalization", side.form, side.why_form)
+        for name, kind, side in zip(("source", "target"), kinds, (source, target), strict=True)
+        if kind == "characters" and side.form != "NFC"
+    ]
     lengths = [2 + side.mean[kind] for kind, side in zip(kinds, (source, target), strict=True)]
     choices += _choose_limits(kinds, source, target)
     choices += _choose_model(len(pairs), kinds, lengths)
@@ -113,6 +125,9 @@ def _spread(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _look(texts: Sequence[str]) -> _Side:
+    n_composed, n_parts = (len(set().union(*(unicodedata.normalize(form, each) for each in texts))) for form in FORMS)
+    form: Normalization = "NFD" if n_parts <= n_composed / 2 else "NFC"
+    texts = [unicodedata.normalize(form, text) for text in texts]
     words = [text.split() for text in texts]
     counts = Counter(word for row in words for word in row)
     seen = {word for row in words[::2] for word in row}
@@ -125,6 +140,8 @@ def _look(texts: Sequence[str]) -> _Side:
     mean = {kind: sum(each) / max(1, len(each)) for kind, each in lengths.items()}
     longest = {kind: max(each, default=0) for kind, each in lengths.items()}
     return _Side(
+        form=form,
+        why_form=f"{n_composed:,} characters are put together from {n_parts:,}",
         n_types=len(counts),
         unseen=sum(word not in seen for word in others) / max(1, len(others)),
         spaced=sum(" ".join(row) == text for row, text in zip(words, texts, strict=True)) >= 0.99 * len(texts),

@@ -150,8 +150,22 @@ def test_too_few_rows_are_an_error(pairs):
     assert caught.value.got == f"{len(pairs)} usable row"
 
 
-def test_nothing_but_long_rows_is_an_error_that_names_the_limit():
-    with pytest.raises(TableError, match="no row is left to train on") as caught:
-        prepare(as_table([("a" * 9, "b")] * 3), settings(data={"max_source_length": 8}))
-    assert "source of N tokens is longer than N" in (caught.value.got or "")
-    assert "data.max_source_length" in (caught.value.hint or "")
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_limit_below_the_median_is_an_error_that_says_what_would_do(side):
+    pairs = [(("a" * n, "b") if side == "source" else ("a", "b" * n)) for n in range(1, 22)]
+    limit = f"max_{side}_length"
+    assert len(prepare(as_table(pairs), settings(data={limit: 11})).train) > 5
+    with pytest.raises(TableError, match=f"more than half of the {side}s") as caught:
+        prepare(as_table(pairs), settings(data={limit: 5, "valid_share": 0}))
+    assert caught.value.got == "a median of 11 tokens, and a limit of 5"
+    assert f"--set data.{limit}=22" in (caught.value.hint or "")
+
+
+def test_tokens_that_lack_most_of_a_side_are_an_error_that_says_what_would_do():
+    pairs = [(f"the {number}", "x") for number in range(20)]
+    side = {"kind": "words", "min_count": 2}
+    with pytest.raises(TableError, match="cannot carry the sources") as caught:
+        prepare(as_table(pairs), settings(tokens={"source": side}, data={"valid_share": 0}))
+    assert caught.value.got == "20 of 40 words are unknown"
+    assert "another tokens.source.kind" in (caught.value.hint or "")
+    prepare(as_table(pairs), settings(tokens={"source": side | {"min_count": 1}}))

@@ -79,9 +79,13 @@ class Tokenizer:
         return [self.vocabulary.bos_id, *ids, self.vocabulary.eos_id]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of the ids, without special tokens (also <unk>). Raises TextError for a wrong id."""
+        """The text of the ids, without special tokens (also <unk>). Raises TextError for a wrong id.
+
+        What is spelled in NFD comes out as people and files have it, in NFC.
+        """
         special = self.vocabulary.special_ids
-        return self._cutter.join(self.tokens([at for at in ids if at not in special]))
+        text = self._cutter.join(self.tokens([at for at in ids if at not in special]))
+        return unicodedata.normalize("NFC", text) if self.settings.normalization == "NFD" else text
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Each id as people read it, special tokens too. Raises TextError for a wrong id."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glassformer.data.corpus import Corpus, Sequences, hold_out
 from glassformer.data.ledger import Ledger
@@ -16,6 +17,8 @@ from glassformer.errors import TableError
 from glassformer.modelfile import ModelFile
 from glassformer.settings import Settings
 from glassformer.text import Tokenizer, learn
+
+MOST_UNKNOWN = 0.2  # of the tokens of one side
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ def prepare(
 ) -> Prepared:
     """Split, learn tokenizers (or take those given), encode, leave out what is too long.
 
-    Raises TableError when too few rows remain to train on.
+    Raises TableError when too few rows remain to train on, and for settings that do not fit the rows: a length limit
+    below the median, tokens of which too many are unknown.
     """
     if len(table.pairs) < 2:
         raise TableError(
@@ -97,6 +101,7 @@ def prepare(
             ledger.include(each.ledger)
 
     train, _ = _encode(table, train_rows, source_tokenizer, target_tokenizer, settings, ledger)
+    _check_unknown(train, source_tokenizer, target_tokenizer, table.path)
     if valid is None:
         held, valid_pairs = _encode(table, held_rows, source_tokenizer, target_tokenizer, settings, ledger)
     else:
@@ -158,6 +163,7 @@ def _encode(
     kept = np.ones(len(pairs), dtype=bool)
     for side, sequences in (("source", corpus.source), ("target", corpus.target)):
         lengths = sequences.lengths - 2
+        _check_median(side, lengths, limits[side], table.path)
         for index in np.flatnonzero(kept & (lengths > limits[side])).tolist():
             kept[index] = False
             reason = f"{side} of {lengths[index]} tokens is longer than {limits[side]}"
@@ -169,6 +175,32 @@ def _encode(
     return dataclasses.replace(corpus, source=sides[0], target=sides[1]), [
         pair for pair, keep in zip(pairs, kept, strict=True) if keep
     ]
+
+
+def _check_median(side: str, lengths: NDArray[np.int64], limit: int, path: str) -> None:
+    median = int(np.median(lengths)) if len(lengths) else 0
+    if median > limit:
+        raise TableError(
+            f"more than half of the {side}s are longer than the limit",
+            where=path,
+            got=f"a median of {median} tokens, and a limit of {limit}",
+            hint=f"--set data.max_{side}_length={2 * median} (and model.max_length, where positions are learned)",
+        )
+
+
+def _check_unknown(corpus: Corpus, source: Tokenizer, target: Tokenizer, path: str) -> None:
+    for side, sequences, tokenizer in (("source", corpus.source, source), ("target", corpus.target, target)):
+        n_tokens, unknown = len(sequences.ids) - 2 * len(corpus), tokenizer.vocabulary.unk_id
+        n_unknown = 0 if unknown is None else int((sequences.ids == unknown).sum())
+        if n_unknown > MOST_UNKNOWN * n_tokens:
+            raise TableError(
+                f"these tokens cannot carry the {side}s: the vocabulary lacks too much",
+                where=path,
+                got=f"{n_unknown:,} of {n_tokens:,} {tokenizer.settings.kind} are unknown",
+                expected=f"at most {MOST_UNKNOWN:.0%}",
+                hint=f"another tokens.{side}.kind, or a larger tokens.{side}.vocabulary_size; "
+                "or leave out what fixed them, --recipe or --init",
+            )
 
 
 def _keep(sequences: Sequences, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Sequences:
