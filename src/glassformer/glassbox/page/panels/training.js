@@ -77,7 +77,8 @@ function through(app, checkpoints) {
         el(
           'li',
           { class: i === at ? 'lit' : null },
-          `${grouped(each.step)} `,
+          el('small', `step ${grouped(each.step)}`),
+          ' ',
           bdi(visible(each.text)),
           same[i] ? ' ✓' : '',
         ),
