@@ -24,7 +24,7 @@ CLOSED_UNSEEN = 0.005  # most of its words that one half of the rows has and the
 PROSE_WORDS = 3.0  # least words of a text that is prose
 PROSE_ROWS = 1_000  # least rows from which subwords are learned
 FEW_ROWS = 5_000  # fewer want more regularisation
-LEAST_EPOCHS, MOST_EPOCHS = 3, 150
+LEAST_EPOCHS, MOST_EPOCHS = 3, 200
 LEAST_STEPS = 500
 LEAST_LENGTH, MAX_LENGTH = 128, 512
 SUBWORDS_A_WORD = 1.5
@@ -232,7 +232,8 @@ def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float])
     n_tokens = n_rows * lengths[1]
     told = f"{n_rows:,} rows of about {lengths[1]:.0f} target tokens"
     if n_tokens < 3e6:
-        shape = {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_encoder_layers": 3, "n_decoder_layers": 3}
+        depth = 4 if "subwords" in kinds else 3
+        shape = {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_encoder_layers": depth, "n_decoder_layers": depth}
     elif n_tokens < 3e7:
         shape = {"d_model": 256, "d_ff": 1024, "n_heads": 4, "n_encoder_layers": 4, "n_decoder_layers": 4}
     else:
@@ -259,10 +260,12 @@ def _choose_training(
     composed = kinds == ("words", "words")
     budget = 4_096 if prose else 2_048 if composed or n_tokens > 500_000 else 1_024
     batches_an_epoch = max(1, math.ceil(n_tokens / budget))
-    steps = 1_200 * max(1.0, n_tokens / 160_000) ** 0.5 * (3 if composed else 2.5 if n_rows < FEW_ROWS else 1)
+    often = 2.5 if prose else 3 if composed else 5 if n_rows < FEW_ROWS else 1
+    steps = 1_200 * max(1.0, n_tokens / 160_000) ** 0.5 * often
     steps = min(max(steps, LEAST_EPOCHS * batches_an_epoch), max(LEAST_STEPS, MOST_EPOCHS * batches_an_epoch))
     advised = 100 * math.ceil(steps / 100)
     steps = fixed("training.steps", advised)
+    every = max(1, min(1_000, max(steps // 20, min(100, steps // 5))))
     smoothing = 0.1 if prose or n_rows < FEW_ROWS else 0.0
     return [
         Choice(
@@ -272,10 +275,10 @@ def _choose_training(
         Choice("training.schedule", "cosine", "the rate falls to zero at the last step"),
         Choice(
             "training.learning_rate",
-            0.0015 * 128 / d_model,
-            f"0.0015 at d_model 128, less where it is wider: {d_model}",
+            (0.003 if prose else 0.0015) * 128 / d_model,
+            f"{'0.003, for large batches,' if prose else '0.0015'} at d_model 128, less where it is wider: {d_model}",
         ),
-        Choice("training.warmup_steps", min(400, max(1, steps // 10)), "a tenth of the steps, at most 400"),
+        Choice("training.warmup_steps", min(1_000, max(1, steps // 10)), "a tenth of the steps, at most 1,000"),
         Choice(
             "training.label_smoothing",
             smoothing,
@@ -284,7 +287,10 @@ def _choose_training(
             else "one right answer, and enough rows to be sure of it",
         ),
         Choice("training.clip_norm", 1.0, "a rare large gradient does no harm"),
-        Choice("training.validate_every", max(1, min(1_000, steps // 10)), "ten times, or every 1,000 steps"),
+        Choice("training.validate_every", every, "twenty times, at least 100 and at most 1,000 steps apart"),
+        Choice(
+            "training.average_last", max(2, steps // every // 2), "of the second half; their mean is tried at the end"
+        ),
         Choice(
             "training.metric",
             "bleu" if prose else "exact_match",
