@@ -85,11 +85,28 @@ def test_characters_that_are_put_together_from_few_are_taken_apart() -> None:
     """On either side; accents alone are no reason."""
     rows = hangul()
     assert advise(rows).settings["tokens"]["source"]["normalization"] == "NFD"
-    turned = advise([Pair(target.replace(" ", "-"), source) for source, target in rows])
+    turned_rows = [Pair(target.replace(" ", "-"), source) for source, target in rows]
+    turned = advise(turned_rows)
     assert turned.settings["tokens"]["target"]["normalization"] == "NFD"
     assert "normalization" not in turned.settings["tokens"]["source"]
-    french = [Pair(f"{word(random.Random(i))}éèàôçü", "x") for i in range(300)]
-    assert "normalization" not in advise(french).settings["tokens"]["source"]
+    shared = {"tokens": {"shared": True}}
+    Settings(**merge(advise(turned_rows, shared).settings, {"model": {"tied_embeddings": "all"}}, shared))
+
+
+@pytest.mark.parametrize(
+    "letters", ["éèàôçü", "àáảãạăằắẳẵặâầấẩẫậđèéẻẽẹêềếểễệìíỉĩịòóỏõọôồốổỗộơờớởỡợùúủũụưừứửữựỳýỷỹỵ", ""]
+)
+def test_accents_are_no_reason_to_take_letters_apart(letters: str) -> None:
+    rows = [Pair(f"{word(random.Random(i))}{letters}" * bool(letters), "x") for i in range(300)]
+    assert "normalization" not in advise(rows).settings["tokens"]["source"]
+
+
+def test_bytes_are_counted_as_they_stand() -> None:
+    given = {"tokens": {"source": {"kind": "bytes"}}}
+    advice = advise(hangul(), given)
+    assert "normalization" not in advice.settings["tokens"]["source"]
+    reasons = {choice.setting: choice.reason for choice in advice.choices}
+    assert reasons["data.max_source_length"] == "the longest looked at has about 12 bytes"
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -578,6 +578,23 @@ def test_each_dropout_works_in_training_and_rests_in_evaluation(site: str) -> No
     assert (trained - model.eval()(source, None, target)).abs().max() > 0.01
 
 
+def test_a_model_in_another_precision_has_gradients_too() -> None:
+    """Short attention is computed in float32 where autocast chooses; not in a model that was made double."""
+    model = Transformer(ModelSettings(d_model=16, n_heads=2, d_ff=16), 9, 9).double()
+    logits = model(torch.ones(2, 5, dtype=torch.long), None, torch.ones(2, 4, dtype=torch.long))
+    assert logits.dtype == torch.float64
+    logits.sum().backward()
+
+
+def test_short_attention_keeps_float32_in_a_step_in_bfloat16() -> None:
+    query, key, value = (torch.randn(2, 2, 5, 8, generator=torch.Generator().manual_seed(i)) for i in range(3))
+    half = [each.bfloat16().requires_grad_() for each in (query, key, value)]
+    with torch.autocast("cpu", torch.bfloat16):
+        found = attention(*half)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, attention(*(each.float() for each in half)), atol=1e-6, rtol=1e-6)
+
+
 # The paper's table 3
 
 TABLE_3: dict[str, tuple[dict[str, Any], int]] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -49,6 +49,7 @@ def test_round_numbers_are_at_most_a_sixteenth_larger(n: int) -> None:
 
 
 @quick
+@example([0, 3, 15, 15], 0)
 @given(lengths_of_sentences, longer)
 def test_tokens_are_padded_to_their_places_with_zeros_between(lengths: list[int], extra: int) -> None:
     layout, tokens = layout_of(lengths, extra), iter(range(1, 1 + sum(lengths)))
@@ -82,6 +83,7 @@ def test_gradients_go_back_to_where_the_numbers_came_from(lengths: list[int], ex
 
 
 def test_sentences_of_one_length_are_not_copied() -> None:
+    assert layout_of([11, 11, 11]).visible is None
     layout, tokens = layout_of([3, 3]), drawn(6, 2)
     assert layout.visible is None
     assert layout.pad(tokens).data_ptr() == layout.pack(layout.pad(tokens)).data_ptr() == tokens.data_ptr()

@@ -18,7 +18,7 @@ from glassformer.data.tables import Pair
 from glassformer.settings import Normalization, TokenKind, merge
 
 SAMPLE_ROWS = 20_000  # rows that are looked at closely
-FORMS: tuple[Normalization, Normalization] = ("NFC", "NFD")
+PUT_TOGETHER = 4  # characters for each part that they are put together from, in a script that is better taken apart
 CLOSED_TYPES = 1_000  # most different words of a closed vocabulary
 CLOSED_UNSEEN = 0.005  # most of its words that one half of the rows has and the other has not
 PROSE_WORDS = 3.0  # least words of a text that is prose
@@ -85,7 +85,7 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None) -> Adv
     choices += [
         Choice(f"tokens.{name}.normalization", side.form, side.why_form)
         for name, kind, side in zip(("source", "target"), kinds, (source, target), strict=True)
-        if kind == "characters" and side.form != "NFC"
+        if kind == "characters" and side.form != "NFC" and not fixed("tokens.shared", False)
     ]
     lengths = [2 + side.mean[kind] for kind, side in zip(kinds, (source, target), strict=True)]
     choices += _choose_limits(kinds, source, target)
@@ -125,22 +125,23 @@ def _spread(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _look(texts: Sequence[str]) -> _Side:
-    n_composed, n_parts = (len(set().union(*(unicodedata.normalize(form, each) for each in texts))) for form in FORMS)
-    form: Normalization = "NFD" if n_parts <= n_composed / 2 else "NFC"
-    texts = [unicodedata.normalize(form, text) for text in texts]
+    composed = [unicodedata.normalize("NFC", text) for text in texts]
+    parts = [unicodedata.normalize("NFD", text) for text in texts]
+    n_composed, n_parts = len(set().union(*composed)), len(set().union(*parts))
+    is_put_together = PUT_TOGETHER * n_parts < n_composed
     words = [text.split() for text in texts]
     counts = Counter(word for row in words for word in row)
     seen = {word for row in words[::2] for word in row}
     others = [word for row in words[1::2] for word in row]
     lengths = {
         "words": [len(row) for row in words],
-        "characters": [len(text) for text in texts],
+        "characters": [len(text) for text in (parts if is_put_together else composed)],
         "bytes": [len(text.encode("utf-8", "replace")) for text in texts],
     }
     mean = {kind: sum(each) / max(1, len(each)) for kind, each in lengths.items()}
     longest = {kind: max(each, default=0) for kind, each in lengths.items()}
     return _Side(
-        form=form,
+        form="NFD" if is_put_together else "NFC",
         why_form=f"{n_composed:,} characters are put together from {n_parts:,}",
         n_types=len(counts),
         unseen=sum(word not in seen for word in others) / max(1, len(others)),
@@ -265,7 +266,8 @@ def _choose_training(
     steps = min(max(steps, LEAST_EPOCHS * batches_an_epoch), max(LEAST_STEPS, MOST_EPOCHS * batches_an_epoch))
     advised = 100 * math.ceil(steps / 100)
     steps = fixed("training.steps", advised)
-    every = max(1, min(1_000, max(steps // 20, min(100, steps // 5))))
+    advised_pace = max(1, min(1_000, max(steps // 20, min(100, steps // 5))))
+    n_validations = steps // fixed("training.validate_every", advised_pace)
     smoothing = 0.1 if prose or n_rows < FEW_ROWS else 0.0
     return [
         Choice(
@@ -287,9 +289,13 @@ def _choose_training(
             else "one right answer, and enough rows to be sure of it",
         ),
         Choice("training.clip_norm", 1.0, "a rare large gradient does no harm"),
-        Choice("training.validate_every", every, "twenty times, at least 100 and at most 1,000 steps apart"),
         Choice(
-            "training.average_last", max(2, steps // every // 2), "of the second half; their mean is tried at the end"
+            "training.validate_every",
+            advised_pace,
+            "twenty times, but 100 to 1,000 steps apart where the steps allow it",
+        ),
+        Choice(
+            "training.average_last", max(2, n_validations // 2), "of the second half; their mean is tried at the end"
         ),
         Choice(
             "training.metric",

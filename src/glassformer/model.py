@@ -8,7 +8,7 @@
     3.5    sinusoids             position encodings
     3.4    Transformer           embeddings, both stacks, the output projection
 
-Axes: B batch · S source positions · T target positions · P tokens of a batch without its padding · H heads ·
+Axes: B batch · S source positions · T target positions · P tokens of a batch, packed · H heads ·
 V vocabulary · D d_model. `memory` is the encoder's output. A mask is `*_visible`: True means "may attend"; sequences
 are padded on the right. Of loss, optimiser, tokens, devices and files this module knows nothing.
 
@@ -54,7 +54,7 @@ def attention(
     yields zeros, never NaN.
     """
     if query.device.type == "cpu" and query.requires_grad:  # backward through the fused kernel is slow there
-        if query.numel() * key.shape[2] < WORTH_BFLOAT16:
+        if torch.is_autocast_enabled("cpu") and query.numel() * key.shape[2] < WORTH_BFLOAT16:
             with torch.autocast("cpu", enabled=False):
                 return _attention_by_steps(query.float(), key.float(), value.float(), visible, causal, dropout)
         return _attention_by_steps(query, key, value, visible, causal, dropout)

@@ -24,7 +24,7 @@ class Layout:
     new P a CPU prepares its matrix products anew, which took a third of a small step.
 
     `packed` [P] are the places of the tokens among B·length padded ones, `padded` [B·length] is the token at each
-    place, and `padding` the places without one; all three are None where no sentence is shorter than another.
+    place, and `padding` the places without one; all three are None where B·length tokens fill P rows as they are.
     `positions` [P] are the tokens' places in their own sentences.
     """
 
@@ -45,7 +45,8 @@ class Layout:
         n_tokens = len(packed)
         if n_tokens == real.numel() == round_up(n_tokens):
             return cls(len(lengths), length, n_tokens, (packed % length).to(device))
-        packed = F.pad(packed, (0, round_up(n_tokens) - n_tokens))
+        first = int(packed[0]) if n_tokens else 0
+        packed = F.pad(packed, (0, round_up(n_tokens) - n_tokens), value=first)
         padded = (real.flatten().cumsum(0) - 1).clamp_(min=0)
         padding = (~real).flatten().nonzero()[:, 0]
         where = packed % length, packed, padded, padding
@@ -54,7 +55,7 @@ class Layout:
     @property
     def visible(self) -> Bool[Tensor, "B S"] | None:
         """Which padded places are tokens; None where all are."""
-        if self.packed is None:
+        if self.packed is None or self.n_tokens == self.n_sentences * self.length:
             return None
         visible = torch.zeros(self.n_sentences * self.length, dtype=torch.bool, device=self.packed.device)
         return visible.index_fill_(0, self.packed, 1).view(self.n_sentences, self.length)

@@ -378,7 +378,7 @@ def test_a_run_that_is_there_is_kept_unless_overwrite_is_said(tmp_path):
 
 
 def test_a_run_that_began_from_a_model_keeps_its_tokens_when_it_is_resumed(tmp_path):
-    old = train([("ab", "BA"), ("ba", "AB"), ("abc", "CBA")], settings(), tmp_path / "old", device="cpu")
+    old = train(PAIRS[:30], settings(), tmp_path / "old", device="cpu")
     old.finish()
     run = train(PAIRS[:10], settings(), tmp_path / "new", init=tmp_path / "old", device="cpu")
     run.stop()

@@ -151,21 +151,35 @@ def test_too_few_rows_are_an_error(pairs):
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_limit_below_the_median_is_an_error_that_says_what_would_do(side):
-    pairs = [(("a" * n, "b") if side == "source" else ("a", "b" * n)) for n in range(1, 22)]
+def test_a_limit_that_most_rows_exceed_is_an_error_that_says_what_would_do(side):
+    """Of the rows to train on: half of them may be too long, and held-out rows as many as like."""
+    pairs = [(("a" * n, "b") if side == "source" else ("a", "b" * n)) for n in range(1, 21)]
     limit = f"max_{side}_length"
-    assert len(prepare(as_table(pairs), settings(data={limit: 11})).train) > 5
+    assert len(prepare(as_table(pairs), settings(data={limit: 10, "valid_share": 0})).train) == 10
     with pytest.raises(TableError, match=f"more than half of the {side}s") as caught:
-        prepare(as_table(pairs), settings(data={limit: 5, "valid_share": 0}))
-    assert caught.value.got == "a median of 11 tokens, and a limit of 5"
-    assert f"--set data.{limit}=22" in (caught.value.hint or "")
+        prepare(as_table(pairs), settings(data={limit: 9, "valid_share": 0}))
+    assert caught.value.got == "11 of 20 have more than 9 tokens"
+    assert f"--set data.{limit}=24 " in (caught.value.hint or "")
+    assert len(prepare(as_table(pairs[:9]), settings(data={limit: 9}), as_table(pairs[9:])).train) == 9
 
 
-def test_tokens_that_lack_most_of_a_side_are_an_error_that_says_what_would_do():
-    pairs = [(f"the {number}", "x") for number in range(20)]
-    side = {"kind": "words", "min_count": 2}
+def test_no_row_left_is_an_error_that_names_the_limits():
+    with pytest.raises(TableError, match="no row is left to train on") as caught:
+        prepare(as_table([("a" * 9, "b"), ("a", "b" * 9)]), settings(data=dict(LIMITS, valid_share=0)))
+    assert "max_source_length or data.max_target_length" in (caught.value.hint or "")
+
+
+LIMITS = {"max_source_length": 8, "max_target_length": 8}
+
+
+@pytest.mark.parametrize("n_rare", [2, 3])
+def test_tokens_that_lack_a_fifth_of_a_side_are_an_error_that_says_what_would_do(n_rare):
+    pairs = [("the the the the", "x")] * 2 + [(f"rare{n}", "x") for n in range(n_rare)]
+    chosen = settings(tokens={"source": {"kind": "words", "min_count": 2}}, data={"valid_share": 0})
+    if n_rare == 2:  # of 10 words
+        assert len(prepare(as_table(pairs), chosen).train) == 4
+        return
     with pytest.raises(TableError, match="cannot carry the sources") as caught:
-        prepare(as_table(pairs), settings(tokens={"source": side}, data={"valid_share": 0}))
-    assert caught.value.got == "20 of 40 words are unknown"
-    assert "another tokens.source.kind" in (caught.value.hint or "")
-    prepare(as_table(pairs), settings(tokens={"source": side | {"min_count": 1}}))
+        prepare(as_table(pairs), chosen)
+    assert caught.value.got == "3 of 11 words are unknown"
+    assert "tokens.source.min_count" in (caught.value.hint or "")

@@ -247,11 +247,8 @@ def follow(run: Run, voice: Voice, resume_command: str) -> None:
                     voice.say(_validated(event, rows))
                     metric = f" · {event.metric} {event.value:.4f}"
                     for sample in event.samples:
-                        mark = "✓" if sample.answer == sample.gold else "✗"
-                        voice.say(
-                            f"    {mark} {_short(sample.source)} → {_short(sample.answer)}"
-                            + ("" if sample.answer == sample.gold else f"   (gold: {_short(sample.gold)})")
-                        )
+                        mark, told = ("✓", "") if sample.is_right else ("✗", f"   (gold: {_short(sample.gold)})")
+                        voice.say(f"    {mark} {_short(sample.source)} → {_short(sample.answer)}{told}")
                 case events.Stopped():
                     progress.stop()
                     voice.say(f"stopped after step {event.step}; everything is saved. Go on with:\n  {resume_command}")

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from glassformer.metrics import exact_matches
+
 
 @dataclass(frozen=True)
 class Event:
@@ -53,6 +55,11 @@ class Sample(NamedTuple):
     source: str
     gold: str
     answer: str
+
+    @property
+    def is_right(self) -> bool:
+        """Whether answer and gold are the same text, in NFC."""
+        return bool(exact_matches([self.answer], [self.gold])[0])
 
 
 @dataclass(frozen=True)

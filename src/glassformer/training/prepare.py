@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from glassformer.data.corpus import Corpus, Sequences, hold_out
 from glassformer.data.ledger import Ledger
@@ -79,7 +78,7 @@ def prepare(
     """Split, learn tokenizers (or take those given), encode, leave out what is too long.
 
     Raises TableError when too few rows remain to train on, and for settings that do not fit the rows: a length limit
-    below the median, tokens of which too many are unknown.
+    that more than half of them exceed, tokens of which too many are unknown.
     """
     if len(table.pairs) < 2:
         raise TableError(
@@ -100,7 +99,7 @@ def prepare(
         if each is not None:
             ledger.include(each.ledger)
 
-    train, _ = _encode(table, train_rows, source_tokenizer, target_tokenizer, settings, ledger)
+    train, _ = _encode(table, train_rows, source_tokenizer, target_tokenizer, settings, ledger, checked=True)
     _check_unknown(train, source_tokenizer, target_tokenizer, table.path)
     if valid is None:
         held, valid_pairs = _encode(table, held_rows, source_tokenizer, target_tokenizer, settings, ledger)
@@ -112,7 +111,7 @@ def prepare(
             "no row is left to train on",
             where=table.path,
             got=ledger.summary(),
-            hint="raise data.max_source_length",
+            hint="raise data.max_source_length or data.max_target_length",
         )
     return Prepared(
         settings,
@@ -153,17 +152,21 @@ def _encode(
     target: Tokenizer,
     settings: Settings,
     ledger: Ledger,
+    *,
+    checked: bool = False,
 ) -> tuple[Corpus, list[Pair]]:
-    """The corpus of some rows of a table; a row that is too long goes to the ledger instead."""
+    """The corpus of some rows of a table; a row that is too long goes to the ledger instead.
+
+    `checked`: these are the rows to train on, and the limits must leave half of them.
+    """
     pairs = [table.pairs[row] for row in rows]
     corpus = Corpus.encode(pairs, source, target, [f"{table.path}, row {table.rows[row]}" for row in rows])
-    limits = {"source": settings.data.max_source_length, "target": settings.data.max_target_length}
-    if settings.model.positions == "learned":
-        limits = {side: min(limit, settings.model.max_length - 2) for side, limit in limits.items()}
+    limits = _limits(settings)
+    if checked:
+        _check_lengths(corpus, limits, table.path)
     kept = np.ones(len(pairs), dtype=bool)
     for side, sequences in (("source", corpus.source), ("target", corpus.target)):
         lengths = sequences.lengths - 2
-        _check_median(side, lengths, limits[side], table.path)
         for index in np.flatnonzero(kept & (lengths > limits[side])).tolist():
             kept[index] = False
             reason = f"{side} of {lengths[index]} tokens is longer than {limits[side]}"
@@ -177,15 +180,26 @@ def _encode(
     ]
 
 
-def _check_median(side: str, lengths: NDArray[np.int64], limit: int, path: str) -> None:
-    median = int(np.median(lengths)) if len(lengths) else 0
-    if median > limit:
-        raise TableError(
-            f"more than half of the {side}s are longer than the limit",
-            where=path,
-            got=f"a median of {median} tokens, and a limit of {limit}",
-            hint=f"--set data.max_{side}_length={2 * median} (and model.max_length, where positions are learned)",
-        )
+def _limits(settings: Settings) -> dict[str, int]:
+    """Most tokens of either side."""
+    limits = {"source": settings.data.max_source_length, "target": settings.data.max_target_length}
+    if settings.model.positions == "learned":
+        limits = {side: min(limit, settings.model.max_length - 2) for side, limit in limits.items()}
+    return limits
+
+
+def _check_lengths(corpus: Corpus, limits: Mapping[str, int], path: str) -> None:
+    for side, sequences in (("source", corpus.source), ("target", corpus.target)):
+        lengths, limit = sequences.lengths - 2, limits[side]
+        n_long = int((lengths > limit).sum())
+        if 2 * n_long > len(lengths):
+            room = int(1.25 * np.quantile(lengths, 0.95)) + 1
+            raise TableError(
+                f"more than half of the {side}s are longer than the limit",
+                where=path,
+                got=f"{n_long:,} of {len(lengths):,} have more than {limit} tokens",
+                hint=f"--set data.max_{side}_length={room} (and model.max_length, where positions are learned)",
+            )
 
 
 def _check_unknown(corpus: Corpus, source: Tokenizer, target: Tokenizer, path: str) -> None:
@@ -198,8 +212,8 @@ def _check_unknown(corpus: Corpus, source: Tokenizer, target: Tokenizer, path: s
                 where=path,
                 got=f"{n_unknown:,} of {n_tokens:,} {tokenizer.settings.kind} are unknown",
                 expected=f"at most {MOST_UNKNOWN:.0%}",
-                hint=f"another tokens.{side}.kind, or a larger tokens.{side}.vocabulary_size; "
-                "or leave out what fixed them, --recipe or --init",
+                hint=f"another tokens.{side}.kind, a larger tokens.{side}.vocabulary_size or a smaller "
+                f"tokens.{side}.min_count; with --init, a model of such texts",
             )
 
 

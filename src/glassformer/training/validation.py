@@ -61,9 +61,9 @@ class Validator:
         answers = [prepared.target_tokenizer.decode(best.ids) for best, *_ in found]
         samples = [Sample(*pair, answer) for pair, answer in zip(pairs, answers, strict=True)]
         wrong = [
-            {"source": pair.source, "gold": pair.target, "answer": answer, "score": best.score}
-            for pair, answer, (best, *_) in zip(pairs, answers, found, strict=True)
-            if answer != pair.target
+            {"source": sample.source, "gold": sample.gold, "answer": sample.answer, "score": best.score}
+            for sample, (best, *_) in zip(samples, found, strict=True)
+            if not sample.is_right
         ]
         errors = {"rows": len(pairs), "wrong": len(wrong), "examples": wrong[:MOST_ERRORS]}
         if self.metric == "loss":

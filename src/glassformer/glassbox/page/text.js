@@ -21,11 +21,21 @@ const SPLIT = {
 /** A "▁" is a space; one that the user wrote is kept as a space, and the other way round. */
 const exchange = (text) => text.replace(/[▁ ]/g, (letter) => (letter === '▁' ? ' ' : '▁'));
 
-/** What the pieces say. */
-export const join = (kind, pieces) => JOIN[kind](pieces);
+/** What the pieces of a side with these settings say. */
+export function join({ kind, normalization }, pieces) {
+  const text = JOIN[kind](pieces);
+  return normalization === 'NFD' ? text.normalize('NFC') : text;
+}
+
+/** The text as it is cut. */
+export function normalise({ normalization, lowercase }, text) {
+  const normal = normalization === 'none' ? text : text.normalize(normalization);
+  return lowercase ? normal.toLowerCase() : normal;
+}
 
 /** The pieces of a text. Subwords need a library: the server has it, the page has not. */
-export function split(kind, text) {
-  if (!SPLIT[kind]) throw new Error('cutting a text into subwords needs glassformer itself: use “glassformer serve”');
-  return SPLIT[kind](text);
+export function split(settings, text) {
+  const cut = SPLIT[settings.kind];
+  if (!cut) throw new Error('cutting a text into subwords needs glassformer itself: use “glassformer serve”');
+  return cut(normalise(settings, text));
 }

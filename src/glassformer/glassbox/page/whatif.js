@@ -59,12 +59,17 @@ export function occlude(trace) {
   return named(['target', 'source_key'], [fed.length, ids.length], numbers);
 }
 
+/** Texts that were put together here, and their ids: they need not be cut again. */
+const decoded = new Map();
+
 /** The text that ids of a side make. */
 export function decodeIds(trace, side, ids) {
   const { axis, specials } = trace.vocabularies[side];
   const special = new Set(Object.values(specials));
   const pieces = ids.filter((id) => !special.has(id)).map((id) => trace.axes[axis].labels[id]);
-  return join(trace.provenance.settings.tokens[side].kind, pieces);
+  const text = join(trace.provenance.settings.tokens[side], pieces);
+  decoded.set(text, ids);
+  return text;
 }
 
 const visibleSource = (trace) => trace.tokens.source.map((token) => token.kind !== 'pad');
@@ -110,7 +115,9 @@ function forcedIds(base, edits) {
   const prefix = edits.findLast((edit) => edit.kind === 'prefix');
   if (!prefix) return [];
   const { labels } = base.axes[base.vocabularies.target.axis];
-  return split(base.provenance.settings.tokens.target.kind, prefix.text).map((piece) => {
+  const settings = base.provenance.settings.tokens.target;
+  if (settings.kind === 'subwords' && decoded.has(prefix.text)) return decoded.get(prefix.text);
+  return split(settings, prefix.text).map((piece) => {
     const id = labels.indexOf(piece);
     if (id < 0) throw new Error(`the target vocabulary does not have “${piece}”, so that no answer can start so`);
     return id;

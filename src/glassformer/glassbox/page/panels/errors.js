@@ -2,6 +2,7 @@
 
 import { bdi, button, el, table } from 'glassbox/dom.js';
 import { digits, grouped, percent } from 'glassbox/numbers.js';
+import { normalise } from 'glassbox/text.js';
 import { visible } from 'glassbox/trace.js';
 
 const LISTED = 50;
@@ -36,9 +37,9 @@ export function errors(app) {
 /** What kind of mistake it is, from the texts alone. */
 function groupOf(app, { source, gold, answer }) {
   const { axis } = app.trace.vocabularies.source;
-  const kind = app.trace.provenance.settings.tokens.source.kind;
+  const settings = app.trace.provenance.settings.tokens.source;
   const known = new Set(app.trace.axes[axis].labels);
-  if (kind === 'characters' && [...source].some((letter) => !known.has(letter)))
+  if (settings.kind === 'characters' && [...normalise(settings, source)].some((letter) => !known.has(letter)))
     return 'unseen characters in the source';
   if (answer.length < gold.length) return gold.startsWith(answer) ? 'cut short' : 'something left out';
   if (answer.length > gold.length) return 'something added';
