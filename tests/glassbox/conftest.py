@@ -26,13 +26,20 @@ class Case(NamedTuple):
     target: str
 
 
-def make_model(model: ModelSettings, seed: int = 0, kind: str = "characters", size: float = 0.5) -> ModelFile:
+def make_model(
+    model: ModelSettings,
+    seed: int = 0,
+    kind: str = "characters",
+    size: float = 0.5,
+    texts: tuple[list[str], list[str]] = (SOURCES, TARGETS),
+    **side_settings: Any,
+) -> ModelFile:
     """A model with drawn weights over small vocabularies; `<eos>` is favoured a little, so that answers end."""
-    side = SideSettings(kind=kind)
+    side = SideSettings(kind=kind, **side_settings)
     shared = model.tied_embeddings == "all"
     settings = Settings(model=model, tokens=TokenSettings(source=side, target=side, shared=shared))
-    source = learn([*SOURCES, *TARGETS] if shared else SOURCES, side)
-    target = source if shared else learn(TARGETS, side)
+    source = learn([*texts[0], *texts[1]] if shared else texts[0], side)
+    target = source if shared else learn(texts[1], side)
     chance = np.random.default_rng(seed)
     tensors = {
         name: (chance.normal(0, size, shape) + ("norm" in name and name.endswith("weight"))).astype(np.float32)

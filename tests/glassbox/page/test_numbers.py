@@ -14,6 +14,7 @@ import pytest
 
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
+from glassformer.settings import ModelSettings
 
 pytestmark = pytest.mark.browser
 
@@ -89,6 +90,20 @@ def test_the_page_computes_what_python_computes(
         assert found["largest"] < 1e-4, seed
         assert found["made"] == found["wanted"], seed
     assert window.complaints == []
+
+
+@pytest.mark.parametrize("words", [["token 1=\u1100"], ["prefix 너"]], ids=["token", "prefix"])
+def test_the_page_spells_as_the_model_does(
+    window: Any, trace: Trace, random_model: Callable[..., Any], tmp_path: Path, words: list[str]
+) -> None:
+    """Syllables that are taken apart (NFD) are forced in parts, and come out put together (NFC)."""
+    shape = ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
+    model = random_model(shape, 5, texts=(["가나다", "강"], ["너머", "험"]), normalization="NFD")
+    window.open(trace, tmp_path)
+    base, edited = (explain(model, "나가", weights=True, num_beams=3, edits=each) for each in ([], words))
+    found = window.run(COMPARE, {"base": base.dumps(), "edited": edited.dumps(), "words": words})
+    assert found["wrong"] == []
+    assert found["made"] == found["wanted"]
 
 
 @pytest.mark.parametrize("name", MATRICES)

@@ -10,6 +10,7 @@ import pytest
 
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
+from glassformer.settings import ModelSettings
 
 pytestmark = pytest.mark.browser
 
@@ -86,6 +87,21 @@ def test_switching_off_a_head_gives_what_the_command_line_gives(
     window.press("edit-none")
     window.settle()
     assert window.page.locator(".edited").count() == 0
+
+
+def test_a_subword_is_forced_by_a_click_though_the_page_cannot_cut_texts(
+    window: Any, random_model: Any, tmp_path: Path
+) -> None:
+    shape = ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
+    words = ["red green blue", "green grey"] * 3
+    model = random_model(shape, 5, "subwords", texts=(words, words), vocabulary_size=30)
+    window.open(explain(model, "red grey", weights=True, num_beams=3), tmp_path, "logits")
+    keys = window.all("[data-key^='force-']", "each.dataset.key")
+    window.press(keys[1])
+    window.settle()
+    window.panel("whatif")
+    assert "--edit 'prefix " in window.page.inner_text("pre")
+    assert window.complaints == []
 
 
 def test_an_edit_that_does_not_fit_says_so_and_changes_nothing(window: Any, trace: Trace, tmp_path: Path) -> None:
