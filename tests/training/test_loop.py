@@ -180,7 +180,7 @@ def test_tokens_that_are_never_seen_keep_their_first_values(tmp_path):
 def scripted(monkeypatch, *measured: tuple[float, float]) -> None:
     """Validations that find these values of the metric and losses, one after the other."""
     found = iter([Measured(loss, value, ()) for value, loss in measured])
-    monkeypatch.setattr(Validator, "measure", lambda _self: next(found))
+    monkeypatch.setattr(Validator, "measure", lambda _self, **_how: next(found))
 
 
 def outcome(run: Run) -> tuple[list[Validated], Finished]:
@@ -233,7 +233,7 @@ def test_a_run_ends_when_its_time_is_over(tmp_path):
 
 @pytest.mark.parametrize(("mean", "chosen"), [(0.9, "the mean of the last 2"), (0.1, "the best")])
 def test_the_mean_of_the_last_weights_is_taken_only_when_it_is_better(tmp_path, monkeypatch, mean, chosen):
-    scripted(monkeypatch, (0.1, 3), (0.3, 2), (0.2, 2), (mean, 1))
+    scripted(monkeypatch, (0.1, 3), (0.35, 2), (0.2, 2), (0.3, 2), (mean, 1))
     training = {"steps": 3, "validate_every": 1, "average_last": 2}
     run = train(PAIRS, settings(training=training), tmp_path / "run", device="cpu")
     _, finished = outcome(run)

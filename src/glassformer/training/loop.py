@@ -329,19 +329,22 @@ class Run:
         )
 
     def _finish(self, reason: str) -> Finished:
-        """Try the mean of the last weights against the best ones; the better become the model."""
+        """Try the mean of the last weights against the best ones, as they will be used; the better become the model."""
         position, chosen = self.position, "the best"
         assert position.best_value is not None
         kept = [ModelFile.load(path).tensors for path in self.directory.checkpoints()]
         if len(kept) > 1:
             mean = {name: np.mean([weights[name] for weights in kept], axis=0) for name in kept[0]}
+            set_weights(self.model, ModelFile.load(self.directory.model).tensors)
+            measured = self.validator.measure(as_used=True)
+            position.best_value, position.best_loss = measured.value, measured.loss
             set_weights(self.model, mean)
-            measured = self.validator.measure()
-            if self.validator.is_better(measured, position.best_value, position.best_loss):
-                position.best_value, position.best_loss = measured.value, measured.loss
-                chosen = f"the mean of the last {len(kept)}"
+            of_mean = self.validator.measure(as_used=True)
+            if self.validator.is_better(of_mean, measured.value, measured.loss):
+                position.best_value, position.best_loss = of_mean.value, of_mean.loss
+                chosen, measured = f"the mean of the last {len(kept)}", of_mean
                 self._write(self.directory.model, mean, measured.value)
-                write_text(self.directory.errors, json.dumps(measured.errors, ensure_ascii=False))
+            write_text(self.directory.errors, json.dumps(measured.errors, ensure_ascii=False))
         metric, path = self.validator.metric, self.directory.model
         finished = Finished(position.step, position.seconds, reason, chosen, metric, position.best_value, path)
         write_text(self.directory.card, model_card(self.prepared, finished))

@@ -50,14 +50,17 @@ class Validator:
         sign = 1 if higher_is_better(self.metric) else -1
         return (sign * measured.value, -measured.loss) > (sign * value, -loss)
 
-    def measure(self) -> Measured:
+    def measure(self, *, as_used: bool = False) -> Measured:
+        """Quickly; or with the search and on as many rows as the model will be judged by."""
         loss = self._loss()
         settings, prepared = self.prepared.settings.training, self.prepared
-        pairs = prepared.valid_pairs[: N_SAMPLES if self.metric == "loss" else settings.validate_rows]
+        n_rows = prepared.settings.data.max_valid_rows if as_used else settings.validate_rows
+        search = prepared.settings.decoding if as_used else DecodingSettings(num_beams=settings.validate_beams)
+        pairs = prepared.valid_pairs[: N_SAMPLES if self.metric == "loss" else n_rows]
         tokenizer = prepared.source_tokenizer
         sources = [tokenizer.frame(ids) for ids in tokenizer.encode_many([pair.source for pair in pairs])]
         longest = default_max_new_tokens(prepared.data, prepared.settings)
-        found = self.engine.search(sources, DecodingSettings(num_beams=settings.validate_beams), longest)
+        found = self.engine.search(sources, search, longest)
         answers = [prepared.target_tokenizer.decode(best.ids) for best, *_ in found]
         samples = [Sample(*pair, answer) for pair, answer in zip(pairs, answers, strict=True)]
         wrong = [
