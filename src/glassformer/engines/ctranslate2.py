@@ -29,10 +29,10 @@ from glassformer.errors import DeviceError, SettingsError, TextError, UsageError
 from glassformer.modelfile import ModelFile
 from glassformer.settings import DecodingSettings
 
-BATCH_POSITIONS = {"int8": 384, "bfloat16": 768, "float32": 768}
+BATCH_POSITIONS = {"int8": 640, "bfloat16": 768, "float32": 768}
 """Most source positions of a batch for a core, of half as many sentences in a beam: measured, its caches are small."""
 GPU_POSITIONS = 16_384  # not measured
-AHEAD = 4  # batches that wait for each worker
+ROWS_A_CALL = 8_192
 POSITIONS = 512  # of a table of sinusoids, which grows when needed
 NO_SCORE = -1e9  # of a slot of the beam that no hypothesis fills
 PRECISIONS = ("bfloat16", "int8", "float32")  # "auto" is the first that the device has
@@ -189,28 +189,27 @@ class CTranslate2Engine:
         width: int = 1,
         **options: Any,
     ) -> Iterator[tuple[int, Any]]:
-        """Row and result of each source. While some batches are computed, the next are made ready."""
-        begun: deque[tuple[list[int], list[Any]]] = deque()
-        for rows in self._plan([len(source) for source in sources], width):
+        """Row and result of each source. While some are computed, the next are made ready."""
+        begun: deque[tuple[Sequence[int], list[Any]]] = deque()
+        for start in range(0, len(sources), ROWS_A_CALL):
+            some = range(start, min(start + ROWS_A_CALL, len(sources)))
+            rows = sorted(some, key=lambda row: -len(sources[row]))  # as the library does: so they end in order
             sides = [[[self._source_names[token] for token in sources[row]] for row in rows]]
             if targets:
                 sides += [[[self._target_names[token] for token in targets[row]] for row in rows]]
-            begun.append((rows, call(*sides, asynchronous=True, max_input_length=0, **options)))
-            if len(begun) > AHEAD * self.n_workers:
+            batches = {"max_batch_size": self._batch_size(sides[0], width), "batch_type": "tokens"}
+            begun.append((rows, call(*sides, asynchronous=True, max_input_length=0, **batches, **options)))
+            if len(begun) > 1:
                 yield from _results(*begun.popleft())
         for each in begun:
             yield from _results(*each)
 
-    def _plan(self, lengths: Sequence[int], width: int) -> list[list[int]]:
-        """Batches of row numbers, the longest rows first; equal in size and number for all workers."""
+    def _batch_size(self, sources: Sequence[Sequence[str]], width: int) -> int:
+        """Positions of a batch: batches are equal in size and number for all workers."""
         most = GPU_POSITIONS if self.kind == "cuda" else BATCH_POSITIONS[self.precision]
-        total, done = sum(lengths), 0
+        total = sum(map(len, sources))
         n_batches = self.n_workers * math.ceil(total * min(width, 2) / (most * self.n_workers))
-        batches: list[list[int]] = [[] for _ in range(n_batches)]
-        for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-            batches[done * n_batches // total].append(row)
-            done += lengths[row]
-        return [rows for rows in batches if rows]
+        return max(max(map(len, sources)), math.ceil(total / n_batches))
 
     def _rank(self, answers: list[_Candidate], alpha: float) -> list[Hypothesis]:
         """The answers as hypotheses, best first, finished ones before others."""
@@ -257,6 +256,6 @@ class CTranslate2Engine:
                 raise DeviceError(f"ctranslate2 cannot start on {self.kind}", got=str(error)) from None
 
 
-def _results(rows: list[int], asynchronous: list[Any]) -> Iterator[tuple[int, Any]]:
+def _results(rows: Sequence[int], asynchronous: list[Any]) -> Iterator[tuple[int, Any]]:
     for row, each in zip(rows, asynchronous, strict=True):
         yield row, each.result()
