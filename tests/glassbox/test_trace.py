@@ -153,8 +153,7 @@ def test_the_encoder_runs_once_in_a_search(case):  # A25
 def test_teacher_forcing_shifts_the_target_by_one(random_model):  # A23
     english, dutch = "I love you very much", "Ik hou heel erg veel van jou"
     shape = ModelSettings(d_model=8, d_ff=4, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
-    with mock.patch.dict(random_model.__globals__, SOURCES=[english], TARGETS=[dutch]):
-        model = random_model(shape, kind="words")
+    model = random_model(shape, kind="words", texts=([english], [dutch]))
     trace = explain(model, english, target=dutch, evidence=False)
     assert [token.text for token in trace.tokens.gold_in] == ["<bos>", *dutch.split()]
     assert [token.text for token in trace.tokens.gold] == [*dutch.split(), "<eos>"]
