@@ -601,7 +601,8 @@ def test_any_texts_can_be_learned_and_come_back(kind: str, texts: list[str], siz
     try:
         tokenizer = learn(texts, side)
     except (SettingsError, TextError):
-        assert not any(texts) or len(set("".join(texts)) | {"▁"}) > size - 4
+        own = kind == "unigram"  # which keeps a piece for what it does not know
+        assert not any(texts) or len(set("".join(texts)) | {"▁"}) + own > size - 4
         return
     assert [tokenizer.decode(ids) for ids in tokenizer.encode_many(texts)] == texts
 
