@@ -52,20 +52,8 @@ def _train(out: Path, *options: str | Path) -> None:
     table, test = CACHE / "dates.csv", CACHE / "dates-test.csv"
     for path, pairs in zip((table, test), split_dates(), strict=True):
         _write(path, pairs)
-    command = [
-        sys.executable,
-        "-m",
-        "glassformer",
-        "train",
-        table,
-        "--test",
-        test,
-        "--out",
-        out,
-        "--overwrite",
-        *options,
-    ]
-    subprocess.run(list(map(str, command)), check=True, stdout=sys.stderr)
+    words = ("train", table, "--test", test, "--out", out, "--overwrite", *options)
+    subprocess.run([sys.executable, "-m", "glassformer", *map(str, words)], check=True, stdout=sys.stderr)
 
 
 def _write(path: Path, pairs: Pairs) -> None:

@@ -240,8 +240,10 @@ def test_the_mean_of_the_last_weights_is_taken_only_when_it_is_better(tmp_path, 
     assert (finished.chosen, finished.value) == (chosen, max(mean, 0.3))
     kept = [ModelFile.load(path).tensors for path in run.directory.checkpoints()]
     assert [path.stem for path in run.directory.checkpoints()] == ["step-0000002", "step-0000003"]
-    model = ModelFile.load(tmp_path / "run").tensors
-    for name, value in model.items():
+    model = ModelFile.load(tmp_path / "run")
+    assert model.metrics["value"] == finished.value
+    assert model.metrics["step"] == (3 if mean == 0.9 else 2)
+    for name, value in model.tensors.items():
         wanted = (kept[0][name] + kept[1][name]) / 2 if mean == 0.9 else kept[0][name]
         np.testing.assert_allclose(value, wanted, atol=1e-7)
     assert chosen in run.directory.card.read_text(encoding="utf-8")

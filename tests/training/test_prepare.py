@@ -165,11 +165,9 @@ def test_a_limit_that_most_rows_exceed_is_an_error_that_says_what_would_do(side)
 
 def test_no_row_left_is_an_error_that_names_the_limits():
     with pytest.raises(TableError, match="no row is left to train on") as caught:
-        prepare(as_table([("a" * 9, "b"), ("a", "b" * 9)]), settings(data=dict(LIMITS, valid_share=0)))
+        limits = {"max_source_length": 8, "max_target_length": 8, "valid_share": 0}
+        prepare(as_table([("a" * 9, "b"), ("a", "b" * 9)]), settings(data=limits))
     assert "max_source_length or data.max_target_length" in (caught.value.hint or "")
-
-
-LIMITS = {"max_source_length": 8, "max_target_length": 8}
 
 
 @pytest.mark.parametrize("n_rare", [2, 3])

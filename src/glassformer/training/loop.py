@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -335,7 +336,8 @@ class Run:
         kept = [ModelFile.load(path).tensors for path in self.directory.checkpoints()]
         if len(kept) > 1:
             mean = {name: np.mean([weights[name] for weights in kept], axis=0) for name in kept[0]}
-            set_weights(self.model, ModelFile.load(self.directory.model).tensors)
+            best = ModelFile.load(self.directory.model)
+            set_weights(self.model, best.tensors)
             measured = self.validator.measure(as_used=True)
             position.best_value, position.best_loss = measured.value, measured.loss
             set_weights(self.model, mean)
@@ -344,6 +346,8 @@ class Run:
                 position.best_value, position.best_loss = of_mean.value, of_mean.loss
                 chosen, measured = f"the mean of the last {len(kept)}", of_mean
                 self._write(self.directory.model, mean, measured.value)
+            else:
+                replace(best, metrics=best.metrics | {"value": measured.value}).save(self.directory.model)
             write_text(self.directory.errors, json.dumps(measured.errors, ensure_ascii=False))
         metric, path = self.validator.metric, self.directory.model
         finished = Finished(position.step, position.seconds, reason, chosen, metric, position.best_value, path)
