@@ -164,8 +164,8 @@ def test_a_limit_that_most_rows_exceed_is_an_error_that_says_what_would_do(side)
 
 
 def test_no_row_left_is_an_error_that_names_the_limits():
+    limits = {"max_source_length": 8, "max_target_length": 8, "valid_share": 0}
     with pytest.raises(TableError, match="no row is left to train on") as caught:
-        limits = {"max_source_length": 8, "max_target_length": 8, "valid_share": 0}
         prepare(as_table([("a" * 9, "b"), ("a", "b" * 9)]), settings(data=limits))
     assert "max_source_length or data.max_target_length" in (caught.value.hint or "")
 
