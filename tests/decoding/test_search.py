@@ -380,9 +380,9 @@ def ends_after(length: int) -> Toy:
 @pytest.mark.parametrize("search", ["greedy", "beam"])
 @pytest.mark.parametrize(
     ("n_sentences", "rows"),
-    [(3, [3, 3, 2, 1]), (8, [8, 8, 8, 6, 6, 4, 3, 2, 1])],  # of eight, the first leaves together with the second
+    [(3, [3, 3, 2, 1]), (12, [12, 12, 12, *range(10, 0, -1)])],  # of twelve, the first leaves together with the second
 )
-def test_sentences_that_are_done_leave_the_batch_when_they_are_a_quarter_of_it(
+def test_sentences_that_are_done_leave_the_batch_when_they_are_a_tenth_of_it(
     search: str, n_sentences: int, rows: list[int]
 ) -> None:
     stepper, space = Stepper(ends_after(1)), SearchSpace(BOS, 2, (), 50)

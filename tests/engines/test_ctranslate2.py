@@ -213,6 +213,21 @@ def test_a_source_has_the_same_answer_alone_and_in_any_batch(n_workers: int) -> 
 
 
 @needs_library
+@pytest.mark.parametrize("decoding", [GREEDY, N_BEST], ids=["greedy", "n-best"])
+def test_answers_are_the_same_in_many_calls_of_which_few_are_under_way(
+    decoding: DecodingSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_file = untrained()
+    sources = random_sources(model_file)
+    engine = CTranslate2Engine(model_file)
+    expected = engine.search(sources, decoding, LONGEST)
+    monkeypatch.setattr("glassformer.engines.ctranslate2.BATCH_POSITIONS", {"float32": 16})
+    monkeypatch.setattr("glassformer.engines.ctranslate2.CALLS_AHEAD", 2)
+    assert len(list(engine._calls(sources, decoding.num_beams))) > 5
+    assert_same(engine.search(sources, decoding, LONGEST), expected)
+
+
+@needs_library
 @pytest.mark.parametrize("kind", ["pre", "odd heads", "tied all"])
 def test_int8_is_near_float32_and_not_the_same(kind: str) -> None:
     model_file = untrained(**KINDS[kind])

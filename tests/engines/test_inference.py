@@ -87,9 +87,9 @@ def close(found: Tensor, expected: Tensor, tolerance: float = 1e-5) -> None:
 def test_steps_are_decoding_all_at_once_past_the_first_growth_of_the_cache(
     changes: dict[str, Any], n_sentences: int
 ) -> None:
-    """A cache of 16 positions has grown once after 20 steps; few rows and many go through different products."""
-    model, sources = make(**changes), drawn(n_sentences, 9)
-    targets = torch.randint(SIZE, (n_sentences, 20), generator=torch.Generator().manual_seed(1))
+    """A cache of 32 positions has grown once after 36 steps; few rows and many go through different products."""
+    model, sources = make(**{"max_length": 40} | changes), drawn(n_sentences, 9)
+    targets = torch.randint(SIZE, (n_sentences, 36), generator=torch.Generator().manual_seed(1))
     close(steps(Inference(model), sources, targets), all_at_once(model, sources, targets))
 
 
@@ -99,17 +99,19 @@ def test_steps_are_decoding_all_at_once_past_the_first_growth_of_the_cache(
     n_sentences=st.integers(1, 3),
     width=st.integers(1, 3),
     room=st.sampled_from([1, 3, 16]),
+    plain=st.sampled_from([0, 2**40]),
     padding=st.integers(0, 3),
     seed=st.integers(0, 10_000),
 )
 def test_cached_steps_equal_the_reference_whatever_the_search_does(
-    changes: dict[str, Any], n_sentences: int, width: int, room: int, padding: int, seed: int
+    changes: dict[str, Any], n_sentences: int, width: int, room: int, plain: int, padding: int, seed: int
 ) -> None:
-    """A search by chance: hypotheses are kept, doubled and dropped, and sentences leave."""
+    """A search by chance: hypotheses are kept, doubled and dropped, and sentences change places and leave."""
     model, chance, sources = make(**changes), random.Random(seed), drawn(n_sentences, 6, seed)
     beams: list[list[list[int]]] = [[[]] for _ in sources]  # the hypotheses of each sentence so far
     with torch.inference_mode(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(inference_module, "CACHE_STEPS", room)
+        patch.setattr(inference_module, "PLAIN_NUMBERS", plain)
         inference = Inference(model)
         cache = inference.start(sources, max(map(len, sources)) + padding)
         for _ in range(5):
@@ -118,7 +120,7 @@ def test_cached_steps_equal_the_reference_whatever_the_search_does(
             for line, (source, beam) in enumerate(zip(sources, beams, strict=True)):
                 for k, tokens in enumerate(beam):
                     close(logits[line, k], reference_logits(model, source, tokens))
-            stay = sorted(chance.sample(range(len(beams)), chance.randint(1, len(beams))))
+            stay = chance.sample(range(len(beams)), chance.randint(1, len(beams)))
             parents = [[chance.randrange(len(beams[line])) for _ in range(width)] for line in stay]
             kept = list(zip(stay, parents, strict=True))
             cache.select(torch.tensor([[line * len(beams[line]) + k for k in row] for line, row in kept]))
@@ -175,22 +177,27 @@ def test_the_encoder_runs_once_and_on_tokens_alone_and_so_do_keys_and_values_of_
     encoded: list[int] = []
     projected: list[int] = []
     watch(monkeypatch, inference_module._Layer, "encode", lambda layer, x, *rest: encoded.append(len(x)))
-    watch(monkeypatch, inference, "keys_values", lambda memory: projected.append(len(memory)))
+    watch(monkeypatch, inference_module._Layer, "read_memory", lambda layer, memory, _: projected.append(len(memory)))
     cache = inference.start(sources, 8).select(torch.tensor([[0, 0, 0], [1, 1, 1]]))
     for t in range(4):
         inference.step(torch.full((2, 3), t), cache)
     assert encoded == [5, 5]  # tokens of both sentences, in each layer
-    assert projected == [5]  # for all layers in one, whatever the number of steps and hypotheses
+    assert projected == [5, 5]  # in each layer, whatever the number of steps and hypotheses
 
 
 @torch.inference_mode()
 def test_memory_is_not_copied_for_hypotheses() -> None:
     cache = Inference(make()).start([[3, 1, 4], [1, 5]], 4)
-    before = [keys.data_ptr() for keys, _ in cache.memory]
+
+    def places() -> list[int]:
+        return [x.data_ptr() for layer in cache.memory for x in layer]
+
+    before = places()
     cache.select(torch.tensor([[0, 0, 0], [1, 1, 1]]))
-    assert [keys.data_ptr() for keys, _ in cache.memory] == before
-    cache.select(torch.tensor([[4, 3]]))  # only the second sentence stays
-    assert [len(keys) for keys, _ in cache.memory] == [1, 1]
+    assert places() == before
+    cache.select(torch.tensor([[4, 3]]))  # only the second sentence stays, in the place of the first
+    assert [len(x) for layer in cache.memory for x in layer] == [1] * 4
+    assert places() == before
 
 
 # Positions

@@ -184,7 +184,7 @@ def test_each_sentence_is_encoded_once_and_its_memory_projected_once(
 
     def counted_start(inference: Inference, sources: Sequence[list[int]], length: int) -> Cache:
         started.extend(sources)
-        keys_values.append(inference.keys_values)
+        keys_values.append(inference.decoder[0].keys_values[0])
         return start(inference, sources, length)
 
     def counted_encode(layer: Any, x: Tensor, *rest: Any) -> Tensor:

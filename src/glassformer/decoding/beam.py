@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, hypothesis, length_penalty, worth_leaving
+from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, hypothesis, leave, length_penalty
 
 
 @dataclass
@@ -69,16 +69,17 @@ def beam_search(
         beam.scores = beam.scores.masked_fill(ended, -torch.inf)
 
         best_live = beam.scores.max(dim=1).values.tolist()
-        stay = [
-            line
-            for line, sentence in enumerate(alive)
-            if _can_improve(best_live[line], found[sentence], n_best, space.max_new_tokens, alpha)
-        ]
-        if not stay or time + 1 == space.max_new_tokens:
+        stay = torch.tensor(
+            [
+                _can_improve(best_live[line], found[sentence], n_best, space.max_new_tokens, alpha)
+                for line, sentence in enumerate(alive)
+            ]
+        )
+        if not stay.any() or time + 1 == space.max_new_tokens:
             break
-        if worth_leaving(len(stay), len(alive)):
-            parents, beam = parents[stay], beam.select(torch.tensor(stay))
-            alive = [alive[line] for line in stay]
+        if (kept := leave(stay)) is not None:
+            parents, beam = parents[kept], beam.select(kept)
+            alive = [alive[line] for line in kept.tolist()]
         state = state.select(parents)
         last = beam.ids[:, :, -1]
 

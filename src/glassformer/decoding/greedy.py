@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, hypothesis, worth_leaving
+from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, hypothesis, leave
 
 
 def greedy_search(
@@ -23,11 +23,11 @@ def greedy_search(
         ids[rows, time], scores[rows, time] = last[:, 0], best[:, 0]
         live = lengths[rows] == space.max_new_tokens
         lengths[rows[live & (last[:, 0] == space.eos_id)]] = time + 1
-        stay = (live & (last[:, 0] != space.eos_id)).nonzero()
-        if not len(stay):
+        stay = live & (last[:, 0] != space.eos_id)
+        if not stay.any():
             break
-        if worth_leaving(len(stay), len(rows)):
-            state = state.select(stay)
-            rows, last = rows[stay[:, 0]], last[stay[:, 0]]
+        if (kept := leave(stay)) is not None:
+            state = state.select(kept[:, None])
+            rows, last = rows[kept], last[kept]
     answers = zip(ids.tolist(), scores.tolist(), lengths.tolist(), strict=True)
     return [[hypothesis(line[:n], score[:n], space.eos_id, alpha)] for line, score, n in answers]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Bool, Float, Int
 
 
 class State(Protocol):
@@ -73,9 +73,18 @@ class Hypothesis:
     finished: bool
 
 
-def worth_leaving(n_stay: int, n_rows: int) -> bool:
-    """Whether so many rows have ended that the others should move together: moving costs about as much as a step."""
-    return n_stay <= 0.75 * n_rows
+def leave(stay: Bool[Tensor, " N"]) -> Int[Tensor, " M"] | None:
+    """The sentences that stay when the others leave the batch, in an order in which the fewest change places.
+
+    The last ones close the gaps. None while too few have ended to be worth a change of the batch.
+    """
+    kept = stay.nonzero()[:, 0]
+    if len(kept) > 0.9 * len(stay):
+        return None
+    n_in_place = int(stay[: len(kept)].sum())
+    order = torch.arange(len(kept))
+    order[~stay[: len(kept)]] = kept[n_in_place:]
+    return order
 
 
 def length_penalty(length: int, alpha: float) -> float:

@@ -32,7 +32,8 @@ from glassformer.settings import DecodingSettings
 BATCH_POSITIONS = {"int8": 640, "bfloat16": 768, "float32": 768}
 """Most source positions of a batch for a core, of half as many sentences in a beam: measured, its caches are small."""
 GPU_POSITIONS = 16_384  # not measured
-ROWS_A_CALL = 8_192
+BATCHES_A_CALL, CALLS_AHEAD = 2, 64
+"""Batches for each worker that one call hands over, and calls that are under way at most."""
 POSITIONS = 512  # of a table of sinusoids, which grows when needed
 NO_SCORE = -1e9  # of a slot of the beam that no hypothesis fills
 PRECISIONS = ("bfloat16", "int8", "float32")  # "auto" is the first that the device has
@@ -111,9 +112,10 @@ class CTranslate2Engine:
         def decode(rows: Sequence[int], width: int) -> dict[int, list[Hypothesis]]:
             forced = [prefixes[row] for row in rows] if prefixes else ()
             found = self._decode([sources[row] for row in rows], width, longest, forced)
+            answers = {rows[at]: self._rank(each, alpha)[:n_best] for at, each in found}
             if width == decoding.num_beams:
                 report(len(rows))
-            return {row: self._rank(each, alpha)[:n_best] for row, each in zip(rows, found, strict=True)}
+            return answers
 
         if decoding.num_beams > 1 and n_best == 1 and not prefixes:
             done = decode_certain_first(decode, n_sources, decoding, longest, report)
@@ -135,27 +137,25 @@ class CTranslate2Engine:
 
     def _decode(
         self, sources: Sequence[Sequence[int]], width: int, longest: int, prefixes: Sequence[Sequence[int]]
-    ) -> list[list[_Candidate]]:
-        """The answers of a beam for each source, in any order, with the model's own scores."""
-        found: list[list[_Candidate]] = [[] for _ in sources]
-        again = list(range(len(sources)))
+    ) -> Iterator[tuple[int, list[_Candidate]]]:
+        """Number of each source and its answers, as they are found: of a beam, with the model's own scores."""
+        again = []
         if not prefixes:
-            found = self._translate(sources, width, longest)
-            again = [row for row, answers in enumerate(found) if any(map(self._is_forbidden, answers))]
-        if again:
+            for row, answers in self._translate(sources, width, longest):
+                if any(map(self._is_forbidden, answers)):
+                    again.append(row)
+                else:
+                    yield row, answers
+        if prefixes or again:
+            again = again or list(range(len(sources)))
             forced = [prefixes[row] for row in again] if prefixes else ()
             suppressed = [[self._target_names[token]] for token in sorted(self._forbidden)]
             chosen = [sources[row] for row in again]
-            searched = self._translate(chosen, width, longest, forced, suppress_sequences=suppressed)
-            pairs = [
-                (source, (self._bos_id, *ids))
-                for source, answers in zip(chosen, searched, strict=True)
-                for ids, _ in answers
-            ]
+            searched = dict(self._translate(chosen, width, longest, forced, suppress_sequences=suppressed))
+            pairs = [(chosen[at], (self._bos_id, *ids)) for at, answers in searched.items() for ids, _ in answers]
             scores = iter(self.score(pairs))
-            for row, answers in zip(again, searched, strict=True):
-                found[row] = [(ids, sum(next(scores))) for ids, _ in answers]
-        return found
+            for at, answers in searched.items():
+                yield again[at], [(ids, sum(next(scores))) for ids, _ in answers]
 
     def _is_forbidden(self, answer: _Candidate) -> bool:
         return not self._forbidden.isdisjoint(answer[0])
@@ -167,19 +167,20 @@ class CTranslate2Engine:
         longest: int,
         prefixes: Sequence[Sequence[int]] = (),
         **options: Any,
-    ) -> list[list[_Candidate]]:
-        """What the library's own beam gives for each source."""
+    ) -> Iterator[tuple[int, list[_Candidate]]]:
+        """What the library's own beam gives for each source, as it is found."""
         options |= {"beam_size": width, "num_hypotheses": width, "length_penalty": 0, "return_scores": True}
         options |= {"max_decoding_length": longest, "min_decoding_length": 0, "return_end_token": True}
-        found: list[list[_Candidate]] = [[] for _ in sources]
         ids = self._target_ids
         for row, result in self._in_batches(self._translator.translate_batch, sources, prefixes, width, **options):
-            found[row] = [
-                (tuple([ids[name] for name in names]), score)
-                for names, score in zip(result.hypotheses, result.scores, strict=True)
-                if score > NO_SCORE
-            ]
-        return found
+            yield (
+                row,
+                [
+                    (tuple([ids[name] for name in names]), score)
+                    for names, score in zip(result.hypotheses, result.scores, strict=True)
+                    if score > NO_SCORE
+                ],
+            )
 
     def _in_batches(
         self,
@@ -189,27 +190,33 @@ class CTranslate2Engine:
         width: int = 1,
         **options: Any,
     ) -> Iterator[tuple[int, Any]]:
-        """Row and result of each source. While some are computed, the next are made ready."""
+        """Row and result of each source, the longest first. While some are computed, others are made ready or read."""
         begun: deque[tuple[Sequence[int], list[Any]]] = deque()
-        for start in range(0, len(sources), ROWS_A_CALL):
-            some = range(start, min(start + ROWS_A_CALL, len(sources)))
-            rows = sorted(some, key=lambda row: -len(sources[row]))  # as the library does: so they end in order
+        for rows, batch_size in self._calls(sources, width):
             sides = [[[self._source_names[token] for token in sources[row]] for row in rows]]
             if targets:
                 sides += [[[self._target_names[token] for token in targets[row]] for row in rows]]
-            batches = {"max_batch_size": self._batch_size(sides[0], width), "batch_type": "tokens"}
+            batches = {"max_batch_size": batch_size, "batch_type": "tokens"}
             begun.append((rows, call(*sides, asynchronous=True, max_input_length=0, **batches, **options)))
-            if len(begun) > 1:
+            if len(begun) > CALLS_AHEAD:
                 yield from _results(*begun.popleft())
         for each in begun:
             yield from _results(*each)
 
-    def _batch_size(self, sources: Sequence[Sequence[str]], width: int) -> int:
-        """Positions of a batch: batches are equal in size and number for all workers."""
-        most = GPU_POSITIONS if self.kind == "cuda" else BATCH_POSITIONS[self.precision]
-        total = sum(map(len, sources))
-        n_batches = self.n_workers * math.ceil(total * min(width, 2) / (most * self.n_workers))
-        return max(max(map(len, sources)), math.ceil(total / n_batches))
+    def _calls(self, sources: Sequence[Sequence[int]], width: int) -> Iterator[tuple[Sequence[int], int]]:
+        """The rows of each call, and the most positions of a batch: its batches are equal in size and number for all
+        workers.
+        """
+        lengths = [len(source) for source in sources]
+        order = sorted(range(len(sources)), key=lengths.__getitem__, reverse=True)
+        most = GPU_POSITIONS if self.kind == "cuda" else BATCH_POSITIONS[self.precision] // min(width, 2)
+        start = total = 0
+        for end, row in enumerate(order, 1):
+            total += lengths[row]
+            if total >= BATCHES_A_CALL * self.n_workers * most or end == len(order):
+                n_batches = self.n_workers * math.ceil(total / (most * self.n_workers))
+                yield order[start:end], max(lengths[order[start]], math.ceil(total / n_batches))
+                start, total = end, 0
 
     def _rank(self, answers: list[_Candidate], alpha: float) -> list[Hypothesis]:
         """The answers as hypotheses, best first, finished ones before others."""

@@ -1,10 +1,12 @@
 """The Transformer for search: the numbers of model.py, laid out for speed.
 
-    weights      copied once: projections of the same input side by side, all layers' keys and values of the memory too
-    cache        a target token's keys and values are written where they stay; memory's are computed once a sentence
+    weights      copied once: the projections of self-attention side by side
+    cache        a target token's keys and values are written where they stay; memory's are computed once a sentence;
+                 when rows leave, only those are moved that close the gaps
     padding      the encoder works on tokens without it; only attention looks at padded sentences
     products     on a CPU through oneDNN, their weights laid out beforehand: in float32 twice as fast as torch's own on
                  many processors; in bfloat16 the products with weights alone are, all else stays float32
+    attention    of one query a row, plain multiplications: for so little, a call of the fused kernel costs more
 
 Axes: N sentences · K hypotheses of a sentence · R = N·K rows · S source positions · t target positions so far ·
 H heads · V vocabulary · D d_model.
@@ -29,18 +31,25 @@ from glassformer.packing import Layout
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-CACHE_STEPS = 16  # the cache grows by so many positions at a time
+CACHE_STEPS = 32  # the cache grows by so many positions at a time
 PACKED_ROWS = 3  # from so many rows on, oneDNN's products are the faster ones
+PLAIN_NUMBERS = 2**15  # from so many numbers in its keys on, attention of one query a row is plain multiplications
+
+
+_Affine = tuple[Tensor, Tensor | None]
+"""Weight [out in] and bias [out] of a layer."""
+
+
+def _affine(layer: nn.Linear, scale: float = 1.0) -> _Affine:
+    return layer.weight.detach() * scale, None if layer.bias is None else layer.bias.detach() * scale
 
 
 class _Linear:
     """x W^T + b, with the weight laid out for the processor. Several layers become one, side by side."""
 
-    def __init__(self, dtype: torch.dtype, *layers: nn.Linear, scale: float = 1.0) -> None:
-        """`scale` multiplies the first layer's weight and bias."""
-        factors = [scale, *[1.0] * (len(layers) - 1)]
-        self.weight = torch.cat([x.weight.detach() * by for x, by in zip(layers, factors, strict=True)]).to(dtype)
-        biases = [x.bias.detach() * by for x, by in zip(layers, factors, strict=True) if x.bias is not None]
+    def __init__(self, dtype: torch.dtype, *layers: _Affine) -> None:
+        biases = [bias for _, bias in layers if bias is not None]
+        self.weight = torch.cat([weight for weight, _ in layers]).to(dtype)
         self.bias = torch.cat(biases).to(dtype) if biases else None
         self.packed: Tensor | None = None
         if self.weight.device.type == "cpu" and has_prepared_products():
@@ -60,7 +69,7 @@ class _Linear:
 
 class _FeedForward:
     def __init__(self, layer: FeedForward, dtype: torch.dtype) -> None:
-        self.w_1, self.w_2 = _Linear(dtype, layer.w_1), _Linear(dtype, layer.w_2)
+        self.w_1, self.w_2 = _Linear(dtype, _affine(layer.w_1)), _Linear(dtype, _affine(layer.w_2))
         self.activation = layer.activation
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -72,6 +81,22 @@ class _FeedForward:
 def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
     """`model.attention` of queries that are scaled already; `mask` is added to the scores."""
     return F.scaled_dot_product_attention(query, key, value, mask, scale=1.0)
+
+
+def _attention_of_one(
+    query: Float[Tensor, "R H d_k"],
+    key: Float[Tensor, "R S H d_k"],
+    value: Float[Tensor, "R S H d_v"],
+    mask: Float[Tensor, "R S"] | None = None,
+) -> Float[Tensor, "R C"]:
+    """The same of one query a row, heads side by side: C = H·d_v."""
+    if key.numel() < PLAIN_NUMBERS or key.device.type != "cpu":
+        mask = None if mask is None else mask[:, None, None]
+        return _attention(query.unsqueeze(2), key.transpose(1, 2), value.transpose(1, 2), mask).flatten(1)
+    scores = (key * query[:, None]).sum(-1, keepdim=True)
+    if mask is not None:
+        scores += mask[:, :, None, None]
+    return (value * scores.softmax(1)).sum(1).flatten(1)
 
 
 class _Norm:
@@ -90,10 +115,10 @@ class _Heads:
     def __init__(self, layer: MultiHeadAttention, dtype: torch.dtype) -> None:
         self.n_heads = layer.n_heads
         self.d_k, self.d_v = (each.out_features // layer.n_heads for each in (layer.w_k, layer.w_v))
-        self.project = _Linear(dtype, layer.w_q, layer.w_k, layer.w_v, scale=self.d_k**-0.5)
-        self.w_o = _Linear(dtype, layer.w_o)
+        self.project = _Linear(dtype, _affine(layer.w_q, self.d_k**-0.5), _affine(layer.w_k), _affine(layer.w_v))
+        self.w_o = _Linear(dtype, _affine(layer.w_o))
 
-    def split(self, x: Float[Tensor, "*rows W"]) -> list[Tensor]:
+    def split(self, x: Float[Tensor, "*rows C"]) -> list[Tensor]:
         """Queries, keys, values: each [*rows H d]."""
         widths = [self.n_heads * self.d_k, self.n_heads * self.d_k, self.n_heads * self.d_v]
         return [part.unflatten(-1, (self.n_heads, -1)) for part in x.split(widths, dim=-1)]  # type: ignore[no-untyped-call]
@@ -109,8 +134,10 @@ class _Layer:
         self.feed_forward = _FeedForward(layer.feed_forward, dtype)
         self.feed_forward_norm = _Norm(layer.feed_forward_norm)
         if isinstance(layer, DecoderLayer):
-            self.query = _Linear(dtype, layer.cross_attention.w_q, scale=self.itself.d_k**-0.5)
-            self.cross_out = _Linear(dtype, layer.cross_attention.w_o)
+            cross = layer.cross_attention
+            self.query = _Linear(dtype, _affine(cross.w_q, self.itself.d_k**-0.5))
+            self.keys_values = [_Linear(dtype, _affine(each)) for each in (cross.w_k, cross.w_v)]
+            self.cross_out = _Linear(dtype, _affine(cross.w_o))
             self.cross_norm = _Norm(layer.cross_attention_norm)
 
     def add_and_norm(self, norm: _Norm, x: Tensor, sublayer: Any, *inputs: Any) -> Tensor:
@@ -126,18 +153,26 @@ class _Layer:
         x = self.add_and_norm(self.itself_norm, x, attend)
         return self.add_and_norm(self.feed_forward_norm, x, self.feed_forward)
 
+    def read_memory(self, memory: Float[Tensor, "P D"], layout: Layout) -> list[Tensor]:
+        """Keys and values of the memory for cross-attention, padded: [N S H d] each."""
+        read = (layout.pad(product(memory)) for product in self.keys_values)
+        return [x.view(*x.shape[:2], self.itself.n_heads, -1) for x in read]
+
     def step(self, x: Tensor, i: int, cache: Cache) -> Tensor:
         """x [R D], the newest token's stream, through decoder layer i."""
 
         def attend(y: Tensor) -> Tensor:
             query, key, value = self.itself.split(self.itself.project(y))
-            keys, values = cache.write(i, key, value)
-            return self.itself.w_o(_attention(query.unsqueeze(2), keys, values).flatten(1))
+            return self.itself.w_o(_attention_of_one(query, *cache.write(i, key, value)))
 
         def attend_memory(y: Tensor) -> Tensor:
-            keys, values = cache.memory[i]
-            query = self.query(y).view(len(keys), -1, keys.shape[1], keys.shape[3])  # [N K H d_k]
-            heads = _attention(query.transpose(1, 2), keys, values, cache.memory_mask)
+            key, value = cache.memory[i]
+            mask = cache.memory_mask
+            query = self.query(y).view(len(key), -1, *key.shape[2:])  # [N K H d_k]
+            if query.shape[1] == 1:
+                return self.cross_out(_attention_of_one(query[:, 0], key, value, mask))
+            key, value = key.transpose(1, 2), value.transpose(1, 2)
+            heads = _attention(query.transpose(1, 2), key, value, None if mask is None else mask[:, None, None])
             return self.cross_out(heads.transpose(1, 2).reshape(len(y), -1))
 
         x = self.add_and_norm(self.itself_norm, x, attend)
@@ -149,47 +184,57 @@ class _Layer:
 class Cache:
     """What the decoder remembers of K hypotheses of each of N sentences. It is changed in place.
 
-    `memory`: for each layer, keys and values of the memory, [N H S d] each; `memory_mask` is added to their scores,
-    None where all are visible. `past`: keys and values of the target so far, of all layers,
-    [R layers H T d_k + d_v], T >= t. `length` is t.
+    `memory`: for each layer, keys and values of the memory, [N S H d] each; `memory_mask` is added to their scores,
+    None where all are visible. `past`: keys and values of the target so far, [T layers R H d] each, T >= t. `length`
+    is t.
     """
 
-    memory: list[tuple[Tensor, Tensor]]
-    memory_mask: Float[Tensor, "N 1 1 S"] | None
-    past: Tensor
-    d_k: int
+    memory: list[list[Tensor]]
+    memory_mask: Float[Tensor, "N S"] | None
+    past: list[Tensor]
     length: int = 0
 
-    def write(self, i: int, key: Float[Tensor, "R H d_k"], value: Float[Tensor, "R H d_v"]) -> tuple[Tensor, Tensor]:
-        """Keep layer i's newest key and value; all its keys and values so far, [R H t d] each."""
-        past = self.past[:, i]
-        past[:, :, self.length, : self.d_k] = key
-        past[:, :, self.length, self.d_k :] = value
-        so_far = past[:, :, : self.length + 1]
-        return so_far[..., : self.d_k], so_far[..., self.d_k :]
+    def write(self, i: int, *newest: Tensor) -> list[Tensor]:
+        """Keep layer i's newest keys and values, [R H d] each; all of them so far, [R t H d]."""
+        for past, each in zip(self.past, newest, strict=True):
+            past[self.length, i] = each
+        return [past[: self.length + 1, i].transpose(0, 1) for past in self.past]
 
     def make_room(self) -> None:
-        if self.length == self.past.shape[3]:
-            self.past = F.pad(self.past, (0, 0, 0, CACHE_STEPS))
+        if self.length == len(self.past[0]):
+            self.past = [torch.cat((past, past.new_empty((CACHE_STEPS, *past.shape[1:])))) for past in self.past]
 
     def select(self, rows: Int[Tensor, "N2 K2"]) -> Cache:
         """Keep the hypotheses `rows`, numbered 0 … R-1; each line of `rows` stays within one sentence."""
-        n_sentences = len(self.memory[0][0])
-        flat = rows.flatten()
-        if len(rows) < n_sentences:
-            sentences = rows[:, 0] // (len(self.past) // n_sentences)
-            self.memory = [
-                (keys.index_select(0, sentences), values.index_select(0, sentences)) for keys, values in self.memory
-            ]
-            if self.memory_mask is not None:
-                self.memory_mask = self.memory_mask.index_select(0, sentences)
-        if len(flat) != len(self.past):
-            self.past = self.past.index_select(0, flat)
-        else:  # as a rule only some have changed places
-            changed = (flat != torch.arange(len(flat), device=flat.device)).nonzero()[:, 0]
-            if len(changed):
-                self.past.index_copy_(0, changed, self.past.index_select(0, flat[changed]))
+        n_hypotheses = self.past[0].shape[2] // len(self.memory[0][0])
+        sentences, hypotheses = _Kept.of(rows[:, 0] // n_hypotheses), _Kept.of(rows.flatten())
+        self.memory = [[sentences.of_axis(0, x) for x in layer] for layer in self.memory]
+        if self.memory_mask is not None:
+            self.memory_mask = sentences.of_axis(0, self.memory_mask)
+        self.past = [hypotheses.of_axis(2, x, self.length) for x in self.past]
         return self
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Lines to keep, in their new order; `moved` are the places that get another line."""
+
+    lines: Int[Tensor, " n"]
+    moved: Int[Tensor, " m"]
+
+    @classmethod
+    def of(cls, lines: Int[Tensor, " n"]) -> _Kept:
+        return cls(lines, (lines != torch.arange(len(lines), device=lines.device)).nonzero()[:, 0])
+
+    def of_axis(self, dim: int, x: Tensor, length: int | None = None) -> Tensor:
+        """Of `x`, whose first `length` along axis 0 count; in place, but where there are more lines than before."""
+        n = len(self.lines)
+        if n > x.shape[dim]:
+            return x.index_select(dim, self.lines)
+        if len(self.moved):
+            counting = x[:length]
+            counting.index_copy_(dim, self.moved, counting.index_select(dim, self.lines[self.moved]))
+        return x if n == x.shape[dim] else x.narrow(dim, 0, n)
 
 
 class Inference:
@@ -208,9 +253,7 @@ class Inference:
         final_norm = self.settings.norm == "pre"
         self.encoder_norm = _Norm(model.encoder_norm) if final_norm else None
         self.decoder_norm = _Norm(model.decoder_norm) if final_norm else None
-        of_memory = [each for layer in decoder for each in (layer.cross_attention.w_k, layer.cross_attention.w_v)]
-        self.keys_values = _Linear(dtype, *of_memory)
-        self.output = _Linear(dtype, model.output_projection)
+        self.output = _Linear(dtype, _affine(model.output_projection))
 
     def start(self, sources: Sequence[Sequence[int]], length: int) -> Cache:
         """Encode framed sources, once, padded to `length` for attention; the cache before the first step."""
@@ -219,19 +262,16 @@ class Inference:
         ids = torch.tensor([token for source in sources for token in source], device=device)
         visible, mask = layout.visible, None
         if visible is not None:
-            mask = torch.zeros(visible.shape, device=device).masked_fill_(~visible, -torch.inf)[:, None, None, :]
+            mask = torch.zeros(visible.shape, device=device).masked_fill_(~visible, -torch.inf)
         x = self.source_embedding[layout.fill(ids)] + self.positions[0](length)[layout.positions]
         for layer in self.encoder:
-            x = layer.encode(x, layout, mask)
+            x = layer.encode(x, layout, None if mask is None else mask[:, None, None])
         memory = x if self.encoder_norm is None else self.encoder_norm(x)
 
-        heads = self.decoder[0].itself
-        widths = [heads.n_heads * heads.d_k, heads.n_heads * heads.d_v] * len(self.decoder)
-        parts = layout.pad(self.keys_values(memory)).split(widths, dim=2)  # type: ignore[no-untyped-call]
-        split = [part.unflatten(2, (heads.n_heads, -1)).transpose(1, 2).contiguous() for part in parts]
-        shape = len(sources), len(self.decoder), heads.n_heads, CACHE_STEPS, heads.d_k + heads.d_v
-        past = torch.empty(shape, device=device)
-        return Cache(list(zip(split[::2], split[1::2], strict=True)), mask, past, heads.d_k)
+        read = [layer.read_memory(memory, layout) for layer in self.decoder]
+        shape = CACHE_STEPS, len(read), len(sources)
+        past = [torch.empty((*shape, *each.shape[2:]), device=device) for each in read[0]]
+        return Cache(read, mask, past)
 
     def step(self, last: Int[Tensor, "N K"], cache: Cache) -> Float[Tensor, "N K V"]:
         """Feed the last token of every hypothesis; the logits of the next one. The cache moves on."""

@@ -241,7 +241,7 @@ class _Caches:
     caches: list[Cache]
 
     def select(self, rows: Tensor) -> _Caches:
-        rows = rows.to(self.caches[0].past.device)
+        rows = rows.to(self.caches[0].past[0].device)
         for cache in self.caches:
             cache.select(rows)
         return self
