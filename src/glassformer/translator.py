@@ -139,11 +139,17 @@ class Translator:
         longest = decoding.max_new_tokens or default_max_new_tokens(self.model_file.data, self.settings)
         results = [EMPTY] * len(texts)
         unk_id = self.source_tokenizer.vocabulary.unk_id
-        with _garbage_left():
-            answers = self.engine.search(sources, decoding, longest, forced, progress)
-            for row, source, (best, *others) in zip(rows, sources, answers, strict=True):
+
+        def keep(found: Mapping[int, list[Hypothesis]]) -> None:
+            for at, (best, *others) in found.items():
+                row, source = rows[at], sources[at]
                 unknown = self.source_tokenizer.unknown(texts[row]) if unk_id in source else ()
                 results[row] = self._translation(best, tuple(unknown), tuple(map(self._translation, others)))
+            if progress:
+                progress(len(found))
+
+        with _garbage_left():
+            self.engine.search(sources, decoding, longest, forced, keep)
         return results
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:

@@ -177,15 +177,15 @@ def test_all_of_the_probability_is_certain_whatever_rounding_leaves(score: float
 def test_the_answers_are_those_of_the_beam(
     seed: int, sure: float, longest: int, alpha: float, num_beams: int, n_sentences: int, probe: int
 ) -> None:
-    done: list[int] = []
+    told: dict[int, list[Hypothesis]] = {}
     asked: list[tuple[list[int], int]] = []
     decode = decoder(Toy(seed, sure), longest, alpha, asked)
     decoding = DecodingSettings(num_beams=num_beams, length_alpha=alpha)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(certain, "PROBE", probe)
-        found = decode_certain_first(decode, n_sentences, decoding, longest, done.append)
+        found = decode_certain_first(decode, n_sentences, decoding, longest, told.update)
     with_beam = [row for rows, width in asked if width == num_beams for row in rows]
-    assert sum(done) + len(with_beam) == n_sentences
+    assert sorted([*told, *with_beam]) == list(range(n_sentences))
     expected = decode(range(n_sentences), num_beams)
     assert found.keys() == expected.keys()
     for row, (best,) in expected.items():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Sequence
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -137,11 +138,12 @@ def test_where_greedy_search_is_certain_a_beam_gives_its_answers() -> None:
     expected = torch_engine.search(sources, BEAM, LONGEST)
     certain = [is_certain(answers[0], BEAM.length_alpha, LONGEST) for answers in expected]
     assert 0 < sum(certain) < len(certain)
-    told: list[int] = []
-    found = CTranslate2Engine(model_file).search(sources, BEAM, LONGEST, progress=told.append)
+    told: list[Mapping[int, list[Hypothesis]]] = []
+    found = CTranslate2Engine(model_file).search(sources, BEAM, LONGEST, tell=told.append)
     sure = [row for row, is_sure in enumerate(certain) if is_sure]
     assert_same([found[row] for row in sure], [expected[row] for row in sure])
-    assert sum(told) == len(sources)
+    assert sum(map(len, told)) == len(sources)
+    assert dict(ChainMap(*told)) == dict(enumerate(found))
 
 
 @needs_library

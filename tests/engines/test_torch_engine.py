@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -306,11 +307,12 @@ def test_nothing_in_nothing_out(engine: TorchEngine) -> None:
 @few_positions
 @on_any_cores
 @pytest.mark.parametrize("decoding", [GREEDY, BEAM, BEST], ids=["greedy", "n-best", "best"])
-def test_progress_adds_up_to_the_number_of_sources(decoding: DecodingSettings) -> None:
-    done: list[int] = []
-    engine_of(random_model(sureness=12.0)).search(random_sources(30, 12), decoding, 4, progress=done.append)
-    assert sum(done) == 30
-    assert len(done) > 10
+def test_each_answer_is_told_once_as_soon_as_it_is_there(decoding: DecodingSettings) -> None:
+    told: list[Mapping[int, list[Hypothesis]]] = []
+    found = engine_of(random_model(sureness=12.0)).search(random_sources(30, 12), decoding, 4, tell=told.append)
+    assert sum(map(len, told)) == 30
+    assert dict(ChainMap(*told)) == dict(enumerate(found))
+    assert len(told) > 10
 
 
 # --- Greedy search first, a beam where it is not certain ---

@@ -25,18 +25,22 @@ def is_certain(answer: Hypothesis, alpha: float, longest: int) -> bool:
 
 
 def decode_certain_first(
-    decode: Decode, n_sentences: int, decoding: DecodingSettings, longest: int, progress: Callable[[int], None]
+    decode: Decode,
+    n_sentences: int,
+    decoding: DecodingSettings,
+    longest: int,
+    tell: Callable[[dict[int, list[Hypothesis]]], None],
 ) -> dict[int, list[Hypothesis]]:
     """The best answer of a beam for each sentence. Where no other answer can outrank greedy search's, it is that one.
 
-    Greedy search goes on after the first sentences if it was certain of a third of them. `progress` is told of what
-    needed no beam.
+    Greedy search goes on after the first sentences if it was certain of a third of them. `tell` gets what needed no
+    beam.
     """
 
     def decode_certain(rows: Sequence[int]) -> dict[int, list[Hypothesis]]:
         found = decode(rows, 1)
         certain = {row: answers for row, answers in found.items() if is_certain(answers[0], alpha, longest)}
-        progress(len(certain))
+        tell(certain)
         return certain
 
     alpha, probed = decoding.length_alpha, min(PROBE, n_sentences)

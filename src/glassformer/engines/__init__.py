@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from glassformer.errors import UsageError, nearest
@@ -22,9 +22,9 @@ class Engine(Protocol):
         decoding: DecodingSettings,
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
-        progress: Callable[[int], None] | None = None,
+        tell: Callable[[Mapping[int, list[Hypothesis]]], None] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The answers for each source, best first. `progress` is told how many more sources are done."""
+        """The answers for each source, best first. `tell` gets each row's as soon as they are there, some at a time."""
         ...
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:

@@ -17,7 +17,8 @@ from __future__ import annotations
 import math
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, final
 
@@ -34,6 +35,7 @@ BATCH_POSITIONS = {"int8": 640, "bfloat16": 768, "float32": 768}
 GPU_POSITIONS = 16_384  # not measured
 BATCHES_A_CALL, CALLS_AHEAD = 2, 64
 """Batches for each worker that one call hands over, and calls that are under way at most."""
+ROWS_TOLD = 128  # of which the answers are told together
 POSITIONS = 512  # of a table of sinusoids, which grows when needed
 NO_SCORE = -1e9  # of a slot of the beam that no hypothesis fills
 PRECISIONS = ("bfloat16", "int8", "float32")  # "auto" is the first that the device has
@@ -96,7 +98,7 @@ class CTranslate2Engine:
         decoding: DecodingSettings,
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
-        progress: Callable[[int], None] | None = None,
+        tell: Callable[[Mapping[int, list[Hypothesis]]], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """The answers for each framed source, best first, in the order of `sources`.
 
@@ -107,18 +109,20 @@ class CTranslate2Engine:
         alpha, n_best, n_sources = decoding.length_alpha, decoding.num_return_sequences, len(sources)
         longest = min(max_new_tokens, self._learned_positions or max_new_tokens)
         self._make_ready(max(map(len, sources), default=0), longest)
-        report = progress or (lambda _: None)
+        told = tell or (lambda _: None)
 
         def decode(rows: Sequence[int], width: int) -> dict[int, list[Hypothesis]]:
             forced = [prefixes[row] for row in rows] if prefixes else ()
+            answers: dict[int, list[Hypothesis]] = {}
             found = self._decode([sources[row] for row in rows], width, longest, forced)
-            answers = {rows[at]: self._rank(each, alpha)[:n_best] for at, each in found}
-            if width == decoding.num_beams:
-                report(len(rows))
+            while fresh := {rows[at]: self._rank(each, alpha)[:n_best] for at, each in islice(found, ROWS_TOLD)}:
+                answers |= fresh
+                if width == decoding.num_beams:
+                    told(fresh)
             return answers
 
         if decoding.num_beams > 1 and n_best == 1 and not prefixes:
-            done = decode_certain_first(decode, n_sources, decoding, longest, report)
+            done = decode_certain_first(decode, n_sources, decoding, longest, told)
         else:
             done = decode(range(n_sources), decoding.num_beams)
         return [done[row] for row in range(n_sources)]

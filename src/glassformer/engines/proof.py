@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -65,12 +65,12 @@ class ProvenEngine:
         decoding: DecodingSettings,
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
-        progress: Callable[[int], None] | None = None,
+        tell: Callable[[Mapping[int, list[Hypothesis]]], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """The answers for each framed source, best first, in the order of `sources`."""
         if self._oracle and not decoding.do_sample:
             self._prove(self._oracle, sources[: ROWS - self.proof.rows], max_new_tokens)
-        return self.engine.search(sources, decoding, max_new_tokens, prefixes, progress)
+        return self.engine.search(sources, decoding, max_new_tokens, prefixes, tell)
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
         """Log-probability of every target token after `<bos>`. What the proof of a search covers holds here too."""

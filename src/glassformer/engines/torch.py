@@ -116,14 +116,14 @@ class TorchEngine:
         decoding: DecodingSettings,
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
-        progress: Callable[[int], None] | None = None,
+        tell: Callable[[Mapping[int, list[Hypothesis]]], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """The answers for each framed source, best first, in the order of `sources`.
 
         Learned positions may end before `max_new_tokens`; then the answers do too.
         """
         n_best, longest = decoding.num_return_sequences, min(max_new_tokens, self._n_positions or max_new_tokens)
-        report = progress or (lambda _: None)
+        told = tell or (lambda _: None)
 
         def decode(rows: Sequence[int], num_beams: int) -> dict[int, list[Hypothesis]]:
             chosen = decoding.model_copy(update={"num_beams": num_beams})
@@ -139,15 +139,16 @@ class TorchEngine:
             batches = [[rows[i] for i in batch] for batch in plan]
             run = on_every_core if self.device.type == "cpu" else map
             for batch, answers in zip(batches, run(search_batch, batches), strict=True):
-                found.update(zip(batch, answers, strict=True))
+                fresh = dict(zip(batch, answers, strict=True))
+                found |= fresh
                 if num_beams == decoding.num_beams:
-                    report(len(batch))
+                    told(fresh)
             return found
 
         with self._evaluating():
             self._prepare()
             if decoding.num_beams > 1 and n_best == 1 and not decoding.do_sample:
-                found = decode_certain_first(decode, len(sources), decoding, longest, report)
+                found = decode_certain_first(decode, len(sources), decoding, longest, told)
             else:
                 found = decode(range(len(sources)), decoding.num_beams)
         return [found[row] for row in range(len(sources))]
