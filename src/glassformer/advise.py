@@ -240,10 +240,9 @@ def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float])
     else:
         shape = {"d_model": 512, "d_ff": 2048, "n_heads": 8, "n_encoder_layers": 6, "n_decoder_layers": 6}
     choices = [Choice(f"model.{name}", value, told) for name, value in shape.items()]
-    if n_rows < FEW_ROWS and "subwords" not in kinds and kinds != ("words", "words"):
-        choices.append(Choice("model.norm", "post", f"as in the paper; sure of new words after few rows: {n_rows:,}"))
-    else:
-        choices.append(Choice("model.norm", "pre", "learns in fewer steps (Departure from the paper)"))
+    choices.append(
+        Choice("model.norm", "pre", "learns in fewer steps, and needs no long warm-up (Departure from the paper)")
+    )
     if kinds == ("words", "words"):
         dropout, because = 0.0, "two closed vocabularies: rules to learn, not rows to know by heart"
     elif "subwords" in kinds:
