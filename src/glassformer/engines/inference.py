@@ -125,7 +125,7 @@ class _Heads:
 
 
 class _Layer:
-    """One layer of either stack; the decoder's has cross-attention, whose keys and values are made elsewhere."""
+    """One layer of either stack; the decoder's has cross-attention, whose keys and values are made before any step."""
 
     def __init__(self, layer: EncoderLayer | DecoderLayer, dtype: torch.dtype) -> None:
         self.norm_first = layer.norm_first
