@@ -185,7 +185,7 @@ def test_each_sentence_is_encoded_once_and_its_memory_projected_once(
 
     def counted_start(inference: Inference, sources: Sequence[list[int]], length: int) -> Cache:
         started.extend(sources)
-        keys_values.append(inference.decoder[0].keys_values[0])
+        keys_values.extend(product for layer in inference.decoder for product in layer.keys_values)
         return start(inference, sources, length)
 
     def counted_encode(layer: Any, x: Tensor, *rest: Any) -> Tensor:
@@ -205,7 +205,7 @@ def test_each_sentence_is_encoded_once_and_its_memory_projected_once(
     n_tokens = sum(map(len, sources))
     assert sorted(started) == sorted(sources)
     assert sum(encoded) == TINY["n_encoder_layers"] * n_tokens
-    assert sum(projected) == n_tokens
+    assert sum(projected) == 2 * TINY["n_decoder_layers"] * n_tokens
 
 
 # --- The same answer in any batch ---

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, hypothesis, leave, length_penalty
+from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, close_gaps, hypothesis, length_penalty
 
 
 @dataclass
@@ -77,7 +77,7 @@ def beam_search(
         )
         if not stay.any() or time + 1 == space.max_new_tokens:
             break
-        if (kept := leave(stay)) is not None:
+        if (kept := close_gaps(stay)) is not None:
             parents, beam = parents[kept], beam.select(kept)
             alive = [alive[line] for line in kept.tolist()]
         state = state.select(parents)

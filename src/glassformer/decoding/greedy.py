@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, hypothesis, leave
+from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, close_gaps, hypothesis
 
 
 def greedy_search(
@@ -26,7 +26,7 @@ def greedy_search(
         stay = live & (last[:, 0] != space.eos_id)
         if not stay.any():
             break
-        if (kept := leave(stay)) is not None:
+        if (kept := close_gaps(stay)) is not None:
             state = state.select(kept[:, None])
             rows, last = rows[kept], last[kept]
     answers = zip(ids.tolist(), scores.tolist(), lengths.tolist(), strict=True)

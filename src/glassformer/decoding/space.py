@@ -20,7 +20,10 @@ class State(Protocol):
     """Whatever the step function remembers of N sentences with K hypotheses each."""
 
     def select(self, rows: Int[Tensor, "N2 K2"]) -> Self:
-        """Keep the hypotheses `rows`, numbered 0 … N·K-1; each line of `rows` stays within one sentence."""
+        """Keep the hypotheses `rows`, numbered 0 … N·K-1; each line of `rows` stays within one sentence.
+
+        The lines may come in another order than the sentences did.
+        """
         ...
 
 
@@ -73,10 +76,10 @@ class Hypothesis:
     finished: bool
 
 
-def leave(stay: Bool[Tensor, " N"]) -> Int[Tensor, " M"] | None:
-    """The sentences that stay when the others leave the batch, in an order in which the fewest change places.
+def close_gaps(stay: Bool[Tensor, " N"]) -> Int[Tensor, " M"] | None:
+    """The sentences that stay, in their new order: the last ones move to the places of those that leave the batch.
 
-    The last ones close the gaps. None while too few have ended to be worth a change of the batch.
+    None while fewer than a tenth have ended: moving costs about as much as it would save.
     """
     kept = stay.nonzero()[:, 0]
     if len(kept) > 0.9 * len(stay):

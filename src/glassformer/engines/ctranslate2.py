@@ -109,7 +109,7 @@ class CTranslate2Engine:
         alpha, n_best, n_sources = decoding.length_alpha, decoding.num_return_sequences, len(sources)
         longest = min(max_new_tokens, self._learned_positions or max_new_tokens)
         self._make_ready(max(map(len, sources), default=0), longest)
-        told = tell or (lambda _: None)
+        report = tell or (lambda _: None)
 
         def decode(rows: Sequence[int], width: int) -> dict[int, list[Hypothesis]]:
             forced = [prefixes[row] for row in rows] if prefixes else ()
@@ -118,11 +118,11 @@ class CTranslate2Engine:
             while fresh := {rows[at]: self._rank(each, alpha)[:n_best] for at, each in islice(found, ROWS_TOLD)}:
                 answers |= fresh
                 if width == decoding.num_beams:
-                    told(fresh)
+                    report(fresh)
             return answers
 
         if decoding.num_beams > 1 and n_best == 1 and not prefixes:
-            done = decode_certain_first(decode, n_sources, decoding, longest, told)
+            done = decode_certain_first(decode, n_sources, decoding, longest, report)
         else:
             done = decode(range(n_sources), decoding.num_beams)
         return [done[row] for row in range(n_sources)]

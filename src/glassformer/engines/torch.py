@@ -123,7 +123,7 @@ class TorchEngine:
         Learned positions may end before `max_new_tokens`; then the answers do too.
         """
         n_best, longest = decoding.num_return_sequences, min(max_new_tokens, self._n_positions or max_new_tokens)
-        told = tell or (lambda _: None)
+        report = tell or (lambda _: None)
 
         def decode(rows: Sequence[int], num_beams: int) -> dict[int, list[Hypothesis]]:
             chosen = decoding.model_copy(update={"num_beams": num_beams})
@@ -142,13 +142,13 @@ class TorchEngine:
                 fresh = dict(zip(batch, answers, strict=True))
                 found |= fresh
                 if num_beams == decoding.num_beams:
-                    told(fresh)
+                    report(fresh)
             return found
 
         with self._evaluating():
             self._prepare()
             if decoding.num_beams > 1 and n_best == 1 and not decoding.do_sample:
-                found = decode_certain_first(decode, len(sources), decoding, longest, told)
+                found = decode_certain_first(decode, len(sources), decoding, longest, report)
             else:
                 found = decode(range(len(sources)), decoding.num_beams)
         return [found[row] for row in range(len(sources))]
