@@ -206,7 +206,7 @@ class DecodingSettings(_Frozen):
 
     num_beams: Positive = _setting(5, "beam width, 1: greedy search (Departure: the paper has 4)")
     num_return_sequences: Positive = _setting(1, "answers for each text (n-best)")
-    length_alpha: float = _setting(0.6, "length penalty ((5 + length) / 6)^alpha (Wu et al. 2016)", ge=0)
+    length_alpha: float = _setting(0.6, "length penalty ((5 + length) / 6)^alpha (Wu et al. 2016)", ge=0, le=10)
     max_new_tokens: Positive | None = _setting(None, "longest answer; unset: from the training lengths")
     do_sample: bool = _setting(False, "draw tokens by chance instead of searching")
     temperature: float = _setting(1.0, "sampling: below 1 sharpens, above 1 flattens", gt=0)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from glassformer.decoding import Hypothesis, SearchSpace, beam_search, certain, decode_certain_first, greedy_search
+from glassformer.decoding import (
+    Found,
+    Hypothesis,
+    SearchSpace,
+    beam_search,
+    certain,
+    collect,
+    decode_certain_first,
+    greedy_search,
+)
 from glassformer.decoding.certain import is_certain
 from glassformer.decoding.space import hypothesis
 from glassformer.settings import DecodingSettings
@@ -76,22 +86,22 @@ def decoder(toy: Toy, longest: int, alpha: float, asked: list[tuple[list[int], i
     """A `decode(rows, num_beams)` that notes what it was asked."""
     space = SearchSpace(BOS, EOS, (), longest)
 
-    def decode(rows: Sequence[int], num_beams: int) -> dict[int, list[Hypothesis]]:
+    def decode(rows: Sequence[int], num_beams: int) -> Found:
         asked.append((list(rows), num_beams))
         if not rows:
-            return {}
+            return
         state, n = Histories([[(row, None)] for row in rows]), len(rows)
         if num_beams == 1:
             found = greedy_search(toy.step, state, n, space, alpha=alpha)
         else:
             found = beam_search(toy.step, state, n, space, num_beams=num_beams, alpha=alpha)
-        return dict(zip(rows, found, strict=True))
+        yield from ({row: answers} for row, answers in zip(rows, found, strict=True))
 
     return decode
 
 
 def greedy(toy: Toy, longest: int, alpha: float) -> Hypothesis:
-    return decoder(toy, longest, alpha, [])([0], 1)[0][0]
+    return next(decoder(toy, longest, alpha, [])([0], 1))[0][0]
 
 
 def all_answers(toy: Toy, longest: int, alpha: float) -> list[Hypothesis]:
@@ -177,20 +187,20 @@ def test_all_of_the_probability_is_certain_whatever_rounding_leaves(score: float
 def test_the_answers_are_those_of_the_beam(
     seed: int, sure: float, longest: int, alpha: float, num_beams: int, n_sentences: int, probe: int
 ) -> None:
-    told: dict[int, list[Hypothesis]] = {}
+    told: list[Mapping[int, list[Hypothesis]]] = []
     asked: list[tuple[list[int], int]] = []
     decode = decoder(Toy(seed, sure), longest, alpha, asked)
     decoding = DecodingSettings(num_beams=num_beams, length_alpha=alpha)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(certain, "PROBE", probe)
-        found = decode_certain_first(decode, n_sentences, decoding, longest, told.update)
-    with_beam = [row for rows, width in asked if width == num_beams for row in rows]
-    assert sorted([*told, *with_beam]) == list(range(n_sentences))
-    expected = decode(range(n_sentences), num_beams)
-    assert found.keys() == expected.keys()
-    for row, (best,) in expected.items():
-        assert found[row][0].ids == best.ids
-        assert found[row][0].rank_score == pytest.approx(best.rank_score, abs=1e-5)
+        found = collect(decode_certain_first(decode, n_sentences, decoding, longest), n_sentences, told.append)
+    assert [len(each) for each in told] == [1] * n_sentences
+    assert dict(ChainMap(*map(dict, told))) == dict(enumerate(found))
+    for (answer,), (best,) in zip(
+        found, collect(decode(range(n_sentences), num_beams), n_sentences, None), strict=True
+    ):
+        assert answer.ids == best.ids
+        assert answer.rank_score == pytest.approx(best.rank_score, abs=1e-5)
 
 
 @pytest.mark.parametrize(("n_certain", "goes_on"), [(2, False), (3, True)])
@@ -200,11 +210,27 @@ def test_greedy_search_goes_on_where_more_than_a_third_of_the_first_were_certain
     monkeypatch.setattr(certain, "PROBE", 6)
     asked: list[tuple[list[int], int]] = []
 
-    def decode(rows: Sequence[int], num_beams: int) -> dict[int, list[Hypothesis]]:
+    def decode(rows: Sequence[int], num_beams: int) -> Found:
         asked.append((list(rows), num_beams))
-        return {row: [answer_of(0.9 if row < n_certain else 0.2, 2, 0.6)] for row in rows}
+        yield {row: [answer_of(0.9 if row < n_certain else 0.2, 2, 0.6)] for row in rows}
 
-    found = decode_certain_first(decode, 10, DecodingSettings(num_beams=4), 9, lambda _: None)
-    assert sorted(found) == list(range(10))
+    assert len(collect(decode_certain_first(decode, 10, DecodingSettings(num_beams=4), 9), 10, None)) == 10
     greedy_rows = [list(range(6)), list(range(6, 10))] if goes_on else [list(range(6))]
     assert asked == [*((rows, 1) for rows in greedy_rows), (list(range(n_certain, 10)), 4)]
+
+
+def test_an_error_of_who_is_told_ends_the_search() -> None:
+    ended = []
+
+    def decode() -> Found:
+        try:
+            yield from ({row: []} for row in range(9))
+        finally:
+            ended.append(True)
+
+    def tell(_: Mapping[int, list[Hypothesis]]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        collect(decode(), 9, tell)
+    assert ended

@@ -202,6 +202,32 @@ def test_sinusoids_go_on_and_learned_positions_end_with_a_word() -> None:
     learned = CTranslate2Engine(untrained(positions="learned", max_length=20))
     with pytest.raises(TextError, match="21 tokens is longer than the 20 learned positions"):
         learned.search([[1] * 21], GREEDY, LONGEST)
+    assert len(learned.score([([1, 2], [1] * 21)])[0]) == 20
+    with pytest.raises(TextError, match="21 tokens is longer than the 20 learned positions"):
+        learned.score([([1, 2], [1] * 22)])
+
+
+@needs_library
+def test_loading_leaves_pytorch_its_threads() -> None:
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        model_file = untrained()
+        CTranslate2Engine(model_file).search(random_sources(model_file, n=2), GREEDY, LONGEST)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(threads)
+
+
+@needs_library
+@pytest.mark.parametrize(("n_source", "n_target"), [(3, 80), (80, 3)])
+def test_a_batch_has_room_for_the_longer_side_of_its_pairs(n_source: int, n_target: int) -> None:
+    pairs = 200 * [([1] * n_source, [1] * n_target)]
+    engine = CTranslate2Engine(untrained())
+    engine.n_workers = 2
+    calls = list(engine._calls(*zip(*pairs, strict=True), 1))
+    assert sum(len(rows) for rows, _ in calls) == 200
+    assert max(batch_size for _, batch_size in calls) == 7  # of 80 tokens: there is room for about 512
 
 
 @needs_library
@@ -225,7 +251,7 @@ def test_answers_are_the_same_in_many_calls_of_which_few_are_under_way(
     expected = engine.search(sources, decoding, LONGEST)
     monkeypatch.setattr("glassformer.engines.ctranslate2.BATCH_POSITIONS", {"float32": 16})
     monkeypatch.setattr("glassformer.engines.ctranslate2.CALLS_AHEAD", 2)
-    assert len(list(engine._calls(sources, decoding.num_beams))) > 5
+    assert len(list(engine._calls(sources, (), decoding.num_beams))) > 5
     assert_same(engine.search(sources, decoding, LONGEST), expected)
 
 

@@ -313,6 +313,7 @@ def test_each_answer_is_told_once_as_soon_as_it_is_there(decoding: DecodingSetti
     assert sum(map(len, told)) == 30
     assert dict(ChainMap(*told)) == dict(enumerate(found))
     assert len(told) > 10
+    assert max(map(len, told)) < 10
 
 
 # --- Greedy search first, a beam where it is not certain ---

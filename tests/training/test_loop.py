@@ -250,8 +250,9 @@ def test_the_mean_of_the_last_weights_is_taken_only_when_it_is_better(tmp_path, 
 
 
 @pytest.mark.usefixtures("every_update_tells")
-def test_a_loss_that_is_no_number_stops_the_run_in_words(tmp_path):
-    training = {"steps": 50, "learning_rate": 1e30}
+@pytest.mark.parametrize("beams", [1, 2])
+def test_a_loss_that_is_no_number_stops_the_run_in_words(tmp_path, beams):
+    training = {"steps": 50, "learning_rate": 1e30, "validate_beams": beams}
     with pytest.raises(RunError, match="training diverged: the loss is not finite") as caught:
         list(train(PAIRS, settings(training=training), tmp_path / "run", device="cpu"))
     assert caught.value.where == str(tmp_path / "run")

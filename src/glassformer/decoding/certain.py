@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 
 from glassformer.decoding.space import Hypothesis, length_penalty
 from glassformer.settings import DecodingSettings
 
 PROBE = 256  # sentences that show whether greedy search is worth its time before a beam
 
-Decode = Callable[[Sequence[int], int], dict[int, list[Hypothesis]]]
-"""`decode(rows, num_beams)`: the answers for some sentences, best first."""
+Found = Generator[dict[int, list[Hypothesis]]]
+"""The answers for some sentences, best first, then for others."""
+
+Tell = Callable[[Mapping[int, list[Hypothesis]]], None]
+
+Decode = Callable[[Sequence[int], int], Found]
+"""`decode(rows, num_beams)`: the answers for these sentences, as they are found."""
 
 
 def is_certain(answer: Hypothesis, alpha: float, longest: int) -> bool:
@@ -24,27 +30,33 @@ def is_certain(answer: Hypothesis, alpha: float, longest: int) -> bool:
     return answer.finished and answer.rank_score > math.log(rest) / length_penalty(longest, alpha)
 
 
-def decode_certain_first(
-    decode: Decode,
-    n_sentences: int,
-    decoding: DecodingSettings,
-    longest: int,
-    tell: Callable[[dict[int, list[Hypothesis]]], None],
-) -> dict[int, list[Hypothesis]]:
+def decode_certain_first(decode: Decode, n_sentences: int, decoding: DecodingSettings, longest: int) -> Found:
     """The best answer of a beam for each sentence. Where no other answer can outrank greedy search's, it is that one.
 
-    Greedy search goes on after the first sentences if it was certain of a third of them. `tell` gets what needed no
-    beam.
+    Greedy search goes on after the first sentences if it was certain of a third of them.
     """
+    certain: set[int] = set()
 
-    def decode_certain(rows: Sequence[int]) -> dict[int, list[Hypothesis]]:
-        found = decode(rows, 1)
-        certain = {row: answers for row, answers in found.items() if is_certain(answers[0], alpha, longest)}
-        tell(certain)
-        return certain
+    def decode_certain(rows: Sequence[int]) -> Found:
+        for found in decode(rows, 1):
+            fresh = {row: each for row, each in found.items() if is_certain(each[0], decoding.length_alpha, longest)}
+            if fresh:
+                certain.update(fresh)
+                yield fresh
 
-    alpha, probed = decoding.length_alpha, min(PROBE, n_sentences)
-    done = decode_certain(range(probed))
-    if 3 * len(done) > probed:
-        done |= decode_certain(range(probed, n_sentences))
-    return done | decode([row for row in range(n_sentences) if row not in done], decoding.num_beams)
+    probed = min(PROBE, n_sentences)
+    yield from decode_certain(range(probed))
+    if 3 * len(certain) > probed:
+        yield from decode_certain(range(probed, n_sentences))
+    yield from decode([row for row in range(n_sentences) if row not in certain], decoding.num_beams)
+
+
+def collect(found: Found, n_sentences: int, tell: Tell | None) -> list[list[Hypothesis]]:
+    """The answers for all sentences in order; `tell` gets each share of them as it is found."""
+    done: dict[int, list[Hypothesis]] = {}
+    with closing(found):  # so that an error of `tell` ends the search
+        for fresh in found:
+            done |= fresh
+            if tell is not None:
+                tell(fresh)
+    return [done[row] for row in range(n_sentences)]

@@ -29,5 +29,5 @@ def greedy_search(
         if (kept := close_gaps(stay)) is not None:
             state = state.select(kept[:, None])
             rows, last = rows[kept], last[kept]
-    answers = zip(ids.tolist(), scores.tolist(), lengths.tolist(), strict=True)
+    answers = zip(ids[:, : time + 1].tolist(), scores[:, : time + 1].tolist(), lengths.tolist(), strict=True)
     return [[hypothesis(line[:n], score[:n], space.eos_id, alpha)] for line, score, n in answers]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from glassformer.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from glassformer.decoding import Hypothesis
+    from glassformer.decoding import Hypothesis, Tell
     from glassformer.modelfile import ModelFile
     from glassformer.settings import DecodingSettings
 
@@ -22,7 +22,7 @@ class Engine(Protocol):
         decoding: DecodingSettings,
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
-        tell: Callable[[Mapping[int, list[Hypothesis]]], None] | None = None,
+        tell: Tell | None = None,
     ) -> list[list[Hypothesis]]:
         """The answers for each source, best first. `tell` gets each row's as soon as they are there, some at a time."""
         ...

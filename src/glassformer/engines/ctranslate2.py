@@ -17,24 +17,25 @@ from __future__ import annotations
 import math
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, final
 
 import torch
 
-from glassformer.decoding import Hypothesis, decode_certain_first, length_penalty
+from glassformer.decoding import Found, Hypothesis, Tell, collect, decode_certain_first, length_penalty
 from glassformer.engines.ctranslate2_spec import check_can_carry, library, source_names, target_names, write_model
 from glassformer.errors import DeviceError, SettingsError, TextError, UsageError, nearest
 from glassformer.modelfile import ModelFile
 from glassformer.settings import DecodingSettings
 
-BATCH_POSITIONS = {"int8": 640, "bfloat16": 768, "float32": 768}
-"""Most source positions of a batch for a core, of half as many sentences in a beam: measured, its caches are small."""
+BATCH_POSITIONS = {"int8": 448, "bfloat16": 512, "float32": 512}
+"""About how many positions a batch of a core has; in a beam half of them. Measured: its caches are small."""
 GPU_POSITIONS = 16_384  # not measured
-BATCHES_A_CALL, CALLS_AHEAD = 2, 64
-"""Batches for each worker that one call hands over, and calls that are under way at most."""
+BATCHES_A_CALL, CALLS_AHEAD = 3, 2
+"""Batches for each worker that one call hands over, and calls that wait for another: what is under way cannot be
+stopped, so that Ctrl-C waits for it."""
 ROWS_TOLD = 128  # of which the answers are told together
 POSITIONS = 512  # of a table of sinusoids, which grows when needed
 NO_SCORE = -1e9  # of a slot of the beam that no hypothesis fills
@@ -98,7 +99,7 @@ class CTranslate2Engine:
         decoding: DecodingSettings,
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
-        tell: Callable[[Mapping[int, list[Hypothesis]]], None] | None = None,
+        tell: Tell | None = None,
     ) -> list[list[Hypothesis]]:
         """The answers for each framed source, best first, in the order of `sources`.
 
@@ -109,28 +110,23 @@ class CTranslate2Engine:
         alpha, n_best, n_sources = decoding.length_alpha, decoding.num_return_sequences, len(sources)
         longest = min(max_new_tokens, self._learned_positions or max_new_tokens)
         self._make_ready(max(map(len, sources), default=0), longest)
-        report = tell or (lambda _: None)
 
-        def decode(rows: Sequence[int], width: int) -> dict[int, list[Hypothesis]]:
+        def decode(rows: Sequence[int], width: int) -> Found:
             forced = [prefixes[row] for row in rows] if prefixes else ()
-            answers: dict[int, list[Hypothesis]] = {}
-            found = self._decode([sources[row] for row in rows], width, longest, forced)
-            while fresh := {rows[at]: self._rank(each, alpha)[:n_best] for at, each in islice(found, ROWS_TOLD)}:
-                answers |= fresh
-                if width == decoding.num_beams:
-                    report(fresh)
-            return answers
+            answers = self._decode([sources[row] for row in rows], width, longest, forced)
+            while fresh := {rows[at]: self._rank(each, alpha)[:n_best] for at, each in islice(answers, ROWS_TOLD)}:
+                yield fresh
 
         if decoding.num_beams > 1 and n_best == 1 and not prefixes:
-            done = decode_certain_first(decode, n_sources, decoding, longest, report)
+            found = decode_certain_first(decode, n_sources, decoding, longest)
         else:
-            done = decode(range(n_sources), decoding.num_beams)
-        return [done[row] for row in range(n_sources)]
+            found = decode(range(n_sources), decoding.num_beams)
+        return collect(found, n_sources, tell)
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
         """Log-probability of every target token after `<bos>`, for framed (source, target) ids."""
         n_source, n_target = (max((len(pair[side]) for pair in pairs), default=0) for side in (0, 1))
-        self._make_ready(n_source, n_target)
+        self._make_ready(n_source, n_target - 1)
         asked = [target[1:] for _, target in pairs]
         given = [ids[:-1] if ids and ids[-1] == self._eos_id else ids for ids in asked]  # <eos> comes by itself
         results: list[list[float]] = [[] for _ in pairs]
@@ -195,31 +191,34 @@ class CTranslate2Engine:
         **options: Any,
     ) -> Iterator[tuple[int, Any]]:
         """Row and result of each source, the longest first. While some are computed, others are made ready or read."""
-        begun: deque[tuple[Sequence[int], list[Any]]] = deque()
-        for rows, batch_size in self._calls(sources, width):
+        begun: deque[zip[tuple[int, Any]]] = deque()
+        for rows, batch_size in self._calls(sources, targets, width):
             sides = [[[self._source_names[token] for token in sources[row]] for row in rows]]
             if targets:
                 sides += [[[self._target_names[token] for token in targets[row]] for row in rows]]
-            batches = {"max_batch_size": batch_size, "batch_type": "tokens"}
-            begun.append((rows, call(*sides, asynchronous=True, max_input_length=0, **batches, **options)))
+            given = call(*sides, asynchronous=True, max_input_length=0, max_batch_size=batch_size, **options)
+            begun.append(zip(rows, given, strict=True))
             if len(begun) > CALLS_AHEAD:
-                yield from _results(*begun.popleft())
+                yield from _results(begun.popleft())
         for each in begun:
-            yield from _results(*each)
+            yield from _results(each)
 
-    def _calls(self, sources: Sequence[Sequence[int]], width: int) -> Iterator[tuple[Sequence[int], int]]:
-        """The rows of each call, and the most positions of a batch: its batches are equal in size and number for all
-        workers.
+    def _calls(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], width: int
+    ) -> Iterator[tuple[Sequence[int], int]]:
+        """The rows of each call, and how many a batch has: its batches are equal in size and number for all workers.
+
+        A row is as long as the longer of its sides.
         """
-        lengths = [len(source) for source in sources]
+        lengths = [max(map(len, sides)) for sides in (zip(sources, targets, strict=True) if targets else zip(sources))]
         order = sorted(range(len(sources)), key=lengths.__getitem__, reverse=True)
         most = GPU_POSITIONS if self.kind == "cuda" else BATCH_POSITIONS[self.precision] // min(width, 2)
         start = total = 0
         for end, row in enumerate(order, 1):
             total += lengths[row]
             if total >= BATCHES_A_CALL * self.n_workers * most or end == len(order):
-                n_batches = self.n_workers * math.ceil(total / (most * self.n_workers))
-                yield order[start:end], max(lengths[order[start]], math.ceil(total / n_batches))
+                n_batches = self.n_workers * max(1, round(total / (most * self.n_workers)))
+                yield order[start:end], math.ceil((end - start) / n_batches)
                 start, total = end, 0
 
     def _rank(self, answers: list[_Candidate], alpha: float) -> list[Hypothesis]:
@@ -237,20 +236,21 @@ class CTranslate2Engine:
         settings = self.model_file.settings.model
         return settings.max_length if settings.positions == "learned" else None
 
-    def _make_ready(self, n_source: int, n_target: int) -> None:
-        """Convert and load the model, unless it is there and has positions for so many tokens.
+    def _make_ready(self, n_source: int, n_fed: int) -> None:
+        """Convert and load the model, unless it is there and has positions for so many tokens of encoder and decoder.
 
-        Raises TextError for a source that is longer than learned positions, DeviceError when the library refuses.
+        Raises TextError for more tokens than learned positions, DeviceError when the library refuses.
         """
-        if self._learned_positions and n_source > self._learned_positions:
+        longest = max(n_source, n_fed)
+        if self._learned_positions and longest > self._learned_positions:
             raise TextError(
-                f"a sequence of {n_source} tokens is longer than the {self._learned_positions} learned positions",
+                f"a sequence of {longest} tokens is longer than the {self._learned_positions} learned positions",
                 hint="train with a larger model.max_length, or with sinusoidal positions",
             )
-        needed = max(n_source, n_target + 1)
-        if self._translator is not None and (self._learned_positions or needed <= self._n_positions):
+        if self._translator is not None and (self._learned_positions or longest < self._n_positions):
             return
-        self._n_positions = max(POSITIONS, 2 * needed)
+        self._n_positions = max(POSITIONS, 2 * longest)
+        n_threads = torch.get_num_threads()
         with tempfile.TemporaryDirectory(prefix="glassformer-") as folder:
             write_model(self.model_file, Path(folder), self._n_positions)
             try:
@@ -265,8 +265,9 @@ class CTranslate2Engine:
                 )
             except RuntimeError as error:
                 raise DeviceError(f"ctranslate2 cannot start on {self.kind}", got=str(error)) from None
+            finally:
+                torch.set_num_threads(n_threads)  # which `intra_threads` changed for PyTorch, too
 
 
-def _results(rows: Sequence[int], asynchronous: list[Any]) -> Iterator[tuple[int, Any]]:
-    for row, each in zip(rows, asynchronous, strict=True):
-        yield row, each.result()
+def _results(call: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    return ((row, each.result()) for row, each in call)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
 import torch
 
-from glassformer.decoding import Hypothesis
+from glassformer.decoding import Hypothesis, Tell
 from glassformer.engines.ctranslate2 import CTranslate2Engine
 from glassformer.engines.torch import TorchEngine, build_model
 from glassformer.errors import EngineError
@@ -65,7 +65,7 @@ class ProvenEngine:
         decoding: DecodingSettings,
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
-        tell: Callable[[Mapping[int, list[Hypothesis]]], None] | None = None,
+        tell: Tell | None = None,
     ) -> list[list[Hypothesis]]:
         """The answers for each framed source, best first, in the order of `sources`."""
         if self._oracle and not decoding.do_sample:

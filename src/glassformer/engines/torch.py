@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -16,7 +16,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.decoding import Hypothesis, SearchSpace, beam_search, decode_certain_first, greedy_search, sample
+from glassformer.decoding import (
+    Found,
+    Hypothesis,
+    SearchSpace,
+    Tell,
+    beam_search,
+    collect,
+    decode_certain_first,
+    greedy_search,
+    sample,
+)
 from glassformer.decoding.sampling import draw_uniform
 from glassformer.engines.inference import Cache, Inference
 from glassformer.engines.processor import on_every_core, settle_memory
@@ -116,16 +126,15 @@ class TorchEngine:
         decoding: DecodingSettings,
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
-        tell: Callable[[Mapping[int, list[Hypothesis]]], None] | None = None,
+        tell: Tell | None = None,
     ) -> list[list[Hypothesis]]:
         """The answers for each framed source, best first, in the order of `sources`.
 
         Learned positions may end before `max_new_tokens`; then the answers do too.
         """
         n_best, longest = decoding.num_return_sequences, min(max_new_tokens, self._n_positions or max_new_tokens)
-        report = tell or (lambda _: None)
 
-        def decode(rows: Sequence[int], num_beams: int) -> dict[int, list[Hypothesis]]:
+        def decode(rows: Sequence[int], num_beams: int) -> Found:
             chosen = decoding.model_copy(update={"num_beams": num_beams})
 
             def search_batch(batch: Sequence[int]) -> list[list[Hypothesis]]:
@@ -134,24 +143,19 @@ class TorchEngine:
                 with torch.inference_mode():  # of this thread
                     return self._search_batch([sources[row] for row in batch], chosen, space)
 
-            found: dict[int, list[Hypothesis]] = {}
             plan = plan_equal_lengths([len(sources[row]) for row in rows], max(num_beams, n_best))
             batches = [[rows[i] for i in batch] for batch in plan]
             run = on_every_core if self.device.type == "cpu" else map
             for batch, answers in zip(batches, run(search_batch, batches), strict=True):
-                fresh = dict(zip(batch, answers, strict=True))
-                found |= fresh
-                if num_beams == decoding.num_beams:
-                    report(fresh)
-            return found
+                yield dict(zip(batch, answers, strict=True))
 
         with self._evaluating():
             self._prepare()
             if decoding.num_beams > 1 and n_best == 1 and not decoding.do_sample:
-                found = decode_certain_first(decode, len(sources), decoding, longest, report)
+                found = decode_certain_first(decode, len(sources), decoding, longest)
             else:
                 found = decode(range(len(sources)), decoding.num_beams)
-        return [found[row] for row in range(len(sources))]
+            return collect(found, len(sources), tell)
 
     def _search_batch(
         self, sources: Sequence[Sequence[int]], decoding: DecodingSettings, space: SearchSpace

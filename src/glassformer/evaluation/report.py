@@ -85,9 +85,9 @@ class Example:
 class Report:
     """What an evaluation found.
 
-    `metrics` are those of `score_texts`, in its order; `seconds` is the time of translating; `decoding` holds
-    the settings of the search; `unfinished` counts answers that reached the limit of tokens; `examples` are
-    wrong answers, those with the most edits per reference token first.
+    `metrics` are those of `score_texts`, in its order; `seconds` is the time of translating, with all that an engine
+    makes ready when it is first used; `decoding` holds the settings of the search; `unfinished` counts answers that
+    reached the limit of tokens; `examples` are wrong answers, those with the most edits per reference token first.
     """
 
     rows_read: int

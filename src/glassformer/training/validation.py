@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,8 +52,13 @@ class Validator:
         return (sign * measured.value, -measured.loss) > (sign * value, -loss)
 
     def measure(self, *, as_used: bool = False) -> Measured:
-        """Quickly; or with the search and on as many rows as the model will be judged by."""
+        """Quickly; or with the search and on as many rows as the model will be judged by.
+
+        Where the loss is no number any more, nothing is translated.
+        """
         loss = self._loss()
+        if not math.isfinite(loss):
+            return Measured(loss, math.nan, ())
         settings, prepared = self.prepared.settings.training, self.prepared
         n_rows = prepared.settings.data.max_valid_rows if as_used else settings.validate_rows
         search = prepared.settings.decoding if as_used else DecodingSettings(num_beams=settings.validate_beams)
