@@ -41,10 +41,7 @@ def beam_search(
     alpha: float = 0.0,
     n_best: int = 1,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` answers, best first, of each of N sentences.
-
-    Sentences that are done leave the batch, some at a time; what one still finds until then ranks behind its answers.
-    """
+    """The `n_best` answers, best first, of each of N sentences. Those that are done leave the batch, some at a time."""
     found: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
     alive = list(range(n_sentences))
     beam = _Beam(
@@ -53,6 +50,7 @@ def beam_search(
         scores=torch.zeros((n_sentences, 1)),
     )
     last = torch.full((n_sentences, 1), space.bos_id)
+    stay = torch.ones(n_sentences, dtype=torch.bool)
     for time in range(space.max_new_tokens):
         log_probs, state = step(last, state)
         log_probs = space.constrain(log_probs, time, alive).cpu()
@@ -60,7 +58,7 @@ def beam_search(
             enough = torch.tensor([len(found[sentence]) >= n_best for sentence in alive])
             not_eos = torch.arange(log_probs.shape[2]) != space.eos_id
             log_probs = log_probs.masked_fill(enough[:, None, None] & not_eos, -torch.inf)
-        slots = torch.tensor([num_beams - len(found[sentence]) for sentence in alive])
+        slots = stay * torch.tensor([num_beams - len(found[sentence]) for sentence in alive])
         parents, beam = _extend(beam, log_probs, slots)
 
         ended = beam.ids[:, :, -1] == space.eos_id
@@ -79,7 +77,7 @@ def beam_search(
             break
         if (kept := close_gaps(stay)) is not None:
             parents, beam = parents[kept], beam.select(kept)
-            alive = [alive[line] for line in kept.tolist()]
+            alive, stay = [alive[line] for line in kept.tolist()], stay[kept]
         state = state.select(parents)
         last = beam.ids[:, :, -1]
 
