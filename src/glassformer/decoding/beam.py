@@ -6,6 +6,8 @@ live. The search of a sentence stops when no live hypothesis can still beat the 
 an unfinished one would not be taken. Answers are ranked by their sum of log-probabilities over the length penalty,
 finished ones first.
 
+What is as wide as the vocabulary stays on the device where the step function left it; the rest is on the CPU.
+
 Axes: N sentences · K live hypotheses of a sentence · C candidates of a sentence · V vocabulary · t tokens so far.
 """
 
@@ -53,11 +55,11 @@ def beam_search(
     stay = torch.ones(n_sentences, dtype=torch.bool)
     for time in range(space.max_new_tokens):
         log_probs, state = step(last, state)
-        log_probs = space.constrain(log_probs, time, alive).cpu()
+        log_probs = space.constrain(log_probs, time, alive)
         if time + 1 == space.max_new_tokens:
             enough = torch.tensor([len(found[sentence]) >= n_best for sentence in alive])
             not_eos = torch.arange(log_probs.shape[2]) != space.eos_id
-            log_probs = log_probs.masked_fill(enough[:, None, None] & not_eos, -torch.inf)
+            log_probs.masked_fill_((enough[:, None, None] & not_eos).to(log_probs.device), -torch.inf)
         slots = stay * torch.tensor([num_beams - len(found[sentence]) for sentence in alive])
         parents, beam = _extend(beam, log_probs, slots)
 
@@ -91,16 +93,16 @@ def beam_search(
 def _extend(beam: _Beam, log_probs: Tensor, slots: Tensor) -> tuple[Tensor, _Beam]:
     """The best `slots[n]` extensions of each sentence, and the row (n·K + k) of the hypothesis each one extends."""
     n_sentences, n_live, vocabulary = log_probs.shape
-    totals = (beam.scores[:, :, None] + log_probs).flatten(1)  # [N K·V]
+    totals = (beam.scores.to(log_probs.device)[:, :, None] + log_probs).flatten(1)  # [N K·V]
     scores, flat = totals.topk(min(int(slots.max()), totals.shape[1]), dim=1)  # [N C]
+    newest = log_probs.flatten(1).gather(1, flat)
+    scores, flat, newest = scores.cpu(), flat.cpu(), newest.cpu()
     scores = scores.masked_fill(torch.arange(scores.shape[1]) >= slots[:, None], -torch.inf)
     parent, token = flat // vocabulary, flat % vocabulary
     history = parent[:, :, None].expand(-1, -1, beam.ids.shape[2])  # [N C t]
     extended = _Beam(
         ids=torch.cat((beam.ids.gather(1, history), token[:, :, None]), dim=2),
-        token_scores=torch.cat(
-            (beam.token_scores.gather(1, history), log_probs.flatten(1).gather(1, flat)[:, :, None]), dim=2
-        ),
+        token_scores=torch.cat((beam.token_scores.gather(1, history), newest[:, :, None]), dim=2),
         scores=scores,
     )
     return parent + torch.arange(n_sentences)[:, None] * n_live, extended
