@@ -261,8 +261,8 @@ def _choose_training(
     composed = kinds == ("words", "words")
     budget = 4_096 if prose else 2_048 if composed or n_tokens > 500_000 else 1_024
     batches_an_epoch = max(1, math.ceil(n_tokens / budget))
-    often = 2.5 if prose else 3 if composed else 4 if n_rows < FEW_ROWS else 1
-    steps = max(1_500, 3 * math.sqrt(n_tokens)) * often
+    often = 2.5 if prose else 3 if composed else 4.6 if n_rows < FEW_ROWS else 1
+    steps = max(1_300, 3 * math.sqrt(n_tokens)) * often
     steps = min(max(steps, LEAST_EPOCHS * batches_an_epoch), max(LEAST_STEPS, MOST_EPOCHS * batches_an_epoch))
     advised = 100 * math.ceil(steps / 100)
     steps = fixed("training.steps", advised)
