@@ -15,6 +15,7 @@ Found = Generator[dict[int, list[Hypothesis]]]
 """The answers for some sentences, best first, then for others."""
 
 Tell = Callable[[Mapping[int, list[Hypothesis]]], None]
+"""Who is told the answers of some sentences, by their numbers."""
 
 Decode = Callable[[Sequence[int], int], Found]
 """`decode(rows, num_beams)`: the answers for these sentences, as they are found."""
