@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import string
 import unicodedata
 from pathlib import Path
 
@@ -163,6 +164,45 @@ def test_larger_tables_get_larger_models_and_more_steps():
     assert few.training.steps * 5 > many.training.validate_every
 
 
+def names(n_rows: int, length: int = 8) -> list[str]:
+    """Words of any letters: hardly any four of them stand in a row twice."""
+    chance = random.Random(1)
+    return ["".join(chance.choices(string.ascii_lowercase, k=length)) for _ in range(n_rows)]
+
+
+OPEN = [Pair(name, name.upper()) for name in names(6_000)]
+CLOSED = dates_table(6_000)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "steps", "dropout", "smoothing"),
+    [
+        pytest.param(OPEN, 6_700, 0.2, 0.1, id="open on both sides: 170 · ∛60,000"),
+        pytest.param(
+            [Pair(pair.source, "ab"[i % 2]) for i, pair in enumerate(OPEN)], 6_700, 0.2, 0.1, id="open source"
+        ),
+        pytest.param(
+            [Pair("ab"[i % 2], pair.target) for i, pair in enumerate(OPEN)], 6_700, 0.2, 0.1, id="open target"
+        ),
+        pytest.param([Pair(x, "ab"[i % 2]) for x in names(3_000) for i in (0, 1)], 6_700, 0.2, 0.1, id="each twice"),
+        pytest.param([Pair(x, x) for x in names(20_000)], 10_000, 0.1, 0.1, id="many rows: 170 · ∛200,000"),
+        pytest.param([Pair(x, x) for x in names(5_000, 400)], 20_000, 0.2, 0.1, id="long texts: no more than 20,000"),
+        pytest.param(CLOSED + OPEN[:300], 8_100, 0.2, 0.1, id="dates and 300 names, 3 % new"),
+        pytest.param(CLOSED + OPEN[:100], 1_300, 0.1, 0.0, id="dates and 100 names, 1 % new"),
+        pytest.param(CLOSED, 1_300, 0.1, 0.0, id="closed"),
+        pytest.param(dates_table(3_000), 6_000, 0.3, 0.1, id="few rows"),
+        pytest.param(OPEN[:4_999], 6_000, 0.3, 0.1, id="few open rows"),
+        pytest.param(commands(6_000), 3_600, 0.0, 0.0, id="closed vocabularies: 200 epochs of 18 batches"),
+    ],
+)
+def test_tables_in_which_new_spellings_keep_turning_up_are_learned_longer(pairs, steps, dropout, smoothing):
+    advice = advise(pairs)
+    chosen = Settings(**advice.settings)
+    assert (chosen.training.steps, chosen.model.dropout, chosen.training.label_smoothing) == (steps, dropout, smoothing)
+    reasons = {choice.setting: choice.reason for choice in advice.choices}
+    assert ("new spellings" in reasons["training.steps"]) == (len(pairs) >= 5_000 and smoothing > 0)
+
+
 def test_what_is_judged_fits_what_is_learned():
     assert Settings(**advise(prose()).settings).training.metric == "bleu"
     for make in (dates_table, commands, spellings_to_phones):
@@ -188,9 +228,9 @@ def test_any_table_at_all_gets_a_valid_recipe(pairs):
 
 
 def test_the_order_of_rows_is_no_reason():
-    pairs = commands()
-    turned = pairs[1:] + pairs[:1]
-    assert kinds(advise(pairs)) == kinds(advise(turned))
+    for pairs in (commands(), OPEN, [Pair(*(pair if i % 2 else pair[::-1])) for i, pair in enumerate(CLOSED)]):
+        assert advise(pairs).settings == advise(pairs[1:] + pairs[:1]).settings
+        assert advise(pairs).settings == advise(random.Random(2).sample(pairs, len(pairs))).settings
 
 
 @pytest.mark.data

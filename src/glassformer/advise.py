@@ -23,9 +23,12 @@ CLOSED_TYPES = 1_000  # most different words of a closed vocabulary
 CLOSED_UNSEEN = 0.005  # most of its words that one half of the rows has and the other has not
 PROSE_WORDS = 3.0  # least words of a text that is prose
 PROSE_ROWS = 1_000  # least rows from which subwords are learned
-FEW_ROWS = 5_000  # fewer want more regularisation
+FEW_ROWS, MANY_ROWS = 5_000, 20_000  # fewer want more regularisation; up to many, where new spellings turn up
+NEW_SPELLINGS = 0.02  # share of strings of four characters with one text each, from which on more of them are to come
+SPELLED_UP_TO = 60  # characters of a text that are looked at for such strings
 LEAST_EPOCHS, MOST_EPOCHS = 3, 200
 LEAST_STEPS = 500
+CLOSED_STEPS, OPEN_STEPS, MOST_OPEN_STEPS = 1_300, 6_000, 20_000  # for spelling that is all known, or never is
 LEAST_LENGTH, MAX_LENGTH = 128, 512
 SUBWORDS_A_WORD = 1.5
 
@@ -88,11 +91,16 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None) -> Adv
         if kind == "characters" and side.form != "NFC" and not fixed("tokens.shared", False)
     ]
     lengths = [2 + side.mean[kind] for kind, side in zip(kinds, (source, target), strict=True)]
+    is_open = len(pairs) >= FEW_ROWS and any(
+        _new_spellings([pair[each] for pair in looked_at], side.form) > NEW_SPELLINGS
+        for each, (kind, side) in enumerate(zip(kinds, (source, target), strict=True))
+        if kind in ("characters", "bytes")
+    )
     choices += _choose_limits(kinds, source, target)
-    choices += _choose_model(len(pairs), kinds, lengths)
+    choices += _choose_model(len(pairs), kinds, lengths, is_open)
     advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
     d_model = fixed("model.d_model", advised_width)
-    choices += _choose_training(len(pairs), d_model, kinds, lengths, fixed)
+    choices += _choose_training(len(pairs), d_model, kinds, lengths, is_open, fixed)
     settings: dict[str, Any] = {}
     for choice in choices:
         branch: Any = choice.value
@@ -150,6 +158,15 @@ def _look(texts: Sequence[str]) -> _Side:
         mean=mean | {"subwords": SUBWORDS_A_WORD * mean["words"]},
         longest=longest | {"subwords": min(longest["characters"], 4 * longest["words"])},
     )
+
+
+def _new_spellings(texts: Sequence[str], form: Normalization) -> float:
+    """How likely the next string of four characters is new: the share of those that one text alone has (Good 1953)."""
+    counts: Counter[str] = Counter()
+    for text in set(texts):
+        spelled = (text if form == "none" else unicodedata.normalize(form, text))[:SPELLED_UP_TO]
+        counts.update({spelled[i : i + 4] for i in range(max(1, len(spelled) - 3))})
+    return sum(n == 1 for n in counts.values()) / counts.total()
 
 
 def _choose_tokens(
@@ -229,7 +246,7 @@ def _choose_limits(kinds: tuple[str, str], source: _Side, target: _Side) -> list
     return choices
 
 
-def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float]) -> list[Choice]:
+def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float], is_open: bool) -> list[Choice]:
     n_tokens = n_rows * lengths[1]
     told = f"{n_rows:,} rows of about {lengths[1]:.0f} target tokens"
     if n_tokens < 3e6:
@@ -249,12 +266,14 @@ def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float])
         dropout, because = (0.3 if n_rows < 100_000 else 0.2 if n_rows < 500_000 else 0.1), f"{n_rows:,} rows of prose"
     else:
         dropout, because = (0.3 if n_rows < FEW_ROWS else 0.1), f"more where rows are few: {n_rows:,}"
+        if is_open and n_rows < MANY_ROWS:
+            dropout, because = 0.2, f"new spellings keep turning up in {n_rows:,} rows"
     choices.append(Choice("model.dropout", dropout, because))
     return choices
 
 
 def _choose_training(
-    n_rows: int, d_model: int, kinds: tuple[str, str], lengths: Sequence[float], fixed: _Given
+    n_rows: int, d_model: int, kinds: tuple[str, str], lengths: Sequence[float], is_open: bool, fixed: _Given
 ) -> list[Choice]:
     prose = "subwords" in kinds
     n_tokens = n_rows * max(lengths)
@@ -262,18 +281,25 @@ def _choose_training(
     budget = 4_096 if prose else 2_048 if composed or n_tokens > 500_000 else 1_024
     batches_an_epoch = max(1, math.ceil(n_tokens / budget))
     often = 2.5 if prose else 3 if composed else 4.6 if n_rows < FEW_ROWS else 1
-    steps = max(1_300, 3 * math.sqrt(n_tokens)) * often
+    steps = max(CLOSED_STEPS, 3 * math.sqrt(n_tokens)) * often
+    if is_open:
+        steps = max(steps, min(max(OPEN_STEPS, 170 * math.cbrt(n_tokens)), MOST_OPEN_STEPS))
     steps = min(max(steps, LEAST_EPOCHS * batches_an_epoch), max(LEAST_STEPS, MOST_EPOCHS * batches_an_epoch))
     advised = 100 * math.ceil(steps / 100)
     steps = fixed("training.steps", advised)
     advised_pace = max(1, min(1_000, max(steps // 20, min(100, steps // 5))))
     n_validations = steps // fixed("training.validate_every", advised_pace)
-    smoothing = 0.1 if prose or n_rows < FEW_ROWS else 0.0
+    smoothing = 0.1 if prose or is_open or n_rows < FEW_ROWS else 0.0
     return [
         Choice(
             "training.batch_tokens", budget, f"about {budget / max(lengths):.0f} pairs of {max(lengths):.0f} tokens"
         ),
-        Choice("training.steps", advised, f"{advised / batches_an_epoch:.0f} epochs of {batches_an_epoch:,} batches"),
+        Choice(
+            "training.steps",
+            advised,
+            f"{advised / batches_an_epoch:.0f} epochs of {batches_an_epoch:,} batches"
+            + (", since new spellings keep turning up" if is_open else ""),
+        ),
         Choice("training.schedule", "cosine", "the rate falls to zero at the last step"),
         Choice(
             "training.learning_rate",
@@ -284,7 +310,7 @@ def _choose_training(
         Choice(
             "training.label_smoothing",
             smoothing,
-            "steadies what is noisy or short of rows"
+            "steadies what is noisy, open or short of rows"
             if smoothing
             else "one right answer, and enough rows to be sure of it",
         ),
