@@ -192,6 +192,7 @@ CLOSED = dates_table(6_000)
         pytest.param(CLOSED, 1_300, 0.1, 0.0, id="closed"),
         pytest.param(dates_table(3_000), 6_000, 0.3, 0.1, id="few rows"),
         pytest.param(OPEN[:4_999], 6_000, 0.3, 0.1, id="few open rows"),
+        pytest.param(prose(6_000), 3_300, 0.3, 0.1, id="prose"),
         pytest.param(commands(6_000), 3_600, 0.0, 0.0, id="closed vocabularies: 200 epochs of 18 batches"),
     ],
 )
@@ -200,7 +201,9 @@ def test_tables_in_which_new_spellings_keep_turning_up_are_learned_longer(pairs,
     chosen = Settings(**advice.settings)
     assert (chosen.training.steps, chosen.model.dropout, chosen.training.label_smoothing) == (steps, dropout, smoothing)
     reasons = {choice.setting: choice.reason for choice in advice.choices}
-    assert ("new spellings" in reasons["training.steps"]) == (len(pairs) >= 5_000 and smoothing > 0)
+    assert ("new spellings" in reasons["training.steps"]) == (
+        len(pairs) >= 5_000 and chosen.tokens.source.kind == "characters" and smoothing > 0
+    )
 
 
 def test_what_is_judged_fits_what_is_learned():

@@ -28,7 +28,7 @@ NEW_SPELLINGS = 0.02  # share of strings of four characters with one text each, 
 SPELLED_UP_TO = 60  # characters of a text that are looked at for such strings
 LEAST_EPOCHS, MOST_EPOCHS = 3, 200
 LEAST_STEPS = 500
-CLOSED_STEPS, OPEN_STEPS, MOST_OPEN_STEPS = 1_300, 6_000, 20_000  # for spelling that is all known, or never is
+CLOSED_STEPS, OPEN_STEPS, MOST_OPEN_STEPS = 1_300, 6_000, 20_000  # least; least and most for open spelling
 LEAST_LENGTH, MAX_LENGTH = 128, 512
 SUBWORDS_A_WORD = 1.5
 
@@ -91,10 +91,14 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None) -> Adv
         if kind == "characters" and side.form != "NFC" and not fixed("tokens.shared", False)
     ]
     lengths = [2 + side.mean[kind] for kind, side in zip(kinds, (source, target), strict=True)]
-    is_open = len(pairs) >= FEW_ROWS and any(
-        _new_spellings([pair[each] for pair in looked_at], side.form) > NEW_SPELLINGS
-        for each, (kind, side) in enumerate(zip(kinds, (source, target), strict=True))
-        if kind in ("characters", "bytes")
+    is_open = (
+        len(pairs) >= FEW_ROWS
+        and "subwords" not in kinds
+        and any(
+            _new_spellings([pair[each] for pair in looked_at], side.form) > NEW_SPELLINGS
+            for each, (kind, side) in enumerate(zip(kinds, (source, target), strict=True))
+            if kind in ("characters", "bytes")
+        )
     )
     choices += _choose_limits(kinds, source, target)
     choices += _choose_model(len(pairs), kinds, lengths, is_open)
