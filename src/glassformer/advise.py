@@ -10,12 +10,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from glassformer.data.tables import Pair
-from glassformer.settings import Normalization, TokenKind, merge
+from glassformer.settings import TokenKind, merge
+
+Form = Literal["NFC", "NFD"]
 
 SAMPLE_ROWS = 20_000  # rows that are looked at closely
 PUT_TOGETHER = 4  # characters for each part that they are put together from, in a script that is better taken apart
@@ -57,7 +59,7 @@ class _Side:
     `form` is the normal form to spell them in: NFD where most characters are put together from a few, as in Korean.
     """
 
-    form: Normalization
+    form: Form
     why_form: str
     n_types: int
     unseen: float
@@ -164,11 +166,11 @@ def _look(texts: Sequence[str]) -> _Side:
     )
 
 
-def _new_spellings(texts: Sequence[str], form: Normalization) -> float:
+def _new_spellings(texts: Sequence[str], form: Form) -> float:
     """How likely the next string of four characters is new: the share of those that one text alone has (Good 1953)."""
     counts: Counter[str] = Counter()
     for text in set(texts):
-        spelled = (text if form == "none" else unicodedata.normalize(form, text))[:SPELLED_UP_TO]
+        spelled = unicodedata.normalize(form, text)[:SPELLED_UP_TO]
         counts.update({spelled[i : i + 4] for i in range(max(1, len(spelled) - 3))})
     return sum(n == 1 for n in counts.values()) / counts.total()
 
