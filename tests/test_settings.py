@@ -149,6 +149,7 @@ def test_a_wrong_word_is_answered_with_the_nearest_valid_one():
         (TrainingSettings, "seed", -1, "greater than or equal to 0"),
         (TrainingSettings, "max_minutes", 0, "greater than 0"),
         (DecodingSettings, "top_p", 1.5, "less than or equal to 1"),
+        (DecodingSettings, "length_alpha", 10.5, "less than or equal to 10"),
         (DecodingSettings, "max_new_tokens", 0, "greater than or equal to 1"),
         (DataSettings, "header", "maybe", "'auto', 'yes' or 'no'"),
         (DataSettings, "max_valid_rows", None, "a valid integer"),
