@@ -364,6 +364,13 @@ def test_init_takes_over_weights_tokens_and_shape(tmp_path):
         assert np.array_equal(value.numpy(), old.tensors[name])
 
 
+def test_what_is_advised_beside_init_fits_its_shape(tmp_path):
+    train(PAIRS, settings(training={"steps": 1}), tmp_path / "old", device="cpu").finish()
+    run = train(PAIRS, None, tmp_path / "new", init=tmp_path / "old", device="cpu")
+    assert run.settings.model.d_model == 16
+    assert run.settings.training.learning_rate == pytest.approx(0.0015 * 128 / 16)
+
+
 def test_nothing_is_written_when_there_is_nothing_to_train_on(tmp_path):
     with pytest.raises(TableError, match="one row is not enough to train on"):
         train(PAIRS[:1], settings(), tmp_path / "run", device="cpu")

@@ -73,7 +73,8 @@ def train(
         tokenizers = saved_tokenizers(directory.resume)
     else:
         directory.check_free(overwrite=overwrite)
-        settings = settings or Settings(**advise(table.pairs).settings)
+        given = {} if start is None else start.settings.model_dump(include={"tokens", "model"})
+        settings = settings or Settings(**advise(table.pairs, given).settings)
     if start is not None:
         settings = settings.model_copy(update={"model": start.settings.model, "tokens": start.settings.tokens})
     prepared = prepare(table, settings, None if valid is None else as_table(valid), tokenizers)
