@@ -25,6 +25,7 @@ CLOSED_TYPES = 1_000  # most different words of a closed vocabulary
 CLOSED_UNSEEN = 0.005  # most of its words that one half of the rows has and the other has not
 PROSE_WORDS = 3.0  # least words of a text that is prose
 PROSE_ROWS = 1_000  # least rows from which subwords are learned
+FEW_TOLD_ROWS = 100_000  # fewer rows of prose want more dropout, and with it more steps
 FEW_ROWS, MANY_ROWS = 5_000, 20_000  # fewer want more regularisation; up to many, where new spellings turn up
 NEW_SPELLINGS = 0.02  # share of strings of four characters with one text each, from which on more of them are to come
 SPELLED_UP_TO = 60  # characters of a text that are looked at for such strings
@@ -269,7 +270,10 @@ def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float],
     if kinds == ("words", "words"):
         dropout, because = 0.0, "two closed vocabularies: rules to learn, not rows to know by heart"
     elif "subwords" in kinds:
-        dropout, because = (0.3 if n_rows < 100_000 else 0.2 if n_rows < 500_000 else 0.1), f"{n_rows:,} rows of prose"
+        dropout, because = (
+            (0.3 if n_rows < FEW_TOLD_ROWS else 0.2 if n_rows < 500_000 else 0.1),
+            f"{n_rows:,} rows of prose",
+        )
     else:
         dropout, because = (0.3 if n_rows < FEW_ROWS else 0.1), f"more where rows are few: {n_rows:,}"
         if is_open and n_rows < MANY_ROWS:
@@ -286,7 +290,8 @@ def _choose_training(
     composed = kinds == ("words", "words")
     budget = 4_096 if prose else 2_048 if composed or n_tokens > 500_000 else 1_024
     batches_an_epoch = max(1, math.ceil(n_tokens / budget))
-    often = 2.5 if prose else 3 if composed else 4.6 if n_rows < FEW_ROWS else 1
+    few_told = prose and n_rows < FEW_TOLD_ROWS
+    often = 4.2 if few_told else 2.5 if prose else 3 if composed else 4.6 if n_rows < FEW_ROWS else 1
     steps = max(CLOSED_STEPS, 3 * math.sqrt(n_tokens)) * often
     if is_open:
         steps = max(steps, min(max(OPEN_STEPS, 170 * math.cbrt(n_tokens)), MOST_OPEN_STEPS))
