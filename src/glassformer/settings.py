@@ -173,7 +173,7 @@ class TrainingSettings(_Frozen):
 
     seed: NotNegative = _setting(1, "of the split, the weights, the dropout and the order of batches")
     steps: Positive = _setting(100_000, "most updates of the weights")
-    max_minutes: float | None = _setting(None, "most minutes of training, on the clock", gt=0)
+    max_minutes: float | None = _setting(None, "most minutes of training; a cosine falls to 0 by then", gt=0)
     batch_tokens: Positive = _setting(25_000, "most tokens of a batch on either side, padding counted")
     accumulate: Positive = _setting(1, "batches added up before an update")
     schedule: Literal["noam", "inverse_sqrt", "cosine", "constant"] = _setting(

@@ -231,6 +231,14 @@ def test_a_run_ends_when_its_time_is_over(tmp_path):
     assert ModelFile.load(tmp_path / "run").metrics["step"] == 1
 
 
+def test_the_rate_falls_with_the_time_that_is_over(tmp_path):
+    training = {"steps": 10_000, "max_minutes": 10, "schedule": "cosine", "learning_rate": 0.01, "warmup_steps": 0}
+    run = train(PAIRS, settings(training=training), tmp_path / "run", device="cpu")
+    run.position.seconds = 300
+    run.update([np.arange(4)])
+    assert run.optimizer.param_groups[0]["lr"] == pytest.approx(0.005)
+
+
 @pytest.mark.parametrize(("mean", "chosen"), [(0.9, "the mean of the last 2"), (0.1, "the best")])
 def test_the_mean_of_the_last_weights_is_taken_only_when_it_is_better(tmp_path, monkeypatch, mean, chosen):
     scripted(monkeypatch, (0.1, 3), (0.35, 2), (0.2, 2), (0.3, 2), (mean, 1))

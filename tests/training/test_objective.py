@@ -229,3 +229,17 @@ def test_without_a_warm_up_the_first_rate_is_the_highest(schedule):
 def test_a_run_that_ends_within_its_warm_up_keeps_rising():
     training = TrainingSettings(schedule="cosine", learning_rate=1.0, warmup_steps=100, steps=10)
     assert [learning_rate(step, training, 512) for step in (1, 10)] == [pytest.approx(0.01), pytest.approx(0.1)]
+
+
+@pytest.mark.parametrize(
+    ("step", "seconds", "same_as"),
+    [(1, 0, 1), (1, 60, 10), (10, 300, 50), (10, 600, 100), (10, 700, 100), (70, 60, 70), (100, 5, 100)],
+)
+def test_a_cosine_ends_with_the_minutes_if_they_end_before_the_steps(step, seconds, same_as):
+    by_steps = TrainingSettings(schedule="cosine", steps=100, warmup_steps=20, learning_rate=0.01)
+    by_clock = by_steps.model_copy(update={"max_minutes": 10})
+    assert learning_rate(step, by_clock, 8, seconds) == pytest.approx(learning_rate(same_as, by_steps, 8))
+    assert learning_rate(step, by_steps, 8, seconds) == learning_rate(step, by_steps, 8)
+    for schedule in ("noam", "inverse_sqrt", "constant"):
+        other = by_clock.model_copy(update={"schedule": schedule})
+        assert learning_rate(step, other, 8, seconds) == learning_rate(step, other, 8)

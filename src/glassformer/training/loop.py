@@ -214,9 +214,10 @@ class Run:
             raise
         self._fitting = max(self._fitting, *map(self._tokens_of, batches))
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm or math.inf)
-        self.position.step += 1
+        position = self.position
+        position.step += 1
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.position.step, training, self.settings.model.d_model)
+            group["lr"] = learning_rate(position.step, training, self.settings.model.d_model, position.seconds)
         self.optimizer.step()
         self.optimizer.zero_grad()
         smoothed, plain = (torch.stack(column).sum() for column in zip(*losses, strict=True))

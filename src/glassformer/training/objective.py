@@ -104,13 +104,17 @@ class _CrossEntropy(torch.autograd.Function):
         return for_hidden * outward[0], for_weight * outward[0], None, None
 
 
-def learning_rate(step: int, training: TrainingSettings, d_model: int) -> float:
-    """The rate of update `step`, counted from 1. After `steps` a cosine stays at zero.
+def learning_rate(step: float, training: TrainingSettings, d_model: int, seconds: float = 0.0) -> float:
+    """The rate of update `step`, counted from 1, after so many `seconds` of training.
 
     noam: rate · d_model^-0.5 · min(step^-0.5, step · warmup^-1.5), equation 3 of the paper. The others rise in a
     straight line to `learning_rate` at `warmup_steps`, then fall with step^-0.5, with a half cosine to 0, or not.
+    A cosine ends with `steps` or, where that is sooner, with `max_minutes`: of both shares that are done the larger
+    one counts, so that a run which the clock will end is not cut off at a high rate.
     """
     warmup = max(1, training.warmup_steps)
+    if training.schedule == "cosine" and training.max_minutes:
+        step = max(step, training.steps * seconds / (60 * training.max_minutes))
     rise = min(1.0, step / warmup)
     if training.schedule == "noam":
         return float(training.learning_rate * d_model**-0.5 * min(step**-0.5, step * warmup**-1.5))
