@@ -109,8 +109,8 @@ def learning_rate(step: float, training: TrainingSettings, d_model: int, seconds
 
     noam: rate · d_model^-0.5 · min(step^-0.5, step · warmup^-1.5), equation 3 of the paper. The others rise in a
     straight line to `learning_rate` at `warmup_steps`, then fall with step^-0.5, with a half cosine to 0, or not.
-    A cosine ends with `steps` or, where that is sooner, with `max_minutes`: of both shares that are done the larger
-    one counts, so that a run which the clock will end is not cut off at a high rate.
+    A cosine ends with `steps` or, where that is sooner, with `max_minutes`, and stays at zero then: of both shares that
+    are done the larger one counts, so that a run which the clock will end is not cut off at a high rate.
     """
     warmup = max(1, training.warmup_steps)
     if training.schedule == "cosine" and training.max_minutes:
