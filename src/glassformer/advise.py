@@ -270,10 +270,8 @@ def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float],
     if kinds == ("words", "words"):
         dropout, because = 0.0, "two closed vocabularies: rules to learn, not rows to know by heart"
     elif "subwords" in kinds:
-        dropout, because = (
-            (0.3 if n_rows < FEW_TOLD_ROWS else 0.2 if n_rows < 500_000 else 0.1),
-            f"{n_rows:,} rows of prose",
-        )
+        dropout = 0.3 if n_rows < FEW_TOLD_ROWS else 0.2 if n_rows < 500_000 else 0.1
+        because = f"{n_rows:,} rows of prose"
     else:
         dropout, because = (0.3 if n_rows < FEW_ROWS else 0.1), f"more where rows are few: {n_rows:,}"
         if is_open and n_rows < MANY_ROWS:
