@@ -309,7 +309,7 @@ def _choose_training(
             f"{advised / batches_an_epoch:.0f} epochs of {batches_an_epoch:,} batches"
             + (", since new spellings keep turning up" if is_open else ""),
         ),
-        Choice("training.schedule", "cosine", "the rate falls to zero at the last step"),
+        Choice("training.schedule", "cosine", "the rate falls to zero by the end"),
         Choice(
             "training.learning_rate",
             (0.003 if prose else 0.0015) * 128 / d_model,

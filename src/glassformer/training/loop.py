@@ -55,10 +55,10 @@ def train(
 ) -> Run:
     """Prepare a run of training; iterate over it, or call `finish()`.
 
-    Without `settings` they are advised from the pairs. `valid` replaces the held-out rows. `init` is a model whose
-    weights, tokenizers and shape are the start. `resume` goes on with the run in `out`, with its own recipe and the
-    same pairs; `settings` play no part then. Raises RunError when `out` is taken, TableError when there is too little
-    to train on, UsageError for `resume` with `init`.
+    Without `settings` they are advised from the pairs, for the shape of `init` where it is given. `valid` replaces the
+    held-out rows. `init` is a model whose weights, tokenizers and shape are the start. `resume` goes on with the run in
+    `out`, with its own recipe and the same pairs; `settings` play no part then. Raises RunError when `out` is taken,
+    TableError when there is too little to train on, UsageError for `resume` with `init`.
     """
     directory = RunDirectory(Path(out))
     place = find_device(device)
