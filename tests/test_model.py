@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
 
 from glassformer import model as model_module
 from glassformer import reference
@@ -238,16 +239,22 @@ def test_nothing_is_nan_when_a_whole_source_is_hidden() -> None:
 
 
 @pytest.mark.parametrize("masked", ["open", "causal", "padded", "one row blind"])
-def test_attention_step_by_step_equals_the_fused_kernel(masked: str) -> None:
-    q, k, v = draw(0, 2, 3, 5, 4), draw(1, 2, 3, 5, 4), draw(2, 2, 3, 5, 6)
-    visible = torch.ones(2, 1, 1, 5, dtype=torch.bool)
+@pytest.mark.parametrize("length", [1, 5, 15, 16, 17])
+def test_attention_step_by_step_equals_the_fused_kernel_and_so_do_its_gradients(masked: str, length: int) -> None:
+    q, k, v = (draw(i, 2, 3, length, width).requires_grad_() for i, width in enumerate((4, 4, 6)))
+    visible = torch.ones(2, 1, 1, length, dtype=torch.bool)
     if masked == "padded":
-        visible[0, :, :, 3:] = False
+        visible[0, :, :, (length + 1) // 2 :] = False
     if masked == "one row blind":
         visible[1] = False
     mask = visible if masked in ("padded", "one row blind") else None
     by_steps = model_module._attention_by_steps(q, k, v, mask, masked == "causal", dropout=0.0)
-    close(by_steps, attention(q, k, v, mask, causal=masked == "causal"), 1e-6)
+    fused = F.scaled_dot_product_attention(q, k, v, mask, is_causal=masked == "causal")
+    close(by_steps, fused, 1e-6)
+    towards = draw(3, *fused.shape)
+    found, expected = (torch.autograd.grad(output, (q, k, v), towards) for output in (by_steps, fused))
+    for gradient, right in zip(found, expected, strict=True):
+        close(gradient, right, 1e-5)
 
 
 def test_attention_in_bfloat16_is_near_that_in_float32() -> None:
