@@ -194,7 +194,8 @@ CLOSED = dates_table(6_000)
         pytest.param(OPEN[:4_999], 6_000, 0.3, 0.1, id="few open rows"),
         pytest.param(prose(6_000), 4_200, 0.3, 0.1, id="prose: 200 epochs of 21 batches"),
         pytest.param(prose(99_999), 15_000, 0.3, 0.1, id="prose: 4.2 · 3 · √1,400,000"),
-        pytest.param(prose(100_000), 8_900, 0.2, 0.1, id="much prose: 2.5 · 3 · √1,400,000"),
+        pytest.param(prose(100_000), 15_000, 0.2, 0.1, id="much prose: no fewer steps"),
+        pytest.param(prose(300_000), 15_400, 0.2, 0.1, id="much more: 2.5 · 3 · √4,200,000"),
         pytest.param(commands(6_000), 3_600, 0.0, 0.0, id="closed vocabularies: 200 epochs of 18 batches"),
     ],
 )

@@ -25,13 +25,14 @@ CLOSED_TYPES = 1_000  # most different words of a closed vocabulary
 CLOSED_UNSEEN = 0.005  # most of its words that one half of the rows has and the other has not
 PROSE_WORDS = 3.0  # least words of a text that is prose
 PROSE_ROWS = 1_000  # least rows from which subwords are learned
-FEW_TOLD_ROWS = 100_000  # fewer rows of prose want more dropout, and with it more steps
+FEW_TOLD_ROWS = 100_000  # fewer rows of prose want more dropout
 FEW_ROWS, MANY_ROWS = 5_000, 20_000  # fewer want more regularisation; up to many, where new spellings turn up
 NEW_SPELLINGS = 0.02  # share of strings of four characters with one text each, from which on more of them are to come
 SPELLED_UP_TO = 60  # characters of a text that are looked at for such strings
 LEAST_EPOCHS, MOST_EPOCHS = 3, 200
 LEAST_STEPS = 500
 CLOSED_STEPS, OPEN_STEPS, MOST_OPEN_STEPS = 1_300, 6_000, 20_000  # least; least and most for open spelling
+LONG_TOLD_STEPS = 15_000  # up to which prose is given more of them
 LEAST_LENGTH, MAX_LENGTH = 128, 512
 SUBWORDS_A_WORD = 1.5
 
@@ -288,9 +289,11 @@ def _choose_training(
     composed = kinds == ("words", "words")
     budget = 4_096 if prose else 2_048 if composed or n_tokens > 500_000 else 1_024
     batches_an_epoch = max(1, math.ceil(n_tokens / budget))
-    few_told = prose and n_rows < FEW_TOLD_ROWS
-    often = 4.2 if few_told else 2.5 if prose else 3 if composed else 4.6 if n_rows < FEW_ROWS else 1
-    steps = max(CLOSED_STEPS, 3 * math.sqrt(n_tokens)) * often
+    often = 2.5 if prose else 3 if composed else 4.6 if n_rows < FEW_ROWS else 1
+    once = max(CLOSED_STEPS, 3 * math.sqrt(n_tokens))
+    steps = once * often
+    if prose:
+        steps = max(steps, min(4.2 * once, LONG_TOLD_STEPS))
     if is_open:
         steps = max(steps, min(max(OPEN_STEPS, 170 * math.cbrt(n_tokens)), MOST_OPEN_STEPS))
     steps = min(max(steps, LEAST_EPOCHS * batches_an_epoch), max(LEAST_STEPS, MOST_EPOCHS * batches_an_epoch))
