@@ -26,6 +26,7 @@ CLOSED_UNSEEN = 0.005  # most of its words that one half of the rows has and the
 PROSE_WORDS = 3.0  # least words of a text that is prose
 PROSE_ROWS = 1_000  # least rows from which subwords are learned
 FEW_TOLD_ROWS = 100_000  # fewer rows of prose want more dropout
+FEW_CLOSED_ROWS = 10_000  # fewer rows between closed vocabularies want a little dropout
 FEW_ROWS, MANY_ROWS = 5_000, 20_000  # fewer want more regularisation; up to many, where new spellings turn up
 NEW_SPELLINGS = 0.02  # share of strings of four characters with one text each, from which on more of them are to come
 SPELLED_UP_TO = 60  # characters of a text that are looked at for such strings
@@ -270,6 +271,8 @@ def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float],
     )
     if kinds == ("words", "words"):
         dropout, because = 0.0, "two closed vocabularies: rules to learn, not rows to know by heart"
+        if n_rows < FEW_CLOSED_ROWS:
+            dropout, because = 0.1, f"two closed vocabularies, but few rows to learn their rules from: {n_rows:,}"
     elif "subwords" in kinds:
         dropout = 0.3 if n_rows < FEW_TOLD_ROWS else 0.2 if n_rows < 500_000 else 0.1
         because = f"{n_rows:,} rows of prose"
