@@ -26,14 +26,13 @@ CLOSED_UNSEEN = 0.005  # most of its words that one half of the rows has and the
 PROSE_WORDS = 3.0  # least words of a text that is prose
 PROSE_ROWS = 1_000  # least rows from which subwords are learned
 FEW_TOLD_ROWS = 100_000  # fewer rows of prose want more dropout
-FEW_CLOSED_ROWS = 10_000  # fewer rows between closed vocabularies want a little dropout
-FEW_ROWS, MANY_ROWS = 5_000, 20_000  # fewer want more regularisation; up to many, where new spellings turn up
+FEW_ROWS, MANY_ROWS = 5_000, 20_000  # fewer want more regularisation; up to many, where spellings or rules are open
 NEW_SPELLINGS = 0.02  # share of strings of four characters with one text each, from which on more of them are to come
 SPELLED_UP_TO = 60  # characters of a text that are looked at for such strings
 LEAST_EPOCHS, MOST_EPOCHS = 3, 200
 LEAST_STEPS = 500
 CLOSED_STEPS, OPEN_STEPS, MOST_OPEN_STEPS = 1_300, 6_000, 20_000  # least; least and most for open spelling
-LONG_TOLD_STEPS = 15_000  # up to which prose is given more of them
+LONG_COMPOSED_STEPS, LONG_TOLD_STEPS = 9_500, 15_000  # up to which closed vocabularies and prose are given more of them
 LEAST_LENGTH, MAX_LENGTH = 128, 512
 SUBWORDS_A_WORD = 1.5
 
@@ -271,7 +270,7 @@ def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float],
     )
     if kinds == ("words", "words"):
         dropout, because = 0.0, "two closed vocabularies: rules to learn, not rows to know by heart"
-        if n_rows < FEW_CLOSED_ROWS:
+        if n_rows < MANY_ROWS:
             dropout, because = 0.1, f"two closed vocabularies, but few rows to learn their rules from: {n_rows:,}"
     elif "subwords" in kinds:
         dropout = 0.3 if n_rows < FEW_TOLD_ROWS else 0.2 if n_rows < 500_000 else 0.1
@@ -292,11 +291,13 @@ def _choose_training(
     composed = kinds == ("words", "words")
     budget = 4_096 if prose else 2_048 if composed or n_tokens > 500_000 else 1_024
     batches_an_epoch = max(1, math.ceil(n_tokens / budget))
-    often = 2.5 if prose else 3 if composed else 4.6 if n_rows < FEW_ROWS else 1
     once = max(CLOSED_STEPS, 3 * math.sqrt(n_tokens))
-    steps = once * often
     if prose:
-        steps = max(steps, min(4.2 * once, LONG_TOLD_STEPS))
+        steps = max(2.5 * once, min(4.2 * once, LONG_TOLD_STEPS))
+    elif composed:
+        steps = max(3 * once, min(4.2 * once, LONG_COMPOSED_STEPS))
+    else:
+        steps = 4.6 * once if n_rows < FEW_ROWS else once
     if is_open:
         steps = max(steps, min(max(OPEN_STEPS, 170 * math.cbrt(n_tokens)), MOST_OPEN_STEPS))
     steps = min(max(steps, LEAST_EPOCHS * batches_an_epoch), max(LEAST_STEPS, MOST_EPOCHS * batches_an_epoch))
