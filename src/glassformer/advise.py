@@ -25,10 +25,7 @@ CLOSED_TYPES = 1_000  # most different words of a closed vocabulary
 CLOSED_UNSEEN = 0.005  # most of its words that one half of the rows has and the other has not
 PROSE_WORDS = 3.0  # least words of a text that is prose
 PROSE_ROWS = 1_000  # least rows from which subwords are learned
-FEW_ROWS, MANY_ROWS = (
-    5_000,
-    20_000,
-)  # fewer want more regularisation; below many, open spelling and closed vocabularies do
+FEW_ROWS, MANY_ROWS = 5_000, 20_000  # fewer want more regularisation; below many, open spelling and commands
 NEW_SPELLINGS = 0.02  # share of strings of four characters with one text each, from which on more of them are to come
 SPELLED_UP_TO = 60  # characters of a text that are looked at for such strings
 LEAST_EPOCHS, MOST_EPOCHS = 3, 200
