@@ -213,10 +213,12 @@ def test_tables_in_which_new_spellings_keep_turning_up_are_learned_longer(pairs,
     )
 
 
-def test_what_is_judged_fits_what_is_learned():
-    assert Settings(**advise(prose()).settings).training.metric == "bleu"
+def test_what_is_judged_and_how_it_is_searched_fit_what_is_learned():
+    told = Settings(**advise(prose()).settings)
+    assert (told.training.metric, told.decoding.length_alpha) == ("bleu", 1.0)
     for make in (dates_table, commands, spellings_to_phones):
-        assert Settings(**advise(make()).settings).training.metric == "exact_match"
+        spelled = Settings(**advise(make()).settings)
+        assert (spelled.training.metric, spelled.decoding.length_alpha) == ("exact_match", 0.6)
 
 
 def test_what_the_user_gave_wins_and_what_follows_from_it_follows():

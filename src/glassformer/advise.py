@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import numpy as np
-
+from glassformer.data.corpus import spread
 from glassformer.data.tables import Pair
 from glassformer.settings import TokenKind, merge
 
@@ -84,7 +83,7 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None) -> Adv
     What depends on a token kind, the number of steps or d_model follows the given one.
     """
     fixed = _Given(given or {})
-    looked_at = _spread(pairs)
+    looked_at = [pairs[row] for row in spread(len(pairs), SAMPLE_ROWS).tolist()]
     source, target = (_look([pair[side] for pair in looked_at]) for side in (0, 1))
     chosen, choices = _choose_tokens(len(pairs), looked_at, source, target)
     kinds = fixed("tokens.source.kind", chosen[0]), fixed("tokens.target.kind", chosen[1])
@@ -108,6 +107,8 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None) -> Adv
     advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
     d_model = fixed("model.d_model", advised_width)
     choices += _choose_training(len(pairs), d_model, kinds, lengths, is_open, fixed)
+    if "subwords" in kinds:
+        choices.append(Choice("decoding.length_alpha", 1.0, "prose comes out too short with the paper's 0.6"))
     settings: dict[str, Any] = {}
     for choice in choices:
         branch: Any = choice.value
@@ -130,13 +131,6 @@ class _Given:
         if isinstance(value, str):
             return value if value in get_args(TokenKind) else otherwise
         return value if type(value) is type(otherwise) and value > 0 else otherwise
-
-
-def _spread(pairs: Sequence[Pair]) -> list[Pair]:
-    """At most SAMPLE_ROWS of the pairs, evenly spread over the table."""
-    if len(pairs) <= SAMPLE_ROWS:
-        return list(pairs)
-    return [pairs[row] for row in np.linspace(0, len(pairs) - 1, SAMPLE_ROWS).astype(int)]
 
 
 def _look(texts: Sequence[str]) -> _Side:

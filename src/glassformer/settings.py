@@ -192,7 +192,7 @@ class TrainingSettings(_Frozen):
     recompute: bool = _setting(False, "keep no numbers inside layers for the way back, compute them again: less memory")
     validate_every: Positive = _setting(1000, "updates between two validations")
     validate_beams: Positive = _setting(1, "beam width of the search in validation")
-    validate_rows: Positive = _setting(500, "most held-out rows that a validation translates")
+    validate_rows: Positive = _setting(500, "most held-out rows that a validation translates; the last one takes all")
     metric: Metric = _setting("exact_match", "what chooses the best weights and stops early")
     patience: NotNegative = _setting(0, "validations without a better metric before stopping, 0: never")
     keep_moments: NotNegative = _setting(5, "weights kept to look back at, after 1/2, 1/4, 1/8 … of the steps; 0: none")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.corpus import Corpus, Sequences, hold_out
+from glassformer.data.corpus import Corpus, Sequences, hold_out, spread
 from glassformer.data.tables import Pair
 from glassformer.errors import TextError
 from glassformer.settings import SideSettings
@@ -146,3 +146,11 @@ def test_the_order_of_targets_does_not_matter():
 
 def test_nothing_is_held_out_of_nothing():
     assert hold_out([], 0.1, 10, seed=1) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "most", "expected"),
+    [(0, 3, []), (1, 3, [0]), (3, 3, [0, 1, 2]), (9, 3, [0, 4, 8]), (10, 4, [0, 3, 6, 9]), (5, 1, [0])],
+)
+def test_rows_that_are_looked_at_stand_far_apart(n_rows: int, most: int, expected: list[int]) -> None:
+    assert spread(n_rows, most).tolist() == expected

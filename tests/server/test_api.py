@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from glassformer.errors import RunError
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.server.api import Served, create_app
@@ -145,3 +146,6 @@ def test_the_example_is_the_last_one_that_was_validated(served: Served, tmp_path
     ]
     (tmp_path / "history.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     assert find_example(tmp_path / "model.safetensors", served.translator) == "two"
+    (tmp_path / "history.jsonl").write_text('{"event": "validated", "sam')  # as a full disk leaves it
+    with pytest.raises(RunError, match="cannot read the history"):
+        find_example(tmp_path / "model.safetensors", served.translator)

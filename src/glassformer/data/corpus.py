@@ -93,3 +93,8 @@ def hold_out(pairs: Sequence[Pair], share: float, most: int, seed: int) -> tuple
     smallest = min(groups, key=len)
     held = held or set(smallest)
     return [row for row in range(len(pairs)) if row not in held], sorted(held)
+
+
+def spread(n_rows: int, most: int) -> NDArray[np.int64]:
+    """At most `most` of so many row numbers, in order and evenly far apart: tables are often sorted."""
+    return np.linspace(0, n_rows - 1, min(n_rows, most)).astype(np.int64)

@@ -31,7 +31,7 @@ def training_of(folder: Path, subject: Subject) -> Training | None:
     path = folder / "history.jsonl"
     if not path.is_file():
         return None
-    events = _read_lines(path)
+    events = read_history(path)
     progress = [event for event in events if event.get("event") == "progress"]
     validated = [event for event in events if event.get("event") == "validated"]
     kept = (path for kind in ("moment", "step") for path in (folder / "checkpoints").glob(f"{kind}-*.safetensors"))
@@ -54,7 +54,8 @@ def errors_of(folder: Path) -> Errors | None:
         raise RunError("cannot read the wrong answers of the run", where=str(path), got=str(error)[:200]) from None
 
 
-def _read_lines(path: Path) -> list[dict[str, Any]]:
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """The events of a run's `history.jsonl`. Raises RunError when it is damaged."""
     try:
         found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, ValueError, RecursionError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
 from glassformer.errors import GlassformerError, TextError, UsageError
+from glassformer.glassbox.history import read_history
 from glassformer.glassbox.report import MOST_BYTES, PAGE, live_html, modules
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
@@ -147,9 +147,7 @@ def _answer(answer: Translation) -> dict[str, Any]:
 def find_example(path: Path, translator: Translator) -> str:
     """A text to begin with: the last that was validated in the run, or else the three commonest tokens."""
     history = path.parent / "history.jsonl"
-    lines = history.read_text("utf-8").splitlines() if history.is_file() else []
-    for line in reversed(lines):
-        event = json.loads(line)
+    for event in reversed(read_history(history) if history.is_file() else []):
         if event.get("samples"):
             return str(event["samples"][0][0])
     tokenizer = translator.source_tokenizer

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from glassformer.data.batches import plan_batches
+from glassformer.data.corpus import Corpus, spread
 from glassformer.engines.torch import TorchEngine, autocast
 from glassformer.metrics import higher_is_better, quick_metric
 from glassformer.settings import DecodingSettings, Metric
@@ -52,20 +54,24 @@ class Validator:
         return (sign * measured.value, -measured.loss) > (sign * value, -loss)
 
     def measure(self, *, as_used: bool = False) -> Measured:
-        """Quickly; or with the search and on as many rows as the model will be judged by.
+        """Quickly, on rows from all over the held-out ones; or on all of them, with the search of the model itself.
 
         Where the loss is no number any more, nothing is translated.
         """
-        loss = self._loss()
+        settings, prepared = self.prepared.settings, self.prepared
+        corpus, held = prepared.valid or prepared.train, prepared.valid_pairs
+        n_scored, n_searched = settings.data.max_valid_rows, settings.training.validate_rows
+        if as_used and held:
+            n_scored = n_searched = len(held)
+        loss = self._loss(corpus, spread(len(corpus), n_scored))
         if not math.isfinite(loss):
             return Measured(loss, math.nan, ())
-        settings, prepared = self.prepared.settings.training, self.prepared
-        n_rows = prepared.settings.data.max_valid_rows if as_used else settings.validate_rows
-        search = prepared.settings.decoding if as_used else DecodingSettings(num_beams=settings.validate_beams)
-        pairs = prepared.valid_pairs[: N_SAMPLES if self.metric == "loss" else n_rows]
+        search = settings.decoding if as_used else DecodingSettings(num_beams=settings.training.validate_beams)
+        looked_at: list[int] = spread(len(held), N_SAMPLES if self.metric == "loss" else n_searched).tolist()
+        pairs = [held[row] for row in looked_at]
         tokenizer = prepared.source_tokenizer
         sources = [tokenizer.frame(ids) for ids in tokenizer.encode_many([pair.source for pair in pairs])]
-        longest = default_max_new_tokens(prepared.data, prepared.settings)
+        longest = default_max_new_tokens(prepared.data, settings)
         found = self.engine.search(sources, search, longest)
         answers = [prepared.target_tokenizer.decode(best.ids) for best, *_ in found]
         samples = [Sample(*pair, answer) for pair, answer in zip(pairs, answers, strict=True)]
@@ -81,16 +87,14 @@ class Validator:
         value = quick_metric(self.metric, answers, gold, prepared.target_tokenizer.split)
         return Measured(loss, value, tuple(samples[:N_SAMPLES]), errors)
 
-    def _loss(self) -> float:
-        settings, (model,) = self.prepared.settings, self.engine.models
-        corpus = self.prepared.valid or self.prepared.train
-        first = np.arange(min(len(corpus), settings.data.max_valid_rows))
-        lengths = corpus.source.lengths[first], corpus.target.lengths[first]
+    def _loss(self, corpus: Corpus, looked_at: NDArray[np.int64]) -> float:
+        training, (model,) = self.prepared.settings.training, self.engine.models
+        lengths = corpus.source.lengths[looked_at], corpus.target.lengths[looked_at]
         total, n_tokens = 0.0, 0
         model.eval()
-        with torch.no_grad(), autocast(self.engine.device, settings.training.precision):
-            for rows in plan_batches(*lengths, settings.training.batch_tokens, seed=0, epoch=0):
-                hidden, wanted = teacher_forced(model, corpus, rows, self.engine.device)
+        with torch.no_grad(), autocast(self.engine.device, training.precision):
+            for batch in plan_batches(*lengths, training.batch_tokens, seed=0, epoch=0):
+                hidden, wanted = teacher_forced(model, corpus, looked_at[batch], self.engine.device)
                 total += float(cross_entropy(hidden, model.output_projection.weight, wanted, 0.0)[1])
                 n_tokens += len(wanted)
         return total / n_tokens
