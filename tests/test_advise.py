@@ -73,11 +73,23 @@ def kinds(advice: Advice) -> tuple[str, str]:
     return tokens["source"]["kind"], tokens["target"]["kind"]
 
 
+def inflected(n_rows: int = 600) -> list[Pair]:
+    """A few words, each with the name of a form, and that form."""
+    chance = random.Random(1)
+    stems = [word(chance, 3) for _ in range(60)]
+    forms = {"V;INF": "ar", "V;PST;1;SG": "uo", "V;PRS;2;PL": "imos", "V;FUT;3;SG": "era"}
+    return [
+        Pair(f"{stem}ar {form}", stem + forms[form])
+        for stem, form in ((chance.choice(stems), chance.choice(list(forms))) for _ in range(n_rows))
+    ]
+
+
 TABLES = {
     "dates": (dates_table, ("characters", "characters")),
     "spelling to phones": (spellings_to_phones, ("characters", "words")),
     "commands": (commands, ("words", "words")),
     "prose": (prose, ("subwords", "subwords")),
+    "forms of few words": (inflected, ("characters", "characters")),
     "little prose": (lambda: prose(200), ("characters", "characters")),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 
 import pytest
 
@@ -89,3 +90,15 @@ def test_a_folder_that_may_not_be_written_to_is_answered_with_advice(tmp_path, n
 def test_an_error_of_the_system_that_is_not_foreseen_is_still_told(tmp_path):
     assert cannot_write(tmp_path, OSError("odd")).got == "odd"
     assert cannot_write(tmp_path, OSError("odd")).hint is None
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_written_to_and_stays(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    write_text(pipe, "new")
+    reader.join(10)
+    assert (read, pipe.is_fifo()) == (["new"], True)

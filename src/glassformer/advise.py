@@ -190,6 +190,8 @@ def _choose_tokens(
             sides.append(("characters", "new words keep turning up"))
     if sides[0][0] == "characters" and sides[1][0] == "words" and _copied(pairs) > 0.1:
         sides[1] = ("characters", "its words are spelled inside the source")
+    if sides[0][0] == "words" and sides[1][0] == "characters" and _taken_over(pairs) > 0.1:
+        sides[0] = ("characters", "the target is spelled out of its words")
     return (sides[0][0], sides[1][0]), _separate(*sides)
 
 
@@ -202,6 +204,16 @@ def _copied(pairs: Sequence[Pair]) -> float:
             n_words += 1
             n_copied += len(word) >= 3 and word in source and word not in whole
     return n_copied / max(1, n_words)
+
+
+def _taken_over(pairs: Sequence[Pair]) -> float:
+    """Share of targets that hold four characters of a word of their source in a row."""
+    looked_at = pairs[:2000]
+    n_taken = 0
+    for source, target in looked_at:
+        strings = {word[i : i + 4] for word in source.split() for i in range(len(word) - 3)}
+        n_taken += any(string in target for string in strings)
+    return n_taken / max(1, len(looked_at))
 
 
 def _separate(source: tuple[str, str], target: tuple[str, str]) -> list[Choice]:

@@ -19,6 +19,9 @@ def atomic(path: Path) -> Iterator[Path]:
     After an error nothing of it is left and an older `path` still stands. Raises RunError when the folder
     cannot be written or the disk is full.
     """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        yield path  # a device or a pipe is written to as it stands
+        return
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

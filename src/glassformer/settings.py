@@ -23,8 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from glassformer.errors import SettingsError, nearest
 
-Positive = Annotated[int, Field(ge=1)]
-NotNegative = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1, lt=2**53)]  # what JSON and every library can count
+NotNegative = Annotated[int, Field(ge=0, lt=2**53)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 TokenKind = Literal["characters", "words", "subwords", "bytes"]
@@ -82,7 +82,7 @@ class DataSettings(_Frozen):
     section: ClassVar[str] = "data"
 
     source: str | int | None = _setting(None, "column of the source, by name or position from 0")
-    target: str | int | None = _setting(None, "column of the target; both unset: the first two")
+    target: str | int | None = _setting(None, "column of the target; both unset: those called so, or the first two")
     header: Literal["auto", "yes", "no"] = _setting("auto", "whether the first row names the columns")
     bad_rows: Literal["stop", "skip"] = _setting("stop", "what a damaged row does")
     max_source_length: Positive = _setting(512, "longest source in tokens; a longer row is not kept")

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -421,3 +422,51 @@ def test_without_held_out_rows_nothing_is_called_held_out(tmp_path, call, small,
     assert "training loss" in answer.err
     assert "on training rows with the best weights" in answer.err
     assert "on rows of training" in (tmp_path / "run/README.md").read_text(encoding="utf-8")
+
+
+def test_a_table_beside_is_read_aloud_and_must_have_its_columns_in_the_same_order(
+    tmp_path, call, small, table, table_of
+):
+    rows = [("english", "iso"), ("January 5, 1845", "1845-01-05")]
+    words = ("train", table, "--out", tmp_path / "run", *small(training__steps="1"))
+    swapped = table_of(tmp_path / "swapped.csv", rows)
+    answer = call(*words, "--valid", swapped)
+    assert answer.code == 2, answer.err
+    assert "--source iso --target english" in answer.err
+    assert not (tmp_path / "run").exists()
+    answer = call(*words, "--test", table_of(tmp_path / "right.csv", [row[::-1] for row in rows]))
+    assert answer.code == 0, answer.err
+    assert f"read {tmp_path / 'right.csv'} (CSV, with a header): 1 row read, 1 kept" in answer.err
+
+
+def test_what_a_test_table_has_and_the_vocabulary_has_not_is_said(tmp_path, call, small, table, table_of):
+    odd = table_of(tmp_path / "odd.csv", [("iso", "english"), ("1845-é1-05", "January 5, 1845")])
+    answer = call("train", table, "--out", tmp_path / "run", "--test", odd, *small(training__steps="1"))
+    assert "1 unknown tokens in 1 lines were read as <unk>: 'é' (1)" in answer.err
+    answer = call("evaluate", tmp_path / "run", odd)
+    assert "1 unknown tokens in 1 lines were read as <unk>: 'é' (1)" in answer.err
+
+
+def test_what_cannot_be_built_destroys_nothing(tmp_path, call, small, table):
+    words = ("train", table, "--out", tmp_path / "run", *small(training__steps="1"))
+    assert call(*words).code == 0
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    with mock.patch("glassformer.training.loop.Transformer", side_effect=MemoryError):
+        assert call(*words, "--overwrite").code != 0
+    assert call(*words, "--overwrite", "--seed", str(2**64)).code == 2
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+
+
+def test_a_line_of_the_history_that_was_cut_off_is_taken_away_when_a_run_goes_on(call, table, stopped):
+    with (stopped / "history.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"event": "valid')
+    answer = call("train", table, "--out", stopped, "--resume")
+    assert answer.code == 0, answer.err
+    assert [event["event"] for event in history(stopped)][-1] == "finished"
+
+
+def test_a_text_is_shown_as_it_stands_and_not_as_a_picture(tmp_path, call, small, table_of):
+    table = table_of(tmp_path / "table.csv", [("x", "y"), *((f"{n} :b:", ":heart:") for n in range(50))])
+    answer = call("train", table, "--out", tmp_path / "run", "--test", table, *small(training__steps="1"))
+    assert ":heart:" in answer.out + answer.err
+    assert "❤" not in answer.out + answer.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import unicodedata
 from collections import Counter
 
 import numpy as np
@@ -154,3 +155,10 @@ def test_nothing_is_held_out_of_nothing():
 )
 def test_rows_that_are_looked_at_stand_far_apart(n_rows: int, most: int, expected: list[int]) -> None:
     assert spread(n_rows, most).tolist() == expected
+
+
+def test_a_source_in_two_normal_forms_is_one_source() -> None:
+    pairs = [Pair(form, "x") for word in ("fé", "gü", "hö") for form in (word, unicodedata.normalize("NFD", word))]
+    train, held = hold_out(pairs, 0.4, 1000, seed=1)
+    assert sorted(train + held) == list(range(6))
+    assert {row // 2 for row in train}.isdisjoint({row // 2 for row in held})

@@ -273,6 +273,16 @@ def test_parquet_numbers_become_text_and_other_columns_are_left_alone(folder):
     assert pairs_of(path) == [("p", "q")]
 
 
+def test_a_moment_that_python_cannot_tell_is_a_damaged_row(folder):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = put(folder, "a.parquet", b"")
+    moments = arrow.array([0, 2**53], arrow.timestamp("ms"))
+    parquet.write_table(arrow.table({"source": moments, "target": ["x", "y"]}), path)
+    with pytest.raises(TableError, match="1 damaged row") as caught:
+        pairs_of(path)
+    assert "row 2: 'source' is no text" in caught.value.got
+
+
 # --- Headers and columns ---
 
 
@@ -314,6 +324,15 @@ def test_columns_are_taken_by_name_or_position(folder, data, pair, taken):
     table = read_table(path, DataSettings(header="yes", **data))
     assert table.pairs == [pair]
     assert table.taken == taken
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.csv", "id,target,source\ni,t,s\n"), ("a.jsonl", '{"target": "t", "source": "s"}')]
+)
+def test_columns_called_source_and_target_need_no_word(folder, name, text):
+    path = put(folder, name, text)
+    assert pairs_of(path, DataSettings()) == [("s", "t")]
+    assert read_column(path, None, DataSettings()) == ["s"]
 
 
 @pytest.mark.parametrize(("data", "pair"), [({"source": 1}, ("b", "a")), ({"target": 0}, ("b", "a"))])

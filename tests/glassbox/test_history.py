@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from glassformer.errors import ModelFileError, RunError
-from glassformer.glassbox.history import MOST_CHECKPOINTS, MOST_MOMENTS
+from glassformer.glassbox.history import MOST_CHECKPOINTS, MOST_MOMENTS, read_history
 from glassformer.glassbox.remembered import Errors, WrongAnswer
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
@@ -86,12 +86,19 @@ def test_wrong_answers_are_those_of_the_run(case, folder):
     assert explain(folder, case.text, history=True, evidence=False).errors == errors
 
 
+def test_ends_of_lines_inside_a_text_and_a_last_line_that_was_cut_off_do_no_harm(folder):
+    events = [{"event": "validated", "samples": [["a\u2028b\x85", "c", "d"]]}, {"event": "progress"}]
+    lines = [json.dumps(event, ensure_ascii=False) + "\n" for event in events]
+    (folder / "history.jsonl").write_text("".join(lines) + lines[0][:20], encoding="utf-8", newline="")
+    assert read_history(folder / "history.jsonl") == events
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("history.jsonl", "not json"),
-        ("history.jsonl", '{"event": "progress", "step": "many"}'),
-        ("history.jsonl", '{"event": "validated", "step": 1}'),
+        ("history.jsonl", "not json\n"),
+        ("history.jsonl", '{"event": "progress", "step": "many"}\n'),
+        ("history.jsonl", '{"event": "validated", "step": 1}\n'),
         ("errors.json", '{"rows": 1}'),
     ],
 )

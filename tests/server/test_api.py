@@ -117,6 +117,14 @@ def test_too_many_at_once_are_told_to_come_back() -> None:
         pass
 
 
+@pytest.mark.parametrize("body", [b'{"texts": ["\xff"]}', b"[" * 200_000])
+def test_a_body_that_cannot_be_read_is_told(client: TestClient, body: bytes) -> None:
+    answer = client.post("/api/translate", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422)
+    assert "there is nothing at" not in answer.text
+    assert answer.json()["error"]["expected"]
+
+
 def test_a_name_that_is_not_ours_is_refused(served: Served) -> None:
     with TestClient(create_app(served), base_url="http://evil.example") as client:
         assert client.get("/api/health").status_code == 400
@@ -146,6 +154,6 @@ def test_the_example_is_the_last_one_that_was_validated(served: Served, tmp_path
     ]
     (tmp_path / "history.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     assert find_example(tmp_path / "model.safetensors", served.translator) == "two"
-    (tmp_path / "history.jsonl").write_text('{"event": "validated", "sam')  # as a full disk leaves it
+    (tmp_path / "history.jsonl").write_text('{"event": "validated", "sam\n')
     with pytest.raises(RunError, match="cannot read the history"):
         find_example(tmp_path / "model.safetensors", served.translator)

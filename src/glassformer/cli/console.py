@@ -88,7 +88,7 @@ class Voice:
     """Speaks to people on standard error."""
 
     def __init__(self, quiet: bool) -> None:
-        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+        self.console = Console(stderr=True, quiet=quiet, highlight=False, emoji=False)
 
     def say(self, text: str) -> None:
         """A plain line; nothing in it is markup."""
@@ -128,7 +128,7 @@ def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, 
 
 def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     """The result of a verb as a table on standard output."""
-    Console(highlight=False).print(plain_table(title, columns, rows))
+    Console(highlight=False, emoji=False).print(plain_table(title, columns, rows))
 
 
 def print_json(value: Any) -> None:

@@ -27,6 +27,7 @@ from glassformer.cli.console import (
     decoding_options,
     print_json,
     print_table,
+    warn_unknown,
 )
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def evaluate(
                     )
                 ],
             )
+    warn_unknown(voice, map(translator.source_tokenizer.unknown, (pair.source for pair in pairs.pairs)))
     if report.unfinished:
         voice.warn(
             f"{report.unfinished:,} answers reached the longest length before their end; "

@@ -147,7 +147,7 @@ def _about(trace: Trace, name: str, tensor: Tensor) -> Iterator[str]:
 
 def _print_matrix(trace: Trace, title: str, numbers: Any, axes: Sequence[str]) -> None:
     """A matrix, a column or one number; what is too wide for the terminal is printed in blocks of columns."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     written = [[_number(cell) for cell in row] for row in numbers.reshape(len(numbers) if axes else 1, -1)]
     down = _labels(trace.axes[axes[0]]) if axes else [""]
     across = _labels(trace.axes[axes[1]]) if len(axes) == 2 else [""]

@@ -24,12 +24,14 @@ from glassformer.cli.console import (
     Voice,
     data_options,
     print_json,
+    warn_unknown,
 )
 from glassformer.errors import EXIT_INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
     from glassformer.advise import Advice
     from glassformer.data.tables import Table
+    from glassformer.settings import DataSettings
     from glassformer.training import Run
     from glassformer.training.prepare import Prepared
 
@@ -103,8 +105,7 @@ def train(
         advice = advise(pairs.pairs, given)
         settings = Settings(**merge(advice.settings, given))
         say_advice(voice, advice, given, init)
-    held_out = read_table(valid, data) if valid else None
-    test_table = read_table(test, data) if test else None
+    held_out, test_table = (_read_beside(pairs, path, data, voice) for path in (valid, test))
     run = start_run(pairs, settings, out, valid=held_out, init=init, resume=resume, overwrite=overwrite, device=device)
     say_prepared(voice, run.prepared, pairs.ledger.kept + (held_out.ledger.kept if held_out else 0))
     follow(run, voice, resume_command(table, out, valid=valid, test=test, device=device))
@@ -116,12 +117,34 @@ def train(
 
         translator = Translator.load(out, device=device)
         report = evaluate(translator, test_table.pairs, rows_read=test_table.ledger.read)
+        warn_unknown(voice, map(translator.source_tokenizer.unknown, (pair.source for pair in test_table.pairs)))
         result["test"] = report.to_json()
         if not as_json:
             say_report(report, test or "")
     if as_json:
         print_json(result)
     voice.say(f"next: glassformer translate {out} INPUT    glassformer evaluate {out} TABLE    glassformer info {out}")
+
+
+def _read_beside(table: Table, path: str | None, data: DataSettings, voice: Voice) -> Table | None:
+    """A table to validate or test on, if there is one. Raises ColumnError where it has its columns in another order."""
+    from glassformer.data.tables import read_table
+    from glassformer.errors import ColumnError
+
+    if path is None:
+        return None
+    other = read_table(path, data)
+    say_table(voice, other)
+    names, others = ([label.rpartition(" (column ")[0] for label in each.taken] for each in (table, other))
+    if other.columns and names != others and set(names) <= set(other.columns):
+        raise ColumnError(
+            "source and target are other columns than in the table to train on",
+            where=other.path,
+            got=" · ".join(others),
+            expected=" · ".join(names),
+            hint=f"say --source {names[0]} --target {names[1]}",
+        )
+    return other
 
 
 def _checked(given: dict[str, Any]) -> dict[str, Any]:

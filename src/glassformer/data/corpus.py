@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,13 +76,13 @@ class Corpus:
 def hold_out(pairs: Sequence[Pair], share: float, most: int, seed: int) -> tuple[list[int], list[int]]:
     """Row numbers (from 0) to train on and to validate on, grouped by source.
 
-    All rows of one source stand on one side, so that validation never asks for a source that was trained on.
+    All rows of one source (in NFC) stand on one side, so that validation never asks for one that was trained on.
     Chance picks sources whose rows fit into `share` of all rows (at most `most`, at least one); where none
     fits, the source with the fewest rows is held out. With a single source, or a share of 0, nothing is.
     """
     rows_of: dict[str, list[int]] = {}
     for row, pair in enumerate(pairs):
-        rows_of.setdefault(pair.source, []).append(row)
+        rows_of.setdefault(normalize("NFC", pair.source), []).append(row)
     groups = list(rows_of.values())
     if share == 0 or len(groups) < 2:
         return list(range(len(pairs))), []

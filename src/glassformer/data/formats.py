@@ -312,7 +312,7 @@ def _as_text(value: object, name: str) -> str:
         raise _FaultError(f"{name!r} is missing or null")
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (dict, list, bytes)):
+    if isinstance(value, (dict, list, bytes)) or hasattr(value, "as_py"):
         raise _FaultError(f"{name!r} is no text (its type is {type(value).__name__})")
     text = str(value)
     if "\0" in text:
@@ -364,18 +364,20 @@ def _parquet_rows(columns: list[list[Any]], names: list[str]) -> Iterator[Row]:
 
 
 def _values(column: Any) -> list[Any]:
-    """The Python values of an Arrow array; text that is not UTF-8 comes as its bytes, which are no text."""
+    """The Python values of an Arrow array; of those that Python cannot tell, what is no text."""
     try:
         return cast(list[Any], column.to_pylist())
-    except UnicodeDecodeError:
-        return [_decoded(value) for value in column.cast("binary").to_pylist()]
+    except (ValueError, OverflowError):
+        return [_value(each) for each in column]
 
 
-def _decoded(value: bytes | None) -> str | bytes | None:
+def _value(scalar: Any) -> Any:
     try:
-        return value if value is None else value.decode()
+        return scalar.as_py()
     except UnicodeDecodeError:
-        return value
+        return scalar.cast("binary").as_py()
+    except (ValueError, OverflowError):  # a moment too late or too fine for Python
+        return scalar
 
 
 # Two parallel text files

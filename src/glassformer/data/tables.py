@@ -123,7 +123,7 @@ def read_table(path: str | Path, data: DataSettings, ledger: Ledger | None = Non
 def read_column(
     path: str | Path, column: str | int | None, data: DataSettings, ledger: Ledger | None = None
 ) -> list[str]:
-    """Every cell of one column (None: the first), so that item i is row i + 1.
+    """Every cell of one column (None: "source", or else the first), so that item i is row i + 1.
 
     An empty cell is kept; a blank line, or with `data.bad_rows == "skip"` a damaged row, is an empty cell
     too and is entered in `ledger`. Raises as `read_table` does; a header without rows gives an empty list.
@@ -132,7 +132,9 @@ def read_column(
     found = Ledger()
     with open_source(name) as source:
         columns = _Columns.of(source, (column,), data.header, name)
-        take = (columns.position(0 if column is None else column),) if source.width else ()
+        if column is None:
+            column = "source" if "source" in (columns.names or ()) else 0
+        take = (columns.position(column),) if source.width else ()
         cells = [taken[0] if taken else "" for _, _, taken in _scan(source, take, columns, data, found)]
     if not source.width:
         raise TableError("the table has no rows", where=name)
@@ -263,7 +265,8 @@ class _Columns:
         if self.width < 2:
             raise self._one_column()
         if data.source is None and data.target is None:
-            return 0, 1
+            called = {"source", "target"} <= set(self.names or ())
+            return (self.position("source"), self.position("target")) if called else (0, 1)
         if data.source is None:
             target = self.position(data.target)
             return self._other(target, "target", "source"), target

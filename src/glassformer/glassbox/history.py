@@ -55,9 +55,10 @@ def errors_of(folder: Path) -> Errors | None:
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
-    """The events of a run's `history.jsonl`. Raises RunError when it is damaged."""
+    """The events of a run, but for a last line that was cut off. Raises RunError for a damaged file."""
     try:
-        found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        *lines, _cut_off = path.read_text(encoding="utf-8").split("\n")  # other ends of lines may stand in a text
+        found = [json.loads(line) for line in lines if line.strip()]
     except (OSError, ValueError, RecursionError) as error:
         raise RunError("cannot read the history of the run", where=str(path), got=str(error)) from None
     return [event for event in found if isinstance(event, dict)]

@@ -103,6 +103,13 @@ class Subject:
         """The same for a given target, teacher-forced."""
         tokenizer = self.file.target_tokenizer
         framed = tokenizer.frame(tokenizer.encode(target, where="the target"))
+        longest = self.file.settings.data.max_target_length
+        if len(framed) - 2 > longest:
+            raise TextError(
+                "the target is longer than the model was trained on",
+                got=f"{len(framed) - 2:,} tokens",
+                expected=f"at most {longest:,}",
+            )
         return framed[:-1], framed[1:]
 
     # As parts of a trace

@@ -234,6 +234,8 @@ def _speak_of_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def missing(request: Request, error: HTTPException) -> JSONResponse:
-        what = f"there is nothing at {request.method} {request.url.path}"
-        unknown = RequestError(error.status_code, what, expected="a path of /openapi.json", hint="GET /openapi.json")
+        what, expected = f"there is nothing at {request.method} {request.url.path}", "a path of /openapi.json"
+        if error.status_code == 400:
+            what, expected = "the body of the request cannot be read", "JSON in UTF-8"
+        unknown = RequestError(error.status_code, what, expected=expected, hint="GET /openapi.json")
         return JSONResponse(error_body(unknown), error.status_code)

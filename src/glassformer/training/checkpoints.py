@@ -13,7 +13,9 @@ RUN/
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -149,6 +151,12 @@ class RunDirectory:
         """What a run writes into its folder."""
         files = (self.model, self.recipe, self.history, self.ledger, self.card, self.errors, self.resume.parent)
         return {file.name for file in files}
+
+    def mend_history(self) -> None:
+        """Take away a last line that was not written to its end."""
+        with contextlib.suppress(OSError):
+            whole = self.history.read_bytes().rfind(b"\n") + 1
+            os.truncate(self.history, whole)
 
     def record(self, event: Event) -> None:
         """Append an event to the history."""

@@ -78,11 +78,14 @@ def train(
     if start is not None:
         settings = settings.model_copy(update={"model": start.settings.model, "tokens": start.settings.tokens})
     prepared = prepare(table, settings, None if valid is None else as_table(valid), tokenizers)
-    if not resume:
+    run = Run(prepared, directory, place, start=start, resume=resume)
+    if resume:
+        directory.mend_history()
+    else:  # now that all that could be wrong with this run would have shown
         directory.create(overwrite=overwrite)
         write_text(directory.recipe, settings.to_toml())
         prepared.ledger.write(directory.ledger)
-    return Run(prepared, directory, place, start=start, resume=resume)
+    return run
 
 
 class Run:
