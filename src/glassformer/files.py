@@ -20,7 +20,10 @@ def atomic(path: Path) -> Iterator[Path]:
     cannot be written or the disk is full.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
-        yield path  # a device or a pipe is written to as it stands
+        try:
+            yield path  # a device or a pipe is written to as it stands
+        except OSError as error:
+            raise cannot_write(path, error) from None
         return
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:

@@ -355,6 +355,12 @@ def test_a_run_with_its_own_validation_table_is_not_resumed_without_it(tmp_path,
     assert call(*words, "--resume", "--valid", valid).code == 0
 
 
+def test_a_run_that_ended_before_it_was_saved_is_started_anew(tmp_path, call, table):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.toml").write_text("")
+    assert "--overwrite" in call("train", table, "--out", tmp_path / "run", "--resume").err
+
+
 def test_resume_without_a_run_says_so(tmp_path, call, table):
     answer = call("train", table, "--out", tmp_path / "nothing", "--resume")
     assert answer.code == 1
@@ -437,6 +443,9 @@ def test_a_table_beside_is_read_aloud_and_must_have_its_columns_in_the_same_orde
     answer = call(*words, "--test", table_of(tmp_path / "right.csv", [row[::-1] for row in rows]))
     assert answer.code == 0, answer.err
     assert f"read {tmp_path / 'right.csv'} (CSV, with a header): 1 row read, 1 kept" in answer.err
+    assert "trained on as well" not in answer.err
+    answer = call(*words, "--overwrite", "--valid", table)
+    assert "200 of its 200 rows have a source that is trained on as well" in answer.err
 
 
 def test_what_a_test_table_has_and_the_vocabulary_has_not_is_said(tmp_path, call, small, table, table_of):

@@ -145,7 +145,7 @@ def test_only_a_run_that_was_saved_can_be_resumed(tmp_path):
     directory = finished_run(tmp_path)
     with pytest.raises(RunError, match="there is no run to resume") as caught:
         directory.check_resumable()
-    assert (caught.value.where, caught.value.hint) == (str(tmp_path), "start it without --resume")
+    assert (caught.value.where, caught.value.hint) == (str(tmp_path), "start it anew, with --overwrite")
     directory.resume.write_text("")
     directory.check_resumable()
 

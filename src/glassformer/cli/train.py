@@ -144,6 +144,10 @@ def _read_beside(table: Table, path: str | None, data: DataSettings, voice: Voic
             expected=" · ".join(names),
             hint=f"say --source {names[0]} --target {names[1]}",
         )
+    asked = {pair.source for pair in other.pairs}
+    trained = {pair.source for pair in table.pairs if pair.source in asked}
+    if n_trained := sum(pair.source in trained for pair in other.pairs):
+        voice.warn(f"{n_trained:,} of its {len(other.pairs):,} rows have a source that is trained on as well")
     return other
 
 

@@ -143,7 +143,7 @@ class RunDirectory:
                 "there is no run to resume",
                 where=str(self.path),
                 expected=f"{self.recipe.name} and {self.resume.relative_to(self.path)} in it",
-                hint="start it without --resume",
+                hint=f"start it anew, {'with --overwrite' if self.recipe.exists() else 'without --resume'}",
             )
 
     @property
