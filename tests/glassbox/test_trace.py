@@ -295,3 +295,10 @@ def test_a_text_over_the_limit_is_refused(random_model):
     assert (caught.value.got, caught.value.expected) == ("5 tokens", "at most 4 tokens")
     with pytest.raises(TextError, match="longer than the 6 learned positions"):
         explain(model, "abc", target="hijklmn")
+
+
+def test_a_target_is_no_longer_than_those_that_were_trained_on(case):
+    longest = case.model.settings.data.max_target_length
+    with pytest.raises(TextError, match="the target is longer") as caught:
+        explain(case.model, case.text, target=" ".join([case.target] * (longest + 1)))
+    assert caught.value.expected == f"at most {longest:,}"
