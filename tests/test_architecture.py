@@ -47,7 +47,7 @@ THIRD_PARTY = {
     "engines": {"numpy", "torch", "jaxtyping", "ctranslate2"},
     "evaluation": {"numpy"},
     "glassbox": {"numpy", "pydantic", "torch"},
-    "training": {"numpy", "torch", "jaxtyping"},
+    "training": {"filelock", "numpy", "torch", "jaxtyping"},
     "server": {"fastapi", "pydantic", "starlette", "uvicorn"},
     "cli": {"typer", "rich"},
 }

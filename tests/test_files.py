@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
 from glassformer.errors import RunError
-from glassformer.files import atomic, cannot_write, write_text
+from glassformer.files import atomic, cannot_write, check_writable, write_text
 
 
 def test_text_is_written_as_utf_8_with_plain_line_ends(tmp_path):
@@ -62,6 +63,37 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch, step):
     )
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_where_a_link_stands_the_file_that_it_leads_to_is_written(tmp_path):
+    (tmp_path / "there").mkdir()
+    for name in ("old", "new"):
+        link, file = tmp_path / f"{name} link", tmp_path / "there" / name
+        link.symlink_to(file)
+        write_text(link, name)
+        assert link.is_symlink()
+        assert file.read_text() == name
+    assert sorted(file.name for file in (tmp_path / "there").iterdir()) == ["new", "old"]
+
+
+def test_a_place_that_cannot_be_written_to_is_known_beforehand(tmp_path):
+    (tmp_path / "file").write_text("old")
+    for path in (tmp_path / "file" / "a.txt", tmp_path):
+        with pytest.raises(RunError, match="cannot write the file") as caught:
+            check_writable(path)
+        assert caught.value.where == str(path)
+    (tmp_path / "link").symlink_to(tmp_path / "new" / "b.txt")
+    for path in (tmp_path / "file", tmp_path / "new" / "deep" / "a.txt", tmp_path / "link", Path(os.devnull)):
+        check_writable(path)
+    assert (tmp_path / "file").read_text() == "old"
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_link_that_leads_to_itself_gives_way(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "link")
+    check_writable(tmp_path / "link")
+    write_text(tmp_path / "link", "new")
+    assert (tmp_path / "link").read_text() == "new"
 
 
 def test_a_folder_that_is_a_file_is_named(tmp_path):

@@ -20,7 +20,7 @@ from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile
 from glassformer.settings import DecodingSettings, Settings, SideSettings
 from glassformer.text import learn
-from glassformer.translator import Translation, Translator, default_max_new_tokens
+from glassformer.translator import Translation, Translator, default_max_new_tokens, encode_sources
 
 ALPHABET = "abcdefgos<> "
 TINY: dict[str, Any] = {"d_model": 16, "d_ff": 32, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
@@ -120,17 +120,22 @@ def test_progress_counts_every_text_the_empty_ones_too() -> None:
 def test_texts_that_are_too_long_are_all_named_and_nothing_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
     short = Translator(untrained(data={"max_source_length": 5}), device="cpu")
     monkeypatch.setattr(short.engine, "search", lambda *_: pytest.fail("it must not translate"))
-    with pytest.raises(TextError, match="a text is longer than the model takes; nothing was translated") as caught:
+    with pytest.raises(TextError, match="a text is longer than the model takes; nothing was done") as caught:
         short.translate(["abc", "abcdef", "", "a" * 9])
     assert caught.value.got == "row 2 (6 tokens), row 4 (9 tokens)"
     assert caught.value.expected == "at most 5 tokens"
-    assert caught.value.hint == "split these texts, or train with a larger data.max_source_length"
+    assert caught.value.hint == "split these texts or leave them out, or train with a larger data.max_source_length"
     with pytest.raises(TextError) as caught:
         short.translate(["abcdef"] * 13)
     assert caught.value.got.endswith("row 10 (6 tokens) and 3 more")  # type: ignore[union-attr]
     with pytest.raises(TextError) as caught:
         short.score([("abc", "a"), ("abcdef", "a")])
     assert caught.value.got == "row 2 (6 tokens)"
+    with pytest.raises(TextError) as caught:
+        short.translate(["", "abcdef"], where=["one", "two"])
+    assert caught.value.got == "two (6 tokens)"
+    with pytest.raises(UsageError, match="each text needs a name of its own"):
+        short.translate(["", "abcdef"], where=["one"])
 
 
 def test_a_text_of_the_greatest_length_is_translated() -> None:
@@ -163,7 +168,8 @@ def test_a_vocabulary_without_unk_refuses_unknown_characters_by_row_and_column()
 
 
 def test_special_tokens_in_a_text_stay_plain_characters() -> None:
-    (framed,) = translator()._encode(["a<eos>b"], [0])
+    model = translator()
+    (framed,) = encode_sources(["a<eos>b"], ["it"], model.source_tokenizer, model.settings)
     assert len(framed) == 2 + len("a<eos>b")
     special = translator().source_tokenizer.vocabulary.special_ids
     assert special.isdisjoint(framed[1:-1])

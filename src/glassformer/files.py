@@ -16,8 +16,8 @@ from glassformer.errors import RunError
 def atomic(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`; when the block ends well it is synced and renamed to `path`.
 
-    After an error nothing of it is left and an older `path` still stands. Raises RunError when the folder
-    cannot be written or the disk is full.
+    Where `path` is a link, the file that it leads to is replaced, and the link stays. After an error nothing of it is
+    left and an older `path` still stands. Raises RunError when the folder cannot be written or the disk is full.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         try:
@@ -25,13 +25,14 @@ def atomic(path: Path) -> Iterator[Path]:
         except OSError as error:
             raise cannot_write(path, error) from None
         return
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    file = Path(os.path.realpath(path)) if path.is_symlink() else path
+    temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
-        temporary.replace(path)
+        temporary.replace(file)
     except OSError as error:
         raise cannot_write(path, error) from None
     finally:
@@ -43,6 +44,18 @@ def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text atomically."""
     with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def check_writable(path: Path) -> None:
+    """Raise the RunError of a file that cannot be written, before work is done for it. Nothing is made."""
+    file = Path(os.path.realpath(path))
+    if file.is_dir():
+        raise cannot_write(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
+    if file.is_file() or not file.exists():
+        folder = next(each for each in file.parents if each.exists())
+        number = errno.EACCES if folder.is_dir() else errno.ENOTDIR
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            raise cannot_write(path, OSError(number, os.strerror(number)))
 
 
 def cannot_write(path: Path, error: OSError) -> RunError:

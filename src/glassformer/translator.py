@@ -106,8 +106,7 @@ class Translator:
     @property
     def max_source_length(self) -> int:
         """Longest text in tokens that the model takes."""
-        model, longest = self.settings.model, self.settings.data.max_source_length
-        return min(longest, model.max_length - 2) if model.positions == "learned" else longest
+        return longest_source(self.settings)
 
     def translate(
         self,
@@ -116,14 +115,16 @@ class Translator:
         decoding: DecodingSettings | None = None,
         prefixes: Sequence[str] | None = None,
         progress: Callable[[int], None] | None = None,
+        where: Sequence[str] | None = None,
         **options: Any,
     ) -> list[Translation]:
         """One Translation for each text, in order; an empty text gives an empty answer.
 
         `options` are fields of DecodingSettings (`num_beams=5`) over `decoding`, by default the model's own.
         `prefixes`, one for each text, are forced starts of the answers. `progress` is told how many more texts are
-        done. Raises TextError when a text is longer than the model takes (all such texts are named), or holds a token
-        that the vocabulary has no id for and no `<unk>`, and when a prefix holds a token that no answer can have.
+        done. `where[i]` names text i in errors (by default its row, from 1). Raises TextError when a text is longer
+        than the model takes (the first ten are named), or holds a token that the vocabulary has no id for and no
+        `<unk>`, and when a prefix holds a token that no answer can have.
         """
         if isinstance(texts, str):
             raise UsageError("the texts to translate come as a list", got=repr(texts)[:60], hint="translate([text])")
@@ -131,8 +132,10 @@ class Translator:
         decoding = DecodingSettings(**(base.model_dump() | options)) if options else base
         texts = list(texts)
         rows = [row for row, text in enumerate(texts) if text.strip()]
-        sources = self._encode([texts[row] for row in rows], rows)
-        self._check_lengths(rows, sources)
+        names = _names(len(texts), where)
+        sources = encode_sources(
+            [texts[row] for row in rows], [names[row] for row in rows], self.source_tokenizer, self.settings
+        )
         forced = self._force(prefixes, rows, len(texts)) if prefixes is not None else []
         if progress and len(rows) < len(texts):
             progress(len(texts) - len(rows))
@@ -152,14 +155,13 @@ class Translator:
             self.engine.search(sources, decoding, longest, forced, keep)
         return results
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
-        """How likely each given target is for its source; `<eos>` counts."""
-        rows = range(len(pairs))
-        sources = self._encode([source for source, _ in pairs], rows)
-        self._check_lengths(rows, sources)
+    def score(self, pairs: Sequence[tuple[str, str]], *, where: Sequence[str] | None = None) -> list[PairScore]:
+        """How likely each given target is for its source; `<eos>` counts. `where` as in `translate`."""
+        names = _names(len(pairs), where)
+        sources = encode_sources([source for source, _ in pairs], names, self.source_tokenizer, self.settings)
         targets = [
-            self.target_tokenizer.frame(self.target_tokenizer.encode(target, where=f"row {row + 1}"))
-            for row, (_, target) in enumerate(pairs)
+            self.target_tokenizer.frame(self.target_tokenizer.encode(target, where=name))
+            for (_, target), name in zip(pairs, names, strict=True)
         ]
         scored = self.engine.score(list(zip(sources, targets, strict=True)))
         return [
@@ -171,10 +173,6 @@ class Translator:
             )
             for pair, target, each in zip(pairs, targets, scored, strict=True)
         ]
-
-    def _encode(self, texts: Sequence[str], rows: Sequence[int]) -> list[list[int]]:
-        ids = self.source_tokenizer.encode_many(texts, where=[f"row {row + 1}" for row in rows])
-        return [self.source_tokenizer.frame(each) for each in ids]
 
     def _force(self, prefixes: Sequence[str], rows: Sequence[int], n_texts: int) -> list[list[int]]:
         """The ids of the prefixes of some rows."""
@@ -189,20 +187,6 @@ class Translator:
                     got=", ".join(map(repr, unknown[:10])),
                 )
         return [self.target_tokenizer.encode(prefixes[row]) for row in rows]
-
-    def _check_lengths(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
-        most = self.max_source_length
-        lengths = zip(rows, (len(source) - 2 for source in sources), strict=True)
-        too_long = [(row + 1, length) for row, length in lengths if length > most]
-        if too_long:
-            named = ", ".join(f"row {row} ({length} tokens)" for row, length in too_long[:10])
-            more = f" and {len(too_long) - 10} more" if len(too_long) > 10 else ""
-            raise TextError(
-                "a text is longer than the model takes; nothing was translated",
-                got=named + more,
-                expected=f"at most {most} tokens",
-                hint="split these texts, or train with a larger data.max_source_length",
-            )
 
     def _translation(
         self, found: Hypothesis, unknown: tuple[str, ...] = (), alternatives: tuple[Translation, ...] = ()
@@ -229,6 +213,42 @@ def _garbage_left() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _names(n_texts: int, where: Sequence[str] | None) -> Sequence[str]:
+    """The name of each text in errors. Raises UsageError when they are not one for each."""
+    if where is None:
+        return [f"row {row + 1}" for row in range(n_texts)]
+    if isinstance(where, str) or len(where) != n_texts:
+        raise UsageError("each text needs a name of its own", got=f"{len(where)} names for {n_texts} texts")
+    return where
+
+
+def longest_source(settings: Settings) -> int:
+    """Longest text in tokens that a model of such settings takes."""
+    model, longest = settings.model, settings.data.max_source_length
+    return min(longest, model.max_length - 2) if model.positions == "learned" else longest
+
+
+def encode_sources(
+    texts: Sequence[str], where: Sequence[str], tokenizer: Tokenizer, settings: Settings
+) -> list[list[int]]:
+    """The framed ids of texts, for a model of such settings; `where[i]` names text i in errors.
+
+    Raises TextError when texts are longer than the model takes (the first ten are named), or hold a token that the
+    vocabulary has no id for and no `<unk>`.
+    """
+    sources = [tokenizer.frame(ids) for ids in tokenizer.encode_many(texts, where=where)]
+    most = longest_source(settings)
+    lengths = zip(where, (len(source) - 2 for source in sources), strict=True)
+    if too_long := [f"{name} ({length} tokens)" for name, length in lengths if length > most]:
+        raise TextError(
+            "a text is longer than the model takes; nothing was done",
+            got=", ".join(too_long[:10]) + (f" and {len(too_long) - 10} more" if len(too_long) > 10 else ""),
+            expected=f"at most {most} tokens",
+            hint="split these texts or leave them out, or train with a larger data.max_source_length",
+        )
+    return sources
 
 
 def default_max_new_tokens(data: Mapping[str, Any], settings: Settings) -> int:

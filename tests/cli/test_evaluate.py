@@ -148,6 +148,22 @@ def test_a_score_stands_on_one_line_whatever_the_cells_hold(tmp_path, call, run,
     assert lines[0].split("\t")[1:] == ["18 45", "a b  c"]
 
 
+@pytest.mark.parametrize("verb", ["evaluate", "score", "heads"])
+def test_a_source_that_is_too_long_is_named_by_its_row_in_the_table(tmp_path, call, run, table_of, verb):
+    table = table_of(tmp_path / "long.csv", [("iso", "english"), ("", "left out"), ("1" * 129, "x")])
+    answer = call(verb, run, table)
+    assert (answer.code, answer.out) == (1, "")
+    assert "a text is longer than the model takes; nothing was done" in answer.err
+    assert f"got: {table}, row 2 (129 tokens)" in answer.err
+
+
+def test_score_names_a_target_that_has_no_tokens_by_its_row_in_the_table(tmp_path, call, ascii_run, table_of):
+    table = table_of(tmp_path / "odd.csv", [("iso", "english"), ("", "left out"), ("1845-01-05", "é")])
+    answer = call("score", ascii_run, table)
+    assert answer.code == 1
+    assert f"where: {table}, row 2, column 1" in answer.err
+
+
 def test_score_counts_what_the_vocabularies_do_not_have(tmp_path, call, run, table_of):
     answer = call("score", run, table_of(tmp_path / "strange.csv", [("1845-01-05é", "Januarß 5, 1845")]))
     assert "2 unknown tokens in 1 lines were read as <unk>: 'é' (1), 'ß' (1)" in answer.err

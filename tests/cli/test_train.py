@@ -144,6 +144,16 @@ def test_a_test_table_is_evaluated_at_the_end(tmp_path, call, small, table):
     assert "sequence_error_rate" in answer.out
 
 
+def test_a_test_table_with_a_source_that_is_too_long_is_refused_before_anything_is_written(
+    tmp_path, call, small, table, table_of
+):
+    long = table_of(tmp_path / "long.csv", [("iso", "english"), ("1" * 129, "x")])
+    answer = call("train", table, "--out", tmp_path / "run", "--test", long, *small(training__steps="1"))
+    assert answer.code == 1
+    assert f"got: {long}, row 1 (129 tokens)" in answer.err
+    assert not (tmp_path / "run").exists()
+
+
 # Which settings win
 
 

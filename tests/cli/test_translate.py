@@ -199,10 +199,32 @@ def test_answers_that_were_cut_are_named(call, run):
     assert all(len(line) == 2 for line in answer.out.splitlines()[1:])
 
 
+def test_an_output_that_cannot_be_written_is_told_before_anything_is_read(tmp_path, call, run):
+    (tmp_path / "file").write_text("")
+    answer = call("translate", run, tmp_path / "no input", "--out", tmp_path / "file" / "answers.txt")
+    assert (answer.code, answer.out) == (1, "")
+    assert "cannot write the file" in answer.err
+    assert f"where: {tmp_path / 'file' / 'answers.txt'}" in answer.err
+
+
+@pytest.mark.parametrize("option", [[], ["--header"]])
+def test_a_table_is_called_one_and_not_plain_lines(call, run, table, option):
+    answer = call("translate", run, table, *option)
+    assert (answer.code, answer.out) == (2, "")
+    assert "this input is a table" in answer.err
+
+
+@pytest.mark.parametrize("option", [["--header"], ["--bad-rows", "skip"]])
+def test_plain_lines_have_no_options_of_tables(call, run, option):
+    answer = call("translate", run, "-", *option, stdin=AS_BYTES)
+    assert (answer.code, answer.out) == (2, "")
+    assert "--header and --bad-rows are for tables" in answer.err
+
+
 def test_a_text_that_is_too_long_is_named_and_nothing_is_cut(call, run):
     answer = call("translate", run, "-", stdin=b"1845-01-05\n" + b"1" * 129 + b"\n")
     assert (answer.code, answer.out) == (1, "")
-    assert "a text is longer than the model takes; nothing was translated" in answer.err
+    assert "a text is longer than the model takes; nothing was done" in answer.err
     assert "got: row 2 (129 tokens)" in answer.err
     assert "expected: at most 128 tokens" in answer.err
     assert call("translate", run, "-", stdin=b"1" * 128).code == 0

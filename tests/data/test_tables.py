@@ -670,6 +670,14 @@ def test_damaged_json_lines_are_named(folder, line, reason):
     assert entries_of(table.ledger) == [(2, 2, reason)]
 
 
+def test_not_a_number_in_parquet_is_missing(folder):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = put(folder, "a.parquet", b"")
+    parquet.write_table(arrow.table({"x": [1.5, float("nan")], "y": ["a", "nan"]}), path)
+    with pytest.raises(TableError, match="row 2: 'x' is missing \\(NaN\\)"):
+        read_table(path, DataSettings())
+
+
 def test_damaged_parquet_cells_are_named_by_row(folder):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = put(folder, "a.parquet", b"")

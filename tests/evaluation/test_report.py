@@ -45,7 +45,9 @@ class LookUp:
     def target_tokenizer(self) -> Any:
         return SimpleNamespace(split=str.split)
 
-    def translate(self, texts: Sequence[str], /, *, decoding: DecodingSettings) -> list[Answer]:
+    def translate(
+        self, texts: Sequence[str], /, *, decoding: DecodingSettings, where: Sequence[str] | None
+    ) -> list[Answer]:
         self.searched_with.append(decoding)
         return [self.answers[text] for text in texts]
 

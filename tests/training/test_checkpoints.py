@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,14 @@ from torch import nn
 
 from glassformer.errors import ModelFileError, RunError
 from glassformer.modelfile import write_tensors
-from glassformer.training.checkpoints import Position, RunDirectory, load_resume, save_resume
+from glassformer.training.checkpoints import (
+    NO_LOCKS,
+    Position,
+    RunDirectory,
+    load_resume,
+    save_resume,
+    saved_tokenizers,
+)
 from glassformer.training.events import Sample, Saved, Started, Validated
 
 A_RUN = ("model.safetensors", "recipe.toml", "history.jsonl", "ledger.jsonl", "README.md")
@@ -33,6 +42,57 @@ def tree(path: Path) -> set[str]:
 
 
 # The run directory
+
+
+def test_a_run_directory_is_held_by_one_at_a_time(tmp_path):
+    run = tmp_path / "deep" / "run"
+    with RunDirectory(run).held():
+        directory = RunDirectory(run)
+        directory.create(overwrite=False)
+        directory.recipe.write_text("")
+        directory.create(overwrite=True)  # which leaves the lock
+        with pytest.raises(RunError) as caught, directory.held():
+            pass
+        assert str(caught.value) == (
+            f"this run is being trained already\n  where: {run}\n"
+            "  next: wait for that training or stop it, or choose another --out"
+        )
+    assert tree(run) == {"checkpoints"}
+    directory.lock.write_text("")  # of a process that was killed
+    with directory.held():
+        pass
+
+
+def test_another_process_that_holds_a_run_directory_keeps_us_out_until_it_is_killed(tmp_path):
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom glassformer.training.checkpoints import RunDirectory\n"
+        "with RunDirectory(Path(sys.argv[1])).held():\n    print('held', flush=True)\n    sys.stdin.read()\n"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(RunError, match="this run is being trained already"), RunDirectory(tmp_path).held():
+            pass
+        other.kill()
+    with RunDirectory(tmp_path).held():
+        pass
+
+
+@pytest.mark.parametrize("number", NO_LOCKS)
+def test_where_the_file_system_knows_no_locks_training_goes_on(tmp_path, monkeypatch, number):
+    def no_locks(*_arguments: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("glassformer.training.checkpoints.FileLock.acquire", no_locks)
+    with RunDirectory(tmp_path).held():
+        pass
+
+
+def test_a_folder_that_cannot_be_made_is_not_held(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot write"), RunDirectory(tmp_path / "file" / "run").held():
+        pass
 
 
 def test_a_run_has_its_files_where_the_documentation_says(tmp_path):
@@ -213,7 +273,7 @@ def test_a_resumed_run_goes_on_bit_by_bit_as_if_it_had_not_stopped(tmp_path, fus
     save_resume(path, model, optimizer, position, "table", {})
     go_on(model, optimizer, 5)
     other, its_optimizer = made(2, fused)
-    assert load_resume(path, other, its_optimizer, "table") == position
+    assert load_resume(path, other, its_optimizer) == position
     go_on(other, its_optimizer, 5)
     for (name, one), (_, two) in zip(model.named_parameters(), other.named_parameters(), strict=True):
         assert torch.equal(one, two), name
@@ -235,21 +295,16 @@ def test_saving_changes_nothing_of_the_run(tmp_path):
     assert runs[0] == runs[1]
 
 
-def test_another_table_is_refused_and_changes_nothing(tmp_path):
+def test_another_table_is_refused(tmp_path):
     path = tmp_path / "resume.safetensors"
-    model, optimizer = made(1, fused=False)
-    go_on(model, optimizer, 2)
-    save_resume(path, model, optimizer, Position(), "0123456789abcdef", {})
-    other, its_optimizer = made(2, fused=False)
-    before = [parameter.tolist() for parameter in other.parameters()]
+    save_resume(path, *made(1, fused=False), Position(), "0123456789abcdef", {})
     with pytest.raises(RunError) as caught:
-        load_resume(path, other, its_optimizer, "fedcba9876543210")
+        saved_tokenizers(path, "fedcba9876543210")
     assert str(caught.value) == (
         f"the table is not the one that this run was trained on\n  where: {path}\n"
         "  got: rows with fingerprint fedcba987654\n  expected: fingerprint 0123456789ab\n"
         "  next: bring the old table back (--valid too, if there was one), or start a new run with --init"
     )
-    assert [parameter.tolist() for parameter in other.parameters()] == before
 
 
 def test_a_model_of_another_shape_is_refused(tmp_path):
@@ -258,14 +313,8 @@ def test_a_model_of_another_shape_is_refused(tmp_path):
     save_resume(path, model, optimizer, Position(), "table", {})
     other = Tiny(width=7)
     with pytest.raises(RunError, match="the saved weights do not fit the model of the recipe") as caught:
-        load_resume(path, other, torch.optim.AdamW(other.parameters()), "table")
+        load_resume(path, other, torch.optim.AdamW(other.parameters()))
     assert caught.value.hint == "bring the old recipe.toml back, or start a new run"
-
-
-def test_without_a_saved_run_there_is_nothing_to_resume(tmp_path):
-    with pytest.raises(RunError, match="there is nothing to resume") as caught:
-        load_resume(tmp_path / "resume.safetensors", *made(1, fused=False), "table")
-    assert caught.value.hint == "start the run without --resume"
 
 
 def test_a_damaged_or_foreign_resume_file_is_refused(tmp_path):
@@ -274,7 +323,7 @@ def test_a_damaged_or_foreign_resume_file_is_refused(tmp_path):
     save_resume(path, model, optimizer, Position(), "table", {})
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ModelFileError, match="cut off or damaged"):
-        load_resume(path, model, optimizer, "table")
+        load_resume(path, model, optimizer)
     write_tensors(path, "glassformer-model/1", {}, {})
     with pytest.raises(ModelFileError, match="not written by glassformer"):
-        load_resume(path, model, optimizer, "table")
+        load_resume(path, model, optimizer)

@@ -318,6 +318,8 @@ def test_a_resumed_run_refuses_another_table_and_another_validation_table(tmp_pa
         with pytest.raises(RunError, match="the table is not the one that this run was trained on"):
             train(pairs, None, tmp_path / "run", valid=held, resume=True, device="cpu")
     train(PAIRS, None, tmp_path / "run", valid=valid, resume=True, device="cpu")
+    with pytest.raises(RunError, match="the table is not the one"):  # and not its tokens, which are unknown
+        train([("жж", "жж")] * 9, None, tmp_path / "run", valid=valid, resume=True, device="cpu")
 
 
 # What is told and kept
@@ -391,8 +393,46 @@ def test_a_run_that_is_there_is_kept_unless_overwrite_is_said(tmp_path):
     with pytest.raises(RunError, match="there is a run already"):
         train(PAIRS, settings(), tmp_path / "run", device="cpu")
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
-    train(PAIRS, settings(), Path(tmp_path / "run"), overwrite=True, device="cpu")
+    run = train(PAIRS, settings(), Path(tmp_path / "run"), overwrite=True, device="cpu")
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+    next(iter(run))
     assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_before_a_run_is_gone_through_nothing_is_written(tmp_path):
+    train(PAIRS, settings(), tmp_path / "run", device="cpu")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_is_gone_through_again_keeps_what_it_made(tmp_path):
+    for overwrite in (False, True):
+        run = train(PAIRS, settings(training={"steps": 2}), tmp_path / "run", overwrite=overwrite, device="cpu")
+        next(iter(run))
+        assert not run.directory.lock.exists()
+        first, again = run.finish(), run.finish()
+        assert first.translate(["1845-01-05"]) == again.translate(["1845-01-05"])
+
+
+def test_a_resumed_run_goes_on_from_where_it_stands_when_it_begins(tmp_path):
+    run = train(PAIRS, settings(training={"steps": 2}), tmp_path / "run", device="cpu")
+    run.stop()
+    list(run)
+    one, two = (train(PAIRS, None, tmp_path / "run", resume=True, device="cpu") for _ in range(2))
+    one.finish()
+    assert next(iter(two)).step == 2
+
+
+def test_two_runs_do_not_write_into_one_directory(tmp_path):
+    one, two = (train(PAIRS, settings(training={"steps": 2}), tmp_path / "run", device="cpu") for _ in range(2))
+    events = iter(one)
+    next(events)
+    history = (tmp_path / "run" / "history.jsonl").read_bytes()
+    with pytest.raises(RunError, match="this run is being trained already"):
+        next(iter(two))
+    assert (tmp_path / "run" / "history.jsonl").read_bytes() == history
+    assert isinstance(list(events)[-1], Finished)
+    with pytest.raises(RunError, match="there is a run already"):
+        next(iter(two))
 
 
 def test_a_run_that_began_from_a_model_keeps_its_tokens_when_it_is_resumed(tmp_path):

@@ -70,7 +70,7 @@ def demo(
         follow(training, voice, f"glassformer train {table} --out {run} --resume")
 
     translator = Translator.load(run, device=device)
-    report = evaluate(translator, read_table(test, DataSettings()).pairs)
+    report = evaluate(translator, rows[N_TRAIN:])
     if as_json:
         print_json(report.to_json())
         return

@@ -72,7 +72,12 @@ def evaluate(
     translator = Translator.load(model, device=device, precision=precision, engine=engine)
     decoding = DecodingSettings(**(translator.settings.decoding.model_dump() | options))
     report = evaluate_pairs(
-        translator, pairs.pairs, decoding=decoding, bleu_tokenize=bleu_tokenize, rows_read=pairs.ledger.read
+        translator,
+        pairs.pairs,
+        decoding=decoding,
+        bleu_tokenize=bleu_tokenize,
+        rows_read=pairs.ledger.read,
+        where=pairs.places,
     )
     if translator.proof:
         voice.say(str(translator.proof))

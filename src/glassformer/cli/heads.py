@@ -58,7 +58,9 @@ def heads(
         raise TableError("there are no rows to score", where=table, expected="at least one pair of source and target")
     model_file = ModelFile.load(model)
     decoding = DecodingSettings(**(model_file.settings.decoding.model_dump() | options))
-    found = head_effects(model_file, pairs.pairs, decoding=decoding, device=device, precision=precision)
+    found = head_effects(
+        model_file, pairs.pairs, decoding=decoding, device=device, precision=precision, where=pairs.places
+    )
     if as_json:
         print_json(asdict(found))
         return

@@ -50,7 +50,7 @@ def score(
     voice = Voice(quiet)
     say_table(voice, pairs)
     translator = Translator.load(model, device=device, precision=precision)
-    scores = translator.score(pairs.pairs)
+    scores = translator.score(pairs.pairs, where=pairs.places)
     warn_unknown(voice, (each.unknown for each in scores))
     for row, pair, scored in zip(pairs.rows, pairs.pairs, scores, strict=True):
         if as_json:

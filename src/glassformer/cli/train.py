@@ -107,6 +107,11 @@ def train(
         say_advice(voice, advice, given, init)
     held_out, test_table = (_read_beside(pairs, path, data, voice) for path in (valid, test))
     run = start_run(pairs, settings, out, valid=held_out, init=init, resume=resume, overwrite=overwrite, device=device)
+    if test_table is not None:  # what it cannot be tested on is told before training
+        from glassformer.translator import encode_sources
+
+        sources = [pair.source for pair in test_table.pairs]
+        encode_sources(sources, test_table.places, run.prepared.source_tokenizer, run.settings)
     say_prepared(voice, run.prepared, pairs.ledger.kept + (held_out.ledger.kept if held_out else 0))
     follow(run, voice, resume_command(table, out, valid=valid, test=test, device=device))
     result: dict[str, Any] = {"run": str(out)}
@@ -116,7 +121,7 @@ def train(
         from glassformer.translator import Translator
 
         translator = Translator.load(out, device=device)
-        report = evaluate(translator, test_table.pairs, rows_read=test_table.ledger.read)
+        report = evaluate(translator, test_table.pairs, rows_read=test_table.ledger.read, where=test_table.places)
         warn_unknown(voice, map(translator.source_tokenizer.unknown, (pair.source for pair in test_table.pairs)))
         result["test"] = report.to_json()
         if not as_json:

@@ -68,6 +68,10 @@ def translate(
             where=str(out),
             hint="--overwrite, or another --out",
         )
+    if out is not None:
+        from glassformer.files import check_writable
+
+        check_writable(out)
     texts = _read(source, column, header, bad_rows, voice)
     from glassformer.translator import Translator
 
@@ -104,15 +108,15 @@ def _read(source: str, column: str | None, header: bool | None, bad_rows: str | 
         if ledger.entries:
             voice.warn(f"rows without a cell get an empty line: {ledger.summary()}")
         return cells
-    if source == "-":
-        return read_lines(sys.stdin.buffer)
-    if Path(source.removesuffix(".gz").removesuffix(".zst")).suffix.lower() in TABLE_SUFFIXES:
+    if source != "-" and Path(source.removesuffix(".gz").removesuffix(".zst")).suffix.lower() in TABLE_SUFFIXES:
         raise UsageError(
             "this input is a table",
             where=source,
             hint="say which column to translate: --column NAME (or a position from 0)",
         )
-    return read_lines(source)
+    if header is not None or bad_rows is not None:
+        raise UsageError("--header and --bad-rows are for tables, and plain lines have neither", hint="--column NAME")
+    return read_lines(sys.stdin.buffer if source == "-" else source)
 
 
 def _warn(voice: Voice, answers: list[Translation]) -> None:

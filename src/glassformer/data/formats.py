@@ -312,6 +312,8 @@ def _as_text(value: object, name: str) -> str:
         raise _FaultError(f"{name!r} is missing or null")
     if isinstance(value, bool):
         return "true" if value else "false"
+    if value != value:  # as only NaN does
+        raise _FaultError(f"{name!r} is missing (NaN)")
     if isinstance(value, (dict, list, bytes)) or hasattr(value, "as_py"):
         raise _FaultError(f"{name!r} is no text (its type is {type(value).__name__})")
     text = str(value)

@@ -74,6 +74,11 @@ class Table:
     format: str
     ledger: Ledger
 
+    @property
+    def places(self) -> list[str]:
+        """Where each kept pair stands, for errors."""
+        return [f"{self.path}, row {row}" for row in self.rows]
+
 
 def read_table(path: str | Path, data: DataSettings, ledger: Ledger | None = None) -> Table:
     """The pairs of the table at `path`; what is not kept goes to `ledger`, or to a new one.

@@ -57,7 +57,9 @@ class _Translates(Protocol):
     def target_tokenizer(self) -> _Splits: ...
     @property
     def settings(self) -> _HasDecoding: ...
-    def translate(self, texts: Sequence[str], /, *, decoding: DecodingSettings) -> Sequence[_Answer]: ...
+    def translate(
+        self, texts: Sequence[str], /, *, decoding: DecodingSettings, where: Sequence[str] | None
+    ) -> Sequence[_Answer]: ...
 
 
 @dataclass(frozen=True)
@@ -120,12 +122,14 @@ def evaluate(
     decoding: DecodingSettings | None = None,
     bleu_tokenize: str = "13a",
     rows_read: int | None = None,
+    where: Sequence[str] | None = None,
 ) -> Report:
     """Translate the source of each (source, target) pair and score the answers against the targets.
 
     `decoding` defaults to the model's own settings; `rows_read` is how many rows the table had before some
-    were not kept, and defaults to the number of pairs. Raises TableError when there are no pairs, and
-    SettingsError for a BLEU tokenizer that cannot be used; both before anything is translated.
+    were not kept, and defaults to the number of pairs; `where[i]` names pair i in errors. Raises TableError
+    when there are no pairs, and SettingsError for a BLEU tokenizer that cannot be used; both before anything
+    is translated.
     """
     read = len(pairs) if rows_read is None else rows_read
     if not pairs:
@@ -138,7 +142,7 @@ def evaluate(
     search = translator.settings.decoding if decoding is None else decoding
     sources, golds = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     start = time.perf_counter()
-    answers = translator.translate(sources, decoding=search)
+    answers = translator.translate(sources, decoding=search, where=where)
     seconds = time.perf_counter() - start
     measures, edits, lengths = _score(
         [answer.text for answer in answers],

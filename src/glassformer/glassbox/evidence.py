@@ -123,17 +123,19 @@ def head_effects(
     device: str = "auto",
     precision: str = "float32",
     progress: Callable[[int], None] | None = None,
+    where: Sequence[str] | None = None,
 ) -> HeadEffects:
     """Translate the pairs once whole, and once more for each head, with its columns of W_O zero in a copy.
 
-    `progress` is told each time that the whole table is done once more.
+    `progress` is told each time that the whole table is done once more; `where[i]` names pair i in errors.
     """
     sources, golds = [source for source, _ in pairs], [target for _, target in pairs]
     model = model_file.settings.model
 
     def right_with(*edits: HeadOff) -> NDArray[np.bool_]:
         edited = replace(model_file, tensors=Edits(edits).weights(model_file.tensors, model))
-        answers = Translator(edited, device=device, precision=precision).translate(sources, decoding=decoding)
+        translator = Translator(edited, device=device, precision=precision)
+        answers = translator.translate(sources, decoding=decoding, where=where)
         if progress:
             progress(1)
         return exact_matches([answer.text for answer in answers], golds) > 0

@@ -6,6 +6,7 @@ RUN/
 ├── history.jsonl        one event a line
 ├── ledger.jsonl         every row that was not kept, and why
 ├── README.md            a model card, for people
+├── .lock                there while a process trains here
 └── checkpoints/
     ├── step-0000500.safetensors   weights of the last validations: ordinary model files
     └── resume.safetensors         where training stands
@@ -14,15 +15,17 @@ RUN/
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from torch import nn
 
 from glassformer.errors import RunError
@@ -31,6 +34,7 @@ from glassformer.modelfile import read_tensors, tokenizers_from_dict, write_tens
 from glassformer.text import Tokenizer
 from glassformer.training.events import Event
 
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 RESUME_FORMAT = "glassformer-resume/1"
 
 
@@ -87,9 +91,39 @@ class RunDirectory:
     def errors(self) -> Path:
         return self.path / "errors.json"
 
+    @property
+    def lock(self) -> Path:
+        return self.path / ".lock"
+
     def checkpoints(self) -> list[Path]:
         """Kept weights, oldest first."""
         return sorted((self.path / "checkpoints").glob("step-*.safetensors"))
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Nobody else writes this run meanwhile. Raises RunError when somebody does already.
+
+        Where the file system knows no locks, nothing is held.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.lock, blocking=False, thread_local=False)
+            lock.acquire()
+        except Timeout:
+            raise RunError(
+                "this run is being trained already",
+                where=str(self.path),
+                hint="wait for that training or stop it, or choose another --out",
+            ) from None
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise cannot_write(self.path, error) from None
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # Windows does it when the lock is released
+                self.lock.unlink()
+            lock.release()
 
     def create(self, *, overwrite: bool) -> None:
         """Make an empty run directory. Raises RunError when something is there, or it cannot be made."""
@@ -97,6 +131,8 @@ class RunDirectory:
         try:
             # The folder itself stays: it may be a link, a mount or where the user stands.
             for entry in self.path.iterdir() if self.path.exists() else ():
+                if entry == self.lock:
+                    continue
                 if entry.is_dir() and not entry.is_symlink():
                     shutil.rmtree(entry)
                 else:
@@ -110,7 +146,8 @@ class RunDirectory:
         try:
             if self.path.exists() and not self.path.is_dir():
                 raise RunError("the run directory is a file", where=str(self.path), hint="choose another --out")
-            names = sorted(entry.name for entry in self.path.iterdir()) if self.path.exists() else []
+            entries = self.path.iterdir() if self.path.exists() else ()
+            names = sorted(entry.name for entry in entries if entry != self.lock)
         except OSError as error:
             raise cannot_write(self.path, error) from None
         if not names:
@@ -190,19 +227,12 @@ def save_resume(
     write_tensors(path, RESUME_FORMAT, tensors, parts)
 
 
-def saved_tokenizers(path: Path) -> tuple[Tokenizer, Tokenizer]:
-    """Source and target as they were: those of `--init`, or learned, perhaps by another release of a library."""
-    return tokenizers_from_dict(read_tensors(path, RESUME_FORMAT)[1].get("tokenizers", {}))
+def saved_tokenizers(path: Path, data: str) -> tuple[Tokenizer, Tokenizer]:
+    """Source and target as they were: those of `--init`, or learned, perhaps by another release of a library.
 
-
-def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, data: str) -> Position:
-    """Put weights, optimizer and random state back.
-
-    Raises RunError when the table or the model's shape is not the same any more, ModelFileError for a damaged file.
+    Raises RunError when the fingerprint of the table is not `data`.
     """
-    if not path.exists():
-        raise RunError("there is nothing to resume", where=str(path), hint="start the run without --resume")
-    tensors, parts = read_tensors(path, RESUME_FORMAT)
+    parts = read_tensors(path, RESUME_FORMAT)[1]
     if parts["data"]["fingerprint"] != data:
         raise RunError(
             "the table is not the one that this run was trained on",
@@ -211,6 +241,15 @@ def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, 
             expected=f"fingerprint {parts['data']['fingerprint'][:12]}",
             hint="bring the old table back (--valid too, if there was one), or start a new run with --init",
         )
+    return tokenizers_from_dict(parts.get("tokenizers", {}))
+
+
+def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Position:
+    """Put weights, optimizer and random state back.
+
+    Raises RunError when the model's shape is not the same any more, ModelFileError for a damaged file.
+    """
+    tensors, parts = read_tensors(path, RESUME_FORMAT)
     saved = {name: array.shape for name, array in tensors.items() if name.startswith("model.")}
     if saved != {f"model.{name}": tuple(value.shape) for name, value in model.named_parameters()}:
         raise RunError(

@@ -35,7 +35,7 @@ from glassformer.training.card import model_card
 from glassformer.training.checkpoints import Position, RunDirectory, load_resume, save_resume, saved_tokenizers
 from glassformer.training.events import Event, Finished, Progress, Saved, Started, Stopped, Validated
 from glassformer.training.objective import cross_entropy, learning_rate, teacher_forced
-from glassformer.training.prepare import Prepared, as_table, prepare
+from glassformer.training.prepare import Prepared, as_table, fingerprint_of, prepare
 from glassformer.training.validation import Validator
 from glassformer.translator import Translator
 
@@ -62,7 +62,7 @@ def train(
     """
     directory = RunDirectory(Path(out))
     place = find_device(device)
-    table = as_table(pairs)
+    table, held_out = as_table(pairs), None if valid is None else as_table(valid)
     start = ModelFile.load(init) if init is not None else None
     tokenizers = None if start is None else (start.source_tokenizer, start.target_tokenizer)
     if resume:
@@ -70,26 +70,19 @@ def train(
             raise UsageError("a run that is resumed has its weights already", hint="leave out init, or resume")
         directory.check_resumable()
         settings = Settings(**read_recipe(directory.recipe))
-        tokenizers = saved_tokenizers(directory.resume)
+        tokenizers = saved_tokenizers(directory.resume, fingerprint_of(table, held_out))
     else:
         directory.check_free(overwrite=overwrite)
         given = {} if start is None else start.settings.model_dump(include={"tokens", "model"})
         settings = settings or Settings(**advise(table.pairs, given).settings)
     if start is not None:
         settings = settings.model_copy(update={"model": start.settings.model, "tokens": start.settings.tokens})
-    prepared = prepare(table, settings, None if valid is None else as_table(valid), tokenizers)
-    run = Run(prepared, directory, place, start=start, resume=resume)
-    if resume:
-        directory.mend_history()
-    else:  # now that all that could be wrong with this run would have shown
-        directory.create(overwrite=overwrite)
-        write_text(directory.recipe, settings.to_toml())
-        prepared.ledger.write(directory.ledger)
-    return run
+    prepared = prepare(table, settings, held_out, tokenizers)
+    return Run(prepared, directory, place, start=start, resume=resume, overwrite=overwrite)
 
 
 class Run:
-    """Training, as an iterable of events that is gone through once."""
+    """Training, as an iterable of events that is gone through once. Before that, nothing is written."""
 
     def __init__(
         self,
@@ -99,8 +92,10 @@ class Run:
         *,
         start: ModelFile | None = None,
         resume: bool = False,
+        overwrite: bool = False,
     ) -> None:
-        self.prepared, self.directory, self.device, self.resumed = prepared, directory, device, resume
+        self.prepared, self.directory, self.device = prepared, directory, device
+        self.resumed, self.overwrite = resume, overwrite
         self.settings = prepared.settings
         training = self.settings.training
         settle_memory(training.batch_tokens * self.settings.model.d_model)
@@ -121,12 +116,8 @@ class Run:
             fused=device.type in ("cpu", "cuda"),
         )
         self.position = Position()
-        if resume:
-            self.position = load_resume(directory.resume, self.model, self.optimizer, prepared.fingerprint)
-            if not directory.model.exists():  # whatever was the best, it is gone
-                self.position.best_value = self.position.best_loss = None
         self.validator = Validator(prepared, TorchEngine.of([self.model], prepared.target_tokenizer, device))
-        self._stopping = False
+        self._stopping = self._begun = False
         self._fitting = 0  # tokens of the largest batch so far
 
     def stop(self) -> None:
@@ -140,11 +131,29 @@ class Run:
         return Translator.load(self.directory.model, device=str(self.device))
 
     def __iter__(self) -> Iterator[Event]:
-        for event in self._events():
-            self.directory.record(event)
-            yield event
+        with self.directory.held():
+            self._open_directory()
+            for event in self._events():
+                self.directory.record(event)
+                yield event
 
     # What happens
+
+    def _open_directory(self) -> None:
+        """Make the directory ready for what is to come, now that it is held."""
+        directory, position = self.directory, self.position
+        if self._begun:
+            return
+        self._begun = True
+        if self.resumed:
+            directory.mend_history()
+            self.position = position = load_resume(directory.resume, self.model, self.optimizer)
+            if not directory.model.exists():  # whatever was the best, it is gone
+                position.best_value = position.best_loss = None
+        else:
+            directory.create(overwrite=self.overwrite)
+            write_text(directory.recipe, self.settings.to_toml())
+            self.prepared.ledger.write(directory.ledger)
 
     def _events(self) -> Iterator[Event]:
         yield self._started()

@@ -36,8 +36,7 @@ class Prepared:
     @property
     def fingerprint(self) -> str:
         """Of all pairs, those of a separate validation table among them: a run is resumed with the same ones."""
-        separate = self.data.get("valid_fingerprint")
-        return self.data["fingerprint"] if separate is None else fingerprint([(self.data["fingerprint"], separate)])
+        return _joined(self.data["fingerprint"], self.data.get("valid_fingerprint"))
 
     def model_file(self, tensors: dict[str, Any], metrics: dict[str, Any]) -> ModelFile:
         """A model of this preparation with the given weights."""
@@ -67,6 +66,15 @@ def as_table(pairs: Table | Iterable[tuple[str, str]]) -> Table:
         format="python",
         ledger=ledger,
     )
+
+
+def fingerprint_of(table: Table, valid: Table | None) -> str:
+    """What `Prepared.fingerprint` will be."""
+    return _joined(fingerprint(table.pairs), None if valid is None else fingerprint(valid.pairs))
+
+
+def _joined(own: str, separate: str | None) -> str:
+    return own if separate is None else fingerprint([(own, separate)])
 
 
 def prepare(
@@ -160,7 +168,8 @@ def _encode(
     `checked`: these are the rows to train on, and the limits must leave half of them.
     """
     pairs = [table.pairs[row] for row in rows]
-    corpus = Corpus.encode(pairs, source, target, [f"{table.path}, row {table.rows[row]}" for row in rows])
+    places = table.places
+    corpus = Corpus.encode(pairs, source, target, [places[row] for row in rows])
     limits = _limits(settings)
     if checked:
         _check_lengths(corpus, limits, table.path)
