@@ -89,6 +89,14 @@ def test_a_place_that_cannot_be_written_to_is_known_beforehand(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+def test_a_new_file_may_be_read_by_whom_the_old_one_could_be(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("mine")
+    path.chmod(0o600)
+    write_text(path, "new")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_link_that_leads_to_itself_gives_way(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "link")
     check_writable(tmp_path / "link")

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from glassformer.errors import RunError
 def atomic(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`; when the block ends well it is synced and renamed to `path`.
 
-    Where `path` is a link, the file that it leads to is replaced, and the link stays. After an error nothing of it is
-    left and an older `path` still stands. Raises RunError when the folder cannot be written or the disk is full.
+    Where `path` is a link, the file that it leads to is replaced, and the link stays. Who could read the old file may
+    read the new one. After an error nothing of it is left and an older `path` still stands. Raises RunError when the
+    folder cannot be written or the disk is full.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         try:
@@ -32,6 +34,8 @@ def atomic(path: Path) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
+        if file.is_file():
+            temporary.chmod(stat.S_IMODE(file.stat().st_mode))
         temporary.replace(file)
     except OSError as error:
         raise cannot_write(path, error) from None
@@ -54,7 +58,8 @@ def check_writable(path: Path) -> None:
     if file.is_file() or not file.exists():
         folder = next(each for each in file.parents if each.exists())
         number = errno.EACCES if folder.is_dir() else errno.ENOTDIR
-        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        closed = not os.access(folder, os.W_OK | os.X_OK) or (file.is_file() and not os.access(file, os.W_OK))
+        if not folder.is_dir() or closed:
             raise cannot_write(path, OSError(number, os.strerror(number)))
 
 

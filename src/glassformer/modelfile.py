@@ -161,12 +161,13 @@ def _system_error(error: SafetensorError) -> Exception:
 def read_tensors(path: Path, form: str) -> tuple[Arrays, dict[str, Any]]:
     """Tensors and JSON parts of a file that `write_tensors` wrote. Raises ModelFileError for anything else."""
     try:
+        path.open("rb").close()  # whatever stops the library, it would say that there is no such file
         with safe_open(path, framework="numpy") as opened:
             header = opened.metadata() or {}
             _check_format(header.get("format"), form, path)
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  (not a dict)
     except OSError as error:
-        raise ModelFileError("cannot read the model file", where=str(path), got=str(error)) from None
+        raise ModelFileError("cannot read the model file", where=str(path), got=error.strerror or str(error)) from None
     except (SafetensorError, TypeError, AttributeError, ValueError) as error:
         raise ModelFileError(
             "this is not a model file, or it is cut off or damaged",

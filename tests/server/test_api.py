@@ -65,7 +65,7 @@ def test_edits_are_those_of_explain(client: TestClient, served: Served) -> None:
         ("/api/whatif", {"text": "a", "edits": []}, 422, "does not fit: body.edits"),
         ("/api/translate", {"texts": ["a"] * (TEXTS + 1)}, 422, "does not fit: body.texts"),
         ("/api/nothing", {}, 404, "there is nothing at POST /api/nothing"),
-        ("/api/model", {}, 405, "there is nothing at POST /api/model"),
+        ("/api/model", {}, 405, "/api/model does not take POST"),
     ],
 )
 def test_an_error_is_json_in_the_words_of_the_command_line(
@@ -74,6 +74,12 @@ def test_an_error_is_json_in_the_words_of_the_command_line(
     answer = client.post(path, json=body)
     assert answer.status_code == status
     assert words in answer.json()["error"]["what"]
+
+
+def test_a_wrong_method_is_told_the_right_one(client: TestClient) -> None:
+    answer = client.get("/api/translate")
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
+    assert answer.json()["error"]["expected"] == "POST"
 
 
 def test_what_is_not_json_is_refused(client: TestClient) -> None:

@@ -294,6 +294,14 @@ def test_a_stopped_run_goes_on_to_the_same_weights_bit_by_bit(tmp_path, step):
     assert all(np.array_equal(whole[name], parts[name]) for name in whole)
 
 
+@pytest.mark.parametrize("kind", [Validated, Saved])
+def test_a_run_that_is_left_after_a_validation_can_be_resumed(tmp_path, kind):
+    for event in train(PAIRS, settings(training={"validate_every": 2}), tmp_path / "run", device="cpu"):
+        if isinstance(event, kind):
+            break
+    assert next(iter(train(PAIRS, None, tmp_path / "run", resume=True, device="cpu"))).step == event.step == 2
+
+
 def test_a_run_that_is_stopped_at_once_saves_and_can_be_resumed(tmp_path):
     run = train(PAIRS, settings(), tmp_path / "run", device="cpu")
     run.stop()

@@ -34,9 +34,11 @@ def serve(
 
     voice = Voice(quiet)
     listening = listen(host, port)
+    place = listening.getsockname()[0]
+    anywhere = place in ("0.0.0.0", "::")  # which has other spellings, such as 0
+    host = place if anywhere else host
     address = f"[{host}]" if ":" in host else host
     served = Served.load(model, example=text, device=device, precision=precision)
-    anywhere = host in ("0.0.0.0", "::")
     app = create_app(served, ["*"] if anywhere else [host.strip("[]"), address, "127.0.0.1", "localhost"])
     voice.say(f"open http://{address}:{listening.getsockname()[1]}   (Ctrl-C ends it)")
     if anywhere:

@@ -237,5 +237,7 @@ def _speak_of_errors(app: FastAPI) -> None:
         what, expected = f"there is nothing at {request.method} {request.url.path}", "a path of /openapi.json"
         if error.status_code == 400:
             what, expected = "the body of the request cannot be read", "JSON in UTF-8"
+        if error.status_code == 405:
+            what, expected = f"{request.url.path} does not take {request.method}", (error.headers or {})["Allow"]
         unknown = RequestError(error.status_code, what, expected=expected, hint="GET /openapi.json")
-        return JSONResponse(error_body(unknown), error.status_code)
+        return JSONResponse(error_body(unknown), error.status_code, error.headers)

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from glassformer.errors import GlassformerError
 
 BODY_BYTES = 1_000_000
+FORGOTTEN_BYTES = 100_000_000  # of a larger body are read before its connection is closed
 TEXT_CHARACTERS = 10_000
 TEXTS = 256
 EDITS = 32
@@ -64,6 +65,7 @@ class BodyLimit:
             await self.app(scope, receive, send)
             return
         if _declared_length(scope["headers"]) > self.most:
+            await self._forget(receive, 0)
             await self._refuse(send)
             return
         parts: list[Message] = []
@@ -74,6 +76,8 @@ class BodyLimit:
             length += len(message.get("body", b""))
             is_whole = not message.get("more_body", False)
             if length > self.most:
+                if not is_whole:
+                    await self._forget(receive, length)
                 await self._refuse(send)
                 return
         waiting = iter(parts)
@@ -82,6 +86,14 @@ class BodyLimit:
             return next(waiting, None) or await receive()
 
         await self.app(scope, again, send)
+
+    async def _forget(self, receive: Receive, length: int) -> None:
+        """Read the rest of a body of which `length` bytes are read: most clients listen only when all is sent."""
+        is_whole = False
+        while not is_whole and length < FORGOTTEN_BYTES:
+            message = await receive()
+            length += len(message.get("body", b""))
+            is_whole = not message.get("more_body", False)
 
     async def _refuse(self, send: Send) -> None:
         what = "the request is too large"

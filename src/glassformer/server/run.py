@@ -14,6 +14,12 @@ from glassformer.errors import RunError
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens there; port 0 means one that is free. Raises RunError where that cannot be."""
+    if not host:  # the system would take it for every address of this machine
+        raise RunError("there is no address to listen at", got="an empty --host", hint="--host 127.0.0.1")
+    try:
+        host.encode("idna")  # as the system will
+    except UnicodeError:
+        raise RunError("this is no address", where=repr(host), hint="--host 127.0.0.1") from None
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:

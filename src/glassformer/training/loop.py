@@ -172,9 +172,9 @@ class Run:
                     meter = _Meter()
                 reason = self._reason_to_end()
                 if position.step % every == 0 or reason is not None:
-                    yield self._validate()
+                    validated = self._validate()
                     position.seconds = earlier + time.perf_counter() - begun
-                    yield self._save()
+                    yield from (validated, self._save())  # saved before anything is told, whatever comes of telling it
                     meter = _Meter()
                     reason = reason or self._reason_to_end()
                 if reason is not None or self._stopping:
