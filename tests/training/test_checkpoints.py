@@ -164,6 +164,23 @@ def test_a_run_that_holds_something_else_is_never_overwritten(tmp_path):
     assert tree(tmp_path) == before
 
 
+def test_what_lies_among_the_checkpoints_and_is_none_is_kept_as_well(tmp_path):
+    directory = finished_run(tmp_path)
+    for name in ("resume.safetensors", "moment-0000250.safetensors", ".resume.safetensors.1a2b3c4d.part"):
+        (tmp_path / "checkpoints" / name).write_text("old")
+    for name in ("checkpoints/best-of-all.safetensors", "download.part"):
+        (tmp_path / name).write_text("mine")
+    before = tree(tmp_path)
+    with pytest.raises(RunError, match="this folder holds more than a run") as caught:
+        directory.create(overwrite=True)
+    assert caught.value.got == f"{Path('checkpoints/best-of-all.safetensors')}, download.part"
+    assert tree(tmp_path) == before
+    for name in ("checkpoints/best-of-all.safetensors", "download.part"):
+        (tmp_path / name).unlink()
+    directory.create(overwrite=True)
+    assert tree(tmp_path) == {"checkpoints"}
+
+
 def test_a_link_to_a_run_is_emptied_and_what_it_holds_as_links_stays(tmp_path):
     finished_run(tmp_path / "run")
     (tmp_path / "elsewhere").mkdir()

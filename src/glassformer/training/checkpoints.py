@@ -18,6 +18,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -35,6 +36,8 @@ from glassformer.text import Tokenizer
 from glassformer.training.events import Event
 
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+_HALF_WRITTEN = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part")  # what an interrupted `files.atomic` may leave
+_WEIGHTS = re.compile(r"(step|moment)-\d{7,}\.safetensors|resume\.safetensors")
 RESUME_FORMAT = "glassformer-resume/1"
 
 
@@ -164,8 +167,7 @@ class RunDirectory:
                 where=str(self.path),
                 hint="go on with --resume, replace it with --overwrite, or choose another --out",
             )
-        strangers = [name for name in names if name not in self._names and not name.endswith(".part")]
-        if strangers:
+        if strangers := self._strangers():
             raise RunError(
                 "this folder holds more than a run, which --overwrite would delete; nothing was written",
                 where=str(self.path),
@@ -183,11 +185,26 @@ class RunDirectory:
                 hint=f"start it anew, {'with --overwrite' if self.recipe.exists() else 'without --resume'}",
             )
 
-    @property
-    def _names(self) -> set[str]:
-        """What a run writes into its folder."""
-        files = (self.model, self.recipe, self.history, self.ledger, self.card, self.errors, self.resume.parent)
-        return {file.name for file in files}
+    def _strangers(self) -> list[str]:
+        """What `create` would delete though no run wrote it."""
+        own = (
+            self.model,
+            self.recipe,
+            self.history,
+            self.ledger,
+            self.card,
+            self.errors,
+            self.lock,
+            self.resume.parent,
+        )
+        checkpoints = self.resume.parent
+        kept = checkpoints.iterdir() if checkpoints.is_dir() and not checkpoints.is_symlink() else ()
+        strangers = []
+        for file in (*self.path.iterdir(), *kept):
+            whole = file.with_name(_HALF_WRITTEN.sub(r"\1", file.name))
+            if whole not in own and not (whole.parent == checkpoints and _WEIGHTS.fullmatch(whole.name)):
+                strangers.append(str(file.relative_to(self.path)))
+        return sorted(strangers)
 
     def mend_history(self) -> None:
         """Take away a last line that was not written to its end."""
