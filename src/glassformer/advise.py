@@ -24,7 +24,7 @@ CLOSED_TYPES = 1_000  # most different words of a closed vocabulary
 CLOSED_UNSEEN = 0.005  # most of its words that one half of the rows has and the other has not
 PROSE_WORDS = 3.0  # least words of a text that is prose
 PROSE_ROWS = 1_000  # least rows from which subwords are learned
-FEW_ROWS, MANY_ROWS = 5_000, 20_000  # fewer want more regularisation; below many, open spelling and commands
+FEW_ROWS, MANY_ROWS = 5_000, 20_000  # fewer want more regularisation; below many, open spelling
 NEW_SPELLINGS = 0.02  # share of strings of four characters with one text each, from which on more of them are to come
 SPELLED_UP_TO = 60  # characters of a text that are looked at for such strings
 LEAST_EPOCHS, MOST_EPOCHS = 3, 200
@@ -274,9 +274,7 @@ def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float],
         Choice("model.norm", "pre", "learns in fewer steps, and needs no long warm-up (Departure from the paper)")
     )
     if kinds == ("words", "words"):
-        dropout, because = 0.0, "two closed vocabularies: rules to learn, not rows to know by heart"
-        if n_rows < MANY_ROWS:
-            dropout, because = 0.1, f"two closed vocabularies, but few rows to learn their rules from: {n_rows:,}"
+        dropout, because = 0.1, "two closed vocabularies: rules to learn, not rows to know by heart"
     elif "subwords" in kinds:
         dropout, because = (0.3 if n_rows < 100_000 else 0.2 if n_rows < 500_000 else 0.1), f"{n_rows:,} rows of prose"
     else:
