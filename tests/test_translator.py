@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import pickle
 import random
 import warnings
 from pathlib import Path
@@ -18,7 +20,7 @@ from glassformer.engines.torch import get_weights
 from glassformer.errors import DeviceError, ModelFileError, SettingsError, TextError, UsageError
 from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile
-from glassformer.settings import DecodingSettings, Settings, SideSettings
+from glassformer.settings import DecodingSettings, Settings, SideSettings, TokenKind
 from glassformer.text import learn
 from glassformer.translator import Translation, Translator, default_max_new_tokens, encode_sources
 
@@ -165,6 +167,15 @@ def test_a_vocabulary_without_unk_refuses_unknown_characters_by_row_and_column()
     with pytest.raises(TextError, match=r"the vocabulary does not have the character 'é' \(U\+00E9") as caught:
         strict.translate(["abc", "", "aéb"])
     assert caught.value.where == "row 3, column 2"
+
+
+@pytest.mark.parametrize("kind", ["characters", "subwords"])
+def test_a_translator_that_has_worked_can_be_copied_and_sent_to_another_process(kind: TokenKind) -> None:
+    texts = ["abc", "cab"]
+    model = Translator(untrained(side={"kind": kind}), device="cpu")
+    answers = model.translate(texts)
+    for copied in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert copied.translate(texts) == answers
 
 
 def test_special_tokens_in_a_text_stay_plain_characters() -> None:

@@ -78,6 +78,11 @@ class Translator:
         self.source_tokenizer: Tokenizer = model_file.source_tokenizer
         self.target_tokenizer: Tokenizer = model_file.target_tokenizer
         self.engine: Engine = load_engine(engine, (model_file, *ensemble), device, precision)
+        self._parts = (model_file, tuple(ensemble), device, precision, engine)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, or what another process gets, is made anew from the model files: engines cannot be copied."""
+        return _made_of, self._parts
 
     @classmethod
     def load(
@@ -201,6 +206,12 @@ class Translator:
             unknown=unknown,
             alternatives=alternatives,
         )
+
+
+def _made_of(
+    model_file: ModelFile, ensemble: tuple[ModelFile, ...], device: str, precision: str, engine: str
+) -> Translator:
+    return Translator(model_file, ensemble=ensemble, device=device, precision=precision, engine=engine)
 
 
 @contextlib.contextmanager
