@@ -12,7 +12,8 @@ from glassformer.errors import EXIT_INTERRUPTED
 
 def main() -> None:
     """The command line, which Ctrl-C ends in words from its first moment on."""
-    signal.signal(signal.SIGINT, _interrupt)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # in the background a shell may have it ignored
+        signal.signal(signal.SIGINT, _interrupt)
     from glassformer.cli import main as run
 
     run()
