@@ -291,6 +291,9 @@ def test_a_prefix_of_unknown_characters_is_refused() -> None:
     with pytest.raises(TextError, match="so that no answer can start with it") as caught:
         translator().translate(["abc", "dog"], prefixes=["a", "é☺a"])
     assert (caught.value.where, caught.value.got) == ("row 2", "'é', '☺'")
+    with pytest.raises(TextError) as caught:
+        translator().translate(["abc"], prefixes=["é"], where=["a.csv, row 7"])
+    assert caught.value.where == "a.csv, row 7"
 
 
 @pytest.mark.parametrize(("prefixes", "got"), [(["a"], "1 for 2 texts"), ("ab", "'ab'")])

@@ -31,11 +31,14 @@ def atomic(path: Path) -> Iterator[Path]:
     temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        if file.is_file():
+            temporary.touch(0o600)  # nobody reads the new text who could not read the old one
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
         if file.is_file():
-            temporary.chmod(stat.S_IMODE(file.stat().st_mode))
+            with contextlib.suppress(PermissionError):  # some mounted file systems have no such thing
+                temporary.chmod(stat.S_IMODE(file.stat().st_mode))
         temporary.replace(file)
     except OSError as error:
         raise cannot_write(path, error) from None
@@ -58,8 +61,7 @@ def check_writable(path: Path) -> None:
     if file.is_file() or not file.exists():
         folder = next(each for each in file.parents if each.exists())
         number = errno.EACCES if folder.is_dir() else errno.ENOTDIR
-        closed = not os.access(folder, os.W_OK | os.X_OK) or (file.is_file() and not os.access(file, os.W_OK))
-        if not folder.is_dir() or closed:
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
             raise cannot_write(path, OSError(number, os.strerror(number)))
 
 

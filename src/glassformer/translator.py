@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,11 +79,13 @@ class Translator:
         self.source_tokenizer: Tokenizer = model_file.source_tokenizer
         self.target_tokenizer: Tokenizer = model_file.target_tokenizer
         self.engine: Engine = load_engine(engine, (model_file, *ensemble), device, precision)
-        self._parts = (model_file, tuple(ensemble), device, precision, engine)
+        self._again = functools.partial(
+            type(self), ensemble=tuple(ensemble), device=device, precision=precision, engine=engine
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, or what another process gets, is made anew from the model files: engines cannot be copied."""
-        return _made_of, self._parts
+        return self._again, (self.model_file,)
 
     @classmethod
     def load(
@@ -141,7 +144,7 @@ class Translator:
         sources = encode_sources(
             [texts[row] for row in rows], [names[row] for row in rows], self.source_tokenizer, self.settings
         )
-        forced = self._force(prefixes, rows, len(texts)) if prefixes is not None else []
+        forced = self._force(prefixes, rows, names) if prefixes is not None else []
         if progress and len(rows) < len(texts):
             progress(len(texts) - len(rows))
         longest = decoding.max_new_tokens or default_max_new_tokens(self.model_file.data, self.settings)
@@ -179,19 +182,19 @@ class Translator:
             for pair, target, each in zip(pairs, targets, scored, strict=True)
         ]
 
-    def _force(self, prefixes: Sequence[str], rows: Sequence[int], n_texts: int) -> list[list[int]]:
+    def _force(self, prefixes: Sequence[str], rows: Sequence[int], names: Sequence[str]) -> list[list[int]]:
         """The ids of the prefixes of some rows."""
-        if isinstance(prefixes, str) or len(prefixes) != n_texts:
-            got = repr(prefixes)[:60] if isinstance(prefixes, str) else f"{len(prefixes)} for {n_texts} texts"
+        if isinstance(prefixes, str) or len(prefixes) != len(names):
+            got = repr(prefixes)[:60] if isinstance(prefixes, str) else f"{len(prefixes)} for {len(names)} texts"
             raise UsageError("prefixes come as a list, one for each text", got=got)
         for row in rows:
             if unknown := self.target_tokenizer.unknown(prefixes[row]):
                 raise TextError(
                     "a prefix holds what the target vocabulary does not have, so that no answer can start with it",
-                    where=f"row {row + 1}",
+                    where=names[row],
                     got=", ".join(map(repr, unknown[:10])),
                 )
-        return [self.target_tokenizer.encode(prefixes[row]) for row in rows]
+        return [self.target_tokenizer.encode(prefixes[row], where=names[row]) for row in rows]
 
     def _translation(
         self, found: Hypothesis, unknown: tuple[str, ...] = (), alternatives: tuple[Translation, ...] = ()
@@ -206,12 +209,6 @@ class Translator:
             unknown=unknown,
             alternatives=alternatives,
         )
-
-
-def _made_of(
-    model_file: ModelFile, ensemble: tuple[ModelFile, ...], device: str, precision: str, engine: str
-) -> Translator:
-    return Translator(model_file, ensemble=ensemble, device=device, precision=precision, engine=engine)
 
 
 @contextlib.contextmanager

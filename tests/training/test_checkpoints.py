@@ -84,7 +84,7 @@ def test_where_the_file_system_knows_no_locks_training_goes_on(tmp_path, monkeyp
     def no_locks(*_arguments: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("glassformer.training.checkpoints.FileLock.acquire", no_locks)
+    monkeypatch.setattr("fcntl.flock", no_locks)
     with RunDirectory(tmp_path).held():
         pass
 
@@ -290,7 +290,7 @@ def test_a_resumed_run_goes_on_bit_by_bit_as_if_it_had_not_stopped(tmp_path, fus
     save_resume(path, model, optimizer, position, "table", {})
     go_on(model, optimizer, 5)
     other, its_optimizer = made(2, fused)
-    assert load_resume(path, other, its_optimizer) == position
+    assert load_resume(path, other, its_optimizer, "table") == position
     go_on(other, its_optimizer, 5)
     for (name, one), (_, two) in zip(model.named_parameters(), other.named_parameters(), strict=True):
         assert torch.equal(one, two), name
@@ -312,11 +312,12 @@ def test_saving_changes_nothing_of_the_run(tmp_path):
     assert runs[0] == runs[1]
 
 
-def test_another_table_is_refused(tmp_path):
+@pytest.mark.parametrize("read", [saved_tokenizers, lambda path, data: load_resume(path, *made(2, False), data)])
+def test_another_table_is_refused(tmp_path, read):
     path = tmp_path / "resume.safetensors"
     save_resume(path, *made(1, fused=False), Position(), "0123456789abcdef", {})
     with pytest.raises(RunError) as caught:
-        saved_tokenizers(path, "fedcba9876543210")
+        read(path, "fedcba9876543210")
     assert str(caught.value) == (
         f"the table is not the one that this run was trained on\n  where: {path}\n"
         "  got: rows with fingerprint fedcba987654\n  expected: fingerprint 0123456789ab\n"
@@ -330,7 +331,7 @@ def test_a_model_of_another_shape_is_refused(tmp_path):
     save_resume(path, model, optimizer, Position(), "table", {})
     other = Tiny(width=7)
     with pytest.raises(RunError, match="the saved weights do not fit the model of the recipe") as caught:
-        load_resume(path, other, torch.optim.AdamW(other.parameters()))
+        load_resume(path, other, torch.optim.AdamW(other.parameters()), "table")
     assert caught.value.hint == "bring the old recipe.toml back, or start a new run"
 
 
@@ -340,7 +341,7 @@ def test_a_damaged_or_foreign_resume_file_is_refused(tmp_path):
     save_resume(path, model, optimizer, Position(), "table", {})
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ModelFileError, match="cut off or damaged"):
-        load_resume(path, model, optimizer)
+        load_resume(path, model, optimizer, "table")
     write_tensors(path, "glassformer-model/1", {}, {})
     with pytest.raises(ModelFileError, match="not written by glassformer"):
-        load_resume(path, model, optimizer)
+        load_resume(path, model, optimizer, "table")

@@ -14,7 +14,7 @@ import torch
 from glassformer.advise import advise
 from glassformer.data.tables import Pair
 from glassformer.datasets import dates
-from glassformer.errors import RunError, TableError
+from glassformer.errors import RunError, TableError, UsageError
 from glassformer.modelfile import ModelFile
 from glassformer.settings import Settings, merge
 from glassformer.training import Finished, Progress, Run, Saved, Started, Stopped, Validated, train
@@ -412,13 +412,23 @@ def test_before_a_run_is_gone_through_nothing_is_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_that_is_gone_through_again_keeps_what_it_made(tmp_path):
-    for overwrite in (False, True):
-        run = train(PAIRS, settings(training={"steps": 2}), tmp_path / "run", overwrite=overwrite, device="cpu")
-        next(iter(run))
-        assert not run.directory.lock.exists()
-        first, again = run.finish(), run.finish()
-        assert first.translate(["1845-01-05"]) == again.translate(["1845-01-05"])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_run_that_is_gone_through_again_is_empty_and_keeps_what_it_made(tmp_path, overwrite):
+    run = train(PAIRS, settings(training={"steps": 2}), tmp_path / "run", overwrite=overwrite, device="cpu")
+    answers = run.finish().translate(["1845-01-05"])
+    before = (tmp_path / "run" / "history.jsonl").read_bytes()
+    assert list(run) == []
+    assert run.finish().translate(["1845-01-05"]) == answers
+    assert (tmp_path / "run" / "history.jsonl").read_bytes() == before
+
+
+def test_a_run_that_was_left_lets_its_directory_go_and_is_gone_on_with_by_resuming(tmp_path):
+    run = train(PAIRS, settings(training={"steps": 2}), tmp_path / "run", overwrite=True, device="cpu")
+    next(iter(run))
+    assert not run.directory.lock.exists()
+    with pytest.raises(UsageError, match="this run was left before its end"):
+        run.finish()
+    assert (tmp_path / "run" / "history.jsonl").exists()
 
 
 def test_a_resumed_run_goes_on_from_where_it_stands_when_it_begins(tmp_path):
@@ -439,8 +449,11 @@ def test_two_runs_do_not_write_into_one_directory(tmp_path):
         next(iter(two))
     assert (tmp_path / "run" / "history.jsonl").read_bytes() == history
     assert isinstance(list(events)[-1], Finished)
-    with pytest.raises(RunError, match="there is a run already"):
-        next(iter(two))
+    model = (tmp_path / "run" / "model.safetensors").read_bytes()
+    for _ in range(2):
+        with pytest.raises(RunError, match="there is a run already"):
+            next(iter(two))
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == model
 
 
 def test_a_run_that_began_from_a_model_keeps_its_tokens_when_it_is_resumed(tmp_path):

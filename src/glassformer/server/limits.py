@@ -1,4 +1,4 @@
-"""How large a request may be, and how many are computed at once: what is too much is refused before it is read."""
+"""How large a request may be, and how many are computed at once: what is too much is refused before it is held."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from glassformer.errors import GlassformerError
 
 BODY_BYTES = 1_000_000
-FORGOTTEN_BYTES = 100_000_000  # of a larger body are read before its connection is closed
+FORGOTTEN_BYTES = 100_000_000  # the largest body that is read to its end, to be refused
 TEXT_CHARACTERS = 10_000
 TEXTS = 256
 EDITS = 32
@@ -64,8 +64,11 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        if _declared_length(scope["headers"]) > self.most:
-            await self._forget(receive, 0)
+        declared = _declared_length(scope["headers"])
+        if declared > self.most:
+            asks_first = any(name == b"expect" for name, _ in scope["headers"])
+            if declared <= FORGOTTEN_BYTES and not asks_first:
+                await self._forget(receive, 0)
             await self._refuse(send)
             return
         parts: list[Message] = []

@@ -31,11 +31,11 @@ from torch import nn
 
 from glassformer.errors import RunError
 from glassformer.files import cannot_write
-from glassformer.modelfile import read_tensors, tokenizers_from_dict, write_tensors
+from glassformer.modelfile import Arrays, read_tensors, tokenizers_from_dict, write_tensors
 from glassformer.text import Tokenizer
 from glassformer.training.events import Event
 
-NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
 _HALF_WRITTEN = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part")  # what an interrupted `files.atomic` may leave
 _WEIGHTS = re.compile(r"(step|moment)-\d{7,}\.safetensors|resume\.safetensors")
 RESUME_FORMAT = "glassformer-resume/1"
@@ -106,7 +106,7 @@ class RunDirectory:
     def held(self) -> Iterator[None]:
         """Nobody else writes this run meanwhile. Raises RunError when somebody does already.
 
-        Where the file system knows no locks, nothing is held.
+        Where the file system refuses locks, nothing is held.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -249,24 +249,15 @@ def saved_tokenizers(path: Path, data: str) -> tuple[Tokenizer, Tokenizer]:
 
     Raises RunError when the fingerprint of the table is not `data`.
     """
-    parts = read_tensors(path, RESUME_FORMAT)[1]
-    if parts["data"]["fingerprint"] != data:
-        raise RunError(
-            "the table is not the one that this run was trained on",
-            where=str(path),
-            got=f"rows with fingerprint {data[:12]}",
-            expected=f"fingerprint {parts['data']['fingerprint'][:12]}",
-            hint="bring the old table back (--valid too, if there was one), or start a new run with --init",
-        )
-    return tokenizers_from_dict(parts.get("tokenizers", {}))
+    return tokenizers_from_dict(_read_resume(path, data)[1].get("tokenizers", {}))
 
 
-def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Position:
+def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, data: str) -> Position:
     """Put weights, optimizer and random state back.
 
-    Raises RunError when the model's shape is not the same any more, ModelFileError for a damaged file.
+    Raises RunError when the table or the model's shape is not the same any more, ModelFileError for a damaged file.
     """
-    tensors, parts = read_tensors(path, RESUME_FORMAT)
+    tensors, parts = _read_resume(path, data)
     saved = {name: array.shape for name, array in tensors.items() if name.startswith("model.")}
     if saved != {f"model.{name}": tuple(value.shape) for name, value in model.named_parameters()}:
         raise RunError(
@@ -286,6 +277,20 @@ def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) 
     if "random.cuda" in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(torch.from_numpy(tensors["random.cuda"]))
     return Position(**parts["position"])
+
+
+def _read_resume(path: Path, data: str) -> tuple[Arrays, dict[str, Any]]:
+    """What `save_resume` wrote. Raises RunError when the fingerprint of the table is not `data`."""
+    tensors, parts = read_tensors(path, RESUME_FORMAT)
+    if parts["data"]["fingerprint"] != data:
+        raise RunError(
+            "the table is not the one that this run was trained on",
+            where=str(path),
+            got=f"rows with fingerprint {data[:12]}",
+            expected=f"fingerprint {parts['data']['fingerprint'][:12]}",
+            hint="bring the old table back (--valid too, if there was one), or start a new run with --init",
+        )
+    return tensors, parts
 
 
 def _states(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:

@@ -82,7 +82,10 @@ def train(
 
 
 class Run:
-    """Training, as an iterable of events that is gone through once. Before that, nothing is written."""
+    """Training, as an iterable of events that is gone through once. Before that, nothing is written.
+
+    Afterwards it is empty; one that was left before its end is gone on with by `train(…, resume=True)`.
+    """
 
     def __init__(
         self,
@@ -117,7 +120,7 @@ class Run:
         )
         self.position = Position()
         self.validator = Validator(prepared, TorchEngine.of([self.model], prepared.target_tokenizer, device))
-        self._stopping = self._begun = False
+        self._stopping = self._begun = self._finished = False
         self._fitting = 0  # tokens of the largest batch so far
 
     def stop(self) -> None:
@@ -131,9 +134,17 @@ class Run:
         return Translator.load(self.directory.model, device=str(self.device))
 
     def __iter__(self) -> Iterator[Event]:
+        if self._finished:
+            return
+        if self._begun:  # and who knows what became of its directory since
+            raise UsageError(
+                "this run was left before its end", where=str(self.directory.path), hint="train(…, resume=True) goes on"
+            )
         with self.directory.held():
             self._open_directory()
+            self._begun = True
             for event in self._events():
+                self._finished = isinstance(event, Finished)
                 self.directory.record(event)
                 yield event
 
@@ -141,15 +152,12 @@ class Run:
 
     def _open_directory(self) -> None:
         """Make the directory ready for what is to come, now that it is held."""
-        directory, position = self.directory, self.position
-        if self._begun:
-            return
-        self._begun = True
+        directory = self.directory
         if self.resumed:
+            self.position = load_resume(directory.resume, self.model, self.optimizer, self.prepared.fingerprint)
             directory.mend_history()
-            self.position = position = load_resume(directory.resume, self.model, self.optimizer)
             if not directory.model.exists():  # whatever was the best, it is gone
-                position.best_value = position.best_loss = None
+                self.position.best_value = self.position.best_loss = None
         else:
             directory.create(overwrite=self.overwrite)
             write_text(directory.recipe, self.settings.to_toml())
