@@ -7,7 +7,7 @@ import signal
 import sys
 from types import FrameType
 
-from glassformer.errors import EXIT_INTERRUPTED
+from glassformer.errors import EXIT_INTERRUPTED, INTERRUPTED
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def _interrupt(_number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt; but while a module is imported, end at once, for its library may swallow that."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
-            sys.stderr.write("interrupted; no file is half written\n")
+            sys.stderr.write(f"{INTERRUPTED}\n")
             sys.stderr.flush()
             os._exit(EXIT_INTERRUPTED)
         frame = frame.f_back

@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 EXIT_INTERRUPTED = 130
+INTERRUPTED = "interrupted; no file is half written"
 
 
 class GlassformerError(Exception):

@@ -22,7 +22,7 @@ from glassformer.cli.serve import serve
 from glassformer.cli.tokens import tokens
 from glassformer.cli.train import train
 from glassformer.cli.translate import translate
-from glassformer.errors import EXIT_INTERRUPTED, GlassformerError
+from glassformer.errors import EXIT_INTERRUPTED, INTERRUPTED, GlassformerError
 
 app = typer.Typer(
     help="From a table of pairs to an encoder-decoder Transformer that you can trust, run anywhere and see through.",
@@ -42,7 +42,7 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
         try:
             verb(*args, **options)
         except KeyboardInterrupt:
-            _say("interrupted; no file is half written")
+            _say(INTERRUPTED)
             raise typer.Exit(EXIT_INTERRUPTED) from None
 
     return run

@@ -74,10 +74,14 @@ class Table:
     format: str
     ledger: Ledger
 
+    def place(self, index: int) -> str:
+        """Where kept pair `index` (from 0) stands, for errors."""
+        return f"{self.path}, row {self.rows[index]}"
+
     @property
     def places(self) -> list[str]:
-        """Where each kept pair stands, for errors."""
-        return [f"{self.path}, row {row}" for row in self.rows]
+        """Where each kept pair stands."""
+        return [self.place(index) for index in range(len(self.rows))]
 
 
 def read_table(path: str | Path, data: DataSettings, ledger: Ledger | None = None) -> Table:

@@ -168,8 +168,7 @@ def _encode(
     `checked`: these are the rows to train on, and the limits must leave half of them.
     """
     pairs = [table.pairs[row] for row in rows]
-    places = table.places
-    corpus = Corpus.encode(pairs, source, target, [places[row] for row in rows])
+    corpus = Corpus.encode(pairs, source, target, [table.place(row) for row in rows])
     limits = _limits(settings)
     if checked:
         _check_lengths(corpus, limits, table.path)
