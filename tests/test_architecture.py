@@ -22,7 +22,7 @@ SOURCE = ROOT / "src" / "glassformer"
 LAYERS = (
     {"errors"},
     {"settings", "datasets", "files", "packing", "dropout"},
-    {"model", "reference", "text", "decoding", "metrics"},
+    {"model", "reference", "text", "decoding", "metrics", "rundirectory"},
     {"data", "modelfile"},
     {"engines", "advise"},
     {"translator"},
@@ -47,7 +47,8 @@ THIRD_PARTY = {
     "engines": {"numpy", "torch", "jaxtyping", "ctranslate2"},
     "evaluation": {"numpy"},
     "glassbox": {"numpy", "pydantic", "torch"},
-    "training": {"filelock", "numpy", "torch", "jaxtyping"},
+    "rundirectory": {"filelock"},
+    "training": {"numpy", "torch", "jaxtyping"},
     "server": {"fastapi", "pydantic", "starlette", "uvicorn"},
     "cli": {"typer", "rich"},
 }

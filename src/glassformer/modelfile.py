@@ -118,8 +118,12 @@ def find_model(path: str | Path) -> Path:
         if path.is_dir():
             if inside.is_file():
                 return inside
+            replaced = path / ".replaced" / "model.safetensors"
             raise ModelFileError(
-                "this folder is not a finished run", where=str(path), expected="a model.safetensors in it"
+                "this folder is not a finished run",
+                where=str(path),
+                expected="a model.safetensors in it",
+                hint=f"the model that --overwrite was replacing is {replaced}" if replaced.is_file() else None,
             )
         if path.exists():
             return path

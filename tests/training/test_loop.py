@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 from itertools import pairwise
@@ -246,8 +247,8 @@ def test_the_mean_of_the_last_weights_is_taken_only_when_it_is_better(tmp_path, 
     run = train(PAIRS, settings(training=training), tmp_path / "run", device="cpu")
     _, finished = outcome(run)
     assert (finished.chosen, finished.value) == (chosen, max(mean, 0.3))
-    kept = [ModelFile.load(path).tensors for path in run.directory.checkpoints()]
-    assert [path.stem for path in run.directory.checkpoints()] == ["step-0000002", "step-0000003"]
+    kept = [ModelFile.load(path).tensors for path in run.directory.kept_checkpoints()]
+    assert [path.stem for path in run.directory.kept_checkpoints()] == ["step-0000002", "step-0000003"]
     model = ModelFile.load(tmp_path / "run")
     assert model.metrics["value"] == finished.value
     assert model.metrics["step"] == (3 if mean == 0.9 else 2)
@@ -355,7 +356,7 @@ def test_only_the_last_checkpoints_are_kept(tmp_path):
     chosen = settings(training={"steps": 5, "validate_every": 1, "average_last": 2})
     run = train(PAIRS, chosen, tmp_path / "run", device="cpu")
     run.finish()
-    assert [path.stem for path in run.directory.checkpoints()] == ["step-0000004", "step-0000005"]
+    assert [path.stem for path in run.directory.kept_checkpoints()] == ["step-0000004", "step-0000005"]
 
 
 def test_without_held_out_rows_the_loss_of_training_decides(tmp_path):
@@ -401,10 +402,81 @@ def test_a_run_that_is_there_is_kept_unless_overwrite_is_said(tmp_path):
     with pytest.raises(RunError, match="there is a run already"):
         train(PAIRS, settings(), tmp_path / "run", device="cpu")
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
-    run = train(PAIRS, settings(), Path(tmp_path / "run"), overwrite=True, device="cpu")
+    run = train(PAIRS, settings(training={"seed": 2}), Path(tmp_path / "run"), overwrite=True, device="cpu")
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
-    next(iter(run))
+    events = iter(run)
+    next(events)
     assert not (tmp_path / "run" / "model.safetensors").exists()
+    list(events)
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() != before
+    assert not run.directory.replaced.exists()
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_a_run_that_is_not_replaced_in_the_end_is_whole_again(tmp_path, monkeypatch, error):
+    train(PAIRS, settings(training={"steps": 2}), tmp_path / "run", device="cpu").finish()
+    before = {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()}
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(ModelFile, "save", fail)
+    run = train(PAIRS, settings(training={"seed": 2}), tmp_path / "run", overwrite=True, device="cpu")
+    with pytest.raises(type(error)):
+        list(run)
+    assert {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()} == before
+
+
+def test_an_iteration_that_is_left_before_there_is_a_model_replaces_nothing(tmp_path):
+    train(PAIRS, settings(training={"steps": 1}), tmp_path / "run", device="cpu").finish()
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    next(iter(train(PAIRS, settings(), tmp_path / "run", overwrite=True, device="cpu")))
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+
+
+def test_a_run_whose_folder_is_moved_stops_and_is_resumed_where_it_is(tmp_path):
+    chosen = settings(training={"steps": 6, "validate_every": 2})
+    events = iter(train(PAIRS, chosen, tmp_path / "run", device="cpu"))
+    assert any(isinstance(event, Saved) for event in events)
+    (tmp_path / "run").rename(tmp_path / "moved")
+    with pytest.raises(RunError, match="the run directory was moved or removed"):
+        list(events)
+    assert not (tmp_path / "run").exists()
+    assert train(PAIRS, None, tmp_path / "moved", resume=True, device="cpu").finish().translate(["1845-01-05"])
+
+
+def test_a_recipe_that_was_edited_is_not_resumed(tmp_path):
+    run = train(PAIRS, settings(), tmp_path / "run", device="cpu")
+    run.stop()
+    list(run)
+    recipe = run.directory.recipe
+    before = recipe.read_text(encoding="utf-8")
+    recipe.write_text(before.replace("seed = 1", "seed = 2", 1), encoding="utf-8")
+    with pytest.raises(RunError, match="the recipe was changed after this run began") as caught:
+        train(PAIRS, None, tmp_path / "run", resume=True, device="cpu")
+    assert (caught.value.where, caught.value.got) == (str(recipe), "training.seed = 2")
+    assert caught.value.expected == "training.seed = 1"
+    recipe.write_text(before + "# a comment\n", encoding="utf-8")
+    again = train(PAIRS, None, tmp_path / "run", resume=True, device="cpu")
+    recipe.write_text(before.replace("seed = 1", "seed = 2", 1), encoding="utf-8")  # between plan and start
+    list(again)  # which trains with what was read
+
+
+@pytest.mark.parametrize(("mean", "chosen"), [(0.9, "the mean of the last 2"), (0.1, "the best")])
+def test_a_finished_run_that_is_resumed_keeps_its_model_and_says_the_same_of_it(tmp_path, monkeypatch, mean, chosen):
+    training = {"steps": 2, "validate_every": 1, "average_last": 2}
+    with monkeypatch.context() as patch:
+        scripted(patch, (0.1, 3), (0.3, 2), (0.3, 2), (mean, 1))
+        run = train(PAIRS, settings(training=training), tmp_path / "run", device="cpu")
+        _, finished = outcome(run)
+    model, card = run.directory.model.read_bytes(), run.directory.card.read_text(encoding="utf-8")
+    errors = run.directory.errors.read_bytes()
+    *_, again = train(PAIRS, None, tmp_path / "run", resume=True, device="cpu")
+    assert (again.chosen, again.value, again.step) == (finished.chosen, finished.value, finished.step)
+    assert finished.chosen == chosen
+    assert (run.directory.model.read_bytes(), run.directory.errors.read_bytes()) == (model, errors)
+    assert run.directory.card.read_text(encoding="utf-8").splitlines()[:9] == card.splitlines()[:9]
+    assert f"| weights | {chosen} |" in run.directory.card.read_text(encoding="utf-8")
 
 
 def test_before_a_run_is_gone_through_nothing_is_written(tmp_path):
@@ -480,7 +552,7 @@ def test_a_loss_that_is_no_number_in_validation_never_becomes_the_model(tmp_path
     with pytest.raises(RunError, match="training diverged"):
         list(run)
     assert not run.directory.model.exists()
-    assert not run.directory.checkpoints()
+    assert not run.directory.kept_checkpoints()
 
 
 def test_weights_since_the_last_validation_are_validated_when_time_is_over(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ import typer
 from glassformer.cli.console import AsJson, Device, Quiet, Voice, print_json, print_table
 
 if TYPE_CHECKING:
-    from glassformer.training.checkpoints import RunDirectory
+    from glassformer.rundirectory import RunDirectory
 
 N_TRAIN, N_TEST = 9_000, 1_000
 
@@ -39,9 +39,9 @@ def demo(
     from glassformer.files import write_text
     from glassformer.glassbox.report import write_report
     from glassformer.glassbox.trace import explain
+    from glassformer.rundirectory import RunDirectory
     from glassformer.settings import DataSettings, Settings, merge
     from glassformer.training import train
-    from glassformer.training.checkpoints import RunDirectory
     from glassformer.translator import Translator
 
     voice = Voice(quiet)
@@ -104,6 +104,7 @@ def _is_trained(directory: RunDirectory, seed: int) -> bool:
     from glassformer.errors import RunError
     from glassformer.modelfile import ModelFile
 
+    directory.finish_move()
     directory.check_free(overwrite=True)
     if not directory.model.exists():
         return False

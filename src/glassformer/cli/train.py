@@ -68,9 +68,9 @@ def train(
     Whatever you do not say is chosen from the data, printed with its reason, and saved as the run's recipe.
     """
     from glassformer.data.tables import read_table
+    from glassformer.rundirectory import RunDirectory
     from glassformer.settings import DataSettings, Settings, merge, parse_assignments, read_recipe
     from glassformer.training import train as start_run
-    from glassformer.training.checkpoints import RunDirectory
 
     voice = Voice(quiet)
     given = _checked(
@@ -82,6 +82,7 @@ def train(
         )
     )
     directory = RunDirectory(out)
+    directory.finish_move()
     settings = None
     if resume:
         if any(given.values()) or init or overwrite:

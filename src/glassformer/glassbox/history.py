@@ -34,7 +34,7 @@ def training_of(folder: Path, subject: Subject) -> Training | None:
     events = read_history(path)
     progress = [event for event in events if event.get("event") == "progress"]
     validated = [event for event in events if event.get("event") == "validated"]
-    kept = (path for kind in ("moment", "step") for path in (folder / "checkpoints").glob(f"{kind}-*.safetensors"))
+    kept = (path for kind in ("snapshot", "step") for path in (folder / "checkpoints").glob(f"{kind}-*.safetensors"))
     checkpoints = sorted(kept, key=lambda path: path.stem.partition("-")[2])
     return Training(
         history=_thin([_take(Moment, event, path) for event in progress], MOST_MOMENTS),

@@ -30,10 +30,12 @@ from glassformer.errors import RunError, UsageError
 from glassformer.files import write_text
 from glassformer.model import Transformer
 from glassformer.modelfile import Arrays, ModelFile, count_parameters, tokenizers_to_dict
+from glassformer.rundirectory import RunDirectory
 from glassformer.settings import Settings, read_recipe
 from glassformer.training.card import model_card
-from glassformer.training.checkpoints import Position, RunDirectory, load_resume, save_resume, saved_tokenizers
+from glassformer.training.checkpoints import Origin, Position, load_resume, save_resume, saved_tokenizers
 from glassformer.training.events import Event, Finished, Progress, Saved, Started, Stopped, Validated
+from glassformer.training.meter import Meter
 from glassformer.training.objective import cross_entropy, learning_rate, teacher_forced
 from glassformer.training.prepare import Prepared, as_table, fingerprint_of, prepare
 from glassformer.training.validation import Validator
@@ -65,12 +67,13 @@ def train(
     table, held_out = as_table(pairs), None if valid is None else as_table(valid)
     start = ModelFile.load(init) if init is not None else None
     tokenizers = None if start is None else (start.source_tokenizer, start.target_tokenizer)
+    directory.finish_move()
     if resume:
         if init is not None:
             raise UsageError("a run that is resumed has its weights already", hint="leave out init, or resume")
         directory.check_resumable()
         settings = Settings(**read_recipe(directory.recipe))
-        tokenizers = saved_tokenizers(directory.resume, fingerprint_of(table, held_out))
+        tokenizers = saved_tokenizers(directory.resume, Origin(fingerprint_of(table, held_out), settings))
     else:
         directory.check_free(overwrite=overwrite)
         given = {} if start is None else start.settings.model_dump(include={"tokens", "model"})
@@ -143,19 +146,23 @@ class Run:
         with self.directory.held():
             self._open_directory()
             self._begun = True
-            for event in self._events():
-                self._finished = isinstance(event, Finished)
-                self.directory.record(event)
-                yield event
+            try:
+                for event in self._events():
+                    self._finished = isinstance(event, Finished)
+                    self.directory.record(event.to_json())
+                    yield event
+            finally:
+                self.directory.restore_replaced()
 
     # What happens
 
     def _open_directory(self) -> None:
         """Make the directory ready for what is to come, now that it is held."""
         directory = self.directory
+        directory.recover()
         if self.resumed:
-            self.position = load_resume(directory.resume, self.model, self.optimizer, self.prepared.fingerprint)
-            directory.mend_history()
+            self.position = load_resume(directory.resume, self.model, self.optimizer, self._origin)
+            directory.repair_history()
             if not directory.model.exists():  # whatever was the best, it is gone
                 self.position.best_value = self.position.best_loss = None
         else:
@@ -163,27 +170,31 @@ class Run:
             write_text(directory.recipe, self.settings.to_toml())
             self.prepared.ledger.write(directory.ledger)
 
+    @property
+    def _origin(self) -> Origin:
+        return Origin(self.prepared.fingerprint, self.settings)
+
     def _events(self) -> Iterator[Event]:
         yield self._started()
         position, every = self.position, self.settings.training.validate_every
         earlier, begun = position.seconds, time.perf_counter()
-        meter = _Meter()
+        meter = Meter()
         reason = self._reason_to_end()
         while reason is None and not self._stopping:
             for batches in self._rest_of_epoch():
                 meter.add(*self.update(batches))
-                if position.step in self._moments:
-                    self._keep_moment()
+                if position.step in self._snapshots:
+                    self._keep_snapshot()
                 position.seconds = earlier + time.perf_counter() - begun
                 if meter.seconds >= PROGRESS_SECONDS:
                     yield self._progress(meter)
-                    meter = _Meter()
+                    meter = Meter()
                 reason = self._reason_to_end()
                 if position.step % every == 0 or reason is not None:
                     validated = self._validate()
                     position.seconds = earlier + time.perf_counter() - begun
                     yield from (validated, self._save())  # saved before anything is told, whatever comes of telling it
-                    meter = _Meter()
+                    meter = Meter()
                     reason = reason or self._reason_to_end()
                 if reason is not None or self._stopping:
                     break
@@ -274,14 +285,15 @@ class Run:
     # What is told and kept
 
     @property
-    def _moments(self) -> set[int]:
+    def _snapshots(self) -> set[int]:
         """The steps whose weights are kept to look back at."""
         training = self.settings.training
         return {step for i in range(1, training.keep_moments + 1) if (step := training.steps >> i)}
 
-    def _keep_moment(self) -> None:
+    def _keep_snapshot(self) -> None:
         step = self.position.step
-        self.prepared.model_file(get_weights(self.model), {"step": step}).save(self.directory.moment(step))
+        self.directory.check_held()
+        self.prepared.model_file(get_weights(self.model), {"step": step}).save(self.directory.snapshot(step))
 
     def _started(self) -> Started:
         corpus, training = self.prepared.train, self.settings.training
@@ -301,7 +313,7 @@ class Run:
             resumed=self.resumed,
         )
 
-    def _progress(self, meter: _Meter) -> Progress:
+    def _progress(self, meter: Meter) -> Progress:
         self._check_finite(meter.mean(meter.smoothed))
         return Progress(
             self.position.step,
@@ -334,12 +346,13 @@ class Run:
             position.best_value, position.best_loss = measured.value, measured.loss
             position.without_gain = 0
             self._write(self.directory.model, weights, measured.value)
+            self.directory.discard_replaced()
             write_text(self.directory.errors, json.dumps(measured.errors, ensure_ascii=False))
         else:
             position.without_gain += 1
         if keep:
             self._write(self.directory.checkpoint(position.step), weights, measured.value)
-            for old in self.directory.checkpoints()[:-keep]:
+            for old in self.directory.kept_checkpoints()[:-keep]:
                 old.unlink()
         return Validated(
             position.step,
@@ -352,62 +365,48 @@ class Run:
         )
 
     def _finish(self, reason: str) -> Finished:
-        """Try the mean of the last weights against the best ones, as they will be used; the better become the model."""
-        position, chosen = self.position, "the best"
-        assert position.best_value is not None
-        kept = [ModelFile.load(path).tensors for path in self.directory.checkpoints()]
-        if len(kept) > 1:
-            mean = {name: np.mean([weights[name] for weights in kept], axis=0) for name in kept[0]}
-            best = ModelFile.load(self.directory.model)
-            set_weights(self.model, best.tensors)
-            measured = self.validator.measure(as_used=True)
-            position.best_value, position.best_loss = measured.value, measured.loss
-            set_weights(self.model, mean)
-            of_mean = self.validator.measure(as_used=True)
-            if self.validator.is_better(of_mean, measured.value, measured.loss):
-                position.best_value, position.best_loss = of_mean.value, of_mean.loss
-                chosen, measured = f"the mean of the last {len(kept)}", of_mean
-                self._write(self.directory.model, mean, measured.value)
-            else:
-                replace(best, metrics=best.metrics | {"value": measured.value}).save(self.directory.model)
-            write_text(self.directory.errors, json.dumps(measured.errors, ensure_ascii=False))
+        """Choose the weights, as they will be used; what was chosen before a resume stays chosen."""
+        position = self.position
+        model = ModelFile.load(self.directory.model)
+        if "chosen" not in model.metrics:
+            model = self._choose(model)
+        position.best_value, chosen = model.metrics["value"], model.metrics["chosen"]
         metric, path = self.validator.metric, self.directory.model
         finished = Finished(position.step, position.seconds, reason, chosen, metric, position.best_value, path)
         write_text(self.directory.card, model_card(self.prepared, finished))
         return finished
 
+    def _choose(self, best: ModelFile) -> ModelFile:
+        """Try the mean of the last weights against the best ones; the better become the model of the run."""
+        kept = [ModelFile.load(path).tensors for path in self.directory.kept_checkpoints()]
+        tensors, metrics = best.tensors, best.metrics | {"chosen": "the best"}
+        if len(kept) > 1:
+            mean = {name: np.mean([weights[name] for weights in kept], axis=0) for name in kept[0]}
+            set_weights(self.model, best.tensors)
+            measured = self.validator.measure(as_used=True)
+            set_weights(self.model, mean)
+            of_mean = self.validator.measure(as_used=True)
+            if self.validator.is_better(of_mean, measured.value, measured.loss):
+                tensors, measured = mean, of_mean
+                metrics |= {"chosen": f"the mean of the last {len(kept)}", "step": self.position.step}
+            metrics["value"] = measured.value
+            self.directory.check_held()
+            write_text(self.directory.errors, json.dumps(measured.errors, ensure_ascii=False))
+        model = replace(best, tensors=tensors, metrics=metrics)
+        self.directory.check_held()
+        model.save(self.directory.model)
+        return model
+
     def _save(self) -> Saved:
         path = self.directory.resume
         prepared = self.prepared
         tokenizers = tokenizers_to_dict(prepared.source_tokenizer, prepared.target_tokenizer)
-        save_resume(path, self.model, self.optimizer, self.position, prepared.fingerprint, tokenizers)
+        self.directory.check_held()
+        save_resume(path, self.model, self.optimizer, self.position, self._origin, tokenizers)
         return Saved(self.position.step, self.position.seconds, path)
 
     def _write(self, path: Path, weights: Arrays, value: float) -> None:
         rows = "training" if self.prepared.valid is None else "validation"
         metrics = {"metric": self.validator.metric, "value": value, "step": self.position.step, "rows": rows}
+        self.directory.check_held()
         self.prepared.model_file(weights, metrics).save(path)
-
-
-class _Meter:
-    """Sums since the last Progress. Losses stay on the device until they are asked for."""
-
-    def __init__(self) -> None:
-        self.begun = time.perf_counter()
-        self.smoothed: list[torch.Tensor] = []
-        self.plain: list[torch.Tensor] = []
-        self.norms: list[torch.Tensor] = []
-        self.tokens = 0
-
-    def add(self, smoothed: torch.Tensor, plain: torch.Tensor, norm: torch.Tensor, n_tokens: int) -> None:
-        self.smoothed.append(smoothed)
-        self.plain.append(plain)
-        self.norms.append(norm)
-        self.tokens += n_tokens
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self.begun
-
-    def mean(self, sums: list[torch.Tensor]) -> float:
-        return float(torch.stack(sums).sum()) / self.tokens
