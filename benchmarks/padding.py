@@ -11,7 +11,7 @@ import torch
 from benchmarks.tasks import TASKS, Task
 from glassformer.advise import advise
 from glassformer.data.tables import read_table
-from glassformer.packing import Layout
+from glassformer.kernels.packing import Layout
 from glassformer.settings import DataSettings, Settings
 from glassformer.training.prepare import prepare
 

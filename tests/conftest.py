@@ -21,11 +21,10 @@ from beartype import beartype
 # 3. Only hints with a shape are checked. The others are mypy's work; some, like Self, cannot be checked at run time.
 SHAPED_MODULES = (
     "glassformer.decoding",
-    "glassformer.dropout",
     "glassformer.engines.inference",
     "glassformer.engines.torch",
+    "glassformer.kernels",
     "glassformer.model",
-    "glassformer.packing",
     "glassformer.reference",
     "glassformer.training.objective",
 )

@@ -21,7 +21,7 @@ SOURCE = ROOT / "src" / "glassformer"
 
 LAYERS = (
     {"errors"},
-    {"settings", "datasets", "files", "packing", "dropout"},
+    {"settings", "datasets", "files", "kernels"},
     {"model", "reference", "text", "decoding", "metrics", "rundirectory"},
     {"data", "modelfile"},
     {"engines", "advise"},
@@ -35,8 +35,7 @@ LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
 
 THIRD_PARTY = {
     "settings": {"pydantic", "tomli_w"},
-    "packing": {"torch", "jaxtyping"},
-    "dropout": {"torch", "jaxtyping"},
+    "kernels": {"torch", "jaxtyping"},
     "model": {"torch", "jaxtyping"},
     "reference": {"numpy", "jaxtyping"},
     "text": {"pydantic", "tokenizers"},
@@ -190,8 +189,7 @@ def import_time_names(tree: ast.Module) -> Iterator[str]:
 
 def test_what_needs_no_torch_imports_none():
     rooms = LAYER_OF.keys() - {
-        "packing",
-        "dropout",
+        "kernels",
         "model",
         "decoding",
         "engines",

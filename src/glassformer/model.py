@@ -27,9 +27,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812  (the name that everybody knows)
 from torch.utils.checkpoint import checkpoint
 
-from glassformer.dropout import drop, relu_and_drop
 from glassformer.errors import SettingsError, TextError
-from glassformer.packing import Layout
+from glassformer.kernels.dropout import drop, relu_and_drop
+from glassformer.kernels.packing import Layout
 from glassformer.settings import ModelSettings
 
 if TYPE_CHECKING:  # shapes are checked in the tests; at run time they cost nothing

@@ -24,9 +24,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from glassformer.engines.processor import has_prepared_products
+from glassformer.kernels.cpu import has_prepared_products
+from glassformer.kernels.packing import Layout
 from glassformer.model import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, Transformer
-from glassformer.packing import Layout
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

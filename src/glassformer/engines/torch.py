@@ -29,8 +29,8 @@ from glassformer.decoding import (
 )
 from glassformer.decoding.sampling import draw_uniform
 from glassformer.engines.inference import Cache, Inference
-from glassformer.engines.processor import on_every_core, settle_memory
 from glassformer.errors import DeviceError, SettingsError, nearest
+from glassformer.kernels.cpu import on_every_core, settle_memory
 from glassformer.model import Transformer
 from glassformer.modelfile import Arrays, ModelFile
 from glassformer.settings import DecodingSettings, Precision

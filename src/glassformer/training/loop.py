@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from glassformer.advise import advise
 from glassformer.data.batches import padding_share, plan_batches
 from glassformer.data.tables import Table
-from glassformer.engines.processor import settle_memory
 from glassformer.engines.torch import (
     TorchEngine,
     autocast,
@@ -28,6 +27,7 @@ from glassformer.engines.torch import (
 )
 from glassformer.errors import RunError, UsageError
 from glassformer.files import write_text
+from glassformer.kernels.cpu import settle_memory
 from glassformer.model import Transformer
 from glassformer.modelfile import Arrays, ModelFile, count_parameters, tokenizers_to_dict
 from glassformer.rundirectory import RunDirectory

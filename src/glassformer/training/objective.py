@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.data.corpus import Corpus
+from glassformer.kernels.packing import Layout
 from glassformer.model import Transformer
-from glassformer.packing import Layout
 from glassformer.settings import TrainingSettings
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.dropout import drop, relu_and_drop
+from glassformer.kernels.dropout import drop, relu_and_drop
 
 N = 2_000_003  # tells 0.0986 from 0.1, and is no multiple of four: so many numbers does one draw serve
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

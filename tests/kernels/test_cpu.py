@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from glassformer.engines.processor import (
+from glassformer.kernels.cpu import (
     KEPT_BY_ONEDNN,
     KEPT_BY_PYTORCH,
     KEPT_IN_LARGE_STEPS,

@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from glassformer.kernels.packing import Layout, round_up
 from glassformer.model import Transformer
-from glassformer.packing import Layout, round_up
 from glassformer.settings import ModelSettings
 
 SIZE = 13  # of both vocabularies
