@@ -854,7 +854,7 @@ def test_wrongly_shaped_calls_are_caught_in_tests() -> None:
         ("glassformer.decoding.sampling", lambda module: module.truncate(torch.ones(3, dtype=torch.long), 1, 1.0)),
         ("glassformer.engines.torch", lambda module: module.TorchEngine([], 0, 1, ())._step(torch.ones(2), None)),
         (
-            "glassformer.training.objective",
+            "glassformer.kernels.cross_entropy",
             lambda module: module.cross_entropy(
                 torch.ones(3, 4), torch.ones(5, 4), torch.ones(2, dtype=torch.long), 0.0
             ),

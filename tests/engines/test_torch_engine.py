@@ -32,6 +32,7 @@ from glassformer.engines.torch import (
     set_weights,
 )
 from glassformer.errors import DeviceError, SettingsError, TextError
+from glassformer.kernels.products import PreparedLinear
 from glassformer.model import Transformer
 from glassformer.settings import DecodingSettings, ModelSettings
 from glassformer.text import ascii68
@@ -181,7 +182,7 @@ def test_each_sentence_is_encoded_once_and_its_memory_projected_once(
     encoded: list[int] = []
     projected: list[int] = []
     keys_values: list[Any] = []  # the products that make them, of all models
-    start, encode, product = Inference.start, inference_module._Layer.encode, inference_module._Linear.__call__
+    start, encode, product = Inference.start, inference_module._Layer.encode, PreparedLinear.__call__
 
     def counted_start(inference: Inference, sources: Sequence[list[int]], length: int) -> Cache:
         started.extend(sources)
@@ -199,7 +200,7 @@ def test_each_sentence_is_encoded_once_and_its_memory_projected_once(
 
     monkeypatch.setattr(Inference, "start", counted_start)
     monkeypatch.setattr(inference_module._Layer, "encode", counted_encode)
-    monkeypatch.setattr(inference_module._Linear, "__call__", counted_product)
+    monkeypatch.setattr(PreparedLinear, "__call__", counted_product)
     sources = random_sources(25, longest=12)
     engine_of(random_model()).search(sources, decoding, 10)
     n_tokens = sum(map(len, sources))

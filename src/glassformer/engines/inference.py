@@ -24,52 +24,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from glassformer.kernels.cpu import has_prepared_products
 from glassformer.kernels.packing import Layout
+from glassformer.kernels.products import PreparedLinear, affine
 from glassformer.model import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, Transformer
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 CACHE_STEPS = 32  # the cache grows by so many positions at a time
-PACKED_ROWS = 3  # from so many rows on, oneDNN's products are the faster ones
 PLAIN_NUMBERS = 2**15  # from so many numbers in its keys on, attention of one query a row is plain multiplications
-
-
-_Affine = tuple[Tensor, Tensor | None]
-"""Weight [out in] and bias [out] of a layer."""
-
-
-def _affine(layer: nn.Linear, scale: float = 1.0) -> _Affine:
-    return layer.weight.detach() * scale, None if layer.bias is None else layer.bias.detach() * scale
-
-
-class _Linear:
-    """x W^T + b, with the weight laid out for the processor. Several layers become one, side by side."""
-
-    def __init__(self, dtype: torch.dtype, *layers: _Affine) -> None:
-        biases = [bias for _, bias in layers if bias is not None]
-        self.weight = torch.cat([weight for weight, _ in layers]).to(dtype)
-        self.bias = torch.cat(biases).to(dtype) if biases else None
-        self.packed: Tensor | None = None
-        if self.weight.device.type == "cpu" and has_prepared_products():
-            self.packed = torch.ops.mkldnn._reorder_linear_weight(self.weight)
-
-    def __call__(self, x: Float[Tensor, "rows K"]) -> Float[Tensor, "rows W"]:
-        return self.product(x).float()
-
-    def product(self, x: Tensor, activation: str = "none") -> Tensor:
-        """The same in the precision of the weights."""
-        x = x.to(self.weight.dtype)
-        if self.packed is not None and len(x) >= PACKED_ROWS:
-            return cast("Tensor", torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, activation, [], ""))
-        y = F.linear(x, self.weight, self.bias)
-        return F.relu_(y) if activation == "relu" else y
 
 
 class _FeedForward:
     def __init__(self, layer: FeedForward, dtype: torch.dtype) -> None:
-        self.w_1, self.w_2 = _Linear(dtype, _affine(layer.w_1)), _Linear(dtype, _affine(layer.w_2))
+        self.w_1, self.w_2 = PreparedLinear(dtype, affine(layer.w_1)), PreparedLinear(dtype, affine(layer.w_2))
         self.activation = layer.activation
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -115,8 +83,8 @@ class _Heads:
     def __init__(self, layer: MultiHeadAttention, dtype: torch.dtype) -> None:
         self.n_heads = layer.n_heads
         self.d_k, self.d_v = (each.out_features // layer.n_heads for each in (layer.w_k, layer.w_v))
-        self.project = _Linear(dtype, _affine(layer.w_q, self.d_k**-0.5), _affine(layer.w_k), _affine(layer.w_v))
-        self.w_o = _Linear(dtype, _affine(layer.w_o))
+        self.project = PreparedLinear(dtype, affine(layer.w_q, self.d_k**-0.5), affine(layer.w_k), affine(layer.w_v))
+        self.w_o = PreparedLinear(dtype, affine(layer.w_o))
 
     def split(self, x: Float[Tensor, "*rows C"]) -> list[Tensor]:
         """Queries, keys, values: each [*rows H d]."""
@@ -135,9 +103,9 @@ class _Layer:
         self.feed_forward_norm = _Norm(layer.feed_forward_norm)
         if isinstance(layer, DecoderLayer):
             cross = layer.cross_attention
-            self.query = _Linear(dtype, _affine(cross.w_q, self.itself.d_k**-0.5))
-            self.keys_values = [_Linear(dtype, _affine(each)) for each in (cross.w_k, cross.w_v)]
-            self.cross_out = _Linear(dtype, _affine(cross.w_o))
+            self.query = PreparedLinear(dtype, affine(cross.w_q, self.itself.d_k**-0.5))
+            self.keys_values = [PreparedLinear(dtype, affine(each)) for each in (cross.w_k, cross.w_v)]
+            self.cross_out = PreparedLinear(dtype, affine(cross.w_o))
             self.cross_norm = _Norm(layer.cross_attention_norm)
 
     def add_and_norm(self, norm: _Norm, x: Tensor, sublayer: Any, *inputs: Any) -> Tensor:
@@ -253,7 +221,7 @@ class Inference:
         final_norm = self.settings.norm == "pre"
         self.encoder_norm = _Norm(model.encoder_norm) if final_norm else None
         self.decoder_norm = _Norm(model.decoder_norm) if final_norm else None
-        self.output = _Linear(dtype, _affine(model.output_projection))
+        self.output = PreparedLinear(dtype, affine(model.output_projection))
 
     def start(self, sources: Sequence[Sequence[int]], length: int) -> Cache:
         """Encode framed sources, once, padded to `length` for attention; the cache before the first step."""

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import TypeVar
 
 import torch
@@ -41,13 +39,6 @@ def settle_memory(step: int = 0) -> None:
         if not mallopt(M_MMAP_THRESHOLD, 2**30):
             mallopt(M_MMAP_THRESHOLD, 2**25)  # the most that glibc before 2.35 takes
         mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
-
-
-@cache
-def has_prepared_products() -> bool:
-    """Whether this PyTorch has oneDNN's products with weights laid out beforehand, as on x86-64 it should."""
-    has_library = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
-    return has_library and platform.machine() in ("x86_64", "AMD64") and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def on_every_core(work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:

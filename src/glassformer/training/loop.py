@@ -28,6 +28,7 @@ from glassformer.engines.torch import (
 from glassformer.errors import RunError, UsageError
 from glassformer.files import write_text
 from glassformer.kernels.cpu import settle_memory
+from glassformer.kernels.cross_entropy import cross_entropy
 from glassformer.model import Transformer
 from glassformer.modelfile import Arrays, ModelFile, count_parameters, tokenizers_to_dict
 from glassformer.rundirectory import RunDirectory
@@ -36,7 +37,7 @@ from glassformer.training.card import model_card
 from glassformer.training.checkpoints import Origin, Position, load_resume, save_resume, saved_tokenizers
 from glassformer.training.events import Event, Finished, Progress, Saved, Started, Stopped, Validated
 from glassformer.training.meter import Meter
-from glassformer.training.objective import cross_entropy, learning_rate, teacher_forced
+from glassformer.training.objective import learning_rate, teacher_forced
 from glassformer.training.prepare import Prepared, as_table, fingerprint_of, prepare
 from glassformer.training.validation import Validator
 from glassformer.translator import Translator

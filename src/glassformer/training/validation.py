@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from glassformer.data.batches import plan_batches
 from glassformer.data.corpus import Corpus, spread
 from glassformer.engines.torch import TorchEngine, autocast
+from glassformer.kernels.cross_entropy import cross_entropy
 from glassformer.metrics import higher_is_better, quick_metric
 from glassformer.settings import DecodingSettings, Metric
 from glassformer.training.events import Sample
-from glassformer.training.objective import cross_entropy, teacher_forced
+from glassformer.training.objective import teacher_forced
 from glassformer.training.prepare import Prepared
 from glassformer.translator import default_max_new_tokens
 

@@ -1,0 +1,76 @@
+"""Output layer, label-smoothed cross-entropy (section 5.4) and both gradients in one pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+CHUNK_NUMBERS = 2**22  # logits that exist at once: they stay in a processor's cache, and memory is not asked for anew
+
+
+def cross_entropy(
+    hidden: Float[Tensor, "rows D"],
+    projection: Float[Tensor, "V D"],
+    target: Int[Tensor, " rows"],
+    label_smoothing: float,
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """The label-smoothed loss and the plain one (for the perplexity) of logits `hidden · projectionᵀ`.
+
+    Both are summed over rows, in nats and float32; the products are in autocast's precision. Smoothing spreads its
+    mass evenly over the whole vocabulary, the target included (Szegedy et al. 2016).
+    """
+    device = hidden.device.type
+    precision = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+    inputs = hidden.to(precision), projection.to(precision)
+    if not torch.is_grad_enabled():
+        inputs = inputs[0].detach(), inputs[1].detach()
+    smoothed, plain = _CrossEntropy.apply(*inputs, target, label_smoothing)  # type: ignore[no-untyped-call]
+    return smoothed, plain.detach()
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """Output layer, loss and both gradients in one pass over a few rows at a time: all logits never exist at once.
+
+    With p the softmax of a row's logits x = W h, the loss is (1 - ε) (log Σ exp x - x_right) + ε (log Σ exp x - mean x)
+    and its gradient with respect to x is p - (1 - ε) · [right token] - ε / V. What smoothing adds is the same for all
+    tokens, so it needs no pass over the logits: mean x = h · mean(W).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        vocabulary, wanted = len(weight), any(ctx.needs_input_grad)
+        mean_weight = weight.mean(dim=0, dtype=torch.float32)
+        plain, spread = hidden.new_zeros(2, dtype=torch.float32).unbind()
+        for_hidden = torch.empty_like(hidden) if wanted else hidden
+        for_weight = torch.zeros_like(weight, dtype=torch.float32) if wanted else weight
+        n_rows = max(1, CHUNK_NUMBERS * (1 if hidden.device.type == "cpu" else 16) // vocabulary)
+        with torch.autocast(hidden.device.type, enabled=False):
+            for h, right, into in zip(*(each.split(n_rows) for each in (hidden, target, for_hidden)), strict=True):  # type: ignore[no-untyped-call]
+                logits = h @ weight.t()
+                right = right[:, None]
+                largest = logits.amax(dim=1, keepdim=True).float()
+                asked = logits.gather(1, right).float()
+                p = logits.float().softmax(dim=1)
+                log_sum = largest - p.amax(dim=1, keepdim=True).log()
+                plain = plain + (log_sum - asked).sum()
+                spread = spread + (log_sum[:, 0] - h.float() @ mean_weight).sum()
+                if wanted:
+                    p.scatter_add_(1, right, p.new_full(right.shape, smoothing - 1))
+                    gradient = p.to(h.dtype)
+                    into.copy_((gradient @ weight).float().sub_(smoothing * mean_weight))
+                    for_weight += gradient.t() @ h
+            if wanted:
+                for_weight -= hidden.sum(dim=0, dtype=torch.float32) * (smoothing / vocabulary)
+        ctx.save_for_backward(for_hidden, for_weight)
+        ctx.mark_non_differentiable(plain)
+        return (1 - smoothing) * plain + smoothing * spread, plain
+
+    @staticmethod
+    def backward(ctx: Any, *outward: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        for_hidden, for_weight = ctx.saved_tensors
+        return for_hidden * outward[0], for_weight * outward[0], None, None
