@@ -137,7 +137,7 @@ def settings_of(kind: str, model: dict[str, Any], dropout: float, **training: ob
     side = {"kind": kind, "vocabulary_size": 1_000_000}
     sites = {"dropout": dropout, "attention_dropout": dropout, "feed_forward_dropout": dropout}
     recipe = {
-        "data": {"valid_share": 0.0},
+        "data": {"valid_fraction": 0.0},
         "tokens": {"source": side, "target": side, "shared": True},
         "model": {"tied_embeddings": "all", "attention_bias": True, **sites},
     }

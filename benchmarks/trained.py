@@ -31,7 +31,7 @@ def trained_dates() -> Path:
         recipe = CACHE / "dates.toml"
         CACHE.mkdir(exist_ok=True)
         recipe.write_text(settings.to_toml(), encoding="utf-8")
-        _train(out, "--recipe", recipe, "--set", "data.valid_share=0.05")
+        _train(out, "--recipe", recipe, "--set", "data.valid_fraction=0.05")
     return out
 
 

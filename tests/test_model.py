@@ -774,7 +774,7 @@ def observe(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, note: Calla
 def one_update(pairs: list[tuple[str, str]], folder: Path, **changes: Any) -> Any:
     words = {"kind": "words"}
     chosen = Settings(
-        data={"valid_share": 0.0},
+        data={"valid_fraction": 0.0},
         tokens={"source": words, "target": words, "shared": False},
         model=small | {"tied_embeddings": "target"} | changes,
         training={"steps": 1, "validate_every": 1, "precision": "float32", "label_smoothing": 0.1},

@@ -504,6 +504,14 @@ def test_settings_that_are_not_valid_are_named(path, settings, got):
     refused(changed, what="the model file holds settings that are not valid", got=got)
 
 
+def test_a_setting_by_its_old_name_is_answered_with_the_new_one(path):
+    changed = rewritten(path, lambda _, parts: parts.update(settings={"training": {"keep_moments": 5}}))
+    with pytest.raises(ModelFileError) as caught:
+        ModelFile.load(changed)
+    assert caught.value.got == "there is no setting 'training.keep_moments'"
+    assert caught.value.hint.startswith("did you mean 'training.keep_snapshots'?")
+
+
 def test_a_damaged_tokenizer_is_named_with_the_file(path):
     changed = rewritten(path, lambda _, parts: parts["tokenizers"]["source"].update(kind="magic"))
     error = refused(changed, what="the tokenizer in the model file is damaged: 'kind' is wrong")

@@ -110,6 +110,24 @@ def test_an_unknown_name_deep_in_a_recipe_is_found():
         Settings(tokens={"source": {"kin": "words"}})
 
 
+@pytest.mark.parametrize(
+    ("section", "old", "new"),
+    [("training", "keep_moments", "keep_snapshots"), ("data", "valid_share", "valid_fraction")],
+)
+def test_an_old_name_is_answered_with_the_new_one(tmp_path, section, old, new):
+    path = tmp_path / "recipe.toml"
+    path.write_text(f"[{section}]\n{old} = 0\n", encoding="utf-8")
+    for refused in (
+        lambda: read_recipe(path),
+        lambda: Settings(**{section: {old: 0}}),
+        lambda: parse_assignments([f"{section}.{old}=0"]),
+    ):
+        with pytest.raises(SettingsError, match=f"'{section}.{old}'") as caught:
+            refused()
+        assert caught.value.hint.startswith(f"did you mean '{section}.{new}'?")
+    assert Settings(**{section: {new: 0}}).model_dump()[section][new] == 0
+
+
 def test_an_unknown_section_is_answered_with_the_sections():
     with pytest.raises(SettingsError) as caught:
         Settings(modell={})

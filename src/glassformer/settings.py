@@ -87,7 +87,7 @@ class DataSettings(_Frozen):
     bad_rows: Literal["stop", "skip"] = _setting("stop", "what a damaged row does")
     max_source_length: Positive = _setting(512, "longest source in tokens; a longer row is not kept")
     max_target_length: Positive = _setting(512, "longest target in tokens; a longer row is not kept")
-    valid_share: Share = _setting(0.1, "share of the rows that is held out for validation")
+    valid_fraction: Share = _setting(0.1, "share of the rows that is held out for validation")
     max_valid_rows: Positive = _setting(1000, "most rows that are held out for validation")
 
 
@@ -195,7 +195,9 @@ class TrainingSettings(_Frozen):
     validate_rows: Positive = _setting(500, "most held-out rows that a validation translates; the last one takes all")
     metric: Metric = _setting("exact_match", "what chooses the best weights and stops early")
     patience: NotNegative = _setting(0, "validations without a better metric before stopping, 0: never")
-    keep_moments: NotNegative = _setting(5, "weights kept to look back at, after 1/2, 1/4, 1/8 … of the steps; 0: none")
+    keep_snapshots: NotNegative = _setting(
+        5, "weights kept to look back at, after 1/2, 1/4, 1/8 … of the steps; 0: none"
+    )
     average_last: NotNegative = _setting(5, "last validated weights whose mean is tried, 0: none")
 
 

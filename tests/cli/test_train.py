@@ -434,7 +434,7 @@ def test_rows_that_are_too_long_and_unknown_tokens_are_said(tmp_path, call, smal
 
 
 def test_without_held_out_rows_nothing_is_called_held_out(tmp_path, call, small, table):
-    options = ["--set", "data.valid_share=0", "--set", "training.steps=1"]
+    options = ["--set", "data.valid_fraction=0", "--set", "training.steps=1"]
     answer = call("train", table, "--out", tmp_path / "run", *small(), *options)
     assert answer.code == 0
     assert "training loss" in answer.err

@@ -23,7 +23,7 @@ from glassformer.training.validation import Measured, Validator
 
 PAIRS = dates(40, seed=5)
 TINY = {
-    "data": {"valid_share": 0.2},
+    "data": {"valid_fraction": 0.2},
     "tokens": {"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False},
     "model": {
         "d_model": 16,
@@ -83,7 +83,7 @@ def every_update_tells(monkeypatch):
 @pytest.mark.usefixtures("every_update_tells")
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_the_mean_over_target_tokens(tmp_path, smoothing):
-    chosen = settings(data={"valid_share": 0.0}, training={"batch_tokens": 10_000, "label_smoothing": smoothing})
+    chosen = settings(data={"valid_fraction": 0.0}, training={"batch_tokens": 10_000, "label_smoothing": smoothing})
     run = train(PAIRS, chosen, tmp_path / "run", device="cpu")
     wanted, plain = mean_loss(run, smoothing).item(), mean_loss(run).item()
     first = next(event for event in run if isinstance(event, Progress))
@@ -105,7 +105,7 @@ def test_the_first_loss_over_68_characters_is_a_little_more_than_pure_chance(tmp
 
 def test_one_update_is_adams_for_the_mean_over_tokens(tmp_path):
     training = {"steps": 1, "batch_tokens": 10_000, "learning_rate": 0.5, "epsilon": 1.0}
-    run = train(PAIRS, settings(data={"valid_share": 0.0}, training=training), tmp_path / "run", device="cpu")
+    run = train(PAIRS, settings(data={"valid_fraction": 0.0}, training=training), tmp_path / "run", device="cpu")
     names, values = zip(*run.model.named_parameters(), strict=True)
     gradients = torch.autograd.grad(mean_loss(run), values)
     # The first step of Adam has both means equal to the gradient and its square.
@@ -123,7 +123,7 @@ def test_accumulated_batches_are_one_larger_batch(tmp_path):
     rows = [(f"{n}a", "bc" * (1 + 4 * (n % 2))) for n in range(16)]  # of two lengths: a mean of means would differ
     for name, changes in (("one", {"batch_tokens": 10_000}), ("many", {"batch_tokens": 30, "accumulate": 100})):
         training = {"steps": 2, "learning_rate": 0.5, "epsilon": 1.0, "clip_norm": 0.5} | changes
-        chosen = settings(data={"valid_share": 0.0}, training=training)
+        chosen = settings(data={"valid_fraction": 0.0}, training=training)
         run = train(rows, chosen, tmp_path / name, device="cpu")
         assert (len(run._plan(0)) > 3) == (name == "many")
         run.finish()
@@ -360,7 +360,7 @@ def test_only_the_last_checkpoints_are_kept(tmp_path):
 
 
 def test_without_held_out_rows_the_loss_of_training_decides(tmp_path):
-    chosen = settings(data={"valid_share": 0.0}, training={"steps": 2})
+    chosen = settings(data={"valid_fraction": 0.0}, training={"steps": 2})
     validated, finished = outcome(train(PAIRS, chosen, tmp_path / "run", device="cpu"))
     assert finished.metric == "loss"
     assert validated[0].value == validated[0].loss

@@ -34,7 +34,7 @@ def test_pairs_from_python_are_a_table():
 
 def test_rows_that_are_too_long_go_to_the_ledger_and_the_counts_are_right():
     pairs = [("a" * n, "b" * (21 - n)) for n in range(1, 21)]
-    limits = {"max_source_length": 15, "max_target_length": 12, "valid_share": 0.3}
+    limits = {"max_source_length": 15, "max_target_length": 12, "valid_fraction": 0.3}
     prepared = prepare(as_table(pairs), settings(data=limits))
     found = sorted((entry.row, entry.reason) for entry in prepared.ledger.entries)
     assert found == [
@@ -56,7 +56,7 @@ def test_rows_that_are_too_long_go_to_the_ledger_and_the_counts_are_right():
 def test_a_row_keeps_its_own_number_when_earlier_rows_were_left_out(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("source,target\na,b\n,c\nd,\naaaaaaaaa,e\nf,g\nh,i\n", encoding="utf-8")
-    chosen = settings(data={"max_source_length": 8, "valid_share": 0.0})
+    chosen = settings(data={"max_source_length": 8, "valid_fraction": 0.0})
     table = read_table(path, chosen.data)
     prepared = prepare(table, chosen)
     assert [(entry.row, entry.reason) for entry in prepared.ledger.entries] == [
@@ -79,7 +79,7 @@ def test_rows_of_a_validation_table_are_accounted_for_too():
 def test_learned_positions_limit_the_length_of_rows():
     pairs = [("a" * n, "b") for n in (1, 5, 6, 7)]
     model = {"positions": "learned", "max_length": 8}
-    prepared = prepare(as_table(pairs), settings(model=model, data={"valid_share": 0.0}))
+    prepared = prepare(as_table(pairs), settings(model=model, data={"valid_fraction": 0.0}))
     assert [entry.reason for entry in prepared.ledger.entries] == ["source of 7 tokens is longer than 6"]
 
 
@@ -109,7 +109,7 @@ def test_a_validation_table_teaches_no_tokens_and_holds_no_rows_back():
 )
 def test_no_source_stands_on_both_sides(sources, share, seed):
     pairs = [(source, str(number)) for number, source in enumerate(sources)]
-    chosen = settings(data={"valid_share": share}, training={"seed": seed})
+    chosen = settings(data={"valid_fraction": share}, training={"seed": seed})
     prepared = prepare(as_table(pairs), chosen)
     held = {pair.source for pair in prepared.valid_pairs}
     decode, offsets = prepared.source_tokenizer.decode, prepared.train.source.offsets
@@ -120,7 +120,7 @@ def test_no_source_stands_on_both_sides(sources, share, seed):
 
 
 def test_a_shared_vocabulary_is_learned_from_both_sides():
-    chosen = settings(tokens={"shared": True}, data={"valid_share": 0.0})
+    chosen = settings(tokens={"shared": True}, data={"valid_fraction": 0.0})
     prepared = prepare(as_table([("ab", "cd"), ("ef", "gh")]), chosen)
     assert prepared.source_tokenizer is prepared.target_tokenizer
     assert "".join(prepared.source_tokenizer.vocabulary.ordinary) == "abcdefgh"
@@ -128,7 +128,7 @@ def test_a_shared_vocabulary_is_learned_from_both_sides():
 
 def test_the_counts_of_tokens_are_those_of_the_rows_of_training():
     pairs = [("aab", "c"), ("b", "cc")]
-    prepared = prepare(as_table(pairs), settings(data={"valid_share": 0.0}))
+    prepared = prepare(as_table(pairs), settings(data={"valid_fraction": 0.0}))
     pieces = prepared.source_tokenizer.vocabulary.pieces
     counts = dict(zip(pieces, prepared.data["source_counts"], strict=True))
     assert counts == {"<pad>": 0, "<bos>": 2, "<eos>": 2, "<unk>": 0, "a": 2, "b": 2}
@@ -155,16 +155,16 @@ def test_a_limit_that_most_rows_exceed_is_an_error_that_says_what_would_do(side)
     """Of the rows to train on: half of them may be too long, and held-out rows as many as like."""
     pairs = [(("a" * n, "b") if side == "source" else ("a", "b" * n)) for n in range(1, 21)]
     limit = f"max_{side}_length"
-    assert len(prepare(as_table(pairs), settings(data={limit: 10, "valid_share": 0})).train) == 10
+    assert len(prepare(as_table(pairs), settings(data={limit: 10, "valid_fraction": 0})).train) == 10
     with pytest.raises(TableError, match=f"more than half of the {side}s") as caught:
-        prepare(as_table(pairs), settings(data={limit: 9, "valid_share": 0}))
+        prepare(as_table(pairs), settings(data={limit: 9, "valid_fraction": 0}))
     assert caught.value.got == "11 of 20 have more than 9 tokens"
     assert f"--set data.{limit}=24 " in (caught.value.hint or "")
     assert len(prepare(as_table(pairs[:9]), settings(data={limit: 9}), as_table(pairs[9:])).train) == 9
 
 
 def test_no_row_left_is_an_error_that_names_the_limits():
-    limits = {"max_source_length": 8, "max_target_length": 8, "valid_share": 0}
+    limits = {"max_source_length": 8, "max_target_length": 8, "valid_fraction": 0}
     with pytest.raises(TableError, match="no row is left to train on") as caught:
         prepare(as_table([("a" * 9, "b"), ("a", "b" * 9)]), settings(data=limits))
     assert "max_source_length or data.max_target_length" in (caught.value.hint or "")
@@ -173,7 +173,7 @@ def test_no_row_left_is_an_error_that_names_the_limits():
 @pytest.mark.parametrize("n_rare", [2, 3])
 def test_tokens_that_lack_a_fifth_of_a_side_are_an_error_that_says_what_would_do(n_rare):
     pairs = [("the the the the", "x")] * 2 + [(f"rare{n}", "x") for n in range(n_rare)]
-    chosen = settings(tokens={"source": {"kind": "words", "min_count": 2}}, data={"valid_share": 0})
+    chosen = settings(tokens={"source": {"kind": "words", "min_count": 2}}, data={"valid_fraction": 0})
     if n_rare == 2:  # of 10 words
         assert len(prepare(as_table(pairs), chosen).train) == 4
         return

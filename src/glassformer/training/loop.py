@@ -289,7 +289,7 @@ class Run:
     def _snapshots(self) -> set[int]:
         """The steps whose weights are kept to look back at."""
         training = self.settings.training
-        return {step for i in range(1, training.keep_moments + 1) if (step := training.steps >> i)}
+        return {step for i in range(1, training.keep_snapshots + 1) if (step := training.steps >> i)}
 
     def _keep_snapshot(self) -> None:
         step = self.position.step

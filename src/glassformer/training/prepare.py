@@ -99,7 +99,7 @@ def prepare(
     held_rows: list[int] = []
     if valid is None:
         data = settings.data
-        train_rows, held_rows = hold_out(table.pairs, data.valid_share, data.max_valid_rows, settings.training.seed)
+        train_rows, held_rows = hold_out(table.pairs, data.valid_fraction, data.max_valid_rows, settings.training.seed)
     train_pairs = [table.pairs[row] for row in train_rows]
     source_tokenizer, target_tokenizer = tokenizers or _learn(train_pairs, settings)
     ledger = Ledger()
