@@ -22,7 +22,7 @@ SOURCE = ROOT / "src" / "glassformer"
 LAYERS = (
     {"errors"},
     {"settings", "datasets", "files", "kernels"},
-    {"model", "reference", "text", "decoding", "metrics", "rundirectory"},
+    {"model", "reference", "text", "decoding", "metrics", "rundirectory", "settings_reference"},
     {"data", "modelfile"},
     {"engines", "advise"},
     {"translator"},

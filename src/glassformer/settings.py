@@ -25,7 +25,7 @@ from glassformer.errors import SettingsError, nearest
 
 Positive = Annotated[int, Field(ge=1, lt=2**53)]  # what JSON and every library can count
 NotNegative = Annotated[int, Field(ge=0, lt=2**53)]
-Share = Annotated[float, Field(ge=0, lt=1)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 TokenKind = Literal["characters", "words", "subwords", "bytes"]
 Normalization = Literal["none", "NFC", "NFD", "NFKC"]
@@ -81,14 +81,14 @@ class DataSettings(_Frozen):
 
     section: ClassVar[str] = "data"
 
-    source: str | int | None = _setting(None, "column of the source, by name or position from 0")
-    target: str | int | None = _setting(None, "column of the target; both unset: those called so, or the first two")
-    header: Literal["auto", "yes", "no"] = _setting("auto", "whether the first row names the columns")
-    bad_rows: Literal["stop", "skip"] = _setting("stop", "what a damaged row does")
-    max_source_length: Positive = _setting(512, "longest source in tokens; a longer row is not kept")
-    max_target_length: Positive = _setting(512, "longest target in tokens; a longer row is not kept")
-    valid_fraction: Share = _setting(0.1, "share of the rows that is held out for validation")
-    max_valid_rows: Positive = _setting(1000, "most rows that are held out for validation")
+    source: str | int | None = _setting(None, "source column: its name, or its position from 0")
+    target: str | int | None = _setting(None, "target column; both unset: columns source and target, or the first two")
+    header: Literal["auto", "yes", "no"] = _setting("auto", "whether the first row holds the column names")
+    bad_rows: Literal["stop", "skip"] = _setting("stop", "stop at a damaged row, or skip it (recorded in the ledger)")
+    max_source_length: Positive = _setting(512, "maximum number of tokens in a source; longer rows are left out")
+    max_target_length: Positive = _setting(512, "maximum number of tokens in a target; longer rows are left out")
+    valid_fraction: Fraction = _setting(0.1, "fraction of the rows held out for validation")
+    max_valid_rows: Positive = _setting(1000, "maximum number of rows held out for validation")
 
 
 class SideSettings(_Frozen):
@@ -96,14 +96,14 @@ class SideSettings(_Frozen):
 
     section: ClassVar[str] = "tokens.(source|target)"
 
-    kind: TokenKind = _setting("subwords", "what a token is")
-    preset: Literal["none", "ascii68"] = _setting("none", "a fixed character vocabulary")
-    algorithm: Literal["bpe", "unigram"] = _setting("bpe", "how subwords are learned")
-    vocabulary_size: Positive = _setting(37_000, "most tokens of a subword or word vocabulary")
-    min_count: Positive = _setting(1, "a rarer character or word is unknown")
-    unknown: bool = _setting(True, "whether there is an <unk>; without it an unknown token is an error")
-    normalization: Normalization = _setting("NFC", "Unicode normal form of the text")
-    lowercase: bool = _setting(False, "whether the text is lower-cased")
+    kind: TokenKind = _setting("subwords", "kind of token")
+    preset: Literal["none", "ascii68"] = _setting("none", "fixed character vocabulary; ascii68: 65 ASCII characters")
+    algorithm: Literal["bpe", "unigram"] = _setting("bpe", "algorithm that learns the subwords")
+    vocabulary_size: Positive = _setting(37_000, "maximum number of tokens in a subword or word vocabulary")
+    min_count: Positive = _setting(1, "minimum count of a character or word in training; a rarer one is unknown")
+    unknown: bool = _setting(True, "whether the vocabulary has <unk>; without it an unknown token is an error")
+    normalization: Normalization = _setting("NFC", "Unicode normalization form of the text")
+    lowercase: bool = _setting(False, "whether the text is lowercased")
 
 
 class TokenSettings(_Frozen):
@@ -111,9 +111,9 @@ class TokenSettings(_Frozen):
 
     section: ClassVar[str] = "tokens"
 
+    shared: bool = _setting(True, "whether both sides share one vocabulary")
     source: SideSettings = Field(default_factory=SideSettings, description="the source side")
     target: SideSettings = Field(default_factory=SideSettings, description="the target side")
-    shared: bool = _setting(True, "whether both sides share one vocabulary")
 
     @model_validator(mode="after")
     def _sides_agree(self) -> Self:
@@ -127,37 +127,35 @@ class ModelSettings(_Frozen):
 
     section: ClassVar[str] = "model"
 
-    d_model: Positive = _setting(512, "width of every layer's output")
+    d_model: Positive = _setting(512, "width of the embeddings and of every sublayer's output")
     d_ff: Positive = _setting(2048, "inner width of the feed-forward network")
-    n_heads: Positive = _setting(8, "attention heads")
+    n_heads: Positive = _setting(8, "number of attention heads")
     d_k: Positive = Field(
         default_factory=lambda data: max(1, data.get("d_model", 512) // data.get("n_heads", 8)),
-        description="width of a query and key of one head; unset: d_model / n_heads",
+        description="width of a query and a key in one head; unset: d_model / n_heads",
     )
     d_v: Positive = Field(
         default_factory=lambda data: max(1, data.get("d_model", 512) // data.get("n_heads", 8)),
-        description="width of a value of one head; unset: d_model / n_heads",
+        description="width of a value in one head; unset: d_model / n_heads",
     )
-    n_encoder_layers: Positive = _setting(6, "depth of the encoder")
-    n_decoder_layers: Positive = _setting(6, "depth of the decoder")
-    dropout: Share = _setting(0.1, "on embeddings + positions and on every sublayer's output")
-    attention_dropout: Share = _setting(0.0, "on attention weights (Departure: the paper has none)")
-    feed_forward_dropout: Share = _setting(0.0, "inside the feed-forward (Departure: the paper has none)")
-    activation: Literal["relu", "gelu"] = _setting("relu", "of the feed-forward (Departure: gelu)")
+    n_encoder_layers: Positive = _setting(6, "number of encoder layers")
+    n_decoder_layers: Positive = _setting(6, "number of decoder layers")
+    dropout: Fraction = _setting(0.1, "dropout probability on embeddings + positions and on every sublayer's output")
+    attention_dropout: Fraction = _setting(0.0, "dropout probability on attention weights (Departure: above 0)")
+    feed_forward_dropout: Fraction = _setting(0.0, "dropout probability inside the feed-forward (Departure: above 0)")
+    activation: Literal["relu", "gelu"] = _setting("relu", "activation of the feed-forward network (Departure: gelu)")
     norm: Literal["post", "pre"] = _setting(
-        "post", "LayerNorm after the residual, or before the sublayer (Departure: pre)"
+        "post", "LayerNorm after the residual connection, or before the sublayer (Departure: pre)"
     )
-    norm_eps: float = _setting(1e-5, "added to the variance, inside the root", gt=0)
-    positions: Literal["sinusoidal", "learned"] = _setting(
-        "sinusoidal", "kind of position encoding; both are the paper's"
-    )
-    position_base: float = _setting(10_000.0, "base n of the sinusoids", gt=1)
-    max_length: Positive = _setting(512, "longest sequence of learned positions")
-    scale_embeddings: bool = _setting(True, "embeddings times sqrt(d_model)")
+    norm_eps: float = _setting(1e-5, "LayerNorm ε: added to the variance, inside the square root", gt=0)
+    positions: Literal["sinusoidal", "learned"] = _setting("sinusoidal", "position encoding; the paper has both")
+    position_base: float = _setting(10_000.0, "base n of the wavelengths of sinusoidal positions", gt=1)
+    max_length: Positive = _setting(512, "maximum sequence length with learned positions")
+    scale_embeddings: bool = _setting(True, "whether embeddings are multiplied by sqrt(d_model)")
     tied_embeddings: Literal["none", "target", "all"] = _setting(
-        "all", "which share one matrix: none, target in/out, or source too"
+        "all", "target: target embedding and output layer share one matrix; all: source embedding too"
     )
-    attention_bias: bool = _setting(False, "a bias in the four projections of attention (Departure: true)")
+    attention_bias: bool = _setting(False, "whether the four projections of attention have a bias (Departure: true)")
 
     @model_validator(mode="after")
     def _sinusoids_fit(self) -> Self:
@@ -171,34 +169,36 @@ class TrainingSettings(_Frozen):
 
     section: ClassVar[str] = "training"
 
-    seed: NotNegative = _setting(1, "of the split, the weights, the dropout and the order of batches")
-    steps: Positive = _setting(100_000, "most updates of the weights")
-    max_minutes: float | None = _setting(None, "most minutes of training; a cosine falls to 0 by then", gt=0)
-    batch_tokens: Positive = _setting(25_000, "most tokens of a batch on either side, padding counted")
-    accumulate: Positive = _setting(1, "batches added up before an update")
+    seed: NotNegative = _setting(1, "random seed of the split, the weights, the dropout and the order of batches")
+    steps: Positive = _setting(100_000, "maximum number of steps (updates of the weights)")
+    max_minutes: float | None = _setting(None, "maximum minutes of training; a cosine schedule reaches 0 by then", gt=0)
+    batch_tokens: Positive = _setting(25_000, "maximum number of tokens in a batch on either side, padding included")
+    accumulate: Positive = _setting(1, "number of batches whose gradients are accumulated for one step")
     schedule: Literal["noam", "inverse_sqrt", "cosine", "constant"] = _setting(
-        "noam", "of the rate (Departure: any but noam)"
+        "noam", "schedule of the learning rate (Departure: any but noam)"
     )
-    learning_rate: float = _setting(1.0, "highest rate; noam: factor of d_model^-0.5 · min(s^-0.5, s·w^-1.5)", gt=0)
-    warmup_steps: NotNegative = _setting(4000, "updates until the highest rate")
-    beta_1: Share = _setting(0.9, "Adam: memory of the gradient")
-    beta_2: Share = _setting(0.98, "Adam: memory of its square")
-    epsilon: float = _setting(1e-9, "Adam: added to the root", gt=0)
-    weight_decay: float = _setting(0.0, "decoupled (Departure: the paper has none)", ge=0)
-    label_smoothing: Share = _setting(0.1, "mass spread evenly over the whole vocabulary")
-    clip_norm: float = _setting(0.0, "largest norm of the gradient, 0: no limit (Departure: any limit)", ge=0)
-    precision: Precision = _setting("auto", "of the matrix products; weights stay float32")
-    compile: bool = _setting(False, "compile the layers with torch.compile: takes a minute, and on CPUs is slower")
-    recompute: bool = _setting(False, "keep no numbers inside layers for the way back, compute them again: less memory")
-    validate_every: Positive = _setting(1000, "updates between two validations")
+    learning_rate: float = _setting(
+        1.0,
+        "maximum learning rate; noam: factor of d_model^-0.5 · min(s^-0.5, s·w^-1.5) at step s, w warmup steps",
+        gt=0,
+    )
+    warmup_steps: NotNegative = _setting(4000, "number of steps until the maximum learning rate")
+    beta_1: Fraction = _setting(0.9, "Adam β₁: decay rate of the running mean of the gradient")
+    beta_2: Fraction = _setting(0.98, "Adam β₂: decay rate of the running mean of the squared gradient")
+    epsilon: float = _setting(1e-9, "Adam ε: added to the square root in the denominator", gt=0)
+    weight_decay: float = _setting(0.0, "decoupled weight decay (Departure: above 0)", ge=0)
+    label_smoothing: Fraction = _setting(0.1, "probability spread evenly over the whole vocabulary")
+    clip_norm: float = _setting(0.0, "maximum norm of the gradient; 0: no clipping (Departure: above 0)", ge=0)
+    precision: Precision = _setting("auto", "precision of the matrix products; the weights stay float32")
+    compile: bool = _setting(False, "whether layers are compiled (torch.compile): takes a minute; slower on CPUs")
+    recompute: bool = _setting(False, "whether the backward pass recomputes activations in layers: less memory")
+    validate_every: Positive = _setting(1000, "number of steps between two validations")
     validate_beams: Positive = _setting(1, "beam width of the search in validation")
-    validate_rows: Positive = _setting(500, "most held-out rows that a validation translates; the last one takes all")
-    metric: Metric = _setting("exact_match", "what chooses the best weights and stops early")
-    patience: NotNegative = _setting(0, "validations without a better metric before stopping, 0: never")
-    keep_snapshots: NotNegative = _setting(
-        5, "weights kept to look back at, after 1/2, 1/4, 1/8 … of the steps; 0: none"
-    )
-    average_last: NotNegative = _setting(5, "last validated weights whose mean is tried, 0: none")
+    validate_rows: Positive = _setting(500, "maximum number of held-out rows a validation translates; the last: all")
+    metric: Metric = _setting("exact_match", "metric that selects the best weights and decides on early stopping")
+    patience: NotNegative = _setting(0, "number of validations without a better metric before training stops; 0: never")
+    keep_snapshots: NotNegative = _setting(5, "number of snapshots, after 1/2, 1/4, 1/8 … of the steps; 0: none")
+    average_last: NotNegative = _setting(5, "number of last validated weights whose average is tried; 0: none")
 
 
 class DecodingSettings(_Frozen):
@@ -206,15 +206,15 @@ class DecodingSettings(_Frozen):
 
     section: ClassVar[str] = "decoding"
 
-    num_beams: Positive = _setting(5, "beam width, 1: greedy search (Departure: the paper has 4)")
-    num_return_sequences: Positive = _setting(1, "answers for each text (n-best)")
+    num_beams: Positive = _setting(5, "beam width; 1: greedy search (Departure: the paper has 4)")
+    num_return_sequences: Positive = _setting(1, "number of answers for each text (n-best)")
     length_alpha: float = _setting(0.6, "length penalty ((5 + length) / 6)^alpha (Wu et al. 2016)", ge=0, le=10)
-    max_new_tokens: Positive | None = _setting(None, "longest answer; unset: from the training lengths")
-    do_sample: bool = _setting(False, "draw tokens by chance instead of searching")
-    temperature: float = _setting(1.0, "sampling: below 1 sharpens, above 1 flattens", gt=0)
-    top_k: NotNegative = _setting(0, "sampling: only the k likeliest tokens, 0: all")
-    top_p: float = _setting(1.0, "sampling: only the likeliest tokens of this mass", gt=0, le=1)
-    seed: NotNegative = _setting(1, "sampling: where chance starts")
+    max_new_tokens: Positive | None = _setting(None, "maximum number of tokens; unset: from the training lengths")
+    do_sample: bool = _setting(False, "whether tokens are sampled instead of searched for")
+    temperature: float = _setting(1.0, "sampling: below 1 sharpens the distribution, above 1 flattens it", gt=0)
+    top_k: NotNegative = _setting(0, "sampling: only the k most probable tokens; 0: all")
+    top_p: float = _setting(1.0, "sampling: only the most probable tokens whose probabilities sum to top_p", gt=0, le=1)
+    seed: NotNegative = _setting(1, "sampling: random seed")
 
     @model_validator(mode="after")
     def _answers_fit(self) -> Self:

@@ -31,6 +31,7 @@ CONTRACT = {
     """,
     "tokens": "MODEL TEXT --side --pad-to --json",
     "info": "MODEL --json",
+    "settings": "WORD --json",
     "serve": "MODEL --host --port --text --device --precision --quiet",
 }
 

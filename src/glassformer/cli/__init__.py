@@ -19,6 +19,7 @@ from glassformer.cli.heads import heads
 from glassformer.cli.info import info
 from glassformer.cli.score import score
 from glassformer.cli.serve import serve
+from glassformer.cli.settings import settings
 from glassformer.cli.tokens import tokens
 from glassformer.cli.train import train
 from glassformer.cli.translate import translate
@@ -48,7 +49,7 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for verb in (demo, train, translate, evaluate, score, explain, heads, tokens, info, serve):
+for verb in (demo, train, translate, evaluate, score, explain, heads, tokens, info, settings, serve):
     app.command()(_interruptible(verb))
 
 

@@ -1,0 +1,61 @@
+"""`glassformer settings`: every setting, its meaning, default and limits."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassformer.cli.console import AsJson, print_json, print_table
+
+if TYPE_CHECKING:
+    from glassformer.settings_reference import SettingInfo
+
+COLUMNS = ("setting", "default", "limits or choices", "meaning")
+
+
+def settings(
+    word: Annotated[
+        str, typer.Argument(metavar="WORD", help="Only settings with this word in name, meaning or choices.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Print every setting with its meaning, default and limits.
+
+    The defaults are the paper's. `train` chooses many settings from the data, and prints what it chose.
+    """
+    from glassformer.settings_reference import find_settings
+
+    found = find_settings(word)
+    if as_json:
+        print_json([asdict(info) for info in found])
+        return
+    for i, (section, members) in enumerate(groupby(found, key=lambda info: info.section)):
+        if i:
+            sys.stdout.write("\n")
+        rows = [(info.name, _value(info.default), limits(info), info.description) for info in members]
+        print_table(section, COLUMNS, rows)
+
+
+def limits(info: SettingInfo) -> str:
+    """What the setting accepts: its choices, or its limits; empty for any text or a boolean."""
+    if info.choices:
+        return ", ".join(info.choices)
+    signs = {
+        "≥": info.minimum,
+        ">": info.exclusive_minimum,
+        "≤": info.maximum,
+        "<": info.exclusive_maximum,
+    }
+    return ", ".join(f"{sign} {_value(limit)}" for sign, limit in signs.items() if limit is not None)
+
+
+def _value(value: Any) -> str:
+    """A value as a recipe would have it."""
+    if value is None or value == 2**53:
+        return "unset" if value is None else "2^53"
+    return value if isinstance(value, str) else json.dumps(value)

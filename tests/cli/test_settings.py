@@ -1,0 +1,89 @@
+"""`glassformer settings`: every setting, its meaning, default and limits."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from glassformer.settings import all_settings
+
+
+def test_every_setting_is_printed_with_its_meaning_under_its_section(call):
+    answer = call("settings")
+    assert (answer.code, answer.err) == (0, "")
+    out = " ".join(answer.out.split())
+    for name, description in all_settings().items():
+        assert name in out
+        assert " ".join(description.split()) in out
+    lines = [line.strip() for line in answer.out.splitlines()]
+    sections = ["data", "tokens", "tokens.source", "tokens.target", "model", "training", "decoding"]
+    assert [line for line in lines if line in sections] == sections
+
+
+def test_a_setting_is_printed_with_its_default_and_limits(call):
+    rows = {line.split()[0]: line for line in call("settings").out.splitlines() if "." in line}
+    assert "ascii68" in rows["tokens.source.preset"]
+    assert "0.1" in rows["model.dropout"]
+    assert "≥ 0, < 1" in rows["model.dropout"]
+    assert "noam, inverse_sqrt, cosine, constant" in rows["training.schedule"]
+    assert "unset" in rows["training.max_minutes"]
+    assert "> 0" in rows["training.max_minutes"]
+    assert "true" in rows["tokens.shared"]
+
+
+def test_a_word_limits_the_settings_to_those_that_have_it(call):
+    out = call("settings", "ASCII68").out
+    assert "tokens.source.preset" in out
+    assert "tokens.target.preset" in out
+    assert "training" not in out
+    assert "model." not in out
+
+
+def test_a_word_that_no_setting_has_is_an_error_that_names_the_nearest(call):
+    answer = call("settings", "stepz")
+    assert (answer.code, answer.out) == (2, "")
+    assert "no setting contains 'stepz'" in answer.err
+    assert "training.steps" in answer.err
+    assert call("settings", "stepz", "--json").code == 2
+
+
+def test_the_settings_as_json_are_a_list_of_objects(call):
+    listed = json.loads(call("settings", "--json").out)
+    assert [each["name"] for each in listed] == list(all_settings())
+    by_name = {each["name"]: each for each in listed}
+    assert by_name["training.schedule"] == {
+        "name": "training.schedule",
+        "description": all_settings()["training.schedule"],
+        "type": "string",
+        "default": "noam",
+        "choices": ["noam", "inverse_sqrt", "cosine", "constant"],
+        "minimum": None,
+        "exclusive_minimum": None,
+        "maximum": None,
+        "exclusive_maximum": None,
+    }
+    assert by_name["model.dropout"]["exclusive_maximum"] == 1
+    assert [each["name"] for each in json.loads(call("settings", "ascii68", "--json").out)] == [
+        "tokens.source.preset",
+        "tokens.target.preset",
+    ]
+
+
+@pytest.mark.parametrize("words", [[], ["--json"], ["dropout"]])
+def test_settings_are_printed_without_torch_and_other_heavy_libraries(words):
+    program = f"""
+import sys
+from glassformer.cli import main
+sys.argv = ["glassformer", "settings", *{words!r}]
+try:
+    main()
+except SystemExit as left:
+    assert left.code in (0, None), left.code
+heavy = {{"torch", "numpy", "pyarrow", "tokenizers", "sacrebleu", "safetensors"}} & sys.modules.keys()
+assert not heavy, heavy
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
