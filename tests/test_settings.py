@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -337,6 +339,22 @@ def test_a_recipe_is_complete_but_for_what_is_unset():
     assert names >= {name for name in all_settings() if not name.startswith("tokens.")} - unset
     assert not names & unset
     assert written["model"]["d_k"] == 64
+
+
+def test_a_recipe_says_above_each_setting_what_it_means():
+    chosen = Settings(data={"source": 'a\nb # "c" \u2028'}, training={"max_minutes": None})
+    lines = chosen.to_toml().split("\n")
+    section, found = "", {}
+    for above, line in pairwise(["", *lines]):
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif key := re.match(r"(\w+) = |# (\w+) is unset$", line):
+            found[f"{section}.{key[1] or key[2]}"] = above
+    assert found == {name: f"# {description}" for name, description in all_settings().items()}
+    assert "# max_minutes is unset" in lines
+    assert tomllib.loads(chosen.to_toml())["data"]["source"] == chosen.data.source
+    sections = ["[data]", "[tokens]", "[tokens.source]", "[tokens.target]", "[model]", "[training]", "[decoding]"]
+    assert [line for line in lines if line.startswith("[")] == sections
 
 
 def test_a_recipe_is_read_from_a_file(tmp_path):

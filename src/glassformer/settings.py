@@ -13,6 +13,7 @@ nearest valid one. Departures from Vaswani et al. 2017 are tagged `Departure:` w
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -242,8 +243,17 @@ class Settings(_Frozen):
         return self
 
     def to_toml(self) -> str:
-        """The complete recipe. A setting that is unset (None) is left out, since TOML has no word for it."""
-        return tomli_w.dumps(self.model_dump(exclude_none=True))
+        """The complete recipe, a comment above each setting; for one that is unset (None) there is only a comment."""
+        lines: list[str] = []
+        section: list[str] = []
+        for name, description in all_settings().items():
+            *path, key = name.split(".")
+            if path != section:
+                lines += ["", f"[{'.'.join(path)}]"]
+                section = path
+            value = functools.reduce(getattr, [*path, key], self)
+            lines += [f"# {description}", f"# {key} is unset" if value is None else tomli_w.dumps({key: value}).strip()]
+        return "\n".join(lines[1:]) + "\n"
 
 
 # Nested dicts: recipes, --set, advice
