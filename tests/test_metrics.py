@@ -276,6 +276,129 @@ def test_a_bleu_tokenizer_that_cannot_be_downloaded_is_a_clear_error(
     assert caught.value.got == got
 
 
+TOMATO = ["t ə m eɪ t oʊ", "t ə m ɑ t oʊ"]
+
+
+def test_an_answer_that_equals_any_reference_is_an_exact_match() -> None:
+    answers = [*TOMATO, "t ə m", "a", unicodedata.normalize("NFD", "é")]
+    references = [TOMATO, TOMATO, TOMATO, "a", ["e", "é"]]
+    assert metrics.exact_matches(answers, references).tolist() == [1, 1, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "references", "nearest"),
+    [
+        ("b oʊ w", ["b aʊ", "b oʊ"], 1),  # 2 edits and 1
+        ("a b", ["a b c", "a"], 1),  # 1 edit each: the shorter
+        ("a b", ["a x", "x b"], 0),  # 1 edit each, of the same length: the first
+        ("a  b", ["a b", "a  b"], 1),  # no edit each: the one that is the same text
+        ("é", ["e", unicodedata.normalize("NFD", "é")], 1),
+        ("", ["a b", "a"], 1),
+        ("a", ["b", ""], 1),
+        ("x", "y", 0),
+        ("x", ["y"], 0),
+    ],
+)
+def test_the_nearest_reference_has_the_fewest_edits_then_the_fewest_tokens(
+    answer: str, references: Any, nearest: int
+) -> None:
+    assert metrics.nearest_references([answer], [references], str.split) == [nearest]
+
+
+def test_rows_of_one_source_are_one_item_in_the_order_of_the_table() -> None:
+    decomposed = unicodedata.normalize("NFD", "é")
+    pairs = [
+        ("b", "1"),
+        ("é", "2"),
+        ("b", "3"),
+        (decomposed, "4"),
+        ("a", "5"),
+        ("b", "1"),
+        ("b", "0"),
+        ("B", decomposed),
+    ]
+    items = metrics.group_by_source([*pairs, ("B", "é")])
+    assert [(item.row, item.source, item.references) for item in items] == [
+        (0, "b", ("1", "3", "0")), (1, "é", ("2", "4")), (4, "a", ("5",)), (7, "B", (decomposed,)),
+    ]  # fmt: skip
+
+
+def test_an_n_gram_counts_when_any_reference_has_it_and_a_missing_reference_is_none_at_all() -> None:
+    answers = ["a b c d e", "a b c d"]
+    references = [["a b c d x", "x b c d e"], "a b c d e f g h i j"]
+    # All n-grams are in a reference. Lengths 5 + 4 for 5 + 10: an empty text as second reference would be nearer to 4.
+    found, signature = metrics.bleu(answers, references, resamples=1)
+    assert found.value == pytest.approx(100 * math.exp(1 - 15 / 9))
+    assert signature.startswith("nrefs:var|")
+
+
+def test_chrf_takes_the_reference_with_the_best_score() -> None:
+    found, _ = metrics.chrf(["abc"], [["xyz", "abd", "xbz"]], resamples=3)
+    assert found.value == found.low == pytest.approx(100 * (2 / 3 + 1 / 2 + 0) / 3)
+    assert metrics.chrf(["abc"], [["abd", "abc"]], resamples=1)[0].value == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("references", "n_refs"),
+    [
+        ([["a", "b"], ["c", "d"]], "2"),
+        ([["a", "b"], ["c"]], "var"),
+        ([["a", "b"], "c"], "var"),
+        ([["a"], ["c"]], "1"),
+        (["a", "c"], "1"),
+    ],
+)
+def test_the_signatures_have_the_number_of_references(references: Any, n_refs: str) -> None:
+    for measure in (metrics.bleu, metrics.chrf):
+        assert measure(["a", "c"], references, resamples=1)[1].split("|")[0] == f"nrefs:{n_refs}"
+
+
+@given(st.lists(st.tuples(words, st.lists(words, min_size=1, max_size=3)), min_size=1, max_size=5), st.integers(0, 99))
+def test_bleu_and_chrf_with_several_references_are_those_of_sacrebleu(
+    rows: list[tuple[str, list[str]]], seed: int
+) -> None:
+    answers, references = [row[0] for row in rows], [row[1] for row in rows]
+
+    def streams(drawn: Any) -> list[list[str | None]]:
+        """What sacreBLEU takes: a list of first references, of second ones, …; None where an item has fewer."""
+        return [[references[i][k] if k < len(references[i]) else None for i in drawn] for k in range(3)]
+
+    random = np.random.default_rng(seed)
+    draws = [range(len(rows)), *(random.integers(len(rows), size=len(rows)) for _ in range(6))]
+    for measure, theirs in ((metrics.bleu, sacrebleu.BLEU(force=True)), (metrics.chrf, sacrebleu.CHRF())):
+        value, *scores = [theirs.corpus_score([answers[i] for i in drawn], streams(drawn)).score for drawn in draws]
+        found, _ = measure(answers, references, resamples=6, seed=seed)
+        assert found.value == pytest.approx(value)
+        assert (found.low, found.high) == pytest.approx(tuple(np.quantile(scores, [0.025, 0.975])))
+
+
+def test_lists_of_one_reference_give_the_same_figures_as_plain_texts() -> None:
+    lists = [[gold] for gold in GOLDS]
+    for measure in (metrics.bleu, metrics.chrf):
+        assert measure(ANSWERS, lists) == measure(ANSWERS, GOLDS)
+
+
+def test_the_quick_figures_take_several_references() -> None:
+    answers, references = ["b oʊ w", "a b", "c d e f"], [["b aʊ", "b oʊ"], ["a b c", "a"], "c d e f"]
+
+    def quick(name: Metric) -> float:
+        return metrics.quick_metric(name, answers, references, str.split)
+
+    assert quick("exact_match") == 1 / 3
+    assert quick("token_error_rate") == pytest.approx((1 + 1 + 0) / (2 + 1 + 4))
+    assert quick("bleu") == metrics.bleu(answers, references, resamples=1)[0].value
+    assert quick("chrf") == metrics.chrf(answers, references, resamples=1)[0].value
+
+
+@pytest.mark.parametrize("call", [metrics.exact_matches, metrics.bleu, metrics.chrf])
+def test_an_item_without_a_reference_is_refused(call: Any) -> None:
+    with pytest.raises(UsageError) as caught:
+        call(["a", "b"], ["a", []])
+    assert str(caught.value) == (
+        "there is nothing to compare an answer with\n  where: row 2\n  got: no references\n  expected: at least one"
+    )
+
+
 def calls_over_rows() -> list[Any]:
     calls: list[Any] = [
         metrics.exact_matches,
@@ -284,7 +407,11 @@ def calls_over_rows() -> list[Any]:
         metrics.bleu,
         metrics.chrf,
     ]
-    return [*calls, lambda a, b: metrics.quick_metric("bleu", a, b, list)]
+    with_tokens: list[Any] = [
+        lambda a, b: metrics.quick_metric("bleu", a, b, list),
+        lambda a, b: metrics.nearest_references(a, b, list),
+    ]
+    return calls + with_tokens
 
 
 @pytest.mark.parametrize("call", calls_over_rows())

@@ -5,6 +5,9 @@ that two spellings of the same accented letter are equal. Shares lie between 0 a
 1), BLEU and chrF between 0 and 100. All functions over rows raise UsageError when there are none, or when the
 two sides differ in number.
 
+A row can have several references (right answers). An exact match equals any of them; an error rate takes the nearest
+one, and its length (`nearest_references`); BLEU and chrF take all of them, as sacreBLEU does.
+
 An `Interval` is the 95 % percentile bootstrap (Efron 1979): rows are drawn with replacement, and the metric
 is computed anew from the sums of the drawn rows. The same seed draws the same rows for every metric.
 """
@@ -15,7 +18,8 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence, Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import zip_longest
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,10 +28,12 @@ from glassformer.errors import SettingsError, UsageError, nearest
 from glassformer.settings import Metric
 
 if TYPE_CHECKING:
-    from sacrebleu import BLEU
+    from sacrebleu import BLEU, CHRF
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
+References = str | Sequence[str]
+"""The right answers of one row: a text, or a list of at least one."""
 
 _CHRF_ORDERS = 6
 _CHRF_BETA = 2
@@ -50,16 +56,52 @@ class Interval:
     high: float
 
 
+class Item(NamedTuple):
+    """A source and its references. `row` is the number of its first row, from 0."""
+
+    row: int
+    source: str
+    references: tuple[str, ...]
+
+
+def group_by_source(pairs: Sequence[tuple[str, str]]) -> list[Item]:
+    """Rows whose source is the same text (in NFC) as one item, in the order of the first of them.
+
+    References are the distinct targets (in NFC) in the order of the table. Texts stay in the form of their first row.
+    """
+    first: dict[str, int] = {}
+    targets: dict[str, dict[str, str]] = {}
+    for row, (source, target) in enumerate(pairs):
+        key = unicodedata.normalize("NFC", source)
+        first.setdefault(key, row)
+        targets.setdefault(key, {}).setdefault(unicodedata.normalize("NFC", target), target)
+    return [Item(row, pairs[row][0], tuple(targets[key].values())) for key, row in first.items()]
+
+
 def nfc(texts: Sequence[str]) -> list[str]:
     """The texts in Unicode normal form C, the form in which all of them are compared."""
     return [unicodedata.normalize("NFC", text) for text in texts]
 
 
-def exact_matches(hypotheses: Sequence[str], references: Sequence[str]) -> Floats:
-    """1.0 for each row whose two texts are equal in NFC, else 0.0; shape [rows]."""
+def _nfc_references(references: Sequence[References]) -> list[list[str]]:
+    """The references of each row as a list, in NFC. Raises UsageError for a row without one."""
+    lists = [nfc([each]) if isinstance(each, str) else nfc(each) for each in references]
+    for row, golds in enumerate(lists, 1):
+        if not golds:
+            raise UsageError(
+                "there is nothing to compare an answer with",
+                where=f"row {row}",
+                got="no references",
+                expected="at least one",
+            )
+    return lists
+
+
+def exact_matches(hypotheses: Sequence[str], references: Sequence[References]) -> Floats:
+    """1.0 for each row whose hypothesis equals a reference in NFC, else 0.0; shape [rows]."""
     _check_rows(hypotheses, references)
-    pairs = zip(nfc(hypotheses), nfc(references), strict=True)
-    return np.array([hypothesis == reference for hypothesis, reference in pairs], dtype=np.float64)
+    rows = zip(nfc(hypotheses), _nfc_references(references), strict=True)
+    return np.array([hypothesis in golds for hypothesis, golds in rows], dtype=np.float64)
 
 
 def edit_distance(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
@@ -91,6 +133,29 @@ def edit_distance(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     return distance
 
 
+def nearest_references(
+    hypotheses: Sequence[str],
+    references: Sequence[References],
+    split_tokens: Callable[[str], Sequence[Hashable]],
+) -> list[int]:
+    """The position of each row's nearest reference among its references; the first has 0.
+
+    That is one equal to the hypothesis in NFC, or else the one with the fewest edits of tokens; of several such ones
+    the shortest in tokens, so that a tie never makes a rate smaller, and of those the first.
+    """
+    _check_rows(hypotheses, references)
+
+    def nearest(hypothesis: str, golds: list[str]) -> int:
+        if len(golds) == 1:
+            return 0
+        if hypothesis in golds:
+            return golds.index(hypothesis)
+        tokens, targets = split_tokens(hypothesis), [split_tokens(gold) for gold in golds]
+        return min(range(len(golds)), key=lambda k: (edit_distance(tokens, targets[k]), len(targets[k])))
+
+    return [nearest(*row) for row in zip(nfc(hypotheses), _nfc_references(references), strict=True)]
+
+
 def error_rate(
     hypothesis_tokens: Sequence[Sequence[Hashable]], reference_tokens: Sequence[Sequence[Hashable]]
 ) -> tuple[Counts, Counts]:
@@ -99,6 +164,19 @@ def error_rate(
     pairs = zip(hypothesis_tokens, reference_tokens, strict=True)
     edits = [edit_distance(hypothesis, reference) for hypothesis, reference in pairs]
     return np.array(edits, dtype=np.int64), np.array([len(row) for row in reference_tokens], dtype=np.int64)
+
+
+def nearest_errors(
+    hypotheses: Sequence[str],
+    references: Sequence[References],
+    split_tokens: Callable[[str], Sequence[Hashable]],
+) -> tuple[Counts, Counts]:
+    """`error_rate` of texts in NFC, against the nearest reference of each row."""
+    answers, golds = nfc(hypotheses), _nfc_references(references)
+    nearest = zip(golds, nearest_references(answers, golds, split_tokens), strict=True)
+    return error_rate(
+        [split_tokens(text) for text in answers], [split_tokens(texts[position]) for texts, position in nearest]
+    )
 
 
 def bootstrap(numerators: ArrayLike, denominators: ArrayLike, *, resamples: int = 1000, seed: int = 1) -> Interval:
@@ -141,7 +219,7 @@ def _interval(value: float, resampled: Floats) -> Interval:
 
 def bleu(
     hypotheses: Sequence[str],
-    references: Sequence[str],
+    references: Sequence[References],
     *,
     tokenize: str = "13a",
     lowercase: bool = False,
@@ -150,16 +228,18 @@ def bleu(
 ) -> tuple[Interval, str]:
     """Corpus BLEU (Papineni et al. 2002) as sacreBLEU computes it, and sacreBLEU's signature.
 
+    The signature has the number of references: `nrefs:var` where rows differ in it.
+
     A corpus without any sequence of four tokens gets 0, even if all is right: BLEU is not defined for it.
     Raises SettingsError for a tokenizer that sacreBLEU does not have or cannot use here.
     """
     _check_rows(hypotheses, references)
-    answers, golds = nfc(hypotheses), nfc(references)
+    answers, golds = nfc(hypotheses), _nfc_references(references)
     corpus = _bleu_scorer(tokenize, lowercase=lowercase)
     value = _corpus_bleu(corpus, answers, golds)
     # effective_order changes the score of a sentence, which is not used, and not its counts, which are.
     sentence = _bleu_scorer(tokenize, lowercase=lowercase, effective_order=True)
-    scores = (sentence.sentence_score(answer, [gold]) for answer, gold in zip(answers, golds, strict=True))
+    scores = (sentence.sentence_score(*row) for row in zip(answers, golds, strict=True))
     rows = np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores], dtype=np.float64)
     resampled = []
     for sums in _resampled_sums(rows, resamples, seed).astype(np.int64).tolist():
@@ -171,9 +251,15 @@ def bleu(
     return _interval(value, np.minimum(resampled, 100.0)), str(corpus.get_signature())
 
 
-def _corpus_bleu(scorer: BLEU, hypotheses: list[str], references: list[str]) -> float:
+def _corpus_bleu(scorer: BLEU, hypotheses: list[str], references: list[list[str]]) -> float:
     # A mean of logarithms can come out a rounding above 100.
-    return min(float(scorer.corpus_score(hypotheses, [references]).score), 100.0)
+    return min(_corpus_score(scorer, hypotheses, references), 100.0)
+
+
+def _corpus_score(scorer: BLEU | CHRF, hypotheses: list[str], references: list[list[str]]) -> float:
+    # sacreBLEU takes the first reference of all rows, then the second, …; None where a row has no more, because an
+    # empty text would be a reference of no length.
+    return float(scorer.corpus_score(hypotheses, list(zip_longest(*references))).score)
 
 
 def check_bleu_tokenizer(name: str) -> None:
@@ -201,7 +287,7 @@ def _bleu_scorer(tokenize: str, *, lowercase: bool = False, effective_order: boo
 
 def chrf(
     hypotheses: Sequence[str],
-    references: Sequence[str],
+    references: Sequence[References],
     *,
     lowercase: bool = False,
     resamples: int = 1000,
@@ -211,15 +297,23 @@ def chrf(
     from sacrebleu import CHRF
 
     _check_rows(hypotheses, references)
-    answers, golds = nfc(hypotheses), nfc(references)
+    answers, golds = nfc(hypotheses), _nfc_references(references)
     if lowercase:
-        answers, golds = [text.lower() for text in answers], [text.lower() for text in golds]
+        answers, golds = [text.lower() for text in answers], [[text.lower() for text in texts] for texts in golds]
     corpus = CHRF(char_order=_CHRF_ORDERS, beta=_CHRF_BETA, lowercase=lowercase)
-    value = corpus.corpus_score(answers, [golds]).score
-    pairs = zip(answers, golds, strict=True)
-    rows = np.array([_chrf_counts(answer, gold) for answer, gold in pairs], dtype=np.float64)
+    value = _corpus_score(corpus, answers, golds)
+    signature = str(corpus.get_signature())  # now: it has the number of references that were scored last
+    pairs = [(answer, _best_chrf(corpus, answer, texts)) for answer, texts in zip(answers, golds, strict=True)]
+    rows = np.array([_chrf_counts(*pair) for pair in pairs], dtype=np.float64)
     resampled = _chrf_scores(_resampled_sums(rows, resamples, seed))
-    return _interval(value, resampled), str(corpus.get_signature())
+    return _interval(value, resampled), signature
+
+
+def _best_chrf(scorer: CHRF, hypothesis: str, references: list[str]) -> str:
+    """The reference that sacreBLEU counts: the one with the best score, and of several such ones the first."""
+    if len(references) == 1:
+        return references[0]
+    return max(references, key=lambda reference: scorer.sentence_score(hypothesis, [reference]).score)
 
 
 def _chrf_counts(hypothesis: str, reference: str) -> list[int]:
@@ -250,7 +344,7 @@ def _chrf_scores(sums: Floats) -> Floats:
 def quick_metric(
     name: Metric,
     hypotheses: Sequence[str],
-    references: Sequence[str],
+    references: Sequence[References],
     split_tokens: Callable[[str], Sequence[Hashable]],
 ) -> float:
     """One figure without an interval, equal to the `value` of the full evaluation.
@@ -259,21 +353,19 @@ def quick_metric(
     such as "loss".
     """
     _check_rows(hypotheses, references)
-    answers, golds = nfc(hypotheses), nfc(references)
+    answers, golds = nfc(hypotheses), _nfc_references(references)
     match name:
         case "exact_match":
             return float(exact_matches(answers, golds).mean())
         case "token_error_rate":
-            edits, lengths = error_rate(
-                [split_tokens(text) for text in answers], [split_tokens(text) for text in golds]
-            )
+            edits, lengths = nearest_errors(answers, golds, split_tokens)
             return _ratios(np.array([[edits.sum(), lengths.sum()]], dtype=np.float64)).item()
         case "bleu":
             return _corpus_bleu(_bleu_scorer("13a"), answers, golds)
         case "chrf":
             from sacrebleu import CHRF
 
-            return float(CHRF(char_order=_CHRF_ORDERS, beta=_CHRF_BETA).corpus_score(answers, [golds]).score)
+            return _corpus_score(CHRF(char_order=_CHRF_ORDERS, beta=_CHRF_BETA), answers, golds)
         case _:
             raise SettingsError(
                 f"the metric {name!r} cannot be computed from texts",
