@@ -34,7 +34,7 @@ def test_json_has_the_promised_form(call, run, table):
     assert (answer.code, answer.err) == (0, "")
     report = json.loads(answer.out)
     assert {"rows", "metrics", "seconds", "decoding"} <= report.keys()
-    assert report["rows"] == {"read": 200, "scored": 200}
+    assert report["rows"] == {"read": 200, "scored": 200, "items": 200, "items_with_several_references": 0}
     assert tuple(report["metrics"]) == METRICS
     for name, metric in report["metrics"].items():
         assert metric.keys() == {"value", "low", "high"} | ({"signature"} if name in ("bleu", "chrf") else set())
@@ -74,7 +74,8 @@ def test_rows_that_were_read_and_rows_that_were_scored_are_both_told(tmp_path, c
     path = tmp_path / "gaps.csv"
     path.write_text("iso,english\n1845-01-05,a\n,b\n1845-01-06,\n1845-01-07,c\nx,y,z\n", encoding="utf-8")
     answer = call("evaluate", run, path, "--json", "--bad-rows", "skip")
-    assert json.loads(answer.out)["rows"] == {"read": 5, "scored": 2}
+    rows = json.loads(answer.out)["rows"]
+    assert (rows["read"], rows["scored"]) == (5, 2)
     assert "5 rows read, 2 kept" in answer.err
     assert "1 × empty source (row 2)" in answer.err
 
@@ -87,6 +88,51 @@ def test_people_get_a_table_with_intervals_and_the_worst_answers(call, run, tabl
         assert name in answer.out
     assert "95 % interval" in answer.out
     assert "the worst answers" in answer.out
+
+
+@pytest.fixture(scope="session")
+def two_answers(tmp_path_factory, table_of, translator):
+    """Six rows: one source with two targets of which the second is right, one with two wrong ones, two with one."""
+    said = [each.text for each in translator.translate([source for source, _ in dates(4, seed=3)])]
+    one, two, three, four = (source for source, _ in dates(4, seed=3))
+    rows = [(one, "x"), (two, said[1] + "!!"), (one, said[0]), (three, said[2]), (two, said[1] + "!"), (four, "?")]
+    return table_of(tmp_path_factory.mktemp("two") / "answers.csv", [("iso", "english"), *rows])
+
+
+def test_a_source_with_several_targets_is_right_with_any_of_them(call, run, two_answers):
+    report = json.loads(call("evaluate", run, two_answers, "--json", "--quiet").out)
+    assert report["rows"] == {"read": 6, "scored": 6, "items": 4, "items_with_several_references": 2}
+    assert report["metrics"]["exact_match"]["value"] == pytest.approx(2 / 4)
+    assert report["metrics"]["bleu"]["signature"].startswith("nrefs:var|")
+    by_row = json.loads(call("evaluate", run, two_answers, "--json", "--quiet", "--no-group").out)
+    assert by_row["rows"] == {"read": 6, "scored": 6, "items": 6, "items_with_several_references": 0}
+    assert by_row["metrics"]["exact_match"]["value"] == pytest.approx(2 / 6)
+    assert by_row["metrics"]["bleu"]["signature"].startswith("nrefs:1|")
+
+
+def test_how_the_rows_were_grouped_is_said_with_the_nearest_target_of_wrong_answers(call, run, two_answers, translator):
+    out = call("evaluate", run, two_answers).out
+    assert "6 rows, 4 sources, 2 of them with several targets (evaluate --no-group scores every row by itself)" in out
+    source = dates(4, seed=3)[1][0]
+    said = translator.translate([source])[0].text
+    (line,) = [line for line in out.splitlines() if line.startswith(source)]
+    assert line.split() == [source, *f"{said}!".split(), *said.split(), "1", "2"]
+    alone = call("evaluate", run, two_answers, "--no-group").out
+    assert "6 of 6 rows" in alone
+    assert "sources" not in alone
+
+
+def test_where_no_source_repeats_nothing_is_said_of_groups(call, run, table):
+    assert "--no-group" not in call("evaluate", run, table).out
+
+
+def test_train_tests_in_the_same_way(tmp_path, call, small, table, two_answers):
+    words = ("train", table, "--test", two_answers, "--out", tmp_path / "run", *small(training__steps="2"))
+    answer = call(*words)
+    assert answer.code == 0, answer.err
+    assert "6 rows, 4 sources, 2 of them with several targets" in answer.out
+    report = json.loads(call(*words, "--overwrite", "--json", "--quiet").out)["test"]
+    assert report["rows"] == {"read": 6, "scored": 6, "items": 4, "items_with_several_references": 2}
 
 
 @pytest.mark.parametrize("name", ["13a", "none", "char", "intl"])

@@ -19,8 +19,8 @@ CONTRACT = {
         --precision --seed --quiet --json
     """,
     "evaluate": """
-        MODEL TABLE --source --target --header --bad-rows --beam --bleu-tokenize --set --engine --device --precision
-        --seed --quiet --json
+        MODEL TABLE --source --target --header --bad-rows --beam --bleu-tokenize --no-group --set --engine --device
+        --precision --seed --quiet --json
     """,
     "score": "MODEL TABLE --source --target --header --bad-rows --device --precision --quiet --json",
     "explain": """

@@ -40,6 +40,8 @@ class LookUp:
     answers: dict[str, Answer]
     settings: Any = field(default_factory=lambda: SimpleNamespace(decoding=DecodingSettings(num_beams=3)))
     searched_with: list[DecodingSettings] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    where: Sequence[str] | None = None
 
     @property
     def target_tokenizer(self) -> Any:
@@ -49,6 +51,7 @@ class LookUp:
         self, texts: Sequence[str], /, *, decoding: DecodingSettings, where: Sequence[str] | None
     ) -> list[Answer]:
         self.searched_with.append(decoding)
+        self.texts, self.where = list(texts), where
         return [self.answers[text] for text in texts]
 
 
@@ -99,7 +102,7 @@ def test_the_json_has_the_agreed_form_and_survives_a_round_trip() -> None:
     found = evaluate(speaker(), PRONUNCIATIONS, decoding=search, rows_read=7).to_json()
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert list(found) == ["rows", "metrics", "seconds", "decoding", "unfinished", "examples"]
-    assert found["rows"] == {"read": 7, "scored": 5}
+    assert found["rows"] == {"read": 7, "scored": 5, "items": 5, "items_with_several_references": 0}
     assert list(found["metrics"]) == METRICS
     for name, measure in found["metrics"].items():
         with_signature = ["signature"] if name in ("bleu", "chrf") else []
@@ -114,7 +117,7 @@ def test_the_json_has_the_agreed_form_and_survives_a_round_trip() -> None:
     }  # fmt: skip
     assert found["unfinished"] == 1
     assert found["examples"][0] == {
-        "source": "aube", "gold": "o b", "answer": "o b e t", "edits": 2, "score": -2.5,
+        "source": "aube", "gold": "o b", "answer": "o b e t", "edits": 2, "score": -2.5, "n_references": 1,
     }  # fmt: skip
 
 
@@ -168,6 +171,103 @@ def test_empty_answers_are_all_wrong_and_empty_golds_divide_nothing_by_zero() ->
     assert [nothing[name].value for name in METRICS] == [0, 1, 1, 1, 1, 0, 0]
     invented = score_texts(["a b", ""], ["", ""], split_tokens=str.split)
     assert [invented[name].value for name in METRICS] == [0.5, 0.5, 1, 1, 1, 0, 0]
+
+
+DICTIONARY = [
+    ("live", "l ɪ v"),
+    ("bow", "b aʊ"),
+    ("live", "l aɪ v"),
+    ("read", "ɹ iː d"),
+    ("bow", "b oʊ"),
+    ("read", "ɹ ɛ d"),
+    ("cat", "k æ t"),
+    ("cat", "k æ t"),
+]
+
+
+def dictionary() -> LookUp:
+    answers = {"live": "l aɪ v", "bow": "b oʊ w", "read": "ɹ ɪ d", "cat": "k æ t"}
+    return LookUp({source: Answer(text) for source, text in answers.items()})
+
+
+def test_rows_of_one_source_are_one_item_with_several_references() -> None:
+    report = evaluate(dictionary(), DICTIONARY)
+    assert (report.rows_read, report.rows_scored, report.items, report.items_with_several_references) == (8, 8, 4, 3)
+    values = {name: measure.value for name, measure in report.metrics.items()}
+    assert values["exact_match"] == pytest.approx(2 / 4)  # "live" is right in its second pronunciation
+    assert values["sequence_error_rate"] == pytest.approx(2 / 4)
+    assert values["token_error_rate"] == pytest.approx((0 + 1 + 1 + 0) / (3 + 2 + 3 + 3))
+    assert values["word_error_rate"] == values["token_error_rate"]
+    # In letters "ɹ ɛ d" is nearer than "ɹ iː d", which is of the same distance in phones.
+    assert values["char_error_rate"] == pytest.approx((0 + 2 + 1 + 0) / (6 + 4 + 5 + 5))
+    answers = ["l aɪ v", "b oʊ w", "ɹ ɪ d", "k æ t"]
+    streams = [["l ɪ v", "b aʊ", "ɹ iː d", "k æ t"], ["l aɪ v", "b oʊ", "ɹ ɛ d", None]]
+    assert values["bleu"] == pytest.approx(sacrebleu.corpus_bleu(answers, streams).score)
+    assert values["chrf"] == pytest.approx(sacrebleu.corpus_chrf(answers, streams).score)
+    for name in ("bleu", "chrf"):
+        signature = report.metrics[name].signature
+        assert signature is not None
+        assert signature.startswith("nrefs:var|")
+
+
+def test_a_source_is_translated_once_and_named_by_its_first_row() -> None:
+    translator = dictionary()
+    evaluate(translator, DICTIONARY, where=[f"row {row}" for row in range(1, 9)])
+    assert translator.texts == ["live", "bow", "read", "cat"]
+    assert translator.where == ["row 1", "row 2", "row 4", "row 7"]
+
+
+@pytest.mark.parametrize("where", [["row 1"], "12345678", [*"123456789"]])
+def test_names_of_rows_must_be_one_for_each_pair(where: Any) -> None:
+    translator = dictionary()
+    with pytest.raises(UsageError) as caught:
+        evaluate(translator, DICTIONARY, where=where)
+    assert str(caught.value) == f"each pair needs a name of its own\n  got: {len(where)} names for 8 pairs"
+    assert translator.searched_with == []
+
+
+def test_examples_have_the_nearest_of_the_references_as_gold_and_say_how_many_there_are() -> None:
+    assert evaluate(dictionary(), DICTIONARY).examples == (
+        Example("bow", "b oʊ", "b oʊ w", 1, -1.0, n_references=2),
+        Example("read", "ɹ iː d", "ɹ ɪ d", 1, -1.0, n_references=2),
+    )
+
+
+def test_without_groups_every_row_is_scored_by_itself() -> None:
+    translator = dictionary()
+    report = evaluate(translator, DICTIONARY, group=False)
+    assert (report.rows_scored, report.items, report.items_with_several_references) == (8, 8, 0)
+    assert translator.texts == [source for source, _ in DICTIONARY]
+    values = {name: measure.value for name, measure in report.metrics.items()}
+    assert values["exact_match"] == pytest.approx(3 / 8)
+    assert values["token_error_rate"] == pytest.approx(
+        (1 + 2 + 0 + 1 + 1 + 1 + 0 + 0) / (3 + 2 + 3 + 3 + 2 + 3 + 3 + 3)
+    )
+    assert report.metrics["bleu"].signature is not None
+    assert report.metrics["bleu"].signature.startswith("nrefs:1|")
+    assert [example.n_references for example in report.examples] == [1] * 5
+
+
+def test_the_intervals_come_from_resampled_items() -> None:
+    pairs = [(source, target) for source in "abcdefgh" for target in ("x", "y")]
+    answers = dict(zip("abcdefgh", "xyxyzzzz", strict=True))
+    report = evaluate(LookUp({source: Answer(text) for source, text in answers.items()}), pairs)
+    assert report.metrics["exact_match"] == score_texts(list("xxxxzzzz"), ["x"] * 8, split_tokens=list)["exact_match"]
+
+
+def test_one_source_in_two_unicode_forms_is_one_item() -> None:
+    composed, decomposed = "déjà", unicodedata.normalize("NFD", "déjà")
+    report = evaluate(LookUp({composed: Answer("b")}), [(composed, "a"), (decomposed, "b"), (decomposed, "a")])
+    assert (report.items, report.items_with_several_references) == (1, 1)
+    assert report.metrics["exact_match"].value == 1
+
+
+def test_without_repeated_sources_the_report_is_the_same_either_way_to_the_last_bit() -> None:
+    grouped, alone = (evaluate(speaker(), PRONUNCIATIONS, group=group).to_json() for group in (True, False))
+    assert grouped | {"seconds": 0} == alone | {"seconds": 0}
+    answers = [speaker().answers[source].text for source, _ in PRONUNCIATIONS]
+    plain = score_texts(answers, [target for _, target in PRONUNCIATIONS], split_tokens=str.split)
+    assert evaluate(speaker(), PRONUNCIATIONS).metrics == plain
 
 
 def test_no_pairs_are_a_clear_error() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,6 +48,10 @@ def evaluate(
     bleu_tokenize: Annotated[
         str, typer.Option("--bleu-tokenize", help="sacreBLEU's tokenizer: 13a, none, char, intl, zh, …")
     ] = "13a",
+    no_group: Annotated[
+        bool,
+        typer.Option("--no-group", help="Score every row by itself, also where a source has several targets."),
+    ] = False,
     assignments: SetDecoding = None,
     device: Device = "auto",
     precision: DecodePrecision = "float32",
@@ -57,7 +62,8 @@ def evaluate(
 ) -> None:
     """Translate the sources of a table and compare with its targets.
 
-    Every figure comes with a 95 % interval from resampling the rows.
+    A source with several targets counts once, and any of them is right. Every figure comes with a 95 % interval from
+    resampling the sources.
     """
     from glassformer.cli.train import say_table
     from glassformer.data.tables import read_table
@@ -76,6 +82,7 @@ def evaluate(
         pairs.pairs,
         decoding=decoding,
         bleu_tokenize=bleu_tokenize,
+        group=not no_group,
         rows_read=pairs.ledger.read,
         where=pairs.places,
     )
@@ -86,7 +93,10 @@ def evaluate(
             say_change(
                 voice,
                 [
-                    (name, evaluate_pairs(each, first, decoding=decoding, bleu_tokenize=bleu_tokenize))
+                    (
+                        name,
+                        evaluate_pairs(each, first, decoding=decoding, bleu_tokenize=bleu_tokenize, group=not no_group),
+                    )
                     for name, each in (
                         ("torch, float32", Translator(translator.model_file, device=device)),
                         (f"{engine}, {translator.proof.precision}", translator),
@@ -107,6 +117,11 @@ def evaluate(
 
 def say_report(report: Report, table: str) -> None:
     """The report as a table for people, and the worst answers."""
+    if report.items < report.rows_scored:
+        sys.stdout.write(
+            f"{report.rows_scored:,} rows, {report.items:,} sources, {report.items_with_several_references:,} of them "
+            "with several targets (evaluate --no-group scores every row by itself)\n"
+        )
     rows = []
     for name, measure in report.metrics.items():
         interval = f"{_number(name, measure.low)} – {_number(name, measure.high)}"
@@ -115,11 +130,14 @@ def say_report(report: Report, table: str) -> None:
     title = f"{report.rows_scored:,} of {report.rows_read:,} rows of {table} in {report.seconds:.1f} s"
     print_table(title, ("metric", "value", "95 % interval", ""), rows)
     if report.examples:
-        print_table(
-            "the worst answers",
-            ("source", "gold", "answer", "edits"),
-            [(each.source, each.gold, each.answer, str(each.edits)) for each in report.examples[:5]],
-        )
+        columns: tuple[str, ...] = ("source", "gold", "answer", "edits")
+        if report.items_with_several_references:
+            columns = ("source", "nearest gold", "answer", "edits", "targets")
+        worst = [
+            (each.source, each.gold, each.answer, str(each.edits), str(each.n_references))
+            for each in report.examples[:5]
+        ]
+        print_table("the worst answers", columns, [cells[: len(columns)] for cells in worst])
 
 
 def say_change(voice: Voice, reports: Sequence[tuple[str, Report]]) -> None:

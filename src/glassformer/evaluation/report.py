@@ -2,6 +2,9 @@
 
 The gold is the text as the table has it; both sides are brought to NFC and nothing else, whatever
 normalisation the model applies to its own input.
+
+Rows with one source and several targets (a word with two pronunciations) are one item with several references: the
+source is translated once, and any of its targets is right.
 """
 
 from __future__ import annotations
@@ -13,17 +16,20 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from glassformer.errors import TableError
+from glassformer.errors import TableError, UsageError
 from glassformer.metrics import (
     Counts,
     Interval,
+    Item,
+    References,
     bleu,
     bootstrap,
     check_bleu_tokenizer,
     chrf,
-    error_rate,
     exact_matches,
-    nfc,
+    group_by_source,
+    nearest_errors,
+    nearest_references,
 )
 from glassformer.settings import DecodingSettings
 
@@ -74,19 +80,24 @@ class Measure:
 
 @dataclass(frozen=True)
 class Example:
-    """A wrong answer; `edits` in tokens of the target side, `score` its log-probability under the model."""
+    """A wrong answer; `edits` in tokens of the target side, `score` its log-probability under the model.
+
+    `gold` is the nearest of `n_references`, as the table has it.
+    """
 
     source: str
     gold: str
     answer: str
     edits: int
     score: float
+    n_references: int = 1
 
 
 @dataclass(frozen=True)
 class Report:
     """What an evaluation found.
 
+    Figures and counts are of `items`: sources with all their targets, or single rows where they were not grouped.
     `metrics` are those of `score_texts`, in its order; `seconds` is the time of translating, with all that an engine
     makes ready when it is first used; `decoding` holds the settings of the search; `unfinished` counts answers that
     reached the limit of tokens; `examples` are wrong answers, those with the most edits per reference token first.
@@ -94,6 +105,8 @@ class Report:
 
     rows_read: int
     rows_scored: int
+    items: int
+    items_with_several_references: int
     metrics: dict[str, Measure]
     seconds: float
     decoding: dict[str, Any]
@@ -103,7 +116,12 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, ready for `json.dumps`."""
         return {
-            "rows": {"read": self.rows_read, "scored": self.rows_scored},
+            "rows": {
+                "read": self.rows_read,
+                "scored": self.rows_scored,
+                "items": self.items,
+                "items_with_several_references": self.items_with_several_references,
+            },
             "metrics": {
                 name: {key: part for key, part in asdict(measure).items() if part is not None}
                 for name, measure in self.metrics.items()
@@ -121,15 +139,17 @@ def evaluate(
     *,
     decoding: DecodingSettings | None = None,
     bleu_tokenize: str = "13a",
+    group: bool = True,
     rows_read: int | None = None,
     where: Sequence[str] | None = None,
 ) -> Report:
     """Translate the source of each (source, target) pair and score the answers against the targets.
 
-    `decoding` defaults to the model's own settings; `rows_read` is how many rows the table had before some
-    were not kept, and defaults to the number of pairs; `where[i]` names pair i in errors. Raises TableError
-    when there are no pairs, and SettingsError for a BLEU tokenizer that cannot be used; both before anything
-    is translated.
+    Pairs of one source (in NFC) are one item, and its distinct targets its references; with `group=False` every
+    pair is an item by itself. `decoding` defaults to the model's own settings; `rows_read` is how many rows the
+    table had before some were not kept, and defaults to the number of pairs; `where[i]` names pair i in errors.
+    Raises TableError when there are no pairs, UsageError when `where` has another length, and SettingsError for a
+    BLEU tokenizer that cannot be used; all before anything is translated.
     """
     read = len(pairs) if rows_read is None else rows_read
     if not pairs:
@@ -140,41 +160,48 @@ def evaluate(
         )
     check_bleu_tokenizer(bleu_tokenize)
     search = translator.settings.decoding if decoding is None else decoding
-    sources, golds = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    if where is not None and (isinstance(where, str) or len(where) != len(pairs)):
+        raise UsageError("each pair needs a name of its own", got=f"{len(where)} names for {len(pairs)} pairs")
+    items = group_by_source(pairs) if group else [Item(row, pair[0], (pair[1],)) for row, pair in enumerate(pairs)]
+    names = None if where is None else [where[item.row] for item in items]
     start = time.perf_counter()
-    answers = translator.translate(sources, decoding=search, where=where)
+    answers = translator.translate([item.source for item in items], decoding=search, where=names)
     seconds = time.perf_counter() - start
+    split_tokens = translator.target_tokenizer.split
     measures, edits, lengths = _score(
         [answer.text for answer in answers],
-        golds,
-        translator.target_tokenizer.split,
+        [item.references for item in items],
+        split_tokens,
         bleu_tokenize,
         resamples=1000,
     )
     return Report(
         rows_read=read,
         rows_scored=len(pairs),
+        items=len(items),
+        items_with_several_references=sum(len(item.references) > 1 for item in items),
         metrics=measures,
         seconds=seconds,
         decoding=search.model_dump(),
         unfinished=sum(not answer.finished for answer in answers),
-        examples=_worst(sources, golds, answers, edits, lengths),
+        examples=_worst(items, answers, edits, lengths, split_tokens),
     )
 
 
 def score_texts(
     hypotheses: Sequence[str],
-    references: Sequence[str],
+    references: Sequence[References],
     *,
     split_tokens: Callable[[str], list[str]],
     bleu_tokenize: str = "13a",
     resamples: int = 1000,
 ) -> dict[str, Measure]:
-    """All metrics of the answers, by name.
+    """All metrics of the answers, by name; a row has one reference, or a list of several.
 
     exact_match; sequence_error_rate, which is 1 - exact_match (what tables of G2P call WER);
     token_error_rate, word_error_rate (words between white space) and char_error_rate (code points), each the
-    edits over the length of all references; bleu and chrf. `split_tokens` gives the tokens of a text and
+    edits over the length of all references, the nearest in its own tokens where a row has several
+    (`metrics.nearest_references`); bleu and chrf. `split_tokens` gives the tokens of a text and
     should not change its letters: what it makes equal, token_error_rate takes for equal. Raises UsageError
     when the sides differ in number or are empty, SettingsError for a BLEU tokenizer that cannot be used.
     """
@@ -183,7 +210,7 @@ def score_texts(
 
 def _score(
     hypotheses: Sequence[str],
-    references: Sequence[str],
+    references: Sequence[References],
     split_tokens: Callable[[str], list[str]],
     bleu_tokenize: str,
     *,
@@ -191,13 +218,12 @@ def _score(
 ) -> tuple[dict[str, Measure], Counts, Counts]:
     """The metrics, and the edits and reference lengths in tokens of each row."""
     matches = exact_matches(hypotheses, references)
-    answers, golds = nfc(hypotheses), nfc(references)
 
     def rate(numerators: Any, denominators: Any) -> Measure:
         return _measure(bootstrap(numerators, denominators, resamples=resamples))
 
     def edits_by(split: Callable[[str], Sequence[str]]) -> tuple[Counts, Counts]:
-        return error_rate([split(text) for text in answers], [split(text) for text in golds])
+        return nearest_errors(hypotheses, references, split)
 
     ones = np.ones_like(matches)
     edits, lengths = edits_by(split_tokens)
@@ -207,8 +233,8 @@ def _score(
         "token_error_rate": rate(edits, lengths),
         "word_error_rate": rate(*edits_by(str.split)),
         "char_error_rate": rate(*edits_by(str)),
-        "bleu": _measure(*bleu(answers, golds, tokenize=bleu_tokenize, resamples=resamples)),
-        "chrf": _measure(*chrf(answers, golds, resamples=resamples)),
+        "bleu": _measure(*bleu(hypotheses, references, tokenize=bleu_tokenize, resamples=resamples)),
+        "chrf": _measure(*chrf(hypotheses, references, resamples=resamples)),
     }
     return measures, edits, lengths
 
@@ -218,12 +244,25 @@ def _measure(interval: Interval, signature: str | None = None) -> Measure:
 
 
 def _worst(
-    sources: Sequence[str], golds: Sequence[str], answers: Sequence[_Answer], edits: Counts, lengths: Counts
+    items: Sequence[Item],
+    answers: Sequence[_Answer],
+    edits: Counts,
+    lengths: Counts,
+    split_tokens: Callable[[str], list[str]],
 ) -> tuple[Example, ...]:
-    wrong = np.flatnonzero(exact_matches([answer.text for answer in answers], golds) == 0)
+    texts, references = [answer.text for answer in answers], [item.references for item in items]
+    wrong = np.flatnonzero(exact_matches(texts, references) == 0)
     rates = edits / np.maximum(lengths, 1)
-    order = sorted(wrong.tolist(), key=lambda row: (-rates[row], -edits[row], row))
+    order = sorted(wrong.tolist(), key=lambda row: (-rates[row], -edits[row], row))[:WORST_EXAMPLES]
+    nearest = nearest_references(texts, references, split_tokens)
     return tuple(
-        Example(sources[row], golds[row], answers[row].text, int(edits[row]), float(answers[row].score))
-        for row in order[:WORST_EXAMPLES]
+        Example(
+            source=items[row].source,
+            gold=references[row][nearest[row]],
+            answer=texts[row],
+            edits=int(edits[row]),
+            score=float(answers[row].score),
+            n_references=len(references[row]),
+        )
+        for row in order
     )
