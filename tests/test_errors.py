@@ -18,6 +18,7 @@ from glassformer.errors import (
     TableError,
     UsageError,
     nearest,
+    quoted,
 )
 
 EXIT_CODES = {
@@ -113,3 +114,24 @@ def test_of_many_words_thirty_are_listed():
     words = [f"w{number}" for number in range(31)]
     assert nearest("qqq", words) == f"valid: {', '.join(words[:30])}, …"
     assert nearest("qqq", words[:30]) == f"valid: {', '.join(words[:30])}"
+
+
+def test_a_quoted_value_is_short_whatever_it_is():
+    assert quoted("it's") == '"it\'s"'
+    assert quoted(2.5) == "2.5"
+    for value in (
+        "x" * 9999,
+        10**4000,
+        10**9999,
+        [10**9999],
+        {"a": "b" * 9999},
+        ["c" * 99] * 99,
+        b"d" * 9999,
+        "\0" * 99,
+    ):
+        assert len(quoted(value)) <= 80
+    assert quoted(10**5000) == "a number of about 5,000 digits, which is too long"
+
+
+def test_words_of_any_length_are_listed_shortened():
+    assert len(nearest("x" * 9999, ["y" * 9999, "z" * 9999])) < 400

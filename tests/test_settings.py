@@ -114,7 +114,7 @@ def test_an_unknown_name_deep_in_a_recipe_is_found():
 
 @pytest.mark.parametrize(
     ("section", "old", "new"),
-    [("training", "keep_moments", "keep_snapshots"), ("data", "valid_share", "valid_fraction")],
+    [("training", "keep_snapshots", "keep_snapshots"), ("data", "valid_share", "valid_fraction")],
 )
 def test_an_old_name_is_answered_with_the_new_one(tmp_path, section, old, new):
     path = tmp_path / "recipe.toml"
@@ -175,6 +175,18 @@ def test_a_wrong_word_is_answered_with_the_nearest_valid_one():
         (DataSettings, "max_valid_rows", None, "a valid integer"),
         (SideSettings, "vocabulary_size", [], "a valid integer"),
         (SideSettings, "lowercase", "maybe", "boolean"),
+        (DataSettings, "source", "a\udcff", "valid UTF-8"),
+        (DataSettings, "target", 2**53, "fewer digits"),
+        (ModelSettings, "d_model", 2**40, "less than or equal to 1048576"),
+        (ModelSettings, "n_heads", 2**40, "less than or equal to 1048576"),
+        (ModelSettings, "n_encoder_layers", 10**6, "less than or equal to 1000"),
+        (ModelSettings, "n_decoder_layers", 10**15, "less than or equal to 1000"),
+        (SideSettings, "vocabulary_size", 10**9, "less than or equal to 10000000"),
+        (TrainingSettings, "keep_snapshots", 2**53 - 1, "less than or equal to 60"),
+        (TrainingSettings, "validate_beams", 10**9, "less than or equal to 10000"),
+        (DecodingSettings, "num_beams", 10**9, "less than or equal to 10000"),
+        (DecodingSettings, "num_return_sequences", 10**9, "less than or equal to 100000"),
+        (DecodingSettings, "max_new_tokens", 10**12, "less than or equal to 1000000"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_is_expected(section, name, value, expected):
@@ -224,6 +236,33 @@ def test_a_shared_vocabulary_needs_the_same_settings_on_both_sides():
     assert TokenSettings(source={"kind": "words"}, shared=False).target.kind == "subwords"
 
 
+@pytest.mark.parametrize(
+    "value",
+    [10**5000, "9" * 5000, "x" * 100_000, [10**5000], list(range(10**6)), {"a": "b" * 999}],
+    ids=["number", "digits", "text", "list", "long list", "dict"],
+)
+@pytest.mark.parametrize("name", ["steps", "learning_rate", "schedule", "max_minutes"])
+def test_a_value_of_any_length_is_refused_in_a_few_words(name, value):
+    with pytest.raises(SettingsError) as caught:
+        TrainingSettings(**{name: value})
+    assert caught.value.what == f"the setting 'training.{name}' cannot take this value"
+    assert len(caught.value.got) <= 100
+
+
+def test_a_name_of_any_length_is_refused_in_a_few_words():
+    for refuse in (lambda: TrainingSettings(**{"x" * 9999: 1}), lambda: parse_assignments(["y" * 9999 + "=1"])):
+        with pytest.raises(SettingsError, match="there is no setting") as caught:
+            refuse()
+        assert len(caught.value.what) < 120
+
+
+def test_every_bound_leaves_room_for_what_is_real():
+    ModelSettings(d_model=12_288, d_ff=49_152, n_heads=96, n_encoder_layers=200, n_decoder_layers=200)
+    SideSettings(vocabulary_size=2_000_000)
+    TrainingSettings(keep_snapshots=53, validate_beams=100, steps=10**9, batch_tokens=10**7, average_last=10**6)
+    DecodingSettings(num_beams=1000, num_return_sequences=1000, max_new_tokens=100_000)
+
+
 # Nested dicts
 
 
@@ -265,6 +304,20 @@ def test_an_assignment_is_a_toml_value_or_plain_text(assignment, value):
     assert parse_assignments([assignment]) == value
 
 
+@pytest.mark.parametrize(
+    "digits", ["9" * 5000, "-" + "9" * 5000, "[" + "9" * 5000 + "]"], ids=["positive", "negative", "in a list"]
+)
+def test_a_number_of_thousands_of_digits_is_refused(tmp_path, digits):
+    with pytest.raises(SettingsError, match=r"the setting 'training\.steps' cannot take this value") as caught:
+        parse_assignments([f"training.steps={digits}"])
+    assert len(caught.value.got) <= 100
+    path = tmp_path / "recipe.toml"
+    path.write_text(f"[training]\nsteps = {digits}")
+    with pytest.raises(SettingsError, match="the recipe is not valid TOML") as caught:
+        read_recipe(path)
+    assert (caught.value.where, caught.value.got) == (str(path), "a number of thousands of digits")
+
+
 def test_assignments_add_up_and_the_last_one_wins():
     assert parse_assignments(["training.steps=1", "model.d_ff=2", "training.steps=3"]) == {
         "training": {"steps": 3},
@@ -303,7 +356,7 @@ sides = st.fixed_dictionaries(
     {"kind": st.sampled_from(["characters", "words", "subwords", "bytes"])},
     optional={
         "algorithm": st.sampled_from(["bpe", "unigram"]),
-        "vocabulary_size": st.integers(1, 10**12),
+        "vocabulary_size": st.integers(1, 10**7),
         "normalization": st.sampled_from(["none", "NFC", "NFD", "NFKC"]),
         "lowercase": st.booleans(),
     },
@@ -313,7 +366,7 @@ recipes = st.fixed_dictionaries(
     {"model": st.fixed_dictionaries({"tied_embeddings": st.sampled_from(["none", "target"])})},
     optional={
         "data": st.fixed_dictionaries(
-            {"source": st.none() | st.integers(0) | st.text(st.characters(exclude_categories=["Cs"]))},
+            {"source": st.none() | st.integers(0, 2**53 - 1) | st.text(st.characters(exclude_categories=["Cs"]))},
         ),
         "tokens": st.fixed_dictionaries({"source": sides, "target": sides, "shared": st.just(False)}),
         "training": st.fixed_dictionaries(

@@ -19,11 +19,13 @@ known. The parts are attributes, so that a program can read them; `str(error)` i
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
 from typing import ClassVar
 
 EXIT_INTERRUPTED = 130
 INTERRUPTED = "interrupted; no file is half written"
+QUOTED = 80  # maximum length of a quoted value in characters
 
 
 class GlassformerError(Exception):
@@ -101,7 +103,20 @@ class MissingExtraError(GlassformerError):
 
 def nearest(word: str, valid: Iterable[str]) -> str:
     """A hint that names the valid word nearest to `word`, and all of them when they are few."""
-    choices = [str(choice) for choice in valid]
+    choices = [str(choice)[:QUOTED] for choice in valid]
+    word = word[:QUOTED]
     close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
     listed = ", ".join(choices[:30]) + (", …" if len(choices) > 30 else "")
     return f"did you mean {close[0]!r}? valid: {listed}" if close else f"valid: {listed}"
+
+
+def quoted(value: object) -> str:
+    """`repr(value)` for an error, shortened in the middle to at most QUOTED characters."""
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = short.maxlong = QUOTED
+    try:
+        text = short.repr(value)
+    except ValueError:  # an integer of more digits than Python converts
+        digits = f" of about {int(value.bit_length() * 0.30103):,} digits" if isinstance(value, int) else ""
+        text = f"a number{digits}, which is too long"
+    return text if len(text) <= QUOTED else f"{text[: QUOTED // 2]}…{text[1 - QUOTED // 2 :]}"

@@ -20,13 +20,19 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from glassformer.errors import SettingsError, nearest
+from glassformer.errors import SettingsError, nearest, quoted
 
 Positive = Annotated[int, Field(ge=1, lt=2**53)]  # what JSON and every library can count
 NotNegative = Annotated[int, Field(ge=0, lt=2**53)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
+
+# Bounds beyond anything real, for numbers that are work or memory by themselves; what memory has no room for is refused
+# when a run or a search begins (engines/memory.py).
+Width = Annotated[int, Field(ge=1, le=2**20)]
+Depth = Annotated[int, Field(ge=1, le=1000)]
+Beams = Annotated[int, Field(ge=1, le=10_000)]
 
 TokenKind = Literal["characters", "words", "subwords", "bytes"]
 Normalization = Literal["none", "NFC", "NFD", "NFKC"]
@@ -50,7 +56,7 @@ class _Frozen(BaseModel):
             if name not in type(self).model_fields:
                 full = self._full(name)
                 valid = [self._full(known) for known in type(self).model_fields]
-                raise SettingsError(f"there is no setting {full!r}", hint=nearest(full, valid))
+                raise SettingsError(f"there is no setting {quoted(full)}", hint=nearest(full, valid))
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -71,9 +77,9 @@ class _Frozen(BaseModel):
         choices = get_args(field.annotation) if field and first["type"] == "literal_error" else ()
         return SettingsError(
             f"the setting {cls._full(location)!r} cannot take this value",
-            got=repr(first["input"]),
+            got=quoted(first["input"]),
             expected=message[:1].lower() + message[1:],
-            hint=nearest(str(first["input"]), [str(choice) for choice in choices]) if choices else None,
+            hint=nearest(quoted(first["input"]).strip("'"), [str(choice) for choice in choices]) if choices else None,
         )
 
 
@@ -91,6 +97,18 @@ class DataSettings(_Frozen):
     valid_fraction: Fraction = _setting(0.1, "fraction of the rows held out for validation")
     max_valid_rows: Positive = _setting(1000, "maximum number of rows held out for validation")
 
+    @field_validator("source", "target")
+    @classmethod
+    def _is_column(cls, column: str | int | None) -> str | int | None:
+        try:
+            if isinstance(column, str):
+                column.encode()
+        except UnicodeEncodeError:
+            raise ValueError("a name that is valid UTF-8, or a position from 0") from None
+        if isinstance(column, int) and column >= 2**53:
+            raise ValueError("a position of fewer digits, or a name")
+        return column
+
 
 class SideSettings(_Frozen):
     """How the text of one side becomes tokens."""
@@ -100,7 +118,9 @@ class SideSettings(_Frozen):
     kind: TokenKind = _setting("subwords", "kind of token")
     preset: Literal["none", "ascii68"] = _setting("none", "fixed character vocabulary; ascii68: 65 ASCII characters")
     algorithm: Literal["bpe", "unigram"] = _setting("bpe", "algorithm that learns the subwords")
-    vocabulary_size: Positive = _setting(37_000, "maximum number of tokens in a subword or word vocabulary")
+    vocabulary_size: Positive = _setting(
+        37_000, "maximum number of tokens in a subword or word vocabulary", le=10_000_000
+    )
     min_count: Positive = _setting(1, "minimum count of a character or word in training; a rarer one is unknown")
     unknown: bool = _setting(True, "whether the vocabulary has <unk>; without it an unknown token is an error")
     normalization: Normalization = _setting("NFC", "Unicode normalization form of the text")
@@ -128,19 +148,19 @@ class ModelSettings(_Frozen):
 
     section: ClassVar[str] = "model"
 
-    d_model: Positive = _setting(512, "width of the embeddings and of every sublayer's output")
-    d_ff: Positive = _setting(2048, "inner width of the feed-forward network")
-    n_heads: Positive = _setting(8, "number of attention heads")
-    d_k: Positive = Field(
+    d_model: Width = _setting(512, "width of the embeddings and of every sublayer's output")
+    d_ff: Width = _setting(2048, "inner width of the feed-forward network")
+    n_heads: Width = _setting(8, "number of attention heads")
+    d_k: Width = Field(
         default_factory=lambda data: max(1, data.get("d_model", 512) // data.get("n_heads", 8)),
         description="width of a query and a key in one head; unset: d_model / n_heads",
     )
-    d_v: Positive = Field(
+    d_v: Width = Field(
         default_factory=lambda data: max(1, data.get("d_model", 512) // data.get("n_heads", 8)),
         description="width of a value in one head; unset: d_model / n_heads",
     )
-    n_encoder_layers: Positive = _setting(6, "number of encoder layers")
-    n_decoder_layers: Positive = _setting(6, "number of decoder layers")
+    n_encoder_layers: Depth = _setting(6, "number of encoder layers")
+    n_decoder_layers: Depth = _setting(6, "number of decoder layers")
     dropout: Fraction = _setting(0.1, "dropout probability on embeddings + positions and on every sublayer's output")
     attention_dropout: Fraction = _setting(0.0, "dropout probability on attention weights (Departure: above 0)")
     feed_forward_dropout: Fraction = _setting(0.0, "dropout probability inside the feed-forward (Departure: above 0)")
@@ -194,11 +214,11 @@ class TrainingSettings(_Frozen):
     compile: bool = _setting(False, "whether layers are compiled (torch.compile): takes a minute; slower on CPUs")
     recompute: bool = _setting(False, "whether the backward pass recomputes activations in layers: less memory")
     validate_every: Positive = _setting(1000, "number of steps between two validations")
-    validate_beams: Positive = _setting(1, "beam width of the search in validation")
+    validate_beams: Beams = _setting(1, "beam width of the search in validation")
     validate_rows: Positive = _setting(500, "maximum number of held-out rows a validation translates; the last: all")
     metric: Metric = _setting("exact_match", "metric that selects the best weights and decides on early stopping")
     patience: NotNegative = _setting(0, "number of validations without a better metric before training stops; 0: never")
-    keep_snapshots: NotNegative = _setting(5, "number of snapshots, after 1/2, 1/4, 1/8 … of the steps; 0: none")
+    keep_snapshots: NotNegative = _setting(5, "number of snapshots, after 1/2, 1/4, 1/8 … of the steps; 0: none", le=60)
     average_last: NotNegative = _setting(5, "number of last validated weights whose average is tried; 0: none")
 
 
@@ -207,10 +227,12 @@ class DecodingSettings(_Frozen):
 
     section: ClassVar[str] = "decoding"
 
-    num_beams: Positive = _setting(5, "beam width; 1: greedy search (Departure: the paper has 4)")
-    num_return_sequences: Positive = _setting(1, "number of answers for each text (n-best)")
+    num_beams: Beams = _setting(5, "beam width; 1: greedy search (Departure: the paper has 4)")
+    num_return_sequences: Positive = _setting(1, "number of answers for each text (n-best)", le=100_000)
     length_alpha: float = _setting(0.6, "length penalty ((5 + length) / 6)^alpha (Wu et al. 2016)", ge=0, le=10)
-    max_new_tokens: Positive | None = _setting(None, "maximum number of tokens; unset: from the training lengths")
+    max_new_tokens: Positive | None = _setting(
+        None, "maximum number of tokens; unset: from the training lengths", le=1_000_000
+    )
     do_sample: bool = _setting(False, "whether tokens are sampled instead of searched for")
     temperature: float = _setting(1.0, "sampling: below 1 sharpens the distribution, above 1 flattens it", gt=0)
     top_k: NotNegative = _setting(0, "sampling: only the k most probable tokens; 0: all")
@@ -280,10 +302,17 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         if not equals:
-            raise SettingsError(f"cannot read the setting {assignment!r}", expected="section.name=value")
+            raise SettingsError(f"cannot read the setting {quoted(assignment)}", expected="section.name=value")
         keys = path.strip().split(".")
         _check_path(keys)
-        branch: Any = _toml_value(text.strip())
+        try:
+            branch: Any = _toml_value(text.strip())
+        except ValueError:
+            raise SettingsError(
+                f"the setting {path.strip()!r} cannot take this value",
+                got=quoted(text.strip()),
+                expected="a number of fewer digits",
+            ) from None
         for key in reversed(keys):
             branch = {key: branch}
         parsed = merge(parsed, branch)
@@ -291,6 +320,7 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
 
 
 def _toml_value(text: str) -> Any:
+    """The value, or the text where it is not TOML. Raises ValueError for a number of thousands of digits."""
     try:
         values = tomllib.loads(f"value = {text}")
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -307,13 +337,13 @@ def _check_path(keys: Sequence[str]) -> None:
         if field is None:
             everywhere = [full for full in all_settings() if full.rsplit(".", 1)[-1] == keys[-1]]
             names = everywhere or [".".join([*keys[:depth], name]) for name in room.model_fields]
-            raise SettingsError(f"there is no setting {'.'.join(keys)!r}", hint=nearest(path, names))
+            raise SettingsError(f"there is no setting {quoted('.'.join(keys))}", hint=nearest(path, names))
         inner = field.annotation
         is_room = isinstance(inner, type) and issubclass(inner, BaseModel)
         if is_room == (depth == len(keys) - 1):
             near = path if is_room else path.rpartition(".")[0]
             names = [full for full in all_settings() if full.startswith(near)]
-            raise SettingsError(f"{'.'.join(keys)!r} is not a single setting", hint=nearest(path, names))
+            raise SettingsError(f"{quoted('.'.join(keys))} is not a single setting", hint=nearest(path, names))
         if is_room:
             room = inner  # type: ignore[assignment]
 
@@ -346,6 +376,10 @@ def read_recipe(path: Path) -> dict[str, Any]:
     except SettingsError as error:
         error.where = str(path)
         raise
+    except ValueError:
+        raise SettingsError(
+            "the recipe is not valid TOML", where=str(path), got="a number of thousands of digits"
+        ) from None
     return recipe
 
 

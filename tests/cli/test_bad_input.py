@@ -225,6 +225,43 @@ def test_training_on_a_device_that_is_not_there_writes_nothing(tmp_path, call, t
     assert not (tmp_path / "run").exists()
 
 
+HUGE, DIGITS = str(10**30), "9" * 5000
+
+
+@pytest.mark.parametrize("number", [HUGE, DIGITS], ids=["10^30", "5,000 digits"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("translate", "RUN", "--beam"),
+        ("translate", "RUN", "--nbest"),
+        ("translate", "RUN", "--seed"),
+        ("evaluate", "RUN", "TABLE", "--beam"),
+        ("explain", "RUN", "1845", "--beam"),
+        ("explain", "RUN", "1845", "--step", "decoder.0.cross.weights", "--head"),
+        ("tokens", "RUN", "1845", "--pad-to"),
+        ("serve", "RUN", "--port"),
+        ("train", "TABLE", "--out", "OUT", "--seed"),
+        ("demo", "--out", "OUT", "--seed"),
+    ],
+    ids=lambda words: f"{words[0]} {words[-1]}",
+)
+def test_a_number_beyond_all_sense_is_refused_in_a_few_words(tmp_path, call, run, table, words, number):
+    places = {"RUN": run, "TABLE": table, "OUT": tmp_path / "out"}
+    answer = call(*(places.get(word, word) for word in words), number, stdin=b"1845\n")
+    assert_is_for_people(answer, 2)
+    assert answer.out == ""
+    assert DIGITS[:200] not in answer.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("assignment", [f"training.steps={DIGITS}", f"data.source={DIGITS}"], ids=["steps", "source"])
+def test_a_setting_of_5000_digits_is_refused_in_a_few_words(tmp_path, call, table, assignment):
+    answer = call("train", table, "--out", tmp_path / "run", "--set", assignment)
+    assert_is_for_people(answer, 2, f"the setting '{assignment.partition('=')[0]}' cannot take this value")
+    assert len(answer.err) < 500
+    assert not (tmp_path / "run").exists()
+
+
 # Models
 
 

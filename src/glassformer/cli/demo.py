@@ -40,11 +40,12 @@ def demo(
     from glassformer.glassbox.report import write_report
     from glassformer.glassbox.trace import explain
     from glassformer.rundirectory import RunDirectory
-    from glassformer.settings import DataSettings, Settings, merge
+    from glassformer.settings import DataSettings, Settings, TrainingSettings, merge
     from glassformer.training import train
     from glassformer.translator import Translator
 
     voice = Voice(quiet)
+    TrainingSettings(seed=seed)  # refuses one that no run can have, before anything is written
     rows = dates(N_TRAIN + N_TEST, seed)
     table, test, run = out / "dates.csv", out / "dates-test.csv", out / "run"
     is_trained = _is_trained(RunDirectory(run), seed)

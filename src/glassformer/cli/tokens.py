@@ -21,7 +21,9 @@ def tokens(
     model: Model,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to cut.")],
     side: Annotated[Side, typer.Option("--side", help="Which tokenizer.")] = Side.source,
-    pad_to: Annotated[int, typer.Option("--pad-to", min=0, help="Pad with <pad> to this many tokens.")] = 0,
+    pad_to: Annotated[
+        int, typer.Option("--pad-to", min=0, max=100_000, help="Pad with <pad> to this many tokens.")
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Tokens and ids of a text, framed as the model sees it."""
