@@ -124,6 +124,23 @@ def test_a_column_that_is_not_there_is_wrong_usage(tmp_path, call, run, options,
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("digits", ["9" * 5000, "0x" + "f" * 5000])
+def test_a_position_of_thousands_of_digits_is_wrong_usage(tmp_path, call, run, digits):
+    path = tmp_path / "pairs.csv"
+    path.write_text(GOOD, encoding="utf-8")
+    begin = ("train", path, "--out", tmp_path / "run")
+    for side in ("source", "target"):
+        assert_is_for_people(call(*begin, "--set", f"data.{side}={digits}"), 2, "there is no column", "columns")
+        for words in (begin, ("evaluate", run, path), ("score", run, path), ("heads", run, path)):
+            assert_is_for_people(call(*words, f"--{side}", digits), 2, "there is no column")
+    assert_is_for_people(call("translate", run, path, "--column", digits), 2, "there is no column")
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(f"[data]\nsource = {digits}\n", encoding="utf-8")
+    what = "there is no column" if digits.startswith("0x") else "the recipe is not valid TOML"
+    assert_is_for_people(call(*begin, "--recipe", recipe), 2, what)
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("option", ["--valid", "--test"])
 def test_a_further_table_is_read_before_anything_is_written(tmp_path, call, table, option):
     answer = call("train", table, "--out", tmp_path / "run", option, tmp_path / "no.csv")

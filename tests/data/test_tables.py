@@ -9,6 +9,7 @@ import hashlib
 import io
 import itertools
 import json
+import os
 import sys
 import tempfile
 from contextlib import suppress
@@ -410,6 +411,65 @@ def test_a_column_that_is_not_there_is_explained(folder, text, data, parts):
     assert error.where == str(path)
     assert {name: getattr(error, name) for name in parts} == parts
     assert error.exit_code == 2
+
+
+HUGE_POSITIONS = {
+    "5,000 nines": ("9" * 5000, "there is no column 99999999999999999999… (5,000 digits)"),
+    "19 digits": ("1" * 19, "there is no column 1111111111111111111"),
+    "an integer of 5,000 digits": (10**4999, "there is no column with a position of more than 20 digits"),
+    "a negative integer": (-(10**4999), "there is no column with a position of more than 20 digits"),
+}
+
+
+@pytest.mark.parametrize("name", HUGE_POSITIONS)
+def test_a_position_of_any_number_of_digits_is_a_column_that_is_not_there(folder, name):
+    column, what = HUGE_POSITIONS[name]
+    path = put(folder, "a.csv", THREE)
+    for call in (
+        lambda: read_table(path, DataSettings(source=column, target=1)),
+        lambda: read_table(path, DataSettings(source=1, target=column)),
+        lambda: read_column(path, column, DataSettings()),
+    ):
+        error = failure(ColumnError, call)
+        assert (error.what, error.expected) == (what, "a position from 0 to 2")
+        assert len(str(error)) < 500
+
+
+def test_zeros_before_a_position_do_not_count(folder):
+    path = put(folder, "a.csv", THREE)
+    assert pairs_of(path, DataSettings(source="0" * 5000 + "1", target="0" * 5000)) == [("a", "1")]
+
+
+def test_a_long_name_is_shortened_in_the_message(folder):
+    error = failure(ColumnError, read_table, put(folder, "a.csv", THREE), DataSettings(source="s" * 9999, target=1))
+    assert error.what == f"there is no column '{'s' * 59}…'"
+    error = failure(TableError, read_table, put(folder, "a.csv", "c" * 9999 + "\n"), HEADLESS)
+    assert error.got == f"the first row {'c' * 59}…"
+
+
+@pytest.mark.parametrize("name", ["a\0b.csv", "a.csv\0", "a.en,a\0.de", "a\ud800b.csv", "\ud800,a.de"])
+def test_a_path_that_no_file_can_have_is_an_error_in_words(name):
+    for call in (
+        lambda: read_table(name, HEADLESS),
+        lambda: read_column(name, 0, HEADLESS),
+        lambda: read_lines(name),
+    ):
+        error = failure(TableError, call)
+        assert error.what == "no file can have this path"
+        assert "\0" not in str(error)
+        assert str(error).isascii()
+        assert error.got == ("a NUL character" if "\0" in name else "a lone surrogate, which is half a character")
+
+
+def test_a_path_of_bytes_that_are_not_utf8_is_a_path_like_any_other(folder):
+    name = os.fsdecode(b"not-utf8-\xff.csv")
+    try:
+        path = put(folder, name, "a,b\n")
+    except OSError:
+        pytest.skip("this file system has UTF-8 names only")
+    assert pairs_of(path) == [("a", "b")]
+    error = failure(TableError, read_table, path.with_name(os.fsdecode(b"\xfe.csv")), HEADLESS)
+    assert error.what == "there is no such file"
 
 
 @pytest.mark.parametrize(

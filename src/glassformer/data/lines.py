@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -40,7 +41,8 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def system_errors(path: str) -> Iterator[None]:
-    """What the system or a decompressor says about a file, as a TableError."""
+    """What the operating system or a decompressor says about a file, as a TableError."""
+    _check_path(path)
     try:
         yield
     except FileNotFoundError as error:
@@ -55,6 +57,17 @@ def system_errors(path: str) -> Iterator[None]:
         if error.errno is None:
             raise corrupt(path, error) from None
         raise TableError("the file cannot be read", where=path, got=error.strerror) from None
+
+
+def _check_path(path: str) -> None:
+    """Raises TableError for a path that no file can have: Python would raise a ValueError wherever it is used."""
+    wrong = "a NUL character" if "\0" in path else None
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        wrong = wrong or "a lone surrogate, which is half a character"
+    if wrong:
+        raise TableError("no file can have this path", where=ascii(path), got=wrong)
 
 
 def corrupt(path: str, error: Exception) -> TableError:

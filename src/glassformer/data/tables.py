@@ -32,6 +32,8 @@ __all__ = [
 ]
 
 _NAMED_FAULTS = 10
+_MAX_POSITION_DIGITS = 20
+_SHORT = 60  # characters of a cell or name in a message
 
 _Column = str | int | None  # by name, by position from 0, or not said
 
@@ -305,24 +307,25 @@ class _Columns:
                 )
             return names.index(column)
         if _is_position(column):
-            position = int(column)
-            if 0 <= position < self.width:
+            position = _as_position(column)
+            if position is not None and 0 <= position < self.width:
                 return position
             raise ColumnError(
-                f"there is no column {position}",
+                f"there is no column {_position_for_people(column)}",
                 where=self.table,
                 got=f"{self.width} {'column' if self.width == 1 else 'columns'}: {self._listed()}",
                 expected=f"a position from 0 to {self.width - 1}" if self.width > 1 else "position 0",
             )
         if self.names is None:
             raise ColumnError(
-                f"there is no column {column!r}, because the first row was not taken for a header",
+                f"there is no column {_short(str(column))!r}, because the first row was not taken for a header",
                 where=self.table,
                 got=f"the first row {self._listed()}",
                 expected=f"a position from 0 to {self.width - 1}",
                 hint="if the first row names the columns, say --header, and take a name from it",
             )
-        raise ColumnError(f"there is no column {column!r}", where=self.table, hint=nearest(str(column), names))
+        name = _short(str(column))
+        raise ColumnError(f"there is no column {name!r}", where=self.table, hint=nearest(name, names))
 
     def _other(self, known: int, given: str, missing: str) -> int:
         """The column beside the known one, where there is only one such."""
@@ -340,7 +343,7 @@ class _Columns:
         return f"column {position}" if self.names is None else f"{self.names[position]} (column {position})"
 
     def _listed(self) -> str:
-        return " | ".join(self.names or self.first)
+        return " | ".join(map(_short, self.names or self.first))
 
     def _one_column(self) -> TableError:
         cell = self._listed()
@@ -361,6 +364,30 @@ class _Columns:
 
 def _is_position(column: _Column) -> TypeGuard[int | str]:
     return isinstance(column, int) or (column is not None and column.isascii() and column.isdigit())
+
+
+def _as_position(column: int | str) -> int | None:
+    """The number that a position says; None for digits that no table has columns for."""
+    if isinstance(column, int):
+        return column
+    digits = column.lstrip("0") or "0"
+    return int(digits) if len(digits) <= _MAX_POSITION_DIGITS else None
+
+
+def _position_for_people(column: int | str) -> str:
+    """A position for a message: Python refuses to write integers of thousands of digits, and nobody reads them."""
+    if isinstance(column, int):
+        too_long = abs(column) >= 10**_MAX_POSITION_DIGITS
+        return f"with a position of more than {_MAX_POSITION_DIGITS} digits" if too_long else str(column)
+    digits = column.lstrip("0") or "0"
+    if len(digits) <= _MAX_POSITION_DIGITS:
+        return digits
+    return f"{digits[:_MAX_POSITION_DIGITS]}… ({len(digits):,} digits)"
+
+
+def _short(text: str) -> str:
+    """A cell or name for a message."""
+    return text if len(text) <= _SHORT else text[: _SHORT - 1] + "…"
 
 
 def _is_header(first: tuple[str, ...], asked: Sequence[_Column], header: str) -> bool:
