@@ -114,7 +114,7 @@ def test_an_unknown_name_deep_in_a_recipe_is_found():
 
 @pytest.mark.parametrize(
     ("section", "old", "new"),
-    [("training", "keep_snapshots", "keep_snapshots"), ("data", "valid_share", "valid_fraction")],
+    [("training", "keep_moments", "keep_snapshots"), ("data", "valid_share", "valid_fraction")],
 )
 def test_an_old_name_is_answered_with_the_new_one(tmp_path, section, old, new):
     path = tmp_path / "recipe.toml"
