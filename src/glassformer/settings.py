@@ -323,7 +323,7 @@ def _toml_value(text: str) -> Any:
     """The value, or the text where it is not TOML. Raises ValueError for a number of thousands of digits."""
     try:
         values = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):  # a ValueError of Python too: more than 4,300 digits
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
     return values["value"] if len(values) == 1 else text  # a line break could bring in more
 
@@ -371,7 +371,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
             _check_path(keys)
     except OSError as error:
         raise SettingsError("cannot read the recipe", where=str(path), got=str(error.strerror)) from None
-    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, an integer of more than 4,300 digits
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SettingsError("the recipe is not valid TOML", where=str(path), got=str(error)) from None
     except SettingsError as error:
         error.where = str(path)

@@ -130,13 +130,14 @@ def test_a_position_of_thousands_of_digits_is_wrong_usage(tmp_path, call, run, d
     path.write_text(GOOD, encoding="utf-8")
     begin = ("train", path, "--out", tmp_path / "run")
     for side in ("source", "target"):
-        assert_is_for_people(call(*begin, "--set", f"data.{side}={digits}"), 2, "there is no column", "columns")
+        answer = call(*begin, "--set", f"data.{side}={digits}")
+        assert_is_for_people(answer, 2, f"the setting 'data.{side}' cannot take this value", "fewer digits")
         for words in (begin, ("evaluate", run, path), ("score", run, path), ("heads", run, path)):
             assert_is_for_people(call(*words, f"--{side}", digits), 2, "there is no column")
     assert_is_for_people(call("translate", run, path, "--column", digits), 2, "there is no column")
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(f"[data]\nsource = {digits}\n", encoding="utf-8")
-    what = "there is no column" if digits.startswith("0x") else "the recipe is not valid TOML"
+    what = "the setting 'data.source' cannot" if digits.startswith("0x") else "the recipe is not valid TOML"
     assert_is_for_people(call(*begin, "--recipe", recipe), 2, what)
     assert not (tmp_path / "run").exists()
 
