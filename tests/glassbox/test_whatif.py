@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -56,6 +58,28 @@ def test_every_form_that_is_shown_can_be_read():
 
 def test_the_long_name_of_an_attention_will_do():
     assert parse_edit("head encoder.0.self_attention 2 off") == HeadOff("encoder.0.self", 2)
+
+
+ROW = "attention decoder.0.cross head 0 row 0"
+
+
+@pytest.mark.parametrize("numbers", ["0, 0.5", " 0,.5", "0.,5e-1", " 00, 50e-2"])
+def test_numbers_are_read_however_they_are_spelled(numbers):
+    assert parse_edit(f"{ROW} ={numbers}").weights == (0.0, 0.5)
+
+
+@pytest.mark.parametrize("wrong", ["", "x", "1.2.3", "1_0", "nan", "inf", "0x1", "1e", ".", "-", "1 ", "  1", "١"])
+def test_a_weight_that_is_not_a_number_is_named(wrong):
+    with pytest.raises(UsageError, match="cannot read a weight of an edit") as caught:
+        parse_edit(f"{ROW} = 1,{wrong},2")
+    assert caught.value.got == repr(wrong.removeprefix(" "))
+
+
+def test_an_edit_of_many_numbers_is_refused_at_once():
+    """A pattern that can read "11" in two ways tries 2 ** 40 of them, and lets no other thread run meanwhile."""
+    program = f"from glassformer.glassbox.whatif import parse_edit; parse_edit({ROW!r} + ' = ' + '11,' * 40 + 'x')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert "UsageError: cannot read a weight of an edit" in done.stderr
 
 
 def logits_of(model, trace):

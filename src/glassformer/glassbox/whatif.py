@@ -173,7 +173,19 @@ def _check_head(head: int, model: ModelSettings) -> None:
 
 
 _PLACE = r"\d{1,6}"
-_NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?"
+_NUMBER = re.compile(r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e-?[0-9]+)?")  # one way to read each text: no backtracking
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    """Numbers between commas, each after at most one space. Raises UsageError for the first that is not a number."""
+    found = [part.removeprefix(" ") for part in text.split(",")]
+    for number in found:
+        if not _NUMBER.fullmatch(number):
+            limits = "numbers between commas, as in 0,0.5,1e-3"
+            raise UsageError("cannot read a weight of an edit", got=repr(number[:80]), expected=limits)
+    return tuple(map(float, found))
+
+
 _FORMS: tuple[tuple[str, Callable[..., Edit]], ...] = (
     (rf"token ({_PLACE}) ?=(.+)", lambda position, text: SetToken(int(position), text)),
     (r"prefix (.+)", ForcePrefix),
@@ -183,10 +195,8 @@ _FORMS: tuple[tuple[str, Callable[..., Edit]], ...] = (
     (r"layer (\S+) off", LayerOff),
     (r"(positions|causal|scale) off", SwitchOff),
     (
-        rf"attention (\S+) head ({_PLACE}) row ({_PLACE}) ?= ?({_NUMBER}(?:, ?{_NUMBER})*)",
-        lambda attention, head, row, numbers: SetRow(
-            shown(attention), int(head), int(row), tuple(float(number) for number in numbers.split(","))
-        ),
+        rf"attention (\S+) head ({_PLACE}) row ({_PLACE}) ?=(.+)",
+        lambda attention, head, row, numbers: SetRow(shown(attention), int(head), int(row), _numbers(numbers)),
     ),
 )
 FORMS = (

@@ -183,3 +183,14 @@ def test_a_mutation_turns_its_step_red(
 def test_an_untouched_trace_is_green_throughout(window: Any, trace: Trace, tmp_path: Path) -> None:
     right, wrong, steps = window.open(trace, tmp_path).checks()
     assert (right, wrong, steps) == (len(trace.steps), 0, len(trace.steps))
+
+
+def test_an_edit_of_many_numbers_is_refused_at_once(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path)
+    read = "const { parseEdit } = await import('glassbox/edits.js'); try { return parseEdit(given).weights; }"
+    row = "attention decoder.0.cross head 0 row 0 = "
+    refused = f"{row}{'11,' * 40}x"
+    assert (
+        window.run(f"{read} catch (error) {{ return error.message; }}", refused) == f"cannot read the edit “{refused}”"
+    )
+    assert window.run(f"{read} finally {{ }}", f"{row}0., .5,1e-3") == [0, 0.5, 0.001]

@@ -7,7 +7,7 @@
 
 import { named } from 'glassbox/numbers.js';
 
-const NUMBER = '-?(?:\\d+\\.?\\d*|\\.\\d+)(?:e-?\\d+)?';
+const NUMBER = '-?(?:\\d+(?:\\.\\d*)?|\\.\\d+)(?:e-?\\d+)?';
 const FORMS = [
   [/^token (\d+) ?=(.+)$/s, (position, text) => ({ kind: 'token', position: Number(position), text })],
   [/^prefix (.+)$/s, (text) => ({ kind: 'prefix', text })],
