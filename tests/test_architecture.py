@@ -21,7 +21,7 @@ SOURCE = ROOT / "src" / "glassformer"
 
 LAYERS = (
     {"errors"},
-    {"settings", "datasets", "files", "kernels"},
+    {"settings", "datasets", "files", "kernels", "records"},
     {"model", "reference", "text", "decoding", "metrics", "rundirectory", "settings_reference"},
     {"data", "modelfile"},
     {"engines", "advise"},
@@ -36,6 +36,7 @@ LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
 THIRD_PARTY = {
     "settings": {"pydantic", "tomli_w"},
     "kernels": {"torch", "jaxtyping"},
+    "records": {"pydantic"},
     "model": {"torch", "jaxtyping"},
     "reference": {"numpy", "jaxtyping"},
     "text": {"pydantic", "tokenizers"},

@@ -34,6 +34,7 @@ from glassformer.modelfile import (
     tensor_shapes,
     write_tensors,
 )
+from glassformer.records import Metrics, TrainingData
 from glassformer.settings import ModelSettings, Settings, SideSettings
 from glassformer.text import learn
 
@@ -133,9 +134,9 @@ def example(source: str = "characters", target: str | None = None) -> ModelFile:
     settings = Settings(tokens=tokens, model=TINY | {"tied_embeddings": "target" if target else "all"})
     one = learn(TEXTS, settings.tokens.source)
     other = learn(TEXTS, settings.tokens.target) if target else one
-    data = {"fingerprint": "0123", "table": "pairs-\udcff.csv", "rows": {"read": 4, "kept": 4}}
+    data = TrainingData(fingerprint="0123", table="pairs-\udcff.csv", rows={"read": 4, "kept": 4})
     weights = arrays(settings.model, len(one), len(other))
-    return ModelFile(settings, one, other, weights, data, {"metric": "exact_match", "value": 1.0})
+    return ModelFile(settings, one, other, weights, data, Metrics(metric="exact_match", value=1.0))
 
 
 def parts_of(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -510,6 +511,26 @@ def test_a_setting_by_its_old_name_is_answered_with_the_new_one(path):
         ModelFile.load(changed)
     assert caught.value.got == "there is no setting 'training.keep_moments'"
     assert caught.value.hint.startswith("did you mean 'training.keep_snapshots'?")
+
+
+@pytest.mark.parametrize(
+    ("part", "record", "named"),
+    [
+        ("data", {"columns": 7}, "data.columns"),
+        ("data", {"longest_target": "long"}, "data.longest_target"),
+        ("data", {"source_counts": "many"}, "data.source_counts"),
+        ("data", {"source_counts": [1, 2]}, "data.source_counts"),
+        ("data", {"valid_rows": None}, "data.valid_rows"),
+        ("metrics", {"value": []}, "metrics.value"),
+        ("versions", {"torch": 2}, "versions.torch"),
+    ],
+)
+def test_a_record_that_does_not_fit_is_named_with_the_file(path, part, record, named):
+    changed = rewritten(path, lambda _, parts: parts[part].update(record))
+    error = refused(changed, what=f"'{named}' in the model file is not valid")
+    assert error.where == str(path)
+    assert error.got
+    assert error.expected
 
 
 def test_a_damaged_tokenizer_is_named_with_the_file(path):

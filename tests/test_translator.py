@@ -7,6 +7,7 @@ import functools
 import pickle
 import random
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from glassformer.engines.torch import get_weights
 from glassformer.errors import DeviceError, ModelFileError, SettingsError, TextError, UsageError
 from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile
+from glassformer.records import TrainingData
 from glassformer.settings import DecodingSettings, Settings, SideSettings, TokenKind
 from glassformer.text import learn
 from glassformer.translator import Translation, Translator, default_max_new_tokens, encode_sources
@@ -265,11 +267,9 @@ def test_an_answer_that_is_cut_says_so() -> None:
 def test_the_longest_answer_comes_from_the_training_lengths() -> None:
     file = always("a")
     unset = DecodingSettings(num_beams=1)
-    for data, expected in (({"longest_target": 10}, 17), ({}, 644)):
+    for data, expected in ((TrainingData(longest_target=10), 17), (TrainingData(), 644)):
         assert default_max_new_tokens(data, file.settings) == expected
-    trained = ModelFile(
-        file.settings, file.source_tokenizer, file.target_tokenizer, file.tensors, {"longest_target": 10}
-    )
+    trained = replace(file, data=TrainingData(longest_target=10))
     (cut,) = Translator(trained, device="cpu").translate(["abc"], decoding=unset)
     assert cut.text == "a" * 17
 

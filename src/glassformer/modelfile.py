@@ -13,7 +13,7 @@ import math
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -26,6 +26,7 @@ from safetensors.numpy import save_file
 
 from glassformer.errors import GlassformerError, MissingExtraError, ModelFileError
 from glassformer.files import atomic
+from glassformer.records import Metrics, TrainingData, read_versions
 from glassformer.settings import ModelSettings, Settings
 from glassformer.text import Tokenizer
 
@@ -45,8 +46,8 @@ class ModelFile:
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
     tensors: Arrays
-    data: dict[str, Any] = field(default_factory=dict)
-    metrics: dict[str, Any] = field(default_factory=dict)
+    data: TrainingData = field(default_factory=lambda: TrainingData())
+    metrics: Metrics = field(default_factory=lambda: Metrics())
     versions: dict[str, str] = field(default_factory=lambda: library_versions())
 
     @property
@@ -62,8 +63,8 @@ class ModelFile:
             {
                 "settings": self.settings.model_dump(mode="json"),
                 "tokenizers": tokenizers_to_dict(self.source_tokenizer, self.target_tokenizer),
-                "data": self.data,
-                "metrics": self.metrics,
+                "data": self.data.to_dict(),
+                "metrics": self.metrics.to_dict(),
                 "versions": self.versions,
             },
         )
@@ -79,6 +80,10 @@ class ModelFile:
         try:
             settings = Settings(**_part(parts, "settings", path))
             source, target = tokenizers_from_dict(_part(parts, "tokenizers", path))
+            data = TrainingData(**_part(parts, "data", path))
+            data.check_vocabularies(len(source), len(target))
+            metrics = Metrics(**_part(parts, "metrics", path))
+            versions = read_versions(_part(parts, "versions", path))
         except ModelFileError as error:
             error.where = error.where or str(path)
             raise
@@ -92,8 +97,45 @@ class ModelFile:
                 hint=error.hint,
             ) from None
         _check_shapes(tensors, settings.model, len(source), len(target), path)
-        others = {name: _part(parts, name, path) for name in ("data", "metrics", "versions")}
-        return cls(settings, source, target, tensors, **others)
+        return cls(settings, source, target, tensors, data, metrics, versions)
+
+    def describe(self) -> dict[str, Any]:
+        """What the model is, what it was trained on and how good it is, fit for JSON."""
+        tokenizers = {"source": self.source_tokenizer, "target": self.target_tokenizer}
+        shapes = tensor_shapes(self.settings.model, len(self.source_tokenizer), len(self.target_tokenizer))
+
+        def total(*words: str) -> int:
+            return sum(math.prod(shape) for name, shape in shapes.items() if any(word in name for word in words))
+
+        return {
+            "settings": self.settings.model_dump(mode="json"),
+            "vocabularies": {side: {"kind": one.settings.kind, "size": len(one)} for side, one in tokenizers.items()},
+            "parameters": {
+                "all": total(""),
+                "embeddings and positions": total("embedding", "positions", "output_projection"),
+                "encoder": total("encoder"),
+                "decoder": total("decoder"),
+                "one attention": total("encoder.0.self_attention.w_"),
+                "one feed-forward": total("encoder.0.feed_forward.w_"),
+            },
+            "data": {name: value for name, value in self.data.to_dict().items() if not name.endswith("_counts")},
+            "metrics": self.metrics.to_dict(),
+            "never_trained": {
+                "source": _never_trained(self.source_tokenizer, self.data.source_counts),
+                "target": _never_trained(self.target_tokenizer, self.data.target_counts),
+            },
+            "versions": self.versions,
+        }
+
+
+def _never_trained(tokenizer: Tokenizer, counts: Sequence[int]) -> list[str]:
+    """The tokens of a side that no row of the training data holds; none where there are no counts."""
+    vocabulary = tokenizer.vocabulary
+    return [
+        vocabulary.pieces[token]
+        for token, count in enumerate(counts)
+        if count == 0 and token not in vocabulary.special_ids
+    ]
 
 
 def tokenizers_to_dict(source: Tokenizer, target: Tokenizer) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from glassformer.engines import Engine, load_engine
 from glassformer.engines.proof import Proof, ProvenEngine
 from glassformer.errors import ModelFileError, TextError, UsageError
 from glassformer.modelfile import ModelFile
+from glassformer.records import TrainingData
 from glassformer.settings import DecodingSettings, Settings
 from glassformer.text import Tokenizer
 
@@ -259,9 +260,9 @@ def encode_sources(
     return sources
 
 
-def default_max_new_tokens(data: Mapping[str, Any], settings: Settings) -> int:
+def default_max_new_tokens(data: TrainingData, settings: Settings) -> int:
     """Longest answer in tokens when nothing else is asked: a quarter more than the longest target trained on."""
-    longest = int(data.get("longest_target", settings.data.max_target_length))
+    longest = settings.data.max_target_length if data.longest_target is None else data.longest_target
     return math.ceil(1.25 * longest) + 4
 
 

@@ -104,8 +104,8 @@ def test_every_row_that_was_not_kept_is_in_the_ledger(tmp_path, call, small, tab
         (94, "source of 40 tokens is longer than 32"),
     ]
     data = ModelFile.load(tmp_path / "run").data
-    assert (data["rows"]["read"], data["rows"]["kept"]) == (94, 89)
-    assert data["train_rows"] + data["valid_rows"] == 89
+    assert (data.rows["read"], data.rows["kept"]) == (94, 89)
+    assert data.train_rows + data.valid_rows == 89
     assert "94 rows read, 90 kept" in answer.err
 
 
@@ -205,8 +205,8 @@ def test_columns_go_by_name_or_position(tmp_path, call, small, table, options, p
     answer = call("train", table, "--out", tmp_path / "run", *options, *small(training__steps="1"))
     assert answer.code == 0, answer.err
     data = ModelFile.load(tmp_path / "run").data
-    assert data["columns"] == pair
-    assert data["rows"]["read"] == (201 if "--no-header" in options else 200)
+    assert data.columns == tuple(pair)
+    assert data.rows["read"] == (201 if "--no-header" in options else 200)
     assert f"source: {pair[0]} · target: {pair[1]}" in answer.err
 
 
@@ -216,7 +216,7 @@ def test_a_validation_table_of_its_own_replaces_the_held_out_rows(tmp_path, call
     answer = call(*words, *small(training__steps="2"))
     assert answer.code == 0, answer.err
     data = ModelFile.load(tmp_path / "run").data
-    assert (data["train_rows"], data["valid_rows"]) == (200, 1)
+    assert (data.train_rows, data.valid_rows) == (200, 1)
     assert "200 rows to train on, 1 held out" in answer.err
 
 

@@ -12,6 +12,7 @@ import pytest
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.modelfile import ModelFile, tensor_shapes
+from glassformer.records import TrainingData
 from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.text import learn
 
@@ -45,7 +46,7 @@ def make_model(
         name: (chance.normal(0, size, shape) + ("norm" in name and name.endswith("weight"))).astype(np.float32)
         for name, shape in tensor_shapes(model, len(source), len(target)).items()
     }
-    data = {"longest_target": 6, "source_counts": [3] * len(source), "target_counts": [5] * len(target)}
+    data = TrainingData(longest_target=6, source_counts=(3,) * len(source), target_counts=(5,) * len(target))
     return ModelFile(settings, source, target, tensors, data)
 
 

@@ -43,7 +43,7 @@ def test_occlusion_is_what_is_lost_without_a_token(case, trace):
 
 def test_an_unk_that_was_never_trained_is_no_measure_so_the_token_is_hidden(case):
     counts = [0 if token == 3 else 9 for token in range(len(case.model.source_tokenizer))]
-    model = replace(case.model, data=case.model.data | {"source_counts": counts})
+    model = replace(case.model, data=case.model.data.model_copy(update={"source_counts": tuple(counts)}))
     trace = explain(model, case.text, num_beams=3)
     assert trace.evidence.occluded_by == "mask"
     source, fed, asked = ids(trace.tokens.source), ids(trace.tokens.target_in), ids(trace.tokens.target_out)

@@ -13,6 +13,7 @@ pytest.importorskip("fastapi")
 from starlette.testclient import TestClient
 
 from glassformer.modelfile import ModelFile, tensor_shapes
+from glassformer.records import TrainingData
 from glassformer.server.api import Served, create_app
 from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.text import learn
@@ -26,7 +27,7 @@ def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chance = np.random.default_rng(5)
     shapes = tensor_shapes(model, len(source), len(target))
     tensors = {name: chance.normal(0, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
-    data = {"longest_target": 6, "source_counts": [0, 9, 9, 0, 5, 7, 6, 1, 1, 1, 1]}
+    data = TrainingData(longest_target=6, source_counts=(0, 9, 9, 0, 5, 7, 6, 1, 1, 1, 1))
     path = tmp_path_factory.mktemp("served") / "model.safetensors"
     settings = Settings(model=model, tokens=TokenSettings(source=side, target=side))
     ModelFile(settings, source, target, tensors, data).save(path)

@@ -205,7 +205,7 @@ def test_a_run_ends_when_validation_finds_nothing_better(tmp_path, monkeypatch):
     assert finished.step == 12
     assert finished.reason == "no better exact_match in 2 validations"
     assert finished.value == 0.5
-    assert ModelFile.load(tmp_path / "run").metrics["step"] == 6
+    assert ModelFile.load(tmp_path / "run").metrics.step == 6
 
 
 def test_of_equal_metrics_the_smaller_loss_is_better(tmp_path, monkeypatch):
@@ -229,7 +229,7 @@ def test_a_run_ends_when_its_time_is_over(tmp_path):
     assert finished.step == 1
     assert finished.reason == "1e-06 minutes are over"
     assert len(validated) == 1
-    assert ModelFile.load(tmp_path / "run").metrics["step"] == 1
+    assert ModelFile.load(tmp_path / "run").metrics.step == 1
 
 
 def test_the_rate_falls_with_the_time_that_is_over(tmp_path):
@@ -250,8 +250,8 @@ def test_the_mean_of_the_last_weights_is_taken_only_when_it_is_better(tmp_path, 
     kept = [ModelFile.load(path).tensors for path in run.directory.kept_checkpoints()]
     assert [path.stem for path in run.directory.kept_checkpoints()] == ["step-0000002", "step-0000003"]
     model = ModelFile.load(tmp_path / "run")
-    assert model.metrics["value"] == finished.value
-    assert model.metrics["step"] == (3 if mean == 0.9 else 2)
+    assert model.metrics.value == finished.value
+    assert model.metrics.step == (3 if mean == 0.9 else 2)
     for name, value in model.tensors.items():
         wanted = (kept[0][name] + kept[1][name]) / 2 if mean == 0.9 else kept[0][name]
         np.testing.assert_allclose(value, wanted, atol=1e-7)

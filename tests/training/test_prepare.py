@@ -41,14 +41,14 @@ def test_rows_that_are_too_long_go_to_the_ledger_and_the_counts_are_right():
         *((n, f"target of {21 - n} tokens is longer than 12") for n in range(1, 9)),
         *((n, f"source of {n} tokens is longer than 15") for n in range(16, 21)),
     ]
-    assert prepared.data["rows"] == {
+    assert prepared.data.rows == {
         "read": 20,
         "kept": 7,
         "source of N tokens is longer than N": 5,
         "target of N tokens is longer than N": 8,
     }
-    assert prepared.data["train_rows"] + prepared.data["valid_rows"] == 7
-    assert len(prepared.train) == prepared.data["train_rows"]
+    assert prepared.data.train_rows + prepared.data.valid_rows == 7
+    assert len(prepared.train) == prepared.data.train_rows
     assert prepared.train.source.lengths.max() <= 15 + 2
     assert prepared.train.target.lengths.max() <= 12 + 2
 
@@ -72,7 +72,7 @@ def test_rows_of_a_validation_table_are_accounted_for_too():
     valid = as_table([("a", "b"), ("a" * 9, "b"), ("c", "d")])
     prepared = prepare(as_table([("a", "b"), ("c", "d")]), settings(data={"max_source_length": 8}), valid)
     assert (prepared.ledger.read, prepared.ledger.kept) == (5, 4)
-    assert prepared.data["train_rows"] + prepared.data["valid_rows"] == 4
+    assert prepared.data.train_rows + prepared.data.valid_rows == 4
     assert prepared.valid_pairs == [("a", "b"), ("c", "d")]
 
 
@@ -116,7 +116,7 @@ def test_no_source_stands_on_both_sides(sources, share, seed):
     trained = {decode(prepared.train.source.ids[start:stop].tolist()) for start, stop in pairwise(offsets)}
     assert not held & trained
     assert held | trained == set(sources)
-    assert prepared.data["train_rows"] + prepared.data["valid_rows"] == len(pairs)
+    assert prepared.data.train_rows + prepared.data.valid_rows == len(pairs)
 
 
 def test_a_shared_vocabulary_is_learned_from_both_sides():
@@ -130,16 +130,16 @@ def test_the_counts_of_tokens_are_those_of_the_rows_of_training():
     pairs = [("aab", "c"), ("b", "cc")]
     prepared = prepare(as_table(pairs), settings(data={"valid_fraction": 0.0}))
     pieces = prepared.source_tokenizer.vocabulary.pieces
-    counts = dict(zip(pieces, prepared.data["source_counts"], strict=True))
+    counts = dict(zip(pieces, prepared.data.source_counts, strict=True))
     assert counts == {"<pad>": 0, "<bos>": 2, "<eos>": 2, "<unk>": 0, "a": 2, "b": 2}
-    assert (prepared.data["longest_source"], prepared.data["longest_target"]) == (3, 2)
+    assert (prepared.data.longest_source, prepared.data.longest_target) == (3, 2)
 
 
 def test_the_fingerprint_is_of_all_pairs_and_of_a_validation_table():
     table, valid = as_table(dates(9, seed=1)), as_table(dates(3, seed=2))
     alone, other = prepare(table, settings()), prepare(table, settings(training={"seed": 7}))
     beside, beside_other = (prepare(table, settings(), each) for each in (valid, as_table(dates(3, seed=3))))
-    assert alone.fingerprint == other.fingerprint == alone.data["fingerprint"] == beside.data["fingerprint"]
+    assert alone.fingerprint == other.fingerprint == alone.data.fingerprint == beside.data.fingerprint
     assert len({alone.fingerprint, beside.fingerprint, beside_other.fingerprint}) == 3
 
 

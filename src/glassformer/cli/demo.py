@@ -111,7 +111,7 @@ def _is_trained(directory: RunDirectory, seed: int) -> bool:
         return False
     found = ModelFile.load(directory.model)
     its_seed = found.settings.training.seed
-    if found.data.get("fingerprint") != fingerprint(dates(N_TRAIN + N_TEST, its_seed)[:N_TRAIN]):
+    if found.data.fingerprint != fingerprint(dates(N_TRAIN + N_TEST, its_seed)[:N_TRAIN]):
         raise RunError(
             "this run is not the demo's; nothing was written", where=str(directory.path), hint="choose another --out"
         )

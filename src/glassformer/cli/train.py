@@ -213,7 +213,7 @@ def say_prepared(voice: Voice, prepared: Prepared, n_rows: int) -> None:
             f"rows are too long for data.max_source_length or data.max_target_length: {prepared.ledger.summary()}"
         )
     for side, tokenizer in (("source", prepared.source_tokenizer), ("target", prepared.target_tokenizer)):
-        counts, unk_id = prepared.data[f"{side}_counts"], tokenizer.vocabulary.unk_id
+        counts, unk_id = prepared.data.counts(side), tokenizer.vocabulary.unk_id
         if unk_id is not None and counts[unk_id]:
             voice.warn(
                 f"{counts[unk_id]:,} of {sum(counts):,} {side} tokens to train on are not in the vocabulary, "

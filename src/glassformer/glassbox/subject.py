@@ -121,9 +121,9 @@ class Subject:
         return Provenance(
             model=self.name,
             model_hash=hash_tensors(file.tensors),
-            data_hash=file.data.get("fingerprint"),
+            data_hash=file.data.fingerprint,
             settings=file.settings.model_dump(mode="json"),
-            metrics=file.metrics,
+            metrics=file.metrics.to_dict(),
             decoding={**self.decoding.model_dump(mode="json"), "max_new_tokens": space.max_new_tokens},
             mode="eval",
             computed_in="float64",
@@ -205,7 +205,7 @@ class Subject:
         return self.file.source_tokenizer if side == "source" else self.file.target_tokenizer
 
     def _counts(self, side: str) -> list[int]:
-        return list(self.file.data.get(f"{side}_counts", []))
+        return list(self.file.data.counts(side))
 
     def _vocabulary_axis(self, side: str) -> str:
         return "vocabulary" if self.file.settings.model.tied_embeddings == "all" else f"{side}_vocabulary"

@@ -194,7 +194,7 @@ def _evidence(
     """Cross-attention (mean over layers and heads), occlusion and gradient times input, and how they agree."""
     cross = [name for name in attentions(run.model) if name.endswith(".cross")]
     vocabulary = subject.file.source_tokenizer.vocabulary
-    counts = subject.file.data.get("source_counts", [])
+    counts = subject.file.data.source_counts
     unknown = vocabulary.unk_id
     if unknown is not None and not (unknown < len(counts) and counts[unknown]):
         unknown = None  # its embedding was never trained, so that it means nothing

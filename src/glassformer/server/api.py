@@ -92,14 +92,11 @@ class Served:
 
     def describe(self) -> dict[str, Any]:
         """What the page and a program must know of the model."""
-        file = self.translator.model_file
+        facts = self.translator.model_file.describe()
         return {
             "model": str(self.path),
-            "parameters": file.n_parameters,
-            "settings": file.settings.model_dump(mode="json"),
-            "data": {name: value for name, value in file.data.items() if not name.endswith("_counts")},
-            "metrics": file.metrics,
-            "versions": file.versions,
+            "parameters": facts["parameters"]["all"],
+            **{name: facts[name] for name in ("settings", "data", "metrics", "versions")},
             "example": self.example,
             "weights_fit": self.weights_fit,
             "limits": {"text": TEXT_CHARACTERS, "texts": TEXTS, "edits": EDITS, "beams": BEAMS},
@@ -151,7 +148,7 @@ def find_example(path: Path, translator: Translator) -> str:
         if event.get("samples"):
             return str(event["samples"][0][0])
     tokenizer = translator.source_tokenizer
-    counts = translator.model_file.data.get("source_counts") or [1] * len(tokenizer)
+    counts = translator.model_file.data.source_counts or [1] * len(tokenizer)
     ordinary = [token for token in range(len(tokenizer)) if token not in tokenizer.vocabulary.special_ids]
     return tokenizer.decode(sorted(ordinary, key=lambda token: -counts[token])[:3])
 

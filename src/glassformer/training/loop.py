@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ from glassformer.kernels.cpu import settle_memory
 from glassformer.kernels.cross_entropy import cross_entropy
 from glassformer.model import Transformer
 from glassformer.modelfile import Arrays, ModelFile, count_parameters, tokenizers_to_dict
+from glassformer.records import Metrics
 from glassformer.rundirectory import RunDirectory
 from glassformer.settings import Settings, read_recipe
 from glassformer.training.card import model_card
@@ -294,7 +296,7 @@ class Run:
     def _keep_snapshot(self) -> None:
         step = self.position.step
         self.directory.check_held()
-        self.prepared.model_file(get_weights(self.model), {"step": step}).save(self.directory.snapshot(step))
+        self.prepared.model_file(get_weights(self.model), Metrics(step=step)).save(self.directory.snapshot(step))
 
     def _started(self) -> Started:
         corpus, training = self.prepared.train, self.settings.training
@@ -369,18 +371,21 @@ class Run:
         """Choose the weights, as they will be used; what was chosen before a resume stays chosen."""
         position = self.position
         model = ModelFile.load(self.directory.model)
-        if "chosen" not in model.metrics:
+        if model.metrics.chosen is None:
             model = self._choose(model)
-        position.best_value, chosen = model.metrics["value"], model.metrics["chosen"]
+        value, chosen = model.metrics.value, model.metrics.chosen
+        assert value is not None
+        assert chosen is not None
         metric, path = self.validator.metric, self.directory.model
-        finished = Finished(position.step, position.seconds, reason, chosen, metric, position.best_value, path)
+        finished = Finished(position.step, position.seconds, reason, chosen, metric, value, path)
         write_text(self.directory.card, model_card(self.prepared, finished))
         return finished
 
     def _choose(self, best: ModelFile) -> ModelFile:
         """Try the mean of the last weights against the best ones; the better become the model of the run."""
         kept = [ModelFile.load(path).tensors for path in self.directory.kept_checkpoints()]
-        tensors, metrics = best.tensors, best.metrics | {"chosen": "the best"}
+        tensors = best.tensors
+        changes: dict[str, Any] = {"chosen": "the best"}
         if len(kept) > 1:
             mean = {name: np.mean([weights[name] for weights in kept], axis=0) for name in kept[0]}
             set_weights(self.model, best.tensors)
@@ -389,11 +394,11 @@ class Run:
             of_mean = self.validator.measure(as_used=True)
             if self.validator.is_better(of_mean, measured.value, measured.loss):
                 tensors, measured = mean, of_mean
-                metrics |= {"chosen": f"the mean of the last {len(kept)}", "step": self.position.step}
-            metrics["value"] = measured.value
+                changes = {"chosen": f"the mean of the last {len(kept)}", "step": self.position.step}
+            changes["value"] = measured.value
             self.directory.check_held()
             write_text(self.directory.errors, json.dumps(measured.errors, ensure_ascii=False))
-        model = replace(best, tensors=tensors, metrics=metrics)
+        model = replace(best, tensors=tensors, metrics=best.metrics.model_copy(update=changes))
         self.directory.check_held()
         model.save(self.directory.model)
         return model
@@ -407,7 +412,11 @@ class Run:
         return Saved(self.position.step, self.position.seconds, path)
 
     def _write(self, path: Path, weights: Arrays, value: float) -> None:
-        rows = "training" if self.prepared.valid is None else "validation"
-        metrics = {"metric": self.validator.metric, "value": value, "step": self.position.step, "rows": rows}
+        metrics = Metrics(
+            metric=self.validator.metric,
+            value=value,
+            step=self.position.step,
+            rows="training" if self.prepared.valid is None else "validation",
+        )
         self.directory.check_held()
         self.prepared.model_file(weights, metrics).save(path)

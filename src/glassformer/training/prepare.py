@@ -14,6 +14,7 @@ from glassformer.data.ledger import Ledger
 from glassformer.data.tables import Pair, Table, fingerprint
 from glassformer.errors import TableError
 from glassformer.modelfile import ModelFile
+from glassformer.records import Metrics, TrainingData
 from glassformer.settings import Settings
 from glassformer.text import Tokenizer, learn
 
@@ -31,14 +32,14 @@ class Prepared:
     valid: Corpus | None
     valid_pairs: list[Pair]
     ledger: Ledger
-    data: dict[str, Any]
+    data: TrainingData
 
     @property
     def fingerprint(self) -> str:
         """Of all pairs, those of a separate validation table among them: a run is resumed with the same ones."""
-        return _joined(self.data["fingerprint"], self.data.get("valid_fingerprint"))
+        return _joined(self.data.fingerprint or "", self.data.valid_fingerprint)
 
-    def model_file(self, tensors: dict[str, Any], metrics: dict[str, Any]) -> ModelFile:
+    def model_file(self, tensors: dict[str, Any], metrics: Metrics) -> ModelFile:
         """A model of this preparation with the given weights."""
         return ModelFile(self.settings, self.source_tokenizer, self.target_tokenizer, tensors, self.data, metrics)
 
@@ -129,19 +130,19 @@ def prepare(
         held if len(held) else None,
         valid_pairs,
         ledger,
-        {
-            "table": table.path,
-            "columns": list(table.taken),
-            "fingerprint": fingerprint(table.pairs),
+        TrainingData(
+            table=table.path,
+            columns=table.taken,
+            fingerprint=fingerprint(table.pairs),
             **({} if valid is None else {"valid_fingerprint": fingerprint(valid.pairs)}),
-            "rows": ledger.counts(),
-            "train_rows": len(train),
-            "valid_rows": len(valid_pairs),
-            "longest_source": int(train.source.lengths.max()) - 2,
-            "longest_target": int(train.target.lengths.max()) - 2,
-            "source_counts": train.source.counts(len(source_tokenizer)),
-            "target_counts": train.target.counts(len(target_tokenizer)),
-        },
+            rows=ledger.counts(),
+            train_rows=len(train),
+            valid_rows=len(valid_pairs),
+            longest_source=int(train.source.lengths.max()) - 2,
+            longest_target=int(train.target.lengths.max()) - 2,
+            source_counts=tuple(train.source.counts(len(source_tokenizer))),
+            target_counts=tuple(train.target.counts(len(target_tokenizer))),
+        ),
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.modelfile import ModelFile, tensor_shapes
+from glassformer.records import TrainingData
 from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.text import learn
 
@@ -54,7 +55,7 @@ def hostile_model() -> ModelFile:
     shapes = tensor_shapes(model, len(vocabulary), len(vocabulary))
     tensors = {name: chance.normal(0, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
     settings = Settings(model=model, tokens=TokenSettings(source=side, target=side))
-    return ModelFile(settings, vocabulary, vocabulary, tensors, {"longest_target": 6})
+    return ModelFile(settings, vocabulary, vocabulary, tensors, TrainingData(longest_target=6))
 
 
 def test_hostile_tokens_neither_run_nor_break_the_layout(window: Any, tmp_path: Path) -> None:

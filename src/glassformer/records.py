@@ -1,0 +1,119 @@
+"""What a model file records beside weights, settings and tokenizers: typed, checked, frozen.
+
+    TrainingData   what the model was trained on
+    Metrics        how good it was when it was measured
+    read_versions  which libraries made it
+
+A value of another type or out of bounds is a ModelFileError that names its field.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from glassformer.errors import ModelFileError, nearest
+
+Count = Annotated[int, Field(ge=0, lt=2**53)]  # what JSON and every library can count
+Length = Annotated[int, Field(ge=0, le=2**20)]  # in tokens; a search makes room for a quarter more
+Counts = Annotated[tuple[Count, ...], Field(strict=False)]  # JSON has lists and no tuples
+
+
+class _Record(BaseModel):
+    """What all records share: frozen, no unknown names, exact types, finite numbers, errors in our own words."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    part: ClassVar[str]
+
+    def __init__(self, /, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise _not_valid(self.part, error, type(self).model_fields) from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields that were given, fit for JSON."""
+        return self.model_dump(exclude_unset=True)
+
+
+class TrainingData(_Record):
+    """What a model was trained on. Every field has a default, for models that were not trained from a table."""
+
+    part: ClassVar[str] = "data"
+
+    table: str | None = Field(default=None, description="path of the table")
+    columns: Annotated[tuple[str, str], Field(strict=False)] = Field(
+        default=("source", "target"), description="columns of source and target"
+    )
+    fingerprint: str | None = Field(default=None, description="SHA-256 of the pairs")
+    valid_fingerprint: str | None = Field(default=None, description="SHA-256 of a separate validation table's pairs")
+    rows: dict[str, Count] = Field(default_factory=dict, description="rows read, kept, and not kept by reason")
+    train_rows: Count = Field(default=0, description="rows trained on")
+    valid_rows: Count = Field(default=0, description="rows held out for validation")
+    longest_source: Length | None = Field(default=None, description="tokens of the longest source trained on")
+    longest_target: Length | None = Field(default=None, description="tokens of the longest target trained on")
+    source_counts: Counts = Field(
+        default=(), description="how often each source token was trained, by id; empty: unknown"
+    )
+    target_counts: Counts = Field(
+        default=(), description="how often each target token was trained, by id; empty: unknown"
+    )
+
+    def counts(self, side: str) -> tuple[int, ...]:
+        """How often each token of a side ("source", "target") was trained, by id; empty where that is unknown."""
+        return self.source_counts if side == "source" else self.target_counts
+
+    def check_vocabularies(self, source_size: int, target_size: int) -> None:
+        """Raise ModelFileError unless there is a count for each token, or none at all."""
+        for name, counts, size in (
+            ("source_counts", self.source_counts, source_size),
+            ("target_counts", self.target_counts, target_size),
+        ):
+            if counts and len(counts) != size:
+                raise ModelFileError(
+                    f"'{self.part}.{name}' in the model file is not valid",
+                    got=f"{len(counts):,} counts",
+                    expected=f"{size:,}, one for each token of the vocabulary, or none",
+                )
+
+
+class Metrics(_Record):
+    """How good a model was when it was measured. Weights that were kept without a validation have the step only."""
+
+    part: ClassVar[str] = "metrics"
+
+    metric: str | None = Field(default=None, description="name of the metric")
+    value: float | None = Field(default=None, description="its value")
+    step: Count | None = Field(default=None, description="updates of the weights until then")
+    rows: Literal["validation", "training"] | None = Field(default=None, description="which rows were measured")
+    chosen: str | None = Field(default=None, description="which weights were chosen when training ended")
+
+
+def read_versions(saved: dict[str, Any]) -> dict[str, str]:
+    """Versions of libraries, by name. Raises ModelFileError for anything but text."""
+    try:
+        return _VERSIONS.validate_python(saved)
+    except ValidationError as error:
+        raise _not_valid("versions", error) from None
+
+
+_VERSIONS = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
+
+
+def _not_valid(part: str, error: ValidationError, fields: Any = ()) -> ModelFileError:
+    """The first of the errors in our own words."""
+    first = error.errors(include_url=False)[0]
+    location = ".".join(str(name) for name in (part, *first["loc"]))
+    is_unknown = first["type"] == "extra_forbidden"
+    return ModelFileError(
+        f"there is no record {location!r}" if is_unknown else f"{location!r} in the model file is not valid",
+        got=None if is_unknown else _shown.repr(first["input"]),
+        expected=None if is_unknown else first["msg"][:1].lower() + first["msg"][1:],
+        hint=nearest(location, (f"{part}.{name}" for name in fields)) if is_unknown else None,
+    )
+
+
+_shown = reprlib.Repr()
+_shown.maxstring = _shown.maxother = 80
