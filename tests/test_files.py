@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from glassformer.errors import RunError
-from glassformer.files import atomic, cannot_write, check_writable, write_text
+from glassformer.files import atomic, cannot_write, check_path, check_writable, shown, write_text
 
 
 def test_text_is_written_as_utf_8_with_plain_line_ends(tmp_path):
@@ -142,3 +144,65 @@ def test_a_pipe_is_written_to_and_stays(tmp_path):
     write_text(pipe, "new")
     reader.join(10)
     assert (read, pipe.is_fifo()) == (["new"], True)
+
+
+# Names
+
+on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names of other systems have other limits")
+
+
+@on_linux
+@pytest.mark.parametrize("name", ["a" * 255, "a" * 241, "é" * 127, "日" * 85, "a" * 254 + "\udcff"])
+def test_a_name_of_every_allowed_length_can_be_written(tmp_path, name):
+    check_writable(tmp_path / name)
+    with atomic(tmp_path / name) as temporary:
+        assert len(os.fsencode(temporary.name)) <= 255
+        assert re.fullmatch(r"\.(.+)\.[0-9a-f]{8}\.part", temporary.name)
+        temporary.write_text("text")
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_a_temporary_name_holds_the_whole_name_where_that_fits(tmp_path):
+    with atomic(tmp_path / ("a" * 240)) as temporary:
+        assert temporary.name.startswith("." + "a" * 240 + ".")
+        temporary.touch()
+
+
+@on_linux
+@pytest.mark.parametrize("path", ["a" * 256, "é" * 128, "a" * 9999 + "/b", "deep/" * 900 + "b"])
+def test_a_name_that_is_too_long_is_known_beforehand(tmp_path, path):
+    for refuse in (check_writable, check_path, lambda path: write_text(path, "")):
+        with pytest.raises(RunError, match="cannot write the file") as caught:
+            refuse(tmp_path / path)
+        assert (caught.value.got, caught.value.hint) == ("File name too long", "choose a shorter name")
+        assert len(str(caught.value)) < 300
+    assert list(tmp_path.iterdir()) == []
+
+
+@on_linux
+def test_a_path_of_every_allowed_length_can_be_written_once_it_is_not_refused(tmp_path):
+    folder = Path(*["d" * 250] * 15)
+    folder_bytes = len(str(tmp_path / folder))
+    for length in range(4085 - folder_bytes - 20, 4100 - folder_bytes):
+        path = tmp_path / folder / ("a" * length)
+        try:
+            check_writable(path)
+        except RunError:
+            assert len(str(path)) > 4070
+        else:
+            write_text(path, "text")
+            assert path.read_text() == "text"
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+def test_a_name_that_no_file_can_have_is_refused(tmp_path, name):
+    for refuse in (check_writable, check_path, lambda path: write_text(path, "")):
+        with pytest.raises(RunError, match="no file can have this name"):
+            refuse(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_half_of_a_surrogate_pair_is_written_as_an_escape(tmp_path):
+    write_text(tmp_path / "a.txt", "a\udcff\ud800é")
+    assert (tmp_path / "a.txt").read_text("utf-8") == "a\\udcff\\ud800é"
+    assert shown(Path("t\udcff.csv")) == "t\\udcff.csv"

@@ -214,6 +214,12 @@ def test_a_folder_that_may_not_be_used_is_an_error_with_advice(tmp_path, monkeyp
     assert (caught.value.got, caught.value.hint) == ("Permission denied", "choose a folder that you may write to")
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b", "a" * 256], ids=["NUL", "surrogate", "too long"])
+def test_a_directory_of_a_name_that_none_can_have_is_refused_beforehand(tmp_path, name):
+    with pytest.raises(RunError):
+        RunDirectory(tmp_path / name).check_free(overwrite=False)
+
+
 def test_only_a_run_that_was_saved_can_be_resumed(tmp_path):
     directory = finished_run(tmp_path)
     with pytest.raises(RunError, match="there is no run to resume") as caught:

@@ -428,6 +428,12 @@ def test_a_recipe_that_is_not_toml_is_refused(tmp_path, content):
     assert caught.value.got
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"], ids=["NUL", "surrogate"])
+def test_a_recipe_of_a_name_that_no_file_can_have_is_refused(tmp_path, name):
+    with pytest.raises(SettingsError, match="cannot read the recipe"):
+        read_recipe(tmp_path / name)
+
+
 @pytest.mark.parametrize("name", ["missing.toml", "."])
 def test_a_recipe_that_cannot_be_read_is_refused(tmp_path, name):
     with pytest.raises(SettingsError, match="cannot read the recipe") as caught:

@@ -31,7 +31,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from glassformer.errors import RunError
-from glassformer.files import cannot_write
+from glassformer.files import cannot_write, check_path
 
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
 _PART = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part")  # what an interrupted `files.atomic` may leave
@@ -159,6 +159,7 @@ class RunDirectory:
 
     def check_free(self, *, overwrite: bool) -> None:
         """Raise RunError when `create` would destroy something that it must not."""
+        check_path(self.snapshot(2**53))  # the longest name in it
         try:
             if self.path.exists() and not self.path.is_dir():
                 raise RunError("the run directory is a file", where=str(self.path), hint="choose another --out")

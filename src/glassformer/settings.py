@@ -366,12 +366,18 @@ def read_recipe(path: Path) -> dict[str, Any]:
     Raises SettingsError when it cannot be read, is not TOML or names a setting that does not exist.
     """
     try:
-        recipe = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-        for keys in _leaves(recipe):
-            _check_path(keys)
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise SettingsError("cannot read the recipe", where=str(path), got=str(error.strerror)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
+        raise SettingsError("the recipe is not valid TOML", where=str(path), got=str(error)) from None
+    except ValueError as error:  # no file can have this name
+        raise SettingsError("cannot read the recipe", where=quoted(str(path)), got=str(error)) from None
+    try:
+        recipe = tomllib.loads(text)
+        for keys in _leaves(recipe):
+            _check_path(keys)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SettingsError("the recipe is not valid TOML", where=str(path), got=str(error)) from None
     except SettingsError as error:
         error.where = str(path)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import gzip
+import json
 import os
 import subprocess
 import sys
+import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+
+from glassformer.modelfile import ModelFile
 
 GOOD = "iso,english\n1845-01-05,one\n1845-01-06,two\n"
 
@@ -410,3 +416,170 @@ def test_results_are_utf8_in_any_locale(tmp_path, run, table_of):
     command = [sys.executable, "-m", "glassformer", "score", run, table_of(tmp_path / "strange.csv", [("é", "ß")])]
     done = subprocess.run(command, capture_output=True, check=False, timeout=120, env=environment)
     assert (done.returncode, done.stdout.decode().split("\t")[1:]) == (0, ["é", "ß\n"])
+
+
+# Names and texts that are not UTF-8, or act on a terminal
+
+on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems have no such names")
+
+
+@on_linux
+def test_names_that_are_not_utf8_can_be_used_for_everything(tmp_path, call, small):
+    folder = tmp_path / "f\udcff"
+    folder.mkdir()
+    table = folder / "t\udcfe.csv"
+    table.write_text("iso,english\n" + "".join(f"{n},{n + 1}\n" for n in range(100, 200)), encoding="utf-8")
+    run, page, out = folder / "run\udcfd", folder / "p\udcfc.html", folder / "out\udcfb.txt"
+    for words in (
+        ("train", table, "--out", run, "--test", table, *small(training__steps="2", training__validate_every="1")),
+        ("train", table, "--out", run, "--valid", table, "--overwrite", *small(training__steps="1")),
+        ("info", run),
+        ("info", run, "--json"),
+        ("evaluate", run, table),
+        ("evaluate", run, table, "--json"),
+        ("score", run, table),
+        ("heads", run, table),
+        ("translate", run, table, "--column", "iso", "--out", out, "--json"),
+        ("explain", run, "123", "--html", page),
+        ("explain", run, "123", "--json"),
+        ("tokens", run, "123"),
+    ):
+        answer = call(*words)
+        assert (answer.code, "Traceback" in answer.err) == (0, False), answer.err
+        if "--json" in words and "--out" not in words:
+            json.loads(answer.out)
+    assert f"{tmp_path}/f\\udcff/t\\udcfe.csv" in (run / "README.md").read_text("utf-8")
+    assert len(out.read_text("utf-8").splitlines()) == 100
+    assert b"\\udcfd" in page.read_bytes()
+    answer = call("train", folder / "no\udcff.csv", "--out", run, "--overwrite")
+    assert_is_for_people(answer, 1, "there is no such file", r"no\udcff.csv")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("tokens", "RUN", "a\udcff"),
+        ("explain", "RUN", "a\udcff"),
+        ("explain", "RUN", "123", "--target", "a\udcff"),
+        ("serve", "RUN", "--text", "a\udcff"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_text_that_is_not_utf8_is_refused(call, run, words):
+    answer = call(*(run if word == "RUN" else word for word in words))
+    assert_is_for_people(answer, 1)
+    assert "surrogate" in answer.err or "not UTF-8" in answer.err
+    assert answer.out == ""
+
+
+def test_json_keys_with_half_a_surrogate_pair_do_no_harm(tmp_path, call, small):
+    path = tmp_path / "t.jsonl"
+    path.write_text("".join(f'{{"a\\ud800": "{n}", "b\\udfff": "{n + 1}"}}\n' for n in range(100)), encoding="ascii")
+    answer = call("train", path, "--out", tmp_path / "run", *small(training__steps="1"))
+    assert answer.code == 0, answer.err
+    assert r"source: a\ud800 (column 0)" in answer.err
+    assert r"a\ud800" in call("info", tmp_path / "run").out
+    answer = call("train", path, "--out", tmp_path / "new", "--source", "a\ud800", "--target", "1")
+    assert_is_for_people(answer, 2, "'data.source'", "valid UTF-8")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"], ids=["NUL", "surrogate"])
+def test_a_name_that_no_file_can_have_is_refused(tmp_path, call, run, table, name):
+    for words in (
+        ("train", tmp_path / f"{name}.csv", "--out", tmp_path / "new"),
+        ("train", table, "--out", tmp_path / name),
+        ("train", table, "--out", tmp_path / "new", "--recipe", tmp_path / name),
+        ("info", tmp_path / name),
+        ("translate", run, tmp_path / name),
+        ("translate", run, "-", "--out", tmp_path / name),
+        ("explain", run, "123", "--html", tmp_path / name),
+    ):
+        answer = call(*words, stdin=b"1\n")
+        assert answer.code in (1, 2)  # some are wrong usage, says the library that reads the words
+        assert "Traceback" not in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@on_linux
+def test_a_name_that_is_too_long_is_refused_before_the_work(tmp_path, call, run, table, monkeypatch):
+    def work(*_arguments, **_options):
+        raise AssertionError("it works already")
+
+    monkeypatch.setattr("glassformer.translator.Translator.load", work)
+    monkeypatch.setattr("glassformer.glassbox.trace.explain", work)
+    monkeypatch.setattr("glassformer.training.loop.prepare", work)
+    for words in (
+        ("train", table, "--out", tmp_path / ("a" * 256)),
+        ("translate", run, "-", "--out", tmp_path / ("a" * 256)),
+        ("explain", run, "123", "--html", tmp_path / ("a" * 256)),
+        ("explain", run, "123", "--html", run / "model.safetensors" / "a"),
+    ):
+        answer = call(*words, stdin=b"1\n")
+        assert_is_for_people(answer, 1, "cannot write the file")
+        assert len(answer.err) < 300
+    assert list(tmp_path.iterdir()) == []
+
+
+@on_linux
+def test_the_longest_names_can_be_written(tmp_path, call, run):
+    for length in (241, 255):
+        for words in (("translate", run, "-", "--out"), ("explain", run, "123", "--html")):
+            out = tmp_path / (words[0][0] + "a" * (length - 1))
+            answer = call(*words, out, stdin=b"1\n")
+            assert answer.code == 0, answer.err
+            assert out.is_file()
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+EVIL = "\x1b[2J\x1b]8;;http://evil\x1b\\a\u202eb\x9bc"
+
+
+def test_what_a_table_says_never_acts_on_the_terminal(tmp_path, call, small):
+    rows = [(f"{EVIL}{n}", f"{EVIL}{n + 1}") for n in range(60)]
+    path = tmp_path / "t.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([(f"s{EVIL}", f"t{EVIL}"), *rows])
+    run = tmp_path / "run"
+    source = ("--source", f"s{EVIL}", "--target", f"t{EVIL}")
+    for words in (
+        (
+            "train",
+            path,
+            "--out",
+            run,
+            *source,
+            "--test",
+            path,
+            *small(training__steps="2", training__validate_every="1"),
+        ),
+        ("train", path, "--out", run, "--overwrite", "--no-header", *small(training__steps="1")),
+        ("info", run),
+        ("evaluate", run, path, *source),
+        ("score", run, path),
+        ("tokens", run, rows[0][0]),
+        ("explain", run, rows[0][0], "--target", rows[0][1]),
+        ("explain", run, rows[0][0], "--step", "decoder.0.cross.weights"),
+        ("explain", run, rows[0][0], "--edit", f"token 3={EVIL[0]}"),
+        ("evaluate", run, path, "--source", "none", "--target", f"{EVIL}"),
+        ("translate", run, path, "--column", EVIL),
+        ("info", tmp_path / EVIL),
+    ):
+        answer = call(*words)
+        assert "Traceback" not in answer.err
+        assert_is_seen(answer.out + answer.err)
+
+
+def assert_is_seen(text: str) -> None:
+    """Nothing in it acts on a terminal but ends of lines, and tabs of score."""
+    acts = {char for char in text if unicodedata.category(char) in ("Cc", "Cs") or char == "\u202e"}
+    assert acts <= {"\n", "\t"}
+
+
+def test_what_a_model_says_never_acts_on_the_terminal(tmp_path, call, run):
+    model = ModelFile.load(run)
+    said = {"table": EVIL, "columns": [EVIL, EVIL]}
+    replace(model, data=model.data | said, versions={EVIL: EVIL}, metrics={EVIL: 1.0}).save(tmp_path / "m.safetensors")
+    answer = call("info", tmp_path / "m.safetensors")
+    assert answer.code == 0
+    assert r"\x1b[2J" in answer.out
+    assert_is_seen(answer.out + answer.err)

@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from glassformer.cli.console import printable_lines
 from glassformer.cli.demo import demo
 from glassformer.cli.evaluate import evaluate
 from glassformer.cli.explain import explain
@@ -95,4 +96,4 @@ def _prepare_streams() -> None:
 
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(printable_lines(text) + "\n")

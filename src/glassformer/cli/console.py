@@ -6,6 +6,7 @@ Results go to standard output; everything else goes to standard error, and `--qu
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from glassformer.files import shown
 from glassformer.settings import parse_assignments
 
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel="Everywhere")]
@@ -84,6 +86,22 @@ def decoding_options(assignments: list[str] | None, **options: Any) -> dict[str,
     return parsed.get("decoding", {}) | {name: value for name, value in options.items() if value is not None}
 
 
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    r"""Text from a table, a model or a path for a terminal: what would act on it is seen instead, as \x1b is.
+
+    That is control characters, line breaks among them, marks of writing direction and halves of surrogate pairs.
+    """
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def printable_lines(text: str) -> str:
+    """A message of ours: its line breaks stay, every line is `printable`."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 class Voice:
     """Speaks to people on standard error."""
 
@@ -91,14 +109,14 @@ class Voice:
         self.console = Console(stderr=True, quiet=quiet, highlight=False, emoji=False)
 
     def say(self, text: str) -> None:
-        """A plain line; nothing in it is markup."""
-        self.console.print(escape(text), soft_wrap=True)
+        """A plain line; nothing in it is markup, or acts on the terminal."""
+        self.console.print(escape(printable_lines(text)), soft_wrap=True)
 
     def warn(self, text: str) -> None:
-        self.console.print(f"[yellow]warning:[/yellow] {escape(text)}", soft_wrap=True)
+        self.console.print(f"[yellow]warning:[/yellow] {escape(printable_lines(text))}", soft_wrap=True)
 
     def done(self, text: str) -> None:
-        self.console.print(f"[green]{escape(text)}[/green]", soft_wrap=True)
+        self.console.print(f"[green]{escape(printable_lines(text))}[/green]", soft_wrap=True)
 
     def table(self, title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
         self.console.print(plain_table(title, columns, rows))
@@ -117,12 +135,12 @@ def warn_unknown(voice: Voice, unknown: Iterable[Sequence[str]]) -> None:
 
 
 def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
-    """A table for people; cells are text, never markup."""
-    table = Table(title=escape(title), title_justify="left", title_style="bold", box=None, pad_edge=False)
+    """A table for people; cells are text, never markup, each on one line."""
+    table = Table(title=escape(printable(title)), title_justify="left", title_style="bold", box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, style=None if column else "dim", overflow="fold")
     for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
+        table.add_row(*(escape(printable(cell)) for cell in row))
     return table
 
 
@@ -133,8 +151,8 @@ def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, 
 
 def print_json(value: Any) -> None:
     """The result of a verb as one JSON document on standard output."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    sys.stdout.write(shown(json.dumps(value, ensure_ascii=False, indent=2)) + "\n")
 
 
 def print_json_line(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    sys.stdout.write(shown(json.dumps(value, ensure_ascii=False)) + "\n")

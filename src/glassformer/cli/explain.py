@@ -23,9 +23,11 @@ from glassformer.cli.console import (
     decoding_options,
     print_json,
     print_table,
+    printable,
     warn_unknown,
 )
 from glassformer.errors import RunError, UsageError, nearest
+from glassformer.files import check_writable
 
 if TYPE_CHECKING:
     from glassformer.glassbox.schema import Axis, Node, Outputs, Search, Tensor, Trace
@@ -65,10 +67,12 @@ def explain(
     """
     if head is not None and step is None:
         raise UsageError("--head says which head of a quantity to print", hint="--step decoder.0.cross.weights")
-    if html is not None and html.exists() and not overwrite:
-        raise RunError(
-            "the page exists already; nothing was written", where=str(html), hint="--overwrite, or another --html"
-        )
+    if html is not None:
+        check_writable(html)
+        if html.exists() and not overwrite:
+            raise RunError(
+                "the page exists already; nothing was written", where=str(html), hint="--overwrite, or another --html"
+            )
     from glassformer.glassbox.trace import explain as explain_text
 
     options = decoding_options(assignments, num_beams=beam)
@@ -182,7 +186,7 @@ def _labels(axis: Axis) -> list[str]:
 
 
 def _visible(token: str) -> str:
-    return token.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")
+    return printable(token.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥"))
 
 
 # The summary
@@ -191,7 +195,8 @@ def _visible(token: str) -> str:
 def _print_summary(trace: Trace) -> None:
     best = trace.search.beam.answers[0]
     end = "" if best.finished else "  (unfinished: the limit of tokens was reached)"
-    sys.stdout.write(f"{trace.text}\n→ {trace.translation}   probability {math.exp(best.score):.4f}{end}\n\n")
+    text, translation = printable(trace.text), printable(trace.translation)
+    sys.stdout.write(f"{text}\n→ {translation}   probability {math.exp(best.score):.4f}{end}\n\n")
     source = [
         (
             str(place),
@@ -232,7 +237,9 @@ def _print_rows(trace: Trace) -> None:
     names = (*columns, *(name for name, _ in looks))
     print_table("the decoder, row by row", names, rows)
     if trace.evidence is not None:
-        way = "hidden" if trace.evidence.occluded_by == "mask" else f"replaced by {trace.evidence.occluded_by}"
+        way = (
+            "hidden" if trace.evidence.occluded_by == "mask" else f"replaced by {printable(trace.evidence.occluded_by)}"
+        )
         sys.stdout.write(
             "attends to: largest weight of cross-attention, mean of layers and heads\n"
             f"leans on: the source token without which ({way}) the log-probability falls most\n"

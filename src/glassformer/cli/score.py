@@ -18,6 +18,7 @@ from glassformer.cli.console import (
     Voice,
     data_options,
     print_json_line,
+    printable,
     warn_unknown,
 )
 
@@ -38,8 +39,8 @@ def score(
 ) -> None:
     """Log-probability (nats) of each target of a table, given its source.
 
-    Tab-separated: score, source, target (a tab or line break in them becomes a space). With --json one object a row,
-    with the text as it stands and the score of every token.
+    Tab-separated: score, source, target (a tab or line break in them becomes a space, another control character an
+    escape such as \\x1b). With --json one object a row, with the text as it is and the score of every token.
     """
     from glassformer.cli.train import say_table
     from glassformer.data.tables import read_table
@@ -65,5 +66,5 @@ def score(
                 }
             )
         else:
-            source_cell, target_cell = (text.translate(_ONE_CELL) for text in pair)
+            source_cell, target_cell = (printable(text.translate(_ONE_CELL)) for text in pair)
             sys.stdout.write(f"{scored.score:.4f}\t{source_cell}\t{target_cell}\n")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.console import DecodePrecision, Device, Model, Quiet, Voice
-from glassformer.errors import MissingExtraError
+from glassformer.errors import MissingExtraError, TextError, quoted
 
 
 def serve(
@@ -33,6 +33,8 @@ def serve(
         raise MissingExtraError("glassformer serve", package=error.name, extra="server") from None
 
     voice = Voice(quiet)
+    if text is not None:
+        _check_text(text)
     listening = listen(host, port)
     place = listening.getsockname()[0]
     anywhere = place in ("0.0.0.0", "::")  # which has other spellings, such as 0
@@ -45,3 +47,10 @@ def serve(
         voice.warn("anybody who reaches this machine can use the model")
     run(app, listening)
     voice.say("stopped")
+
+
+def _check_text(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise TextError("the text is not UTF-8", where="--text", got=quoted(text)) from None

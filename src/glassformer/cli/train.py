@@ -24,6 +24,7 @@ from glassformer.cli.console import (
     Voice,
     data_options,
     print_json,
+    printable,
     warn_unknown,
 )
 from glassformer.errors import EXIT_INTERRUPTED, UsageError
@@ -199,8 +200,8 @@ def say_table(voice: Voice, table: Table) -> None:
     header = "with a header" if table.header else "without a header"
     if table.format in ("JSON Lines", "Parquet", "parallel text"):
         header = "named columns" if table.header else "line by line"
-    voice.say(f"read {table.path} ({table.format}, {header}): {table.ledger.summary()}")
-    voice.say(f"source: {table.taken[0]} · target: {table.taken[1]}")
+    voice.say(f"read {printable(table.path)} ({table.format}, {header}): {table.ledger.summary()}")
+    voice.say(f"source: {printable(table.taken[0])} · target: {printable(table.taken[1])}")
     if not table.header and table.format in ("CSV", "TSV"):
         first = table.pairs[0]
         voice.say(f"the first row is data: {_short(first.source)!r} → {_short(first.target)!r} (else say --header)")
@@ -280,8 +281,9 @@ def follow(run: Run, voice: Voice, resume_command: str) -> None:
                     voice.say(_validated(event, rows))
                     metric = f" · {event.metric} {event.value:.4f}"
                     for sample in event.samples:
-                        mark, told = ("✓", "") if sample.is_right else ("✗", f"   (gold: {_short(sample.gold)})")
-                        voice.say(f"    {mark} {_short(sample.source)} → {_short(sample.answer)}{told}")
+                        source, gold, answer = (printable(_short(text)) for text in sample)
+                        mark, told = ("✓", "") if sample.is_right else ("✗", f"   (gold: {gold})")
+                        voice.say(f"    {mark} {source} → {answer}{told}")
                 case events.Stopped():
                     progress.stop()
                     voice.say(f"stopped after step {event.step}; everything is saved. Go on with:\n  {resume_command}")

@@ -26,6 +26,7 @@ from glassformer.cli.console import (
     warn_unknown,
 )
 from glassformer.errors import RunError, UsageError
+from glassformer.files import check_path, check_writable, write_text
 
 if TYPE_CHECKING:
     from glassformer.translator import Translation
@@ -62,6 +63,8 @@ def translate(
     Answer i belongs to line i; an empty line gives an empty line. With --json or --nbest an answer is one JSON object.
     """
     voice = Voice(quiet)
+    if out is not None:
+        check_path(out)
     if out is not None and out.exists() and not overwrite:
         raise RunError(
             "the output exists already; nothing was written",
@@ -69,8 +72,6 @@ def translate(
             hint="--overwrite, or another --out",
         )
     if out is not None:
-        from glassformer.files import check_writable
-
         check_writable(out)
     texts = _read(source, column, header, bad_rows, voice)
     from glassformer.translator import Translator
@@ -160,8 +161,6 @@ def _facts(answer: Translation) -> dict[str, Any]:
 
 
 def _write(lines: list[str], out: Path | None) -> None:
-    from glassformer.files import write_text
-
     text = "".join(line + "\n" for line in lines)
     if out is not None:
         write_text(out, text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -13,7 +12,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from glassformer.errors import MissingExtraError, TableError
+from glassformer.errors import MissingExtraError, TableError, quoted
+from glassformer.files import is_file_name
 
 COMPRESSIONS = (".gz", ".zst")
 """Suffixes of files that are decompressed while they are read."""
@@ -42,7 +42,8 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 @contextmanager
 def system_errors(path: str) -> Iterator[None]:
     """What the operating system or a decompressor says about a file, as a TableError."""
-    _check_path(path)
+    if not is_file_name(path):
+        raise TableError("no file can have this name", where=quoted(path), hint="choose another name")
     try:
         yield
     except FileNotFoundError as error:
@@ -57,17 +58,6 @@ def system_errors(path: str) -> Iterator[None]:
         if error.errno is None:
             raise corrupt(path, error) from None
         raise TableError("the file cannot be read", where=path, got=error.strerror) from None
-
-
-def _check_path(path: str) -> None:
-    """Raises TableError for a path that no file can have: Python would raise a ValueError wherever it is used."""
-    wrong = "a NUL character" if "\0" in path else None
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError:
-        wrong = wrong or "a lone surrogate, which is half a character"
-    if wrong:
-        raise TableError("no file can have this path", where=ascii(path), got=wrong)
 
 
 def corrupt(path: str, error: Exception) -> TableError:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from glassformer.errors import ModelFileError
+from glassformer.files import shown
 from glassformer.glassbox.remembered import Errors, Strict, Training
 
 FORMAT: Literal["glassformer-trace/1"] = "glassformer-trace/1"
@@ -356,7 +357,7 @@ class Trace(Strict):
 
     def dumps(self) -> str:
         """One JSON document; a number that is not finite would be an error."""
-        return json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return shown(json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False, separators=(",", ":")))
 
     @classmethod
     def loads(cls, document: str | bytes) -> Trace:

@@ -16,6 +16,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
 from glassformer.errors import GlassformerError, TextError, UsageError
+from glassformer.files import shown
 from glassformer.glassbox.history import read_history
 from glassformer.glassbox.report import MOST_BYTES, PAGE, live_html, modules
 from glassformer.glassbox.schema import Trace
@@ -94,7 +95,7 @@ class Served:
         """What the page and a program must know of the model."""
         facts = self.translator.model_file.describe()
         return {
-            "model": str(self.path),
+            "model": shown(self.path),
             "parameters": facts["parameters"]["all"],
             **{name: facts[name] for name in ("settings", "data", "metrics", "versions")},
             "example": self.example,

@@ -13,6 +13,7 @@ from glassformer.data.corpus import Corpus, Sequences, hold_out
 from glassformer.data.ledger import Ledger
 from glassformer.data.tables import Pair, Table, fingerprint
 from glassformer.errors import TableError
+from glassformer.files import shown
 from glassformer.modelfile import ModelFile
 from glassformer.records import Metrics, TrainingData
 from glassformer.settings import Settings
@@ -131,8 +132,8 @@ def prepare(
         valid_pairs,
         ledger,
         TrainingData(
-            table=table.path,
-            columns=table.taken,
+            table=shown(table.path),
+            columns=(shown(table.taken[0]), shown(table.taken[1])),
             fingerprint=fingerprint(table.pairs),
             **({} if valid is None else {"valid_fingerprint": fingerprint(valid.pairs)}),
             rows=ledger.counts(),

@@ -1,0 +1,33 @@
+"""What the verbs share in printing: text from outside is seen, and never acts on the terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from glassformer.cli.console import printable, printable_lines
+
+
+def test_what_acts_on_a_terminal_is_printed_as_an_escape():
+    assert printable("\x1b[31mred\x07") == "\\x1b[31mred\\x07"
+    assert printable("\x1b]8;;http://evil\x1b\\link") == "\\x1b]8;;http://evil\\x1b\\link"
+    assert printable("a\nb\rc\td\x7f\x9b") == "a\\nb\\rc\\td\\x7f\\x9b"
+    assert printable("a\u202eb\u2066c\u2028d\udcff") == "a\\u202eb\\u2066c\\u2028d\\udcff"
+
+
+def test_no_control_character_direction_mark_or_surrogate_is_left():
+    bidi = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+    for number in range(0x110000):
+        text = chr(number)
+        acts = unicodedata.category(text) in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(text) in bidi
+        if acts:
+            assert printable(text).isascii(), hex(number)
+            assert printable(text).isprintable(), hex(number)
+
+
+def test_ordinary_text_of_any_script_stays_as_it_is():
+    for text in ("é ß – “quoted” C:\\n", "日本語", "עברית", "नमस्\u200dते", "👩\u200d🔬 [bold]"):
+        assert printable(text) == text
+
+
+def test_the_line_breaks_of_a_message_stay():
+    assert printable_lines("one\n  two\x1b\n") == "one\n  two\\x1b\n"
