@@ -13,6 +13,7 @@ from typing import Any
 
 from glassformer.decoding import Hypothesis
 from glassformer.engines import Engine, load_engine
+from glassformer.engines.memory import check_search_fits
 from glassformer.engines.proof import Proof, ProvenEngine
 from glassformer.errors import ModelFileError, TextError, UsageError
 from glassformer.modelfile import ModelFile
@@ -134,6 +135,7 @@ class Translator:
         done. `where[i]` names text i in errors (by default its row, from 1). Raises TextError when a text is longer
         than the model takes (the first ten are named), or holds a token that the vocabulary has no id for and no
         `<unk>`, and when a prefix holds a token that no answer can have.
+        DeviceError is raised for a search that needs more memory than there is.
         """
         if isinstance(texts, str):
             raise UsageError("the texts to translate come as a list", got=repr(texts)[:60], hint="translate([text])")
@@ -149,6 +151,7 @@ class Translator:
         if progress and len(rows) < len(texts):
             progress(len(texts) - len(rows))
         longest = decoding.max_new_tokens or default_max_new_tokens(self.model_file.data, self.settings)
+        check_search_fits(self.settings.model, len(self.target_tokenizer), decoding, longest, self.engine)
         results = [EMPTY] * len(texts)
         unk_id = self.source_tokenizer.vocabulary.unk_id
 

@@ -583,3 +583,12 @@ def test_what_a_model_says_never_acts_on_the_terminal(tmp_path, call, run):
     assert answer.code == 0
     assert r"\x1b[2J" in answer.out
     assert_is_seen(answer.out + answer.err)
+
+
+def test_a_model_or_search_that_no_memory_holds_is_refused(tmp_path, call, run, table):
+    absurd = ("--set", "model.d_model=65536", "--set", "model.n_encoder_layers=1000", "--set", "model.d_ff=65536")
+    answer = call("train", table, "--out", tmp_path / "run", *absurd)
+    assert_is_for_people(answer, 1, "too little memory on cpu to train this model", "expected: at least ", "next: ")
+    answer = call("translate", run, "--beam", "10000", "--set", "decoding.max_new_tokens=1000000", stdin=b"1\n")
+    assert_is_for_people(answer, 1, "too little memory on cpu to search", "10,000 hypotheses of 1,000,000 tokens")
+    assert list(tmp_path.iterdir()) == []

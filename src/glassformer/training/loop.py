@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from glassformer.advise import advise
 from glassformer.data.batches import padding_share, plan_batches
 from glassformer.data.tables import Table
+from glassformer.engines.memory import check_training_fits
 from glassformer.engines.torch import (
     TorchEngine,
     autocast,
@@ -63,7 +64,8 @@ def train(
     Without `settings` they are advised from the pairs, for the shape of `init` where it is given. `valid` replaces the
     held-out rows. `init` is a model whose weights, tokenizers and shape are the start. `resume` goes on with the run in
     `out`, with its own recipe and the same pairs; `settings` play no part then. Raises RunError when `out` is taken,
-    TableError when there is too little to train on, UsageError for `resume` with `init`.
+    TableError when there is too little to train on, UsageError for `resume` with `init`, DeviceError for a model or a
+    batch that needs more memory than there is.
     """
     directory = RunDirectory(Path(out))
     place = find_device(device)
@@ -83,7 +85,10 @@ def train(
         settings = settings or Settings(**advise(table.pairs, given).settings)
     if start is not None:
         settings = settings.model_copy(update={"model": start.settings.model, "tokens": start.settings.tokens})
+    check_training_fits(settings, place)
     prepared = prepare(table, settings, held_out, tokenizers)
+    sizes = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
+    check_training_fits(settings, place, sizes, max(len(prepared.train.source.ids), len(prepared.train.target.ids)))
     return Run(prepared, directory, place, start=start, resume=resume, overwrite=overwrite)
 
 
