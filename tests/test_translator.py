@@ -370,3 +370,24 @@ def test_translating_warns_of_nothing() -> None:
         warnings.simplefilter("always")
         Translator(untrained(), device="cpu").translate(["abc", "", "é"])
     assert caught == []
+
+
+# Calls with what is not text
+
+
+@pytest.mark.parametrize("texts", [[None], ["a", 3], [b"a"], [float("nan")], [["a"]], 3, None, b"ab"])
+def test_what_is_not_text_is_not_translated(texts):
+    with pytest.raises(UsageError, match=r"not text|come as a list"):
+        Translator(untrained()).translate(texts)
+
+
+@pytest.mark.parametrize("prefixes", [[None], [3], [b"a"], 3, b"a"])
+def test_what_is_not_text_is_no_prefix(prefixes):
+    with pytest.raises(UsageError, match=r"not text|come as a list"):
+        Translator(untrained()).translate(["a"], prefixes=prefixes)
+
+
+@pytest.mark.parametrize("pairs", [["ab"], [("a", None)], [("a", "b", "c")], "ab", None, [1]])
+def test_what_is_not_a_pair_is_not_scored(pairs):
+    with pytest.raises(UsageError, match="pair"):
+        Translator(untrained()).score(pairs)

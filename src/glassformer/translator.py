@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.pairs import checked_pairs, checked_texts
 from glassformer.decoding import Hypothesis
 from glassformer.engines import Engine, load_engine
 from glassformer.engines.memory import check_search_fits
 from glassformer.engines.proof import Proof, ProvenEngine
-from glassformer.errors import ModelFileError, TextError, UsageError
+from glassformer.errors import ModelFileError, TextError, UsageError, quoted
 from glassformer.modelfile import ModelFile
 from glassformer.records import TrainingData
 from glassformer.settings import DecodingSettings, Settings
@@ -138,10 +139,10 @@ class Translator:
         DeviceError is raised for a search that needs more memory than there is.
         """
         if isinstance(texts, str):
-            raise UsageError("the texts to translate come as a list", got=repr(texts)[:60], hint="translate([text])")
+            raise UsageError("the texts to translate come as a list", got=quoted(texts), hint="translate([text])")
         base = decoding or self.settings.decoding
         decoding = DecodingSettings(**(base.model_dump() | options)) if options else base
-        texts = list(texts)
+        texts = checked_texts(texts, "texts to translate")
         rows = [row for row, text in enumerate(texts) if text.strip()]
         names = _names(len(texts), where)
         sources = encode_sources(
@@ -169,6 +170,7 @@ class Translator:
 
     def score(self, pairs: Sequence[tuple[str, str]], *, where: Sequence[str] | None = None) -> list[PairScore]:
         """How likely each given target is for its source; `<eos>` counts. `where` as in `translate`."""
+        pairs = list(checked_pairs(pairs))
         names = _names(len(pairs), where)
         sources = encode_sources([source for source, _ in pairs], names, self.source_tokenizer, self.settings)
         targets = [
@@ -188,8 +190,11 @@ class Translator:
 
     def _force(self, prefixes: Sequence[str], rows: Sequence[int], names: Sequence[str]) -> list[list[int]]:
         """The ids of the prefixes of some rows."""
-        if isinstance(prefixes, str) or len(prefixes) != len(names):
-            got = repr(prefixes)[:60] if isinstance(prefixes, str) else f"{len(prefixes)} for {len(names)} texts"
+        if isinstance(prefixes, str):
+            raise UsageError("prefixes come as a list, one for each text", got=quoted(prefixes))
+        prefixes = checked_texts(prefixes, "prefixes")
+        if len(prefixes) != len(names):
+            got = f"{len(prefixes)} for {len(names)} texts"
             raise UsageError("prefixes come as a list, one for each text", got=got)
         for row in rows:
             if unknown := self.target_tokenizer.unknown(prefixes[row]):

@@ -288,3 +288,11 @@ def test_a_wrong_bleu_tokenizer_is_said_before_anything_is_translated() -> None:
 def test_answers_and_references_must_be_as_many() -> None:
     with pytest.raises(UsageError, match="the two sides do not have the same number of rows"):
         score_texts(["a"], ["a", "b"], split_tokens=list)
+
+
+@pytest.mark.parametrize("pairs", [["ab", "cd"], [("a", None)], [("a", "b", "c")], "ab", None, [1, 2]])
+def test_what_is_not_a_list_of_pairs_is_refused(pairs):
+    look_up = LookUp({})
+    with pytest.raises(UsageError, match="pair"):
+        evaluate(look_up, pairs)
+    assert look_up.searched_with == []

@@ -14,7 +14,7 @@ import torch
 
 from glassformer import reference
 from glassformer.engines.torch import build_model
-from glassformer.errors import ModelFileError, TextError
+from glassformer.errors import ModelFileError, TextError, UsageError
 from glassformer.glassbox import schema as schema_module
 from glassformer.glassbox.schema import MASK_REASONS, OPS, Tensor, Trace, json_schema
 from glassformer.glassbox.trace import explain
@@ -302,3 +302,24 @@ def test_a_target_is_no_longer_than_those_that_were_trained_on(case):
     with pytest.raises(TextError, match="the target is longer") as caught:
         explain(case.model, case.text, target=" ".join([case.target] * (longest + 1)))
     assert caught.value.expected == f"at most {longest:,}"
+
+
+@pytest.mark.parametrize("text", [123, None, b"abc", ["abc"]])
+def test_what_is_not_text_is_not_explained(random_case, text):
+    case = random_case(0)
+    with pytest.raises(UsageError, match="the text to explain is not text"):
+        explain(case.model, text)
+    if text is not None:
+        with pytest.raises(UsageError, match="the target is not text"):
+            explain(case.model, case.text, target=text)
+
+
+def test_what_no_trace_can_hold_is_refused(random_case):
+    case = random_case(0)
+    with pytest.raises(UsageError, match="the edits come as a list"):
+        explain(case.model, case.text, edits="positions off")
+    with pytest.raises(UsageError, match="the beam is too large to be explained"):
+        explain(case.model, case.text, num_beams=1001)
+    for pad_to in (10_001, 10**30):
+        with pytest.raises(UsageError, match="the padded source is too large to be explained"):
+            explain(case.model, case.text, pad_to=pad_to)

@@ -16,7 +16,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from glassformer.data.pairs import check_text
 from glassformer.engines.torch import TorchEngine, build_model
+from glassformer.errors import UsageError, quoted
 from glassformer.glassbox.catalogue import GOLD
 from glassformer.glassbox.checks import check
 from glassformer.glassbox.evidence import correlate, gradient_times_input, occlude
@@ -43,6 +45,7 @@ from glassformer.settings import DecodingSettings
 from glassformer.translator import Translator
 
 TOP = 10  # likeliest tokens of a prediction
+MOST_BEAMS, MOST_POSITIONS = 1_000, 10_000  # that a trace can hold
 RELATIVE, ABSOLUTE = 1e-5, 1e-4  # of logits in float32
 SCORE = 1e-3  # of a sum of log-probabilities in float32
 
@@ -68,8 +71,14 @@ def explain(
     searched, never sampled. `weights` puts the weights into the trace, `history` what a run directory remembers of its
     training; `pad_to` pads the source, to show that padding changes nothing.
 
-    Raises TextError for a text that the model does not take, UsageError for edits that do not fit.
+    Raises TextError for a text that the model does not take, UsageError for edits that do not fit, for a beam of more
+    than MOST_BEAMS and a source padded to more than MOST_POSITIONS.
     """
+    check_text(text, "text to explain")
+    if target is not None:
+        check_text(target, "target")
+    if isinstance(edits, str):
+        raise UsageError("the edits come as a list", got=quoted(edits), hint="edits=[edit]")
     subject = _subject(model, text, decoding, options, pad_to)
     changes = Edits(tuple(parse_edit(edit) if isinstance(edit, str) else edit for edit in edits))
     changes.check(subject.file.settings.model)
@@ -136,6 +145,11 @@ def _subject(
     translator = model if isinstance(model, Translator) else Translator(model, device="cpu")
     base = decoding or translator.settings.decoding
     chosen = DecodingSettings(**(base.model_dump() | options | {"do_sample": False}))
+    for name_of, number, most in (("beam", chosen.num_beams, MOST_BEAMS), ("padded source", pad_to, MOST_POSITIONS)):
+        if number > most:
+            raise UsageError(
+                f"the {name_of} is too large to be explained", got=quoted(number), expected=f"at most {most}"
+            )
     return Subject(translator, name, text, chosen, pad_to)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from glassformer.data.corpus import Corpus, Sequences, hold_out
 from glassformer.data.ledger import Ledger
+from glassformer.data.pairs import checked_pairs
 from glassformer.data.tables import Pair, Table, fingerprint
 from glassformer.errors import TableError
 from glassformer.files import shown
@@ -46,12 +47,12 @@ class Prepared:
 
 
 def as_table(pairs: Table | Iterable[tuple[str, str]]) -> Table:
-    """Pairs from Python as the table that a file would have given."""
+    """Pairs from Python as the table that a file would have given. Raises UsageError for what is not a pair."""
     if isinstance(pairs, Table):
         return pairs
     kept: dict[int, Pair] = {}
     ledger = Ledger()
-    for row, pair in enumerate((Pair(*each) for each in pairs), 1):
+    for row, pair in enumerate(checked_pairs(pairs), 1):
         ledger.read = row
         if pair.source.strip() and pair.target.strip():
             kept[row] = pair

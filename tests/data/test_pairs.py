@@ -1,0 +1,67 @@
+"""Pairs and texts from Python: only text is taken, and what is not is named by its row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.data.pairs import check_text, checked_pairs, checked_texts
+from glassformer.data.tables import Pair
+from glassformer.errors import TableError, UsageError
+
+
+def failing(first: Any, error: Exception) -> Iterator[Any]:
+    yield first
+    raise error
+
+
+def test_pairs_of_every_sensible_form_are_taken():
+    wanted = [Pair("a", "b"), Pair("c", "")]
+    array = np.array([["a", "b"], ["c", ""]])
+    for pairs in (wanted, [["a", "b"], ["c", ""]], (pair for pair in wanted), {("a", "b"): 1, ("c", ""): 2}, array):
+        assert list(checked_pairs(pairs)) == wanted
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        *("cd", b"cd", "c", None, 3, object()),
+        *(("c",), ("c", "d", "e"), ("c", None), ("c", float("nan")), (1, "d"), ("c", b"d"), [], [["c"], ["d"]]),
+        *({"source": "c", "target": "d"}, {"c", "d"}),
+    ],
+    ids=lambda pair: repr(pair)[:20],
+)
+def test_what_is_not_two_texts_is_named_by_its_row(pair):
+    with pytest.raises(UsageError, match="row 2 of the pairs is not a pair") as caught:
+        list(checked_pairs([("a", "b"), pair]))
+    assert caught.value.got
+    assert len(caught.value.got) <= 80
+    assert caught.value.expected == "a source and a target, both text: (source, target)"
+
+
+@pytest.mark.parametrize("values", ["ab", b"ab", None, 3, 2.5, object()], ids=lambda values: repr(values)[:20])
+def test_what_is_not_a_list_is_refused(values):
+    with pytest.raises(UsageError, match="the pairs come as a list"):
+        list(checked_pairs(values))
+    with pytest.raises(UsageError, match="the prefixes come as a list"):
+        checked_texts(values, "prefixes")
+
+
+def test_a_generator_that_fails_is_named_with_its_row():
+    with pytest.raises(UsageError, match="the pairs cannot be read to their end") as caught:
+        list(checked_pairs(failing(("a", "b"), KeyError("gone"))))
+    assert (caught.value.where, caught.value.got) == ("row 2", "KeyError: 'gone'")
+    with pytest.raises(TableError, match="torn"):
+        checked_texts(failing("a", TableError("torn")), "texts")
+
+
+@pytest.mark.parametrize("text", [None, 3, b"a", float("nan"), ["a"]])
+def test_what_is_not_text_is_refused(text):
+    with pytest.raises(UsageError, match="row 2 of the texts is not text"):
+        checked_texts(["a", text], "texts")
+    with pytest.raises(UsageError, match="the target is not text"):
+        check_text(text, "target")
+    assert checked_texts(("a", ""), "texts") == ["a", ""]
