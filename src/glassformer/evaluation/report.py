@@ -149,8 +149,8 @@ def evaluate(
     Pairs of one source (in NFC) are one item, and its distinct targets its references; with `group=False` every
     pair is an item by itself. `decoding` defaults to the model's own settings; `rows_read` is how many rows the
     table had before some were not kept, and defaults to the number of pairs; `where[i]` names pair i in errors.
-    Raises TableError when there are no pairs, UsageError for what is not a pair and when `where` has another length, and SettingsError for a
-    BLEU tokenizer that cannot be used; all before anything is translated.
+    Raises TableError when there are no pairs, UsageError for what is not a pair and when `where` has another length,
+    and SettingsError for a BLEU tokenizer that cannot be used; all before anything is translated.
     """
     pairs = list(checked_pairs(pairs))
     read = len(pairs) if rows_read is None else rows_read

@@ -1,9 +1,14 @@
-"""How good the weights are on the held-out rows: the loss, and free-running translation."""
+"""How good the weights are on the held-out rows: the loss, and free-running translation.
+
+The loss is of rows. A source is translated once: rows with one source are one item, and any of their targets is right.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +19,7 @@ from glassformer.data.batches import plan_batches
 from glassformer.data.corpus import Corpus, spread
 from glassformer.engines.torch import TorchEngine, autocast
 from glassformer.kernels.cross_entropy import cross_entropy
-from glassformer.metrics import higher_is_better, quick_metric
+from glassformer.metrics import Item, group_by_source, higher_is_better, nearest_references, quick_metric
 from glassformer.settings import DecodingSettings, Metric
 from glassformer.training.events import Sample
 from glassformer.training.objective import teacher_forced
@@ -27,7 +32,10 @@ MOST_ERRORS = 500  # that are kept to be looked at
 
 @dataclass(frozen=True)
 class Measured:
-    """Plain loss per target token in nats, the value of the metric, some translations to look at, the wrong ones."""
+    """Plain loss per target token in nats, the value of the metric, some translations to look at, the wrong ones.
+
+    `gold` of a sample or a wrong one is the nearest of the references of its source.
+    """
 
     loss: float
     value: float
@@ -47,6 +55,11 @@ class Validator:
         """The metric of the settings; without held-out rows the loss on rows of training."""
         return self.prepared.settings.training.metric if self.prepared.valid is not None else "loss"
 
+    @cached_property
+    def items(self) -> list[Item]:
+        """The held-out sources with all their targets."""
+        return group_by_source(self.prepared.valid_pairs)
+
     def is_better(self, measured: Measured, value: float | None, loss: float | None) -> bool:
         """Whether the metric is better than `value`, or the same and the loss below `loss`; None is beaten by any."""
         if value is None or loss is None:
@@ -55,38 +68,48 @@ class Validator:
         return (sign * measured.value, -measured.loss) > (sign * value, -loss)
 
     def measure(self, *, as_used: bool = False) -> Measured:
-        """Quickly, on rows from all over the held-out ones; or on all of them, with the search of the model itself.
+        """Quickly, on items from all over the held-out ones; or on all of them, with the search of the model itself.
 
         Where the loss is no number any more, nothing is translated.
         """
         settings, prepared = self.prepared.settings, self.prepared
-        corpus, held = prepared.valid or prepared.train, prepared.valid_pairs
+        corpus, items = prepared.valid or prepared.train, self.items
         n_scored, n_searched = settings.data.max_valid_rows, settings.training.validate_rows
-        if as_used and held:
-            n_scored = n_searched = len(held)
+        if as_used and items:
+            n_scored, n_searched = len(corpus), len(items)
         loss = self._loss(corpus, spread(len(corpus), n_scored))
         if not math.isfinite(loss):
             return Measured(loss, math.nan, ())
         search = settings.decoding if as_used else DecodingSettings(num_beams=settings.training.validate_beams)
-        looked_at: list[int] = spread(len(held), N_SAMPLES if self.metric == "loss" else n_searched).tolist()
-        pairs = [held[row] for row in looked_at]
+        looked_at = [items[i] for i in spread(len(items), N_SAMPLES if self.metric == "loss" else n_searched).tolist()]
         tokenizer = prepared.source_tokenizer
-        sources = [tokenizer.frame(ids) for ids in tokenizer.encode_many([pair.source for pair in pairs])]
+        sources = [tokenizer.frame(ids) for ids in tokenizer.encode_many([item.source for item in looked_at])]
         longest = default_max_new_tokens(prepared.data, settings)
         found = self.engine.search(sources, search, longest)
         answers = [prepared.target_tokenizer.decode(best.ids) for best, *_ in found]
-        samples = [Sample(*pair, answer) for pair, answer in zip(pairs, answers, strict=True)]
+        samples = self._samples(looked_at, answers)
         wrong = [
             {"source": sample.source, "gold": sample.gold, "answer": sample.answer, "score": best.score}
             for sample, (best, *_) in zip(samples, found, strict=True)
             if not sample.is_right
         ]
-        errors = {"rows": len(pairs), "wrong": len(wrong), "examples": wrong[:MOST_ERRORS]}
+        errors = {"rows": len(looked_at), "wrong": len(wrong), "examples": wrong[:MOST_ERRORS]}
         if self.metric == "loss":
             return Measured(loss, loss, tuple(samples[:N_SAMPLES]), errors)
-        gold = [pair.target for pair in pairs]
-        value = quick_metric(self.metric, answers, gold, prepared.target_tokenizer.split)
+        references = [item.references for item in looked_at]
+        value = quick_metric(self.metric, answers, references, prepared.target_tokenizer.split)
         return Measured(loss, value, tuple(samples[:N_SAMPLES]), errors)
+
+    def _samples(self, items: Sequence[Item], answers: Sequence[str]) -> list[Sample]:
+        """Each answer beside the nearest reference of its source: it is right where the two are equal."""
+        if not items:
+            return []
+        references = [item.references for item in items]
+        nearest = nearest_references(answers, references, self.prepared.target_tokenizer.split)
+        return [
+            Sample(item.source, item.references[position], answer)
+            for item, position, answer in zip(items, nearest, answers, strict=True)
+        ]
 
     def _loss(self, corpus: Corpus, looked_at: NDArray[np.int64]) -> float:
         training, (model,) = self.prepared.settings.training, self.engine.models
