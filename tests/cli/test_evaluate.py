@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict, replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from glassformer.datasets import dates
+from glassformer.evaluation import evaluate
+from glassformer.glassbox.evidence import head_effects
+from glassformer.modelfile import ModelFile
 from glassformer.translator import Translator
 
 METRICS = (
@@ -24,6 +30,20 @@ METRICS = (
 @pytest.fixture(scope="session")
 def translator(run) -> Translator:
     return Translator.load(run)
+
+
+@pytest.fixture(scope="session")
+def others(run, tmp_path_factory) -> list[Path]:
+    """Two models with the vocabularies of the run and other weights."""
+    folder, model = tmp_path_factory.mktemp("others"), ModelFile.load(run)
+    for number in (1, 2):
+        random = np.random.default_rng(number)
+        tensors = {
+            name: (each + 0.1 * random.standard_normal(each.shape)).astype(each.dtype)
+            for name, each in model.tensors.items()
+        }
+        replace(model, tensors=tensors).save(folder / f"{number}.safetensors")
+    return [folder / "1.safetensors", folder / "2.safetensors"]
 
 
 # evaluate
@@ -155,7 +175,31 @@ def test_columns_of_evaluation_are_chosen_like_those_of_training(call, run, tabl
     assert json.loads(answer.out)["metrics"]["exact_match"]["value"] == 0
 
 
+def test_an_ensemble_is_evaluated_as_in_python(call, run, others, table, translator):
+    words = [word for other in others for word in ("--ensemble", other)]
+    report = json.loads(call("evaluate", run, table, *words, "--json", "--quiet").out)
+    expected = evaluate(Translator.load(run, ensemble=others), dates(200, seed=7)).to_json()
+    assert report | {"seconds": 0} == expected | {"seconds": 0}
+    assert report["metrics"] != evaluate(translator, dates(200, seed=7)).to_json()["metrics"]
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "score", "heads"])
+def test_models_of_an_ensemble_must_share_their_vocabularies(call, run, ascii_run, table, verb):
+    answer = call(verb, run, table, "--ensemble", ascii_run)
+    assert (answer.code, answer.out) == (1, "")
+    assert "models of an ensemble must share their vocabularies" in answer.err
+
+
 # score
+
+
+def test_an_ensemble_scores_as_in_python(call, run, others, table, translator):
+    words = [word for other in others for word in ("--ensemble", other)]
+    lines = call("score", run, table, *words, "--json", "--quiet").out.splitlines()
+    found = [json.loads(line)["score"] for line in lines]
+    expected = [each.score for each in Translator.load(run, ensemble=others).score(dates(200, seed=7))]
+    assert found == pytest.approx(expected, abs=1e-5)
+    assert found != pytest.approx([each.score for each in translator.score(dates(200, seed=7))], abs=1e-2)
 
 
 def test_score_gives_the_log_probability_of_each_row(call, run, table, translator):
@@ -213,3 +257,17 @@ def test_score_names_a_target_that_has_no_tokens_by_its_row_in_the_table(tmp_pat
 def test_score_counts_what_the_vocabularies_do_not_have(tmp_path, call, run, table_of):
     answer = call("score", run, table_of(tmp_path / "strange.csv", [("1845-01-05é", "Januarß 5, 1845")]))
     assert "2 unknown tokens in 1 lines were read as <unk>: 'é' (1), 'ß' (1)" in answer.err
+
+
+# heads
+
+
+def test_the_heads_of_an_ensemble_are_those_of_its_first_model(call, run, others, table):
+    words = ("--ensemble", others[0], "--ensemble", others[1], "--beam", "1")
+    found = json.loads(call("heads", run, table, *words, "--json", "--quiet").out)
+    decoding = Translator.load(run).settings.decoding.model_copy(update={"num_beams": 1})
+    model, *ensemble = (ModelFile.load(path) for path in (run, *others))
+    expected = head_effects(model, dates(200, seed=7), decoding=decoding, ensemble=ensemble)
+    assert found == json.loads(json.dumps(asdict(expected)))
+    whole = evaluate(Translator.load(run, ensemble=others), dates(200, seed=7), decoding=decoding)
+    assert found["exact_match"] == whole.metrics["exact_match"].value

@@ -19,15 +19,15 @@ CONTRACT = {
         --precision --seed --quiet --json
     """,
     "evaluate": """
-        MODEL TABLE --source --target --header --bad-rows --beam --bleu-tokenize --no-group --set --engine --device
-        --precision --seed --quiet --json
+        MODEL TABLE --source --target --header --bad-rows --beam --bleu-tokenize --no-group --ensemble --set --engine
+        --device --precision --seed --quiet --json
     """,
-    "score": "MODEL TABLE --source --target --header --bad-rows --device --precision --quiet --json",
+    "score": "MODEL TABLE --source --target --header --bad-rows --ensemble --device --precision --quiet --json",
     "explain": """
         MODEL TEXT --target --step --head --edit --beam --set --html --overwrite --quiet --json
     """,
     "heads": """
-        MODEL TABLE --source --target --header --bad-rows --beam --set --device --precision --quiet --json
+        MODEL TABLE --source --target --header --bad-rows --beam --ensemble --set --device --precision --quiet --json
     """,
     "tokens": "MODEL TEXT --side --pad-to --json",
     "info": "MODEL --json",

@@ -140,3 +140,32 @@ def test_the_effect_of_a_head_is_that_of_a_model_without_it(case):
         assert each.exact_match == pytest.approx(np.mean(right))
         assert (each.broken, each.mended) == (4 - sum(right[:4]), int(right[4]))
     assert len({each.exact_match for each in found.heads}) > 1
+
+
+def test_in_an_ensemble_the_heads_of_the_first_model_are_switched_off_and_the_others_stay_whole(case):
+    random = np.random.default_rng(3)
+    tensors = {
+        name: (each + 0.2 * random.standard_normal(each.shape)).astype(each.dtype)
+        for name, each in case.model.tensors.items()
+    }
+    other = replace(case.model, tensors=tensors)
+    decoding = DecodingSettings(num_beams=1)
+    texts = ["abcde", "ag", "gfedcba", "bbb", "cab", "eca", "fdb"]
+    whole = Translator(case.model, ensemble=[other], device="cpu")
+    answers = [each.text for each in whole.translate(texts, decoding=decoding)]
+    found = head_effects(
+        case.model, list(zip(texts, answers, strict=True)), decoding=decoding, device="cpu", ensemble=[other]
+    )
+    assert (found.rows, found.exact_match) == (7, 1.0)
+    assert len(found.heads) == 12
+    for each in found.heads:
+        tensors = dict(case.model.tensors)
+        name = f"{each.attention}_attention.w_o.weight"
+        tensors[name] = tensors[name].copy()
+        tensors[name][:, 4 * each.head : 4 * each.head + 4] = 0
+        without = Translator(replace(case.model, tensors=tensors), ensemble=[other], device="cpu")
+        right = [
+            one.text == answer for one, answer in zip(without.translate(texts, decoding=decoding), answers, strict=True)
+        ]
+        assert each.exact_match == pytest.approx(np.mean(right))
+    assert len({each.exact_match for each in found.heads}) > 1

@@ -57,6 +57,10 @@ BadRows = Annotated[
     str | None, typer.Option("--bad-rows", help="What a damaged row does: stop, or skip (to the ledger).")
 ]
 Beam = Annotated[int | None, typer.Option("--beam", min=1, help="Beam width; 1 is greedy search (default: 5).")]
+Ensemble = Annotated[
+    list[Path] | None,
+    typer.Option("--ensemble", metavar="MODEL", help="A further model; probabilities are averaged (repeatable)."),
+]
 SetDecoding = Annotated[
     list[str] | None, typer.Option("--set", help="A setting of the search: --set decoding.length_alpha=1")
 ]

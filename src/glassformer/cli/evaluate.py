@@ -15,6 +15,7 @@ from glassformer.cli.console import (
     DecodePrecision,
     Device,
     Engine,
+    Ensemble,
     Header,
     Model,
     PairTable,
@@ -52,6 +53,7 @@ def evaluate(
         bool,
         typer.Option("--no-group", help="Score every row by itself, also where a source has several targets."),
     ] = False,
+    ensemble: Ensemble = None,
     assignments: SetDecoding = None,
     device: Device = "auto",
     precision: DecodePrecision = "float32",
@@ -75,7 +77,7 @@ def evaluate(
     options = decoding_options(assignments, num_beams=beam, seed=seed)
     pairs = read_table(table, DataSettings(**data_options(source, target, header, bad_rows)["data"]))
     say_table(voice, pairs)
-    translator = Translator.load(model, device=device, precision=precision, engine=engine)
+    translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision, engine=engine)
     decoding = DecodingSettings(**(translator.settings.decoding.model_dump() | options))
     report = evaluate_pairs(
         translator,

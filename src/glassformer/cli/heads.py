@@ -10,6 +10,7 @@ from glassformer.cli.console import (
     Beam,
     DecodePrecision,
     Device,
+    Ensemble,
     Header,
     Model,
     PairTable,
@@ -34,6 +35,7 @@ def heads(
     header: Header = None,
     bad_rows: BadRows = None,
     beam: Beam = None,
+    ensemble: Ensemble = None,
     assignments: SetDecoding = None,
     device: Device = "auto",
     precision: DecodePrecision = "float32",
@@ -43,6 +45,7 @@ def heads(
     """Exact match on a table with each head switched off by itself, the most missed first.
 
     The table is translated once for the whole model, and once for each head.
+    In an ensemble the heads are those of MODEL, and the further models stay whole.
     """
     from glassformer.cli.train import say_table
     from glassformer.data.tables import read_table
@@ -59,7 +62,13 @@ def heads(
     model_file = ModelFile.load(model)
     decoding = DecodingSettings(**(model_file.settings.decoding.model_dump() | options))
     found = head_effects(
-        model_file, pairs.pairs, decoding=decoding, device=device, precision=precision, where=pairs.places
+        model_file,
+        pairs.pairs,
+        ensemble=[ModelFile.load(other) for other in ensemble or []],
+        decoding=decoding,
+        device=device,
+        precision=precision,
+        where=pairs.places,
     )
     if as_json:
         print_json(asdict(found))

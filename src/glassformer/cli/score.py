@@ -9,6 +9,7 @@ from glassformer.cli.console import (
     BadRows,
     DecodePrecision,
     Device,
+    Ensemble,
     Header,
     Model,
     PairTable,
@@ -32,6 +33,7 @@ def score(
     target: TargetColumn = None,
     header: Header = None,
     bad_rows: BadRows = None,
+    ensemble: Ensemble = None,
     device: Device = "auto",
     precision: DecodePrecision = "float32",
     quiet: Quiet = False,
@@ -50,7 +52,7 @@ def score(
     pairs = read_table(table, DataSettings(**data_options(source, target, header, bad_rows)["data"]))
     voice = Voice(quiet)
     say_table(voice, pairs)
-    translator = Translator.load(model, device=device, precision=precision)
+    translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision)
     scores = translator.score(pairs.pairs, where=pairs.places)
     warn_unknown(voice, (each.unknown for each in scores))
     for row, pair, scored in zip(pairs.rows, pairs.pairs, scores, strict=True):

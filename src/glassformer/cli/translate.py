@@ -15,6 +15,7 @@ from glassformer.cli.console import (
     DecodePrecision,
     Device,
     Engine,
+    Ensemble,
     Header,
     Model,
     Quiet,
@@ -46,9 +47,7 @@ def translate(
     column: Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")] = None,
     header: Header = None,
     bad_rows: BadRows = None,
-    ensemble: Annotated[
-        list[Path] | None, typer.Option("--ensemble", help="A further model; probabilities are averaged.")
-    ] = None,
+    ensemble: Ensemble = None,
     assignments: SetDecoding = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out.")] = False,
     device: Device = "auto",

@@ -119,6 +119,7 @@ def head_effects(
     model_file: ModelFile,
     pairs: Sequence[tuple[str, str]],
     *,
+    ensemble: Sequence[ModelFile] = (),
     decoding: DecodingSettings | None = None,
     device: str = "auto",
     precision: str = "float32",
@@ -127,6 +128,7 @@ def head_effects(
 ) -> HeadEffects:
     """Translate the pairs once whole, and once more for each head, with its columns of W_O zero in a copy.
 
+    `ensemble` are further models whose probabilities are averaged with those of the first; they stay whole.
     `progress` is told each time that the whole table is done once more; `where[i]` names pair i in errors.
     """
     sources, golds = [source for source, _ in pairs], [target for _, target in pairs]
@@ -134,7 +136,7 @@ def head_effects(
 
     def right_with(*edits: HeadOff) -> NDArray[np.bool_]:
         edited = replace(model_file, tensors=Edits(edits).weights(model_file.tensors, model))
-        translator = Translator(edited, device=device, precision=precision)
+        translator = Translator(edited, ensemble=ensemble, device=device, precision=precision)
         answers = translator.translate(sources, decoding=decoding, where=where)
         if progress:
             progress(1)
