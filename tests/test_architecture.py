@@ -21,7 +21,7 @@ SOURCE = ROOT / "src" / "glassformer"
 
 LAYERS = (
     {"errors"},
-    {"settings", "datasets", "files", "kernels", "records"},
+    {"settings", "datasets", "files", "kernels", "records", "timelimit"},
     {"model", "reference", "text", "decoding", "metrics", "rundirectory", "settings_reference"},
     {"data", "modelfile"},
     {"engines", "advise"},

@@ -10,6 +10,7 @@
     ├── RunError                1   a run directory or output that cannot be written or resumed
     ├── DeviceError             1   a device or precision that is not there, or memory that ran out
     ├── EngineError             1   an engine that does not compute what the model is
+    ├── TimeLimitError          1   a computation that took longer than its time limit
     └── MissingExtraError       1   an optional library that is not installed
 
 Each error says what happened, and where, what it got, what it expected and what to do next, as far as that is
@@ -89,6 +90,10 @@ class DeviceError(GlassformerError):
 
 class EngineError(GlassformerError):
     """An engine gave other answers than the model has."""
+
+
+class TimeLimitError(GlassformerError):
+    """A computation took longer than its time limit."""
 
 
 class MissingExtraError(GlassformerError):

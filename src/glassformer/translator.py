@@ -21,6 +21,7 @@ from glassformer.modelfile import ModelFile
 from glassformer.records import TrainingData
 from glassformer.settings import DecodingSettings, Settings
 from glassformer.text import Tokenizer
+from glassformer.timelimit import check_time_limit
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,7 @@ class Translator:
                 results[row] = self._translation(best, tuple(unknown), tuple(map(self._translation, others)))
             if progress:
                 progress(len(found))
+            check_time_limit()  # for engines that do not check it in each step
 
         with _garbage_left():
             self.engine.search(sources, decoding, longest, forced, keep)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -12,13 +13,14 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer import reference
+from glassformer import reference, timelimit
 from glassformer.engines.torch import build_model
-from glassformer.errors import ModelFileError, TextError, UsageError
+from glassformer.errors import ModelFileError, TextError, TimeLimitError, UsageError
 from glassformer.glassbox import schema as schema_module
 from glassformer.glassbox.schema import MASK_REASONS, OPS, Tensor, Trace, json_schema
 from glassformer.glassbox.trace import explain
 from glassformer.settings import ModelSettings
+from glassformer.timelimit import time_limit
 from glassformer.translator import Translator
 
 SCHEMA = Path(schema_module.__file__).with_name("trace-1.schema.json")
@@ -323,3 +325,25 @@ def test_what_no_trace_can_hold_is_refused(random_case):
     for pad_to in (10_001, 10**30):
         with pytest.raises(UsageError, match="the padded source is too large to be explained"):
             explain(case.model, case.text, pad_to=pad_to)
+
+
+def test_a_trace_ends_wherever_its_time_passes(case, tmp_path, monkeypatch):
+    case.model.save(tmp_path / "model.safetensors")
+    case.model.save(tmp_path / "checkpoints" / "step-0000200.safetensors")
+    (tmp_path / "history.jsonl").write_text("")
+    seconds = itertools.count()
+    monkeypatch.setattr(timelimit, "monotonic", lambda: next(seconds))
+
+    def trace(limit):
+        started = next(seconds)
+        with time_limit(limit):
+            found = explain(tmp_path, case.text, target=case.target, history=True, edits=["token 1=g"])
+        return found, next(seconds) - started - 2
+
+    found, n_checks = trace(1e9)
+    runs = sum(each.decoder_runs for each in (found.search.greedy, found.search.beam))
+    assert n_checks > runs + len(found.steps), "one in each run of the decoder, and for each step that is redone"
+    for limit in sorted({*range(0, n_checks, n_checks // 20), n_checks - 1}):
+        with pytest.raises(TimeLimitError):
+            trace(limit)
+    assert trace(n_checks)[0].translation == found.translation

@@ -35,6 +35,7 @@ from glassformer.model import Transformer
 from glassformer.modelfile import Arrays, ModelFile
 from glassformer.settings import DecodingSettings, Precision
 from glassformer.text import Tokenizer
+from glassformer.timelimit import check_time_limit
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -195,6 +196,7 @@ class TorchEngine:
             self._inference = [Inference(model, dtype) for model in self.models]
 
     def _step(self, last: Int[Tensor, "N K"], state: _Caches) -> tuple[Float[Tensor, "N K V"], _Caches]:
+        check_time_limit()
         last = last.to(self.device)
         logits = [model.step(last, cache) for model, cache in zip(self._inference, state.caches, strict=True)]
         return _mean_log_probs(logits), state
@@ -205,6 +207,7 @@ class TorchEngine:
         with self._evaluating(), autocast(self.device, self.precision):
             lengths = [max(len(source), len(target) - 1) for source, target in pairs]
             for rows in plan_equal_lengths(lengths, SCORING_WIDTH):
+                check_time_limit()
                 length = self._padded(lengths[rows[-1]])  # of both sides, so that it depends on the pair alone
                 source, visible = pad([pairs[row][0] for row in rows], length, self.device)
                 given, _ = pad([pairs[row][1][:-1] for row in rows], length, self.device)

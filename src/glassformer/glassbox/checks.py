@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from glassformer.errors import UsageError
 from glassformer.glassbox.interpreter import Named, redo
 from glassformer.glassbox.schema import Axis, Check, Step, Tokens, Trace
+from glassformer.timelimit import check_time_limit
 
 TOLERANCE = 1e-5
 
@@ -31,6 +32,7 @@ def check(trace: Trace, weights: Mapping[str, tuple[Array, tuple[str, ...]]] | N
 
 
 def _check_step(step: Step, known: Mapping[str, Named]) -> Check:
+    check_time_limit()
     missing = [name for name in step.inputs if name not in known]
     if missing:
         return Check(step.id, "step", 0.0, TOLERANCE, None, f"not in the trace: {', '.join(missing)}")

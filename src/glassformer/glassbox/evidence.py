@@ -21,6 +21,7 @@ from glassformer.metrics import exact_matches
 from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile
 from glassformer.settings import DecodingSettings
+from glassformer.timelimit import check_time_limit
 from glassformer.translator import Translator
 
 Numbers = NDArray[np.float64]
@@ -65,7 +66,10 @@ def gradient_times_input(
         logits = model.project(model.decode(torch.tensor([list(fed)]), memory, seen_by_all))[0]
         chosen = logits.log_softmax(dim=1).gather(1, torch.tensor(list(asked))[:, None])[:, 0]
         rows = seen[0]
-        gradients = [torch.autograd.grad(each, rows, retain_graph=True)[0][0] for each in chosen]
+        gradients = []
+        for log_prob in chosen:
+            check_time_limit()
+            gradients.append(torch.autograd.grad(log_prob, rows, retain_graph=True)[0][0])
     products = torch.stack([(gradient * rows[0]).sum(dim=1) for gradient in gradients])
     found: Numbers = products.detach().double().numpy()
     return found

@@ -20,6 +20,7 @@ from glassformer.glassbox.whatif import Edits
 from glassformer.reference import Array, Note, Value
 from glassformer.settings import DecodingSettings, ModelSettings
 from glassformer.text import Tokenizer
+from glassformer.timelimit import check_time_limit
 
 Ids = Sequence[int]
 
@@ -51,6 +52,7 @@ class Run:
         return self._log_probs(self._hidden(fed))[np.arange(len(asked)), list(asked)]
 
     def _hidden(self, fed: Ids) -> Array:
+        check_time_limit()
         return reference.decode(self.weights, self.model, np.array(fed), self.memory, self.visible, self._edited)
 
     def _log_probs(self, hidden: Array) -> Array:
@@ -83,6 +85,7 @@ class Run:
         return recorder
 
     def _record_decoder(self, recorder: Recorder, fed: Ids, memory: Array) -> Array:
+        check_time_limit()
         hidden = reference.decode(self.weights, self.model, np.array(fed), memory, self.visible, recorder)
         logits = reference.project(self.weights, self.model, hidden, recorder)
         if logits.size * (self.model.n_decoder_layers - 1) <= LENS_CELLS:

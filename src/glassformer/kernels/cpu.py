@@ -9,6 +9,7 @@ import ctypes
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TypeVar
 
 import torch
@@ -44,7 +45,8 @@ def settle_memory(step: int = 0) -> None:
 def on_every_core(work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
     """`work(job)` for every job, in order; on a CPU each core works at jobs of its own, with one thread.
 
-    The matrices of a search are small, so that threads which share one wait for each other most of the time.
+    The matrices of a search are small, so that threads which share one wait for each other most of the time. A job
+    runs in a copy of the caller's context, so that its time limit holds there too.
     """
     n_cores = torch.get_num_threads()
     if n_cores == 1 or len(jobs) < 2:
@@ -52,7 +54,8 @@ def on_every_core(work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterato
         return
     pool = ThreadPoolExecutor(n_cores, initializer=torch.set_num_threads, initargs=(1,))
     try:
-        yield from pool.map(work, jobs)
+        contexts = [copy_context() for _ in jobs]  # a context is entered by one thread at a time
+        yield from pool.map(lambda context, job: context.run(work, job), contexts, jobs)
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(n_cores)  # for threads that are still to come
