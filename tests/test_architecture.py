@@ -21,7 +21,7 @@ SOURCE = ROOT / "src" / "glassformer"
 
 LAYERS = (
     {"errors"},
-    {"settings", "datasets", "files", "kernels", "records", "timelimit"},
+    {"settings", "datasets", "files", "kernels", "records", "timelimit", "tensorfile"},
     {"model", "reference", "text", "decoding", "metrics", "rundirectory", "settings_reference"},
     {"data", "modelfile"},
     {"engines", "advise"},
@@ -37,6 +37,7 @@ THIRD_PARTY = {
     "settings": {"pydantic", "tomli_w"},
     "kernels": {"torch", "jaxtyping"},
     "records": {"pydantic"},
+    "tensorfile": {"numpy"},
     "model": {"torch", "jaxtyping"},
     "reference": {"numpy", "jaxtyping"},
     "text": {"pydantic", "tokenizers"},

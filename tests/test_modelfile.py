@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import time
+import tracemalloc
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -605,6 +606,90 @@ def test_hostile_sizes_are_refused_at_once_and_without_memory(path, model):
     refused(path)
     assert time.perf_counter() - started < 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kilobytes
+
+
+def promising(path: Path, form: str, metadata: dict[str, str], shape: list[int], n_bytes: int) -> Path:
+    """A file whose one float32 tensor has this shape, and whose data are a hole of so many bytes."""
+    tensor = {"dtype": "F32", "shape": shape, "data_offsets": [0, 4 * int(np.prod(shape))]}
+    header = json.dumps({"__metadata__": {"format": form, "digest": "0"} | metadata, "w": tensor}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(path, 8 + len(header) + n_bytes)
+    return path
+
+
+@pytest.mark.parametrize("form", [FORMAT, "glassformer-resume/1"])
+@pytest.mark.parametrize(
+    ("promised", "n_bytes"), [(10**11, 100), (10**11, 0), (10**6, 10**11), (10**11, 10**11 - 1), (2**43, 2**43)]
+)
+def test_a_file_that_promises_too_much_is_refused_before_it_is_read(tmp_path, form, promised, n_bytes):
+    with safe_open(saved(tmp_path / "small"), framework="numpy") as opened:
+        metadata = {name: text for name, text in opened.metadata().items() if name not in ("format", "digest")}
+    path = promising(tmp_path / "m", form, metadata, [promised // 4], n_bytes)
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    with pytest.raises(ModelFileError) as caught:
+        read_tensors(path, form)
+    assert caught.value.where == str(path)
+    assert time.perf_counter() - started < 30
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kilobytes
+
+
+def test_tensors_that_the_settings_do_not_ask_for_are_not_read(tmp_path):
+    with safe_open(saved(tmp_path / "small"), framework="numpy") as opened:
+        metadata = {name: text for name, text in opened.metadata().items() if name not in ("format", "digest")}
+    metadata["settings"] = json.dumps({"model": TINY, "tokens": {"source": {"kind": "characters"}, "shared": False}})
+    path = promising(tmp_path / "m", FORMAT, metadata, [10**9], 4 * 10**9)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    refused(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+
+
+def saved(path: Path) -> Path:
+    example().save(path)
+    return path
+
+
+def test_a_model_that_memory_cannot_hold_is_refused(path, monkeypatch):
+    monkeypatch.setattr(modelfile, "memory_limit", lambda: path.stat().st_size - 1)
+    error = refused(path, what="the model file is too large for this machine", hint="more memory")
+    assert error.got == f"{path.stat().st_size:,} bytes"
+    monkeypatch.setattr(modelfile, "memory_limit", lambda: None)
+    monkeypatch.setattr(modelfile.Entry, "read", lambda *_: np.empty(2**62, np.uint8))
+    refused(path, what="the model file is too large for this machine")
+
+
+def test_loading_takes_little_more_memory_than_the_file_has(tmp_path):
+    settings = ModelSettings(d_model=512, d_ff=2048, n_encoder_layers=1, n_decoder_layers=1)
+    tokenizer = example().source_tokenizer
+    weights = arrays(settings, len(tokenizer), len(tokenizer))
+    made = ModelFile(Settings(model=settings, tokens=example().settings.tokens), tokenizer, tokenizer, weights)
+    made.save(tmp_path / "m")
+    tracemalloc.start()
+    try:
+        ModelFile.load(tmp_path / "m")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * (tmp_path / "m").stat().st_size
+
+
+def test_a_panic_of_a_library_does_not_escape(path, monkeypatch):
+    panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
+
+    def fall(_saved):
+        raise panic("index out of bounds")
+
+    monkeypatch.setattr(modelfile, "tokenizers_from_dict", fall)
+    refused(path, what="this is not a model file, or it is cut off or damaged", got="index out of bounds")
+
+
+def test_what_is_not_a_regular_file_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "m")
+    refused(tmp_path / "m", what="this is not a model file", got="not a regular file")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_number_that_is_not_finite_is_no_metadata(path, number):
+    refused(with_header(path, metrics=f'{{"value": {number}}}'), what="the model file's metadata is not JSON")
 
 
 def test_a_hostile_length_of_sinusoids_makes_no_large_table():

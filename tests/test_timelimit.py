@@ -7,9 +7,9 @@ import threading
 
 import pytest
 import torch
+from glassformer.engines.processor import on_every_core
 
 from glassformer import timelimit
-from glassformer.engines.processor import on_every_core
 from glassformer.errors import TimeLimitError
 from glassformer.modelfile import ModelFile
 from glassformer.settings import Settings, SideSettings

@@ -1,33 +1,37 @@
 """One model in one `.safetensors` file: weights, settings, tokenizers, where it came from, how good it is.
 
 The header's metadata holds JSON under the keys of `ModelFile`, the format's name and version, and a SHA-256 digest
-over metadata and tensors. Reading checks version, digest, names and sizes; no code in the file is ever run, because
-there is none. `docs/model-file.md` describes the format.
+over metadata and tensors. Reading checks version, names and sizes before any tensor is read, then the digest; no code
+in the file is ever run, because there is none. `docs/model-file.md` describes the format.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import os
 import platform
 import re
-from collections.abc import Mapping, Sequence
+import stat
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from glassformer.errors import GlassformerError, MissingExtraError, ModelFileError
 from glassformer.files import atomic
 from glassformer.records import Metrics, TrainingData, read_versions
 from glassformer.settings import ModelSettings, Settings
+from glassformer.tensorfile import Entry, memory_limit, parse_json, read_entries, read_header
 from glassformer.text import Tokenizer
 
 FORMAT = "glassformer-model/1"
@@ -76,27 +80,22 @@ class ModelFile:
         Raises ModelFileError when it is missing, damaged, foreign, hostile or of another version.
         """
         path = find_model(path)
-        tensors, parts = read_tensors(path, FORMAT)
-        try:
-            settings = Settings(**_part(parts, "settings", path))
-            source, target = tokenizers_from_dict(_part(parts, "tokenizers", path))
-            data = TrainingData(**_part(parts, "data", path))
+        with _opened(path, FORMAT) as container:
+            parts = container.parts
+            try:
+                settings = Settings(**_part(parts, "settings"))
+                source, target = tokenizers_from_dict(_part(parts, "tokenizers"))
+            except (ModelFileError, MissingExtraError):
+                raise
+            except GlassformerError as error:
+                what = "the model file holds settings that are not valid"
+                raise ModelFileError(what, got=error.what, hint=error.hint) from None
+            data, metrics = TrainingData(**_part(parts, "data")), Metrics(**_part(parts, "metrics"))
             data.check_vocabularies(len(source), len(target))
-            metrics = Metrics(**_part(parts, "metrics", path))
-            versions = read_versions(_part(parts, "versions", path))
-        except ModelFileError as error:
-            error.where = error.where or str(path)
-            raise
-        except MissingExtraError:
-            raise
-        except GlassformerError as error:
-            raise ModelFileError(
-                "the model file holds settings that are not valid",
-                where=str(path),
-                got=error.what,
-                hint=error.hint,
-            ) from None
-        _check_shapes(tensors, settings.model, len(source), len(target), path)
+            versions = read_versions(_part(parts, "versions"))
+            _check_shapes(container.entries, settings.model, len(source), len(target))
+            tensors = container.read()
+            _check_finite(tensors)
         return cls(settings, source, target, tensors, data, metrics, versions)
 
     def describe(self) -> dict[str, Any]:
@@ -184,7 +183,7 @@ def find_model(path: str | Path) -> Path:
 
 def write_tensors(path: Path, form: str, tensors: Mapping[str, NDArray[Any]], parts: Mapping[str, Any]) -> None:
     """Write tensors and JSON parts as one safetensors file, atomically, with a digest over all of it."""
-    header = {name: json.dumps(part, sort_keys=True) for name, part in parts.items()}
+    header = {name: json.dumps(part, sort_keys=True, allow_nan=False) for name, part in parts.items()}
     header["format"] = form
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     header["digest"] = _digest(arrays, header)
@@ -206,31 +205,86 @@ def _system_error(error: SafetensorError) -> Exception:
 
 def read_tensors(path: Path, form: str) -> tuple[Arrays, dict[str, Any]]:
     """Tensors and JSON parts of a file that `write_tensors` wrote. Raises ModelFileError for anything else."""
+    with _opened(path, form) as container:
+        return container.read(), container.parts
+
+
+@dataclass(frozen=True)
+class _Container:
+    """An open file: what its header says, checked against its size, and its JSON parts. No tensor is read yet."""
+
+    file: BufferedReader
+    header: dict[str, str]
+    entries: dict[str, Entry]
+    parts: dict[str, Any]
+
+    def read(self) -> Arrays:
+        """All tensors. Raises ModelFileError when the digest does not fit."""
+        tensors = {name: entry.read(self.file) for name, entry in self.entries.items()}
+        header = {name: text for name, text in self.header.items() if name != "digest"}
+        if self.header.get("digest") != _digest(tensors, header):
+            raise ModelFileError(
+                "the model file was changed after it was written: its digest does not fit its contents",
+                hint="copy it again from where it was trained",
+            )
+        return tensors
+
+
+@contextlib.contextmanager
+def _opened(path: Path, form: str) -> Iterator[_Container]:
+    """The file of a format. Whatever goes wrong while it is open is a ModelFileError that names it."""
     try:
-        path.open("rb").close()  # whatever stops the library, it would say that there is no such file
-        with safe_open(path, framework="numpy") as opened:
-            header = opened.metadata() or {}
-            _check_format(header.get("format"), form, path)
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  (not a dict)
+        size = _size_of(path)
+        with path.open("rb") as file:
+            header, tensors, start = read_header(file)
+            _check_format(header.get("format"), form)
+            entries = read_entries(tensors, start, size)
+            yield _Container(file, header, entries, _parse_parts(header))
+    except ModelFileError as error:
+        error.where = error.where or str(path)
+        raise
     except OSError as error:
         raise ModelFileError("cannot read the model file", where=str(path), got=error.strerror or str(error)) from None
-    except (SafetensorError, TypeError, AttributeError, ValueError) as error:
-        raise ModelFileError(
-            "this is not a model file, or it is cut off or damaged",
-            where=str(path),
-            got=str(error),
-            expected="a .safetensors file written by glassformer",
-        ) from None
-    if header.pop("digest", None) != _digest(tensors, header):
-        raise ModelFileError(
-            "the model file was changed after it was written: its digest does not fit its contents",
-            where=str(path),
-            hint="copy it again from where it was trained",
-        )
+    except MemoryError:
+        raise _too_large(path, "its contents do not fit into memory") from None
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise _damaged(path, str(error)) from None
+    except BaseException as error:
+        if type(error).__module__ != "pyo3_runtime":  # a panic of a Rust library is not an Exception
+            raise
+        raise _damaged(path, str(error)) from None
+
+
+def _size_of(path: Path) -> int:
+    """Raises ModelFileError for what is not a file, and for one that memory cannot hold."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise _damaged(path, "not a regular file")
+    limit = memory_limit()
+    if limit is not None and status.st_size > limit:
+        raise _too_large(path, f"{status.st_size:,} bytes", f"at most {limit:,} bytes, the memory of this machine")
+    return status.st_size
+
+
+def _damaged(path: Path, got: str) -> ModelFileError:
+    return ModelFileError(
+        "this is not a model file, or it is cut off or damaged",
+        where=str(path),
+        got=got,
+        expected="a .safetensors file written by glassformer",
+    )
+
+
+def _too_large(path: Path, got: str, expected: str | None = None) -> ModelFileError:
+    what = "the model file is too large for this machine"
+    return ModelFileError(what, where=str(path), got=got, expected=expected, hint="load it where there is more memory")
+
+
+def _parse_parts(header: Mapping[str, str]) -> dict[str, Any]:
     try:
-        return tensors, {name: json.loads(text) for name, text in header.items() if name != "format"}
-    except (ValueError, RecursionError) as error:  # a number of too many digits is a plain ValueError
-        raise ModelFileError("the model file's metadata is not JSON", where=str(path), got=str(error)) from None
+        return {name: parse_json(text) for name, text in header.items() if name not in ("format", "digest")}
+    except ValueError as error:
+        raise ModelFileError("the model file's metadata is not JSON", got=str(error)) from None
 
 
 def _digest(tensors: Mapping[str, NDArray[Any]], header: Mapping[str, str]) -> str:
@@ -243,27 +297,24 @@ def _digest(tensors: Mapping[str, NDArray[Any]], header: Mapping[str, str]) -> s
     return total.hexdigest()
 
 
-def _check_format(found: str | None, form: str, path: Path) -> None:
+def _check_format(found: str | None, form: str) -> None:
     if found == form:
         return
     kind, _, version = (found or "").partition("/")
     if kind == form.partition("/")[0]:
         raise ModelFileError(
             "the model file has another format version",
-            where=str(path),
             got=version,
             expected=form.partition("/")[2],
             hint="use the glassformer release that wrote it, or train again",
         )
-    raise ModelFileError(
-        "this safetensors file was not written by glassformer", where=str(path), got=found, expected=form
-    )
+    raise ModelFileError("this safetensors file was not written by glassformer", got=found, expected=form)
 
 
-def _part(parts: Mapping[str, Any], name: str, path: Path) -> dict[str, Any]:
+def _part(parts: Mapping[str, Any], name: str) -> dict[str, Any]:
     part = parts.get(name)
     if not isinstance(part, dict):
-        raise ModelFileError(f"the model file has no {name!r}", where=str(path), expected="a JSON object")
+        raise ModelFileError(f"the model file has no {name!r}", expected="a JSON object")
     return part
 
 
@@ -312,23 +363,24 @@ def count_parameters(model: ModelSettings, source_size: int, target_size: int) -
     return sum(math.prod(shape) for shape in tensor_shapes(model, source_size, target_size).values())
 
 
-def _check_shapes(tensors: Arrays, model: ModelSettings, source_size: int, target_size: int, path: Path) -> None:
-    if model.n_encoder_layers + model.n_decoder_layers > len(tensors):  # before a hostile depth is counted out
-        raise ModelFileError("the model file has fewer tensors than layers", where=str(path))
+def _check_shapes(entries: Mapping[str, Entry], model: ModelSettings, source_size: int, target_size: int) -> None:
+    """Raise ModelFileError unless a file has the tensors that the settings ask for, no more and no fewer."""
+    if model.n_encoder_layers + model.n_decoder_layers > len(entries):  # before a hostile depth is counted out
+        raise ModelFileError("the model file has fewer tensors than layers")
     if model.tied_embeddings == "all" and source_size != target_size:
-        raise ModelFileError("one embedding cannot serve two vocabularies of different sizes", where=str(path))
+        raise ModelFileError("one embedding cannot serve two vocabularies of different sizes")
     expected = tensor_shapes(model, source_size, target_size)
-    for name in sorted(expected.keys() | tensors.keys()):
-        got = f"{tensors[name].dtype} {tensors[name].shape}" if name in tensors else "nothing"
+    for name in sorted(expected.keys() | entries.keys()):
+        got = f"{entries[name].dtype} {entries[name].shape}" if name in entries else "nothing"
         want = f"float32 {expected[name]}" if name in expected else "nothing"
         if got != want:
-            raise ModelFileError(
-                f"the tensor {name!r} does not fit the settings", where=str(path), got=got, expected=want
-            )
-        if not np.isfinite(tensors[name]).all():
-            raise ModelFileError(
-                f"the tensor {name!r} holds a number that is not finite", where=str(path), hint="train again"
-            )
+            raise ModelFileError(f"the tensor {name!r} does not fit the settings", got=got, expected=want)
+
+
+def _check_finite(tensors: Arrays) -> None:
+    for name, array in tensors.items():
+        if not np.isfinite(array).all():
+            raise ModelFileError(f"the tensor {name!r} holds a number that is not finite", hint="train again")
 
 
 def library_versions() -> dict[str, str]:

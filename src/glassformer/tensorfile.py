@@ -1,0 +1,145 @@
+"""Reading a safetensors file: every size is checked before anything of that size is read or made.
+
+    8 bytes   length of the header, little-endian
+    header    JSON: name -> type, shape and offsets of each tensor; "__metadata__": name -> text
+    data      the tensors, one after the other, to the end of the file
+
+Nothing in a file is trusted. What does not fit is a ValueError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_HEADER_BYTES = 100_000_000  # as the safetensors library has it
+MAX_DIMENSIONS = 8
+_TYPES = {
+    "BOOL": "?",
+    "U8": "u1",
+    "I8": "i1",
+    "U16": "<u2",
+    "I16": "<i2",
+    "F16": "<f2",
+    "U32": "<u4",
+    "I32": "<i4",
+    "F32": "<f4",
+    "U64": "<u8",
+    "I64": "<i8",
+    "F64": "<f8",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A tensor in a file: its type and shape, and the offset of its first byte in the file."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    start: int
+
+    @property
+    def n_bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def read(self, file: BufferedReader) -> NDArray[Any]:
+        """The tensor. Raises ValueError where the file has become shorter, MemoryError where there is too little."""
+        content = np.empty(self.n_bytes, np.uint8)
+        file.seek(self.start)
+        if file.readinto(content.data) != self.n_bytes:
+            raise ValueError("the file became shorter while it was read")
+        return content.view(self.dtype).reshape(self.shape)
+
+
+def read_header(file: BufferedReader) -> tuple[dict[str, str], dict[str, Any], int]:
+    """The metadata, what is said of each tensor, and the offset of the data.
+
+    Raises ValueError for a file that has no such header, or ends before its end.
+    """
+    size = os.fstat(file.fileno()).st_size
+    start = 8 + int.from_bytes(file.read(8), "little")
+    if not 8 + 2 <= start <= min(size, 8 + MAX_HEADER_BYTES):
+        raise ValueError(f"a header of {start - 8:,} bytes does not fit a file of {size:,} bytes")
+    header = parse_json(file.read(start - 8).decode("utf-8"))
+    if not isinstance(header, dict):
+        raise ValueError("the header is not a JSON object")
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
+        raise ValueError("the metadata is not text by name")
+    return metadata, header, start
+
+
+def read_entries(header: Mapping[str, Any], start: int, size: int) -> dict[str, Entry]:
+    """Type, shape and offset of each tensor, from what a header says of them.
+
+    `start` is the offset of the data, `size` that of the end of the file. Raises ValueError unless the tensors fill
+    the file: one after the other, without a gap, to its last byte.
+    """
+    entries = {name: _entry(name, said, start) for name, said in header.items()}
+    end = start
+    for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].n_bytes)):
+        if entry.start != end:
+            raise ValueError(f"the tensor {name!r} does not begin where the one before it ends")
+        end += entry.n_bytes
+    if end != size:
+        raise ValueError(f"the header promises {end:,} bytes, the file has {size:,}")
+    return entries
+
+
+def _entry(name: str, said: Any, start: int) -> Entry:
+    match said:
+        case {"dtype": str(kind), "shape": list(shape), "data_offsets": [int(begin), int(end)]} if len(said) == 3:
+            pass
+        case _:
+            raise ValueError(f"the header has no type, shape and offsets of the tensor {name!r}")
+    if kind not in _TYPES:
+        raise ValueError(f"the tensor {name!r} has numbers of the type {kind[:20]!r}, which is not read")
+    if len(shape) > MAX_DIMENSIONS or not all(type(length) is int and 0 <= length < 2**53 for length in shape):
+        raise ValueError(f"the tensor {name!r} has no valid shape")
+    entry = Entry(np.dtype(_TYPES[kind]), tuple(shape), start + begin)
+    if begin < 0 or end - begin != entry.n_bytes:
+        raise ValueError(f"the offsets of the tensor {name!r} do not fit its shape")
+    return entry
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text. Raises ValueError for anything else, infinite numbers and NaN among it.
+
+    Nesting that is too deep is a ValueError too.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {digits[:20]} is too large")
+    return number
+
+
+def memory_limit() -> int | None:
+    """Bytes of memory that this machine has, or this container; None where the system does not say."""
+    limits = []
+    with contextlib.suppress(AttributeError, ValueError, OSError):  # Windows has no sysconf
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        with contextlib.suppress(ValueError, OSError):  # not limited, or no Linux
+            limits.append(int(Path("/sys/fs/cgroup", name).read_text(encoding="ascii")))
+    return min((limit for limit in limits if limit > 0), default=None)
