@@ -224,6 +224,27 @@ def test_every_module_says_what_it_is():
     assert [path for path in files() if not ast.get_docstring(tree_of(path))] == []
 
 
+def code_of(path: Path) -> str:
+    """A file without its comments and docstrings."""
+    tree = tree_of(path)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body[0] = ast.Pass()
+    return ast.unparse(tree)
+
+
+@pytest.mark.parametrize("word", ["device", "autocast", "cpu", "cuda", "bfloat16", "optim", "loss", "tokenizer"])
+def test_the_model_is_the_paper_and_knows_no_device_loss_or_tokenizer(word):
+    lines = code_of(SOURCE / "model.py").lower().splitlines()
+    assert [line for line in lines if word in line] == []
+
+
+def test_the_check_of_the_model_reads_code_and_no_sentences(tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text('"""Of no device."""\n\n# a comment on a device\nplace = x.device.type == "cpu"\n')
+    assert code_of(path).splitlines() == ["pass", "place = x.device.type == 'cpu'"]
+
+
 def test_only_the_command_line_prints():
     printing = [
         f"{path.relative_to(SOURCE)}:{node.lineno}"

@@ -19,14 +19,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
 
 from glassformer import model as model_module
 from glassformer import reference
 from glassformer.engines.inference import Inference
 from glassformer.engines.torch import get_weights, set_weights
 from glassformer.errors import SettingsError, TextError
-from glassformer.model import Dropout, EncoderLayer, MultiHeadAttention, Transformer, attention, sinusoids
+from glassformer.kernels import attention as attention_kernel
+from glassformer.kernels import dropout as dropout_kernel
+from glassformer.model import EncoderLayer, MultiHeadAttention, Transformer, attention, sinusoids
 from glassformer.modelfile import count_parameters, tensor_shapes
 from glassformer.settings import ModelSettings, Settings, paper_base, paper_big
 from glassformer.training import train
@@ -101,10 +102,6 @@ def padded(sequences: Sequence[Sequence[int]], extra: int = 2) -> tuple[Tensor, 
     ids = torch.tensor([[*sequence, *[0] * (longest - len(sequence))] for sequence in sequences])
     visible = torch.tensor([[i < len(sequence) for i in range(longest)] for sequence in sequences])
     return ids, visible
-
-
-def attend(layer: MultiHeadAttention, x: Tensor, memory: Tensor | None = None) -> Tensor:
-    return layer.to_itself(x) if memory is None else layer(x, layer.keys_values(memory))
 
 
 def close(got: Tensor, expected: Tensor | np.ndarray[Any, Any], tolerance: float = 1e-5) -> None:
@@ -238,25 +235,6 @@ def test_nothing_is_nan_when_a_whole_source_is_hidden() -> None:
     assert all(each.grad is None or each.grad.isfinite().all() for each in model.parameters())
 
 
-@pytest.mark.parametrize("masked", ["open", "causal", "padded", "one row blind"])
-@pytest.mark.parametrize("length", [1, 5, 15, 16, 17])
-def test_attention_step_by_step_equals_the_fused_kernel_and_so_do_its_gradients(masked: str, length: int) -> None:
-    q, k, v = (draw(i, 2, 3, length, width).requires_grad_() for i, width in enumerate((4, 4, 6)))
-    visible = torch.ones(2, 1, 1, length, dtype=torch.bool)
-    if masked == "padded":
-        visible[0, :, :, (length + 1) // 2 :] = False
-    if masked == "one row blind":
-        visible[1] = False
-    mask = visible if masked in ("padded", "one row blind") else None
-    by_steps = model_module._attention_by_steps(q, k, v, mask, masked == "causal", dropout=0.0)
-    fused = F.scaled_dot_product_attention(q, k, v, mask, is_causal=masked == "causal")
-    close(by_steps, fused, 1e-6)
-    towards = draw(3, *fused.shape)
-    found, expected = (torch.autograd.grad(output, (q, k, v), towards) for output in (by_steps, fused))
-    for gradient, right in zip(found, expected, strict=True):
-        close(gradient, right, 1e-5)
-
-
 def test_attention_in_bfloat16_is_near_that_in_float32() -> None:
     q, k, v = (draw(i, 2, 3, 5, 4) for i in range(3))
     rough = attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), causal=True)
@@ -271,7 +249,7 @@ def test_the_scale_is_that_of_the_head() -> None:
             projection.weight.copy_(torch.eye(512))
     x = torch.zeros(1, 2, 512)
     x[0, 0, 0] = 8.0  # the first head's scores of position 0 are 64 and 0; over 8 they are 8 and 0
-    share = attend(layer, x)[0, 0, 0].item() / 8
+    share = layer(x)[0, 0, 0].item() / 8
     assert share == pytest.approx(1 / (1 + math.exp(-8)), abs=1e-6)
 
 
@@ -281,7 +259,7 @@ def test_every_head_reads_all_of_its_inputs() -> None:
         layer.w_o.weight.copy_(torch.eye(16))  # the output is the heads side by side
     x = draw(0, 1, 3, 16).requires_grad_()
     for head in range(4):
-        (gradient,) = torch.autograd.grad(attend(layer, x)[..., 4 * head : 4 * head + 4].sum(), x)
+        (gradient,) = torch.autograd.grad(layer(x)[..., 4 * head : 4 * head + 4].sum(), x)
         assert gradient.all()
 
 
@@ -295,17 +273,17 @@ def test_heads_and_their_widths_are_free(n_heads: int, d_k: int, d_v: int, bias:
     x, memory = draw(1, 1, 4, 16), draw(2, 1, 6, 16)
     weights = {f"a.{name}": value.detach().numpy() for name, value in layer.named_parameters()}
     expected = reference.multi_head_attention(weights, "a", x[0].double().numpy(), memory[0].numpy(), None, chosen)
-    close(attend(layer, x, memory)[0], expected)
+    close(layer(x, memory)[0], expected)
 
 
 @pytest.mark.parametrize("bias", [False, True])
-def test_self_attention_in_one_product_is_attention_to_ones_own_keys_and_values(bias: bool) -> None:
+def test_attention_without_a_memory_is_attention_to_x_itself(bias: bool) -> None:
     layer = MultiHeadAttention(shape(d_k=3, d_v=5, attention_bias=bias))
     randomise(layer)
     x, visible = draw(0, 2, 4, 16), torch.tensor([[True] * 4, [True, True, False, False]])[:, None, None]
-    close(layer.to_itself(x, visible), layer(x, layer.keys_values(x), visible), 1e-6)
+    close(layer(x, visible=visible), layer(x, x, visible), 1e-6)
     triangle = torch.ones(2, 1, 4, 4, dtype=torch.bool).tril()
-    close(layer.to_itself(x, causal=True), layer.to_itself(x, triangle), 1e-6)
+    close(layer(x, causal=True), layer(x, visible=triangle), 1e-6)
 
 
 @pytest.mark.parametrize(("bias", "count"), [(False, 1_048_576), (True, 1_050_624)])
@@ -320,7 +298,7 @@ def test_memory_may_have_another_width() -> None:
     x, memory = draw(1, 1, 3, 16), draw(2, 1, 5, 24)
     weights = {f"a.{name}": value.detach().numpy() for name, value in layer.named_parameters()}
     expected = reference.multi_head_attention(weights, "a", x[0].double().numpy(), memory[0].numpy(), None, shape())
-    close(attend(layer, x, memory)[0], expected)
+    close(layer(x, memory)[0], expected)
 
 
 # Order, past and padding
@@ -332,14 +310,14 @@ def test_self_attention_alone_is_permutation_equivariant(order: list[int]) -> No
     layer = MultiHeadAttention(shape())
     randomise(layer)
     x = draw(0, 1, 6, 16)
-    close(attend(layer, x[:, order]), attend(layer, x)[:, order], 1e-6)
+    close(layer(x[:, order]), layer(x)[:, order], 1e-6)
 
 
 def test_the_causal_mask_breaks_the_equivariance() -> None:
     layer = MultiHeadAttention(shape())
     randomise(layer)
     x, order = draw(0, 1, 6, 16), [5, 4, 3, 2, 1, 0]
-    difference = layer.to_itself(x[:, order], causal=True) - layer.to_itself(x, causal=True)[:, order]
+    difference = layer(x[:, order], causal=True) - layer(x, causal=True)[:, order]
     assert difference.abs().max() > 0.01
 
 
@@ -561,18 +539,12 @@ def test_dropout_stands_on_both_embeddings_on_every_sublayer_and_where_it_is_ask
     rates = {"dropout": 0.1, "feed_forward_dropout": 0.3, "attention_dropout": 0.2}
     chosen = shape(n_encoder_layers=2, n_decoder_layers=3, activation=activation, **rates)
     model, seen = Transformer(chosen, SIZE, SIZE).train(), []
-    for name in ("drop", "relu_and_drop"):
-        observe(monkeypatch, model_module, name, lambda x, share: seen.append(share))
+    for module, name in ((attention_kernel, "drop"), (dropout_kernel, "drop"), (model_module, "relu_and_drop")):
+        observe(monkeypatch, module, name, lambda x, probability: seen.append(probability))
     model(draw_ids(0, 1, 4), None, draw_ids(1, 1, 3))
     assert seen.count(0.1) == 2 + 2 * 2 + 3 * 3
     assert seen.count(0.2) == 2 + 3 * 2
     assert seen.count(0.3) == 2 + 3
-
-
-def test_dropout_rests_in_evaluation() -> None:
-    x = draw(0, 3, 4)
-    assert torch.equal(Dropout(0.5).eval()(x), x)
-    assert not torch.equal(Dropout(0.5).train()(x), x)
 
 
 @pytest.mark.parametrize("site", ["dropout", "attention_dropout", "feed_forward_dropout"])
@@ -591,15 +563,6 @@ def test_a_model_in_another_precision_has_gradients_too() -> None:
     logits = model(torch.ones(2, 5, dtype=torch.long), None, torch.ones(2, 4, dtype=torch.long))
     assert logits.dtype == torch.float64
     logits.sum().backward()
-
-
-def test_short_attention_keeps_float32_in_a_step_in_bfloat16() -> None:
-    query, key, value = (torch.randn(2, 2, 5, 8, generator=torch.Generator().manual_seed(i)) for i in range(3))
-    half = [each.bfloat16().requires_grad_() for each in (query, key, value)]
-    with torch.autocast("cpu", torch.bfloat16):
-        found = attention(*half)
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, attention(*(each.float() for each in half)), atol=1e-6, rtol=1e-6)
 
 
 # The paper's table 3
@@ -791,7 +754,7 @@ def test_the_target_is_fed_shifted_and_cross_scores_are_targets_by_sources(
     wanted: list[Tensor] = []
     scores: list[tuple[int, int]] = []
     loop = pytest.importorskip("glassformer.training.loop")
-    observe(monkeypatch, Transformer, "decode_packed", lambda model, source, where, ids, layout: fed.append(ids))
+    observe(monkeypatch, Transformer, "forward_packed", lambda model, source, where, ids, layout: fed.append(ids))
     observe(monkeypatch, loop, "cross_entropy", lambda hidden, weight, target, smoothing: wanted.append(target))
     observe(monkeypatch, model_module, "attention", lambda q, k, *rest: scores.append((q.shape[2], k.shape[2])))
     for _ in run:

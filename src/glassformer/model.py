@@ -10,17 +10,20 @@
 
 Axes: B batch · S source positions · T target positions · P tokens of a batch, packed · H heads ·
 V vocabulary · D d_model. `memory` is the encoder's output. A mask is `*_visible`: True means "may attend"; sequences
-are padded on the right. Of loss, optimiser, tokens, devices and files this module knows nothing.
+are padded on the right.
 
-Only attention looks from one position to another. All the rest works on each token by itself, so the layers also take
-tokens packed one after the other, `[P D]` in place of `[B T D]`, together with the `Layout` that says where they stand.
+Only attention looks from one position to another. Everything else works on one token at a time, so the layers also take
+packed tokens, `[P D]` in place of `[B T D]`, together with the `Layout` that says which sentence each belongs to.
+
+This module knows nothing of losses, optimizers, tokenizers, devices or files. How an equation is computed fast, and on
+which processor, is in `kernels`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -28,16 +31,14 @@ from torch.nn import functional as F  # noqa: N812  (the name that everybody kno
 from torch.utils.checkpoint import checkpoint
 
 from glassformer.errors import SettingsError, TextError
-from glassformer.kernels.dropout import drop, relu_and_drop
+from glassformer.kernels.attention import fastest_attention
+from glassformer.kernels.dropout import Dropout, relu_and_drop
 from glassformer.kernels.packing import Layout
+from glassformer.kernels.products import side_by_side
 from glassformer.settings import ModelSettings
 
 if TYPE_CHECKING:  # shapes are checked in the tests; at run time they cost nothing
     from jaxtyping import Bool, Float, Int
-
-CAUSAL_BLOCK = 512  # queries
-SHORT_ROW = 16  # scores: fewer, less than a vector of a CPU, go through its softmax ten times as slowly
-WORTH_BFLOAT16 = 4_000_000  # products: for fewer, a CPU takes longer to prepare bfloat16 for a new shape than it gains
 
 
 def attention(
@@ -49,65 +50,13 @@ def attention(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T d_v"]:
-    """Scaled dot-product attention (section 3.2.1, equation 1).
+    """Scaled dot-product attention (section 3.2.1, equation 1): softmax(Q Kᵀ / sqrt(d_k)) V.
 
-    The scale is 1 / sqrt(d_k) of the head. `causal` lets position t see positions up to t. A query that sees nothing
-    yields zeros, never NaN.
+    The softmax is over the keys that a query may attend to: those `visible`, or, if `causal`, those up to its own
+    position; one of the two may be given. A query that sees nothing yields zeros, never NaN. `dropout` is the
+    probability that a weight is dropped.
     """
-    if query.device.type == "cpu" and query.requires_grad:  # backward through the fused kernel is slow there
-        if torch.is_autocast_enabled("cpu") and query.numel() * key.shape[2] < WORTH_BFLOAT16:
-            with torch.autocast("cpu", enabled=False):
-                return _attention_by_steps(query.float(), key.float(), value.float(), visible, causal, dropout)
-        return _attention_by_steps(query, key, value, visible, causal, dropout)
-    return F.scaled_dot_product_attention(query, key, value, visible, dropout, is_causal=causal)
-
-
-def _attention_by_steps(
-    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, causal: bool, dropout: float
-) -> Tensor:
-    """The same, matrix product by matrix product; causal ones by blocks, which skip keys that none of them sees."""
-    if not causal:
-        return _attend(query, key, value, visible, dropout)
-    outputs: list[Tensor] = []
-    for block in query.split(CAUSAL_BLOCK, dim=2):  # type: ignore[no-untyped-call]
-        start = len(outputs) * CAUSAL_BLOCK
-        seen = start + block.shape[2]
-        visible = torch.ones(block.shape[2], seen, dtype=torch.bool, device=query.device).tril(start)
-        outputs.append(_attend(block, key[:, :, :seen], value[:, :, :seen], visible, dropout))
-    return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
-
-
-def _attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dropout: float) -> Tensor:
-    scores = (query / math.sqrt(query.shape[3])) @ key.transpose(2, 3)
-    if visible is not None:  # adding is several times faster than filling, and e^-1e30 is 0
-        scores += torch.zeros(visible.shape, dtype=scores.dtype, device=scores.device).masked_fill_(~visible, -1e30)
-    output = drop(_softmax(scores), dropout) @ value
-    return output if visible is None or visible.dim() == 2 else output * visible.any(dim=3, keepdim=True)
-
-
-def _softmax(scores: Tensor) -> Tensor:
-    missing = SHORT_ROW - scores.shape[3]
-    if missing <= 0 or scores.device.type != "cpu":
-        return scores.softmax(dim=3)
-    return F.pad(scores, (0, missing), value=-math.inf).softmax(dim=3)[..., :-missing]
-
-
-class Dropout(nn.Module):
-    """`drop` while training, nothing otherwise."""
-
-    def __init__(self, share: float) -> None:
-        super().__init__()
-        self.share = share
-
-    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        return drop(x, self.share) if self.training else x
-
-
-class KeysValues(NamedTuple):
-    """Projected keys `[B H S d_k]` and values `[B H S d_v]`."""
-
-    keys: Tensor
-    values: Tensor
+    return fastest_attention(query, key, value, visible, causal, dropout)
 
 
 class MultiHeadAttention(nn.Module):
@@ -128,49 +77,33 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "*tokens D"],
-        memory: KeysValues,
+        memory: Float[Tensor, "*memory_tokens d_memory"] | None = None,
         visible: Bool[Tensor, "B #H #T S"] | None = None,
-        *,
-        layout: Layout | None = None,
-    ) -> Float[Tensor, "*tokens D"]:
-        """Attention to keys and values of a memory."""
-        return self._attend(self._heads(x, layout, self.w_q)[0], memory, visible, layout)
-
-    def to_itself(
-        self,
-        x: Float[Tensor, "*tokens D"],
-        visible: Bool[Tensor, "B #H #T T"] | None = None,
         *,
         causal: bool = False,
         layout: Layout | None = None,
+        memory_layout: Layout | None = None,
     ) -> Float[Tensor, "*tokens D"]:
-        """Self-attention: queries, keys and values of x itself."""
-        query, key, value = self._heads(x, layout, self.w_q, self.w_k, self.w_v)
-        return self._attend(query, KeysValues(key, value), visible, layout, causal=causal)
-
-    def keys_values(self, memory: Float[Tensor, "*tokens d_memory"], layout: Layout | None = None) -> KeysValues:
-        return KeysValues(*self._heads(memory, layout, self.w_k, self.w_v))
+        """Attention of x to a memory; without one, self-attention."""
+        if memory is None:
+            query, key, value = self._heads(x, layout, self.w_q, self.w_k, self.w_v)
+        else:
+            key, value = self._heads(memory, memory_layout, self.w_k, self.w_v)
+            (query,) = self._heads(x, layout, self.w_q)
+        heads = attention(query, key, value, visible, causal=causal, dropout=self.dropout if self.training else 0.0)
+        heads = heads.transpose(1, 2).flatten(2)  # [B T H·d_v]
+        return self.w_o(heads if layout is None else layout.pack(heads))  # type: ignore[no-any-return]
 
     def _heads(self, x: Tensor, layout: Layout | None, *projections: nn.Linear) -> list[Tensor]:
-        """Each projection of x as [B H T d]; they are one matrix product."""
-        weight = torch.cat([projection.weight for projection in projections])
-        bias = torch.cat([projection.bias for projection in projections]) if projections[0].bias is not None else None
-        y = F.linear(x, weight, bias)
+        """Each projection of x as [B H T d]."""
+        y = side_by_side(projections, x)
         y = y if layout is None else layout.pad(y)
         parts = y.split([projection.out_features for projection in projections], dim=2)  # type: ignore[no-untyped-call]
         return [part.unflatten(2, (self.n_heads, -1)).transpose(1, 2) for part in parts]
 
-    def _attend(
-        self, query: Tensor, memory: KeysValues, visible: Tensor | None, layout: Layout | None, *, causal: bool = False
-    ) -> Tensor:
-        dropout = self.dropout if self.training else 0.0
-        heads = attention(query, *memory, visible, causal=causal, dropout=dropout)
-        heads = heads.transpose(1, 2).flatten(2)  # [B T H·d_v]
-        return self.w_o(heads if layout is None else layout.pack(heads))  # type: ignore[no-any-return]
-
 
 class FeedForward(nn.Module):
-    """Section 3.3, equation 2, at each position by itself."""
+    """Section 3.3, equation 2, at each position: max(0, x W_1 + b_1) W_2 + b_2, with dropout inside where it is set."""
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
@@ -181,10 +114,9 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(settings.feed_forward_dropout)
 
     def forward(self, x: Float[Tensor, "*tokens D"]) -> Float[Tensor, "*tokens D"]:
-        inner = self.w_1(x)
-        if self.activation is F.relu and self.training:
-            return self.w_2(relu_and_drop(inner, self.dropout.share))  # type: ignore[no-any-return]
-        return self.w_2(self.dropout(self.activation(inner)))  # type: ignore[no-any-return]
+        if self.activation is F.relu and self.training:  # the same in one pass
+            return self.w_2(relu_and_drop(self.w_1(x), self.dropout.probability))  # type: ignore[no-any-return]
+        return self.w_2(self.dropout(self.activation(self.w_1(x))))  # type: ignore[no-any-return]
 
 
 def add_and_norm(
@@ -215,7 +147,7 @@ class EncoderLayer(nn.Module):
         layout: Layout | None = None,
     ) -> Float[Tensor, "*tokens D"]:
         def attend(y: Tensor) -> Tensor:
-            return self.self_attention.to_itself(y, visible, layout=layout)
+            return self.self_attention(y, visible=visible, layout=layout)  # type: ignore[no-any-return]
 
         x = add_and_norm(self, self.self_attention_norm, x, attend)
         return add_and_norm(self, self.feed_forward_norm, x, self.feed_forward)
@@ -244,14 +176,15 @@ class DecoderLayer(nn.Module):
         memory_layout: Layout | None = None,
     ) -> Float[Tensor, "*tokens D"]:
         def attend(y: Tensor) -> Tensor:
-            return self.self_attention.to_itself(y, causal=True, layout=layout)
+            return self.self_attention(y, causal=True, layout=layout)  # type: ignore[no-any-return]
 
-        def attend_memory(y: Tensor) -> Tensor:
-            keys_values = self.cross_attention.keys_values(memory, memory_layout)
-            return self.cross_attention(y, keys_values, memory_visible, layout=layout)  # type: ignore[no-any-return]
+        def attend_to_memory(y: Tensor) -> Tensor:
+            return self.cross_attention(  # type: ignore[no-any-return]
+                y, memory, memory_visible, layout=layout, memory_layout=memory_layout
+            )
 
         x = add_and_norm(self, self.self_attention_norm, x, attend)
-        x = add_and_norm(self, self.cross_attention_norm, x, attend_memory)
+        x = add_and_norm(self, self.cross_attention_norm, x, attend_to_memory)
         return add_and_norm(self, self.feed_forward_norm, x, self.feed_forward)
 
 
@@ -264,32 +197,30 @@ def sinusoids(length: int, d_model: int, base: float = 10_000.0) -> Float[Tensor
 
 
 class Positions(nn.Module):
-    """Section 3.5: what is added to an embedding to say where it stands."""
+    """Section 3.5: what is added to an embedding to give its position."""
 
     table: Tensor
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
-        self.settings = settings
-        if settings.positions == "learned":
+        self.learned = settings.positions == "learned"
+        self._shape = settings.d_model, settings.position_base
+        if self.learned:
             self.table = nn.Parameter(torch.empty(settings.max_length, settings.d_model))
         else:
-            length = min(settings.max_length, 1024)  # it grows when needed
-            self.register_buffer("table", self._sinusoids(length), persistent=False)
-
-    def _sinusoids(self, length: int) -> Tensor:
-        return sinusoids(length, self.settings.d_model, self.settings.position_base)
+            length = min(settings.max_length, 1024)  # it grows when a longer sequence is given
+            self.register_buffer("table", sinusoids(length, *self._shape), persistent=False)
 
     def forward(self, stop: int) -> Float[Tensor, "T D"]:
         """The first `stop` rows. Raises TextError past the last learned position; sinusoids go on."""
         table = self.table
         if stop > len(table):
-            if self.settings.positions == "learned":
+            if self.learned:
                 raise TextError(
                     f"a sequence of {stop} tokens is longer than the {len(table)} learned positions",
                     hint="train with a larger model.max_length, or with sinusoidal positions",
                 )
-            table = self.table = self._sinusoids(2 * stop).to(table)
+            table = self.table = sinusoids(2 * stop, *self._shape).to(table)
         return table[:stop]
 
 
@@ -324,9 +255,9 @@ class Transformer(nn.Module):
         self.decoder_norm = nn.LayerNorm(settings.d_model, settings.norm_eps) if final_norm else nn.Identity()
         self.dropout = Dropout(settings.dropout)
         self.recompute = False
-        self._initialise()
+        self._initialize()
 
-    def _initialise(self) -> None:
+    def _initialize(self) -> None:
         """Embeddings and learned positions from N(0, 1/d_model), Xavier elsewhere, biases zero."""
         for name, parameter in self.named_parameters():
             if "embedding" in name or "positions" in name:
@@ -337,34 +268,38 @@ class Transformer(nn.Module):
                 nn.init.zeros_(parameter)
 
     def forward(
-        self,
-        source: Int[Tensor, "B S"],
-        source_visible: Bool[Tensor, "B S"] | None,
-        target: Int[Tensor, "B T"],
+        self, source: Int[Tensor, "B S"], source_visible: Bool[Tensor, "B S"] | None, target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """Logits of the token after each prefix of `target`, teacher-forced."""
         return self.project(self.decode(target, self.encode(source, source_visible), source_visible))
 
     def encode(
-        self, source: Int[Tensor, "B S"], source_visible: Bool[Tensor, "B S"] | None = None
-    ) -> Float[Tensor, "B S D"]:
-        """The memory of framed source ids."""
-        visible = None if source_visible is None else source_visible[:, None, None, :]
-        x = self._embed(source, self.source_embedding, self.source_positions(source.shape[1]))
-        return self._through_encoder(x, visible)
+        self,
+        source: Int[Tensor, "*tokens"],
+        source_visible: Bool[Tensor, "B S"] | None = None,
+        layout: Layout | None = None,
+    ) -> Float[Tensor, "*tokens D"]:
+        """The memory of framed source ids: padded `[B S]`, or packed `[P]` together with their layout."""
+        visible = None if source_visible is None else source_visible[:, None, None]  # for all heads and queries
+        x = self._embed(source, self.source_embedding, self.source_positions, layout)
+        x = self._run_layers(self.encoder, x, visible, layout)
+        return self.encoder_norm(x)  # type: ignore[no-any-return]
 
     def decode(
         self,
-        target: Int[Tensor, "B T"],
-        memory: Float[Tensor, "B S D"],
+        target: Int[Tensor, "*tokens"],
+        memory: Float[Tensor, "*memory_tokens D"],
         memory_visible: Bool[Tensor, "B S"] | None = None,
-    ) -> Float[Tensor, "B T D"]:
-        """Hidden states of all target positions at once; position t sees positions up to t."""
-        visible = None if memory_visible is None else memory_visible[:, None, None, :]
-        x = self._embed(target, self.target_embedding, self.target_positions(target.shape[1]))
-        return self._through_decoder(x, memory, visible)
+        layout: Layout | None = None,
+        memory_layout: Layout | None = None,
+    ) -> Float[Tensor, "*tokens D"]:
+        """Hidden states of all target positions at once, padded or packed; position t sees positions up to t."""
+        visible = None if memory_visible is None else memory_visible[:, None, None]
+        x = self._embed(target, self.target_embedding, self.target_positions, layout)
+        x = self._run_layers(self.decoder, x, memory, visible, layout, memory_layout)
+        return self.decoder_norm(x)  # type: ignore[no-any-return]
 
-    def decode_packed(
+    def forward_packed(
         self,
         source: Int[Tensor, " source_tokens"],
         source_layout: Layout,
@@ -372,47 +307,28 @@ class Transformer(nn.Module):
         target_layout: Layout,
     ) -> Float[Tensor, "tokens D"]:
         """Hidden states before every next target token, teacher-forced, with hardly any work on padding."""
-        source, target = source_layout.fill(source), target_layout.fill(target)
         visible = source_layout.visible
-        visible = None if visible is None else visible[:, None, None, :]
-        table = self.source_positions(source_layout.length)[source_layout.positions]
-        memory = self._through_encoder(self._embed(source, self.source_embedding, table), visible, source_layout)
-        table = self.target_positions(target_layout.length)[target_layout.positions]
-        x = self._embed(target, self.target_embedding, table)
-        return self._through_decoder(x, memory, visible, target_layout, source_layout)[: target_layout.n_tokens]
+        memory = self.encode(source_layout.fill(source), visible, source_layout)
+        hidden = self.decode(target_layout.fill(target), memory, visible, target_layout, source_layout)
+        return hidden[: target_layout.n_tokens]
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Hidden states as logits."""
         return self.output_projection(hidden)  # type: ignore[no-any-return]
 
     def _embed(
-        self, ids: Int[Tensor, "*tokens"], embedding: nn.Embedding, positions: Float[Tensor, "T D"]
+        self, ids: Int[Tensor, "*tokens"], embedding: nn.Embedding, positions: Positions, layout: Layout | None
     ) -> Float[Tensor, "*tokens D"]:
         """Section 3.4 and 3.5: embeddings · sqrt(d_model) + positions, dropout over the sum."""
         x = embedding(ids)
         if self.settings.scale_embeddings:
             x = x * math.sqrt(self.settings.d_model)
-        return self.dropout(x + positions)  # type: ignore[no-any-return]
+        table = positions(ids.shape[1]) if layout is None else positions(layout.length)[layout.positions]
+        return self.dropout(x + table)  # type: ignore[no-any-return]
 
-    def _through_encoder(self, x: Tensor, visible: Tensor | None, layout: Layout | None = None) -> Tensor:
-        for layer in self.encoder:
-            x = self._through(layer, x, visible, layout)
-        return self.encoder_norm(x)  # type: ignore[no-any-return]
-
-    def _through_decoder(
-        self,
-        x: Tensor,
-        memory: Tensor,
-        visible: Tensor | None,
-        layout: Layout | None = None,
-        memory_layout: Layout | None = None,
-    ) -> Tensor:
-        for layer in self.decoder:
-            x = self._through(layer, x, memory, visible, layout, memory_layout)
-        return self.decoder_norm(x)  # type: ignore[no-any-return]
-
-    def _through(self, layer: nn.Module, *inputs: Any) -> Tensor:
-        """One layer; with `recompute`, its inner numbers are computed again on the way back instead of kept."""
-        if self.recompute and torch.is_grad_enabled():
-            return cast("Tensor", checkpoint(layer, *inputs, use_reentrant=False))
-        return cast("Tensor", layer(*inputs))
+    def _run_layers(self, layers: nn.ModuleList, x: Tensor, *inputs: Any) -> Tensor:
+        """One layer after the other. With `recompute` the backward pass computes their activations a second time."""
+        recompute = self.recompute and torch.is_grad_enabled()
+        for layer in layers:
+            x = checkpoint(layer, x, *inputs, use_reentrant=False) if recompute else layer(x, *inputs)
+        return x

@@ -140,7 +140,7 @@ def test_the_packed_model_is_the_padded_one_and_so_are_its_gradients(
     source_lengths, target_lengths = map(list, zip(*sentences, strict=True))
     source_layout, source, padded_source = batch(source_lengths, seed)
     target_layout, target, padded_target = batch(target_lengths, seed + 1)
-    packed = model.decode_packed(source, source_layout, target, target_layout)
+    packed = model.forward_packed(source, source_layout, target, target_layout)
 
     visible = torch.arange(max(source_lengths)) < torch.tensor(source_lengths)[:, None]
     padded = model.decode(padded_target, model.encode(padded_source, visible), visible)
@@ -148,7 +148,7 @@ def test_the_packed_model_is_the_padded_one_and_so_are_its_gradients(
     torch.testing.assert_close(packed, padded, atol=1e-5, rtol=1e-5)
 
     with torch.inference_mode():
-        fused = model.decode_packed(source, source_layout, target, target_layout)
+        fused = model.forward_packed(source, source_layout, target, target_layout)
         torch.testing.assert_close(fused, padded.detach(), atol=1e-5, rtol=1e-5)
     found, expected = gradients(model, packed, towards), gradients(model, padded, towards)
     assert found.keys() == expected.keys()
@@ -164,7 +164,7 @@ def test_layers_that_are_computed_again_give_the_same_gradients(changes: dict[st
     found = []
     for model.recompute in (False, True):
         torch.manual_seed(7)
-        hidden = model.decode_packed(source, source_layout, target, target_layout)
+        hidden = model.forward_packed(source, source_layout, target, target_layout)
         found.append((hidden, gradients(model, hidden, drawn(SIZE, 3).float())))
     torch.testing.assert_close(found[0], found[1], atol=0, rtol=0)
 
@@ -177,7 +177,7 @@ def test_no_layer_works_on_padding() -> None:
     (source_layout, source, _), (target_layout, target, _) = (
         batch([chance.randint(1, 9) for _ in range(4)], seed) for seed in (1, 2)
     )
-    model.decode_packed(source, source_layout, target, target_layout)
+    model.forward_packed(source, source_layout, target, target_layout)
     assert rows == [round_up(len(source))] * 3 * 2 + [round_up(len(target))] * 3 * 2
 
 
@@ -186,10 +186,10 @@ def test_rows_that_are_nobodys_leave_no_trace() -> None:
     (source_layout, source, _), (target_layout, target, _) = batch([21, 20], 1), batch([19, 22], 2)
     source, target = source.clamp(min=1), target.clamp(min=1)
     assert len(source_layout.positions) == len(source) + 1 == len(target_layout.positions) == len(target) + 1
-    expected = gradients(model, model.decode_packed(source, source_layout, target, target_layout), towards)
+    expected = gradients(model, model.forward_packed(source, source_layout, target, target_layout), towards)
     with torch.no_grad():  # the id that fills up
         model.source_embedding.weight[0] *= 3
         model.target_embedding.weight[0] *= 3
-    hidden = model.decode_packed(source, source_layout, target, target_layout)
+    hidden = model.forward_packed(source, source_layout, target, target_layout)
     assert hidden.shape == (41, 16)
     torch.testing.assert_close(gradients(model, hidden, towards), expected, atol=0, rtol=0)

@@ -97,13 +97,13 @@ class _Layer:
 
     def __init__(self, layer: EncoderLayer | DecoderLayer, dtype: torch.dtype) -> None:
         self.norm_first = layer.norm_first
-        self.itself = _Heads(layer.self_attention, dtype)
-        self.itself_norm = _Norm(layer.self_attention_norm)
+        self.self_attention = _Heads(layer.self_attention, dtype)
+        self.self_attention_norm = _Norm(layer.self_attention_norm)
         self.feed_forward = _FeedForward(layer.feed_forward, dtype)
         self.feed_forward_norm = _Norm(layer.feed_forward_norm)
         if isinstance(layer, DecoderLayer):
             cross = layer.cross_attention
-            self.query = PreparedLinear(dtype, affine(cross.w_q, self.itself.d_k**-0.5))
+            self.query = PreparedLinear(dtype, affine(cross.w_q, self.self_attention.d_k**-0.5))
             self.keys_values = [PreparedLinear(dtype, affine(each)) for each in (cross.w_k, cross.w_v)]
             self.cross_out = PreparedLinear(dtype, affine(cross.w_o))
             self.cross_norm = _Norm(layer.cross_attention_norm)
@@ -115,23 +115,25 @@ class _Layer:
 
     def encode(self, x: Tensor, layout: Layout, mask: Tensor | None) -> Tensor:
         def attend(y: Tensor) -> Tensor:
-            query, key, value = (part.transpose(1, 2) for part in self.itself.split(layout.pad(self.itself.project(y))))
-            return self.itself.w_o(layout.pack(_attention(query, key, value, mask).transpose(1, 2).flatten(2)))
+            query, key, value = (
+                part.transpose(1, 2) for part in self.self_attention.split(layout.pad(self.self_attention.project(y)))
+            )
+            return self.self_attention.w_o(layout.pack(_attention(query, key, value, mask).transpose(1, 2).flatten(2)))
 
-        x = self.add_and_norm(self.itself_norm, x, attend)
+        x = self.add_and_norm(self.self_attention_norm, x, attend)
         return self.add_and_norm(self.feed_forward_norm, x, self.feed_forward)
 
     def read_memory(self, memory: Float[Tensor, "P D"], layout: Layout) -> list[Tensor]:
         """Keys and values of the memory for cross-attention, padded: [N S H d] each."""
         read = (layout.pad(product(memory)) for product in self.keys_values)
-        return [x.view(*x.shape[:2], self.itself.n_heads, -1) for x in read]
+        return [x.view(*x.shape[:2], self.self_attention.n_heads, -1) for x in read]
 
     def step(self, x: Tensor, i: int, cache: Cache) -> Tensor:
         """x [R D], the newest token's stream, through decoder layer i."""
 
         def attend(y: Tensor) -> Tensor:
-            query, key, value = self.itself.split(self.itself.project(y))
-            return self.itself.w_o(_attention_of_one(query, *cache.write(i, key, value)))
+            query, key, value = self.self_attention.split(self.self_attention.project(y))
+            return self.self_attention.w_o(_attention_of_one(query, *cache.write(i, key, value)))
 
         def attend_memory(y: Tensor) -> Tensor:
             key, value = cache.memory[i]
@@ -143,7 +145,7 @@ class _Layer:
             heads = _attention(query.transpose(1, 2), key, value, None if mask is None else mask[:, None, None])
             return self.cross_out(heads.transpose(1, 2).reshape(len(y), -1))
 
-        x = self.add_and_norm(self.itself_norm, x, attend)
+        x = self.add_and_norm(self.self_attention_norm, x, attend)
         x = self.add_and_norm(self.cross_norm, x, attend_memory)
         return self.add_and_norm(self.feed_forward_norm, x, self.feed_forward)
 

@@ -1,6 +1,6 @@
-"""What a processor and its memory are told before work begins: a fifth of the time, and most of the memory.
+"""Settings of memory and threads for a CPU: they save a fifth of the time and most of the memory.
 
-Found by measurement (docs/performance.md). Linux with glibc is told; elsewhere these are without effect.
+Found by measurement (docs/performance.md). The settings of memory are for Linux with glibc; elsewhere they do nothing.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Result = TypeVar("Result")
 
 
 def settle_memory(step: int = 0) -> None:
-    """Keep freed memory for the next step, and prepared products where they pay.
+    """Keep freed memory for the next step, and limit how many prepared products PyTorch and oneDNN keep.
 
-    Every new shape of a batch prepares its products anew. For small steps that is a good part of the time; for large
-    ones (`step` numbers in a layer's output, at least LARGE_STEP) memory is dearer. Memory given back to the system and
-    fetched again costs a page fault for every 4 KiB. Whoever set the environment variables LRU_CACHE_CAPACITY or
-    ONEDNN_PRIMITIVE_CACHE_CAPACITY keeps what was set.
+    Every new shape of a batch prepares its matrix products anew. For small steps that is much of the time, so more of
+    them are kept; for large ones (`step` numbers in a layer's output, at least LARGE_STEP) they take too much memory.
+    Memory returned to the system and fetched again costs a page fault for every 4 KiB. The environment variables
+    LRU_CACHE_CAPACITY and ONEDNN_PRIMITIVE_CACHE_CAPACITY stay as they are where they are set.
     """
     kept = KEPT_IN_LARGE_STEPS if step >= LARGE_STEP else KEPT_BY_ONEDNN
     os.environ.setdefault("LRU_CACHE_CAPACITY", str(KEPT_BY_PYTORCH))
@@ -38,15 +38,15 @@ def settle_memory(step: int = 0) -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
     if mallopt is not None:
         if not mallopt(M_MMAP_THRESHOLD, 2**30):
-            mallopt(M_MMAP_THRESHOLD, 2**25)  # the most that glibc before 2.35 takes
+            mallopt(M_MMAP_THRESHOLD, 2**25)  # the maximum of glibc before 2.35
         mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def on_every_core(work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
-    """`work(job)` for every job, in order; on a CPU each core works at jobs of its own, with one thread.
+    """Yield `work(job)` for every job, in order; each core works on jobs of its own, with one thread.
 
-    The matrices of a search are small, so that threads which share one wait for each other most of the time. A job
-    runs in a copy of the caller's context, so that its time limit holds there too.
+    The matrices of a search are small, and threads that share one wait for each other most of the time. A job runs in a
+    copy of the caller's context, so that its time limit holds there too.
     """
     n_cores = torch.get_num_threads()
     if n_cores == 1 or len(jobs) < 2:
@@ -58,4 +58,4 @@ def on_every_core(work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterato
         yield from pool.map(lambda context, job: context.run(work, job), contexts, jobs)
     finally:
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(n_cores)  # for threads that are still to come
+        torch.set_num_threads(n_cores)  # also for threads started later

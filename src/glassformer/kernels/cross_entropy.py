@@ -10,7 +10,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-CHUNK_NUMBERS = 2**22  # logits that exist at once: they stay in a processor's cache, and memory is not asked for anew
+CHUNK_NUMBERS = 2**22  # logits that exist at once: they stay in the CPU's cache, in memory that is used again
 
 
 def cross_entropy(
@@ -34,37 +34,38 @@ def cross_entropy(
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Output layer, loss and both gradients in one pass over a few rows at a time: all logits never exist at once.
+    """Output layer, loss and both gradients in one pass over a few rows at a time.
 
-    With p the softmax of a row's logits x = W h, the loss is (1 - ε) (log Σ exp x - x_right) + ε (log Σ exp x - mean x)
-    and its gradient with respect to x is p - (1 - ε) · [right token] - ε / V. What smoothing adds is the same for all
-    tokens, so it needs no pass over the logits: mean x = h · mean(W).
+    So the logits of a batch never exist at once. With p the softmax of a row's logits x = W h, the loss is
+    (1 - ε) (log Σ exp x - x_target) + ε (log Σ exp x - mean x), and its gradient with respect to x is
+    p - (1 - ε) · [target] - ε / V. What smoothing adds is the same for all tokens, so it needs no pass over the logits:
+    mean x = h · mean(W).
     """
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        vocabulary, wanted = len(weight), any(ctx.needs_input_grad)
+        vocabulary, needs_gradient = len(weight), any(ctx.needs_input_grad)
         mean_weight = weight.mean(dim=0, dtype=torch.float32)
         plain, spread = hidden.new_zeros(2, dtype=torch.float32).unbind()
-        for_hidden = torch.empty_like(hidden) if wanted else hidden
-        for_weight = torch.zeros_like(weight, dtype=torch.float32) if wanted else weight
+        for_hidden = torch.empty_like(hidden) if needs_gradient else hidden
+        for_weight = torch.zeros_like(weight, dtype=torch.float32) if needs_gradient else weight
         n_rows = max(1, CHUNK_NUMBERS * (1 if hidden.device.type == "cpu" else 16) // vocabulary)
         with torch.autocast(hidden.device.type, enabled=False):
-            for h, right, into in zip(*(each.split(n_rows) for each in (hidden, target, for_hidden)), strict=True):  # type: ignore[no-untyped-call]
+            for h, y, into in zip(*(whole.split(n_rows) for whole in (hidden, target, for_hidden)), strict=True):  # type: ignore[no-untyped-call]
                 logits = h @ weight.t()
-                right = right[:, None]
+                y = y[:, None]
                 largest = logits.amax(dim=1, keepdim=True).float()
-                asked = logits.gather(1, right).float()
+                logits_of_targets = logits.gather(1, y).float()
                 p = logits.float().softmax(dim=1)
                 log_sum = largest - p.amax(dim=1, keepdim=True).log()
-                plain = plain + (log_sum - asked).sum()
+                plain = plain + (log_sum - logits_of_targets).sum()
                 spread = spread + (log_sum[:, 0] - h.float() @ mean_weight).sum()
-                if wanted:
-                    p.scatter_add_(1, right, p.new_full(right.shape, smoothing - 1))
+                if needs_gradient:
+                    p.scatter_add_(1, y, p.new_full(y.shape, smoothing - 1))
                     gradient = p.to(h.dtype)
                     into.copy_((gradient @ weight).float().sub_(smoothing * mean_weight))
                     for_weight += gradient.t() @ h
-            if wanted:
+            if needs_gradient:
                 for_weight -= hidden.sum(dim=0, dtype=torch.float32) * (smoothing / vocabulary)
         ctx.save_for_backward(for_hidden, for_weight)
         ctx.mark_non_differentiable(plain)

@@ -1,4 +1,4 @@
-"""Dropout (section 5.4), where drawing the chance is what costs: on a CPU."""
+"""Dropout (section 5.4) that draws few random bits, because drawing them takes most of its time on a CPU."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812  (the name that everybody knows)
 
 if TYPE_CHECKING:
@@ -16,21 +16,33 @@ if TYPE_CHECKING:
 DRAWN_TOGETHER = 2**17
 
 
-def drop(x: Float[Tensor, "*shape"], share: float) -> Float[Tensor, "*shape"]:
-    """Dropout (section 5.4): zero that share of the numbers, and scale the others so that the mean stays.
+def drop(x: Float[Tensor, "*shape"], probability: float) -> Float[Tensor, "*shape"]:
+    """Dropout (section 5.4): zero each number with this probability, and scale the others so that the mean stays.
 
-    On a CPU, drawing is what costs, so one draw of 64 bits serves four numbers; the share is rounded to 1 / 65,536,
-    in bfloat16 to the nearest one whose scale is a number there (0.1 to 0.0986), for the mean's sake.
+    On a CPU most of the time is spent on drawing, so one draw of 64 bits serves four numbers. The probability is
+    rounded to 1 / 65,536; in bfloat16 to the nearest one whose scale is a number there (0.1 to 0.0986), which keeps the
+    mean exact.
     """
-    if share == 0 or x.device.type != "cpu" or torch.compiler.is_compiling():
-        return F.dropout(x, share)
-    return x * _survivors(x, share)
+    if probability == 0 or x.device.type != "cpu" or torch.compiler.is_compiling():
+        return F.dropout(x, probability)
+    return x * _survivors(x, probability)
 
 
-def _survivors(x: Tensor, share: float) -> Tensor:
-    """What dropout multiplies x with on a CPU: 0, or the scale."""
+class Dropout(nn.Module):
+    """`drop` in training; the identity in evaluation."""
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.probability = probability
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        return drop(x, self.probability) if self.training else x
+
+
+def _survivors(x: Tensor, probability: float) -> Tensor:
+    """Factors for dropout of x on a CPU: 0 or the scale."""
     draws = _draw(-(-x.numel() // 4))
-    scale = torch.tensor(1 / (1 - share), dtype=x.dtype)
+    scale = torch.tensor(1 / (1 - probability), dtype=x.dtype)
     dropped = min(65_535, round((1 - 1 / scale.item()) * 65_536))
     kept = draws.view(torch.int16)[: x.numel()].ge_(dropped - 32_768).view(x.shape)  # 0 or 1
     if x.dtype == torch.bfloat16:  # as wide as a draw: its bits times 0 or 1
@@ -39,7 +51,7 @@ def _survivors(x: Tensor, share: float) -> Tensor:
 
 
 def _draw(n: int) -> Tensor:
-    """n times 64 bits of chance, from torch's global generator; many of them part by part, on all cores."""
+    """n times 64 random bits, from torch's global generator; large draws are made in parts, on all cores."""
     draws = torch.empty(n, dtype=torch.int64)
     if n <= DRAWN_TOGETHER:
         return draws.random_(-(2**63), None)
@@ -58,17 +70,17 @@ def _cores() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(torch.get_num_threads())
 
 
-def relu_and_drop(x: Float[Tensor, "*shape"], share: float) -> Float[Tensor, "*shape"]:
-    """Dropout(max(0, x)), in x's own memory: the result alone tells where the gradient goes."""
-    if share == 0 or x.device.type != "cpu" or torch.compiler.is_compiling():
-        return F.dropout(F.relu(x), share)
-    return _ReluAndDrop.apply(x, share)  # type: ignore[no-any-return, no-untyped-call]
+def relu_and_drop(x: Float[Tensor, "*shape"], probability: float) -> Float[Tensor, "*shape"]:
+    """Dropout(max(0, x)), in x's own memory: the backward pass needs the result alone."""
+    if probability == 0 or x.device.type != "cpu" or torch.compiler.is_compiling():
+        return F.dropout(F.relu(x), probability)
+    return _ReluAndDrop.apply(x, probability)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _ReluAndDrop(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, share: float) -> Tensor:
-        survivors = _survivors(x, share)
+    def forward(ctx: Any, x: Tensor, probability: float) -> Tensor:
+        survivors = _survivors(x, probability)
         ctx.scale = survivors.max()
         ctx.mark_dirty(x)
         ctx.save_for_backward(x.relu_().mul_(survivors))

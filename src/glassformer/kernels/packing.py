@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the tokens of B sentences stand, packed sentence after sentence; `length` is the longest one's.
+    """The positions of the tokens of B sentences, packed sentence after sentence; `length` is that of the longest.
 
-    `n_tokens` of the P rows are tokens; the few after them make P a round number, and nothing comes of them. For each
-    new P a CPU prepares its matrix products anew, which took a third of a small step.
+    `n_tokens` of the P rows are tokens. The few rows after them make P a round number and have no effect: for each new
+    P a CPU prepares its matrix products anew, which took a third of a small step.
 
-    `packed` [P] are the places of the tokens among B·length padded ones, `padded` [B·length] is the token at each
-    place, and `padding` the places without one; all three are None where B·length tokens fill P rows as they are.
-    `positions` [P] are the tokens' places in their own sentences.
+    `packed` [P] are the indices of the tokens among the B·length padded positions, `padded` [B·length] is the token at
+    each of those, and `padding` the indices without a token; all three are None where no padding is needed.
+    `positions` [P] are the tokens' positions in their own sentences.
     """
 
     n_sentences: int
@@ -54,7 +54,7 @@ class Layout:
 
     @property
     def visible(self) -> Bool[Tensor, "B S"] | None:
-        """Which padded places are tokens; None where all are."""
+        """Which padded positions are tokens; None where all are."""
         if self.packed is None or self.n_tokens == self.n_sentences * self.length:
             return None
         visible = torch.zeros(self.n_sentences * self.length, dtype=torch.bool, device=self.packed.device)
@@ -65,7 +65,7 @@ class Layout:
         return F.pad(ids, (0, len(self.positions) - self.n_tokens))
 
     def pad(self, x: Float[Tensor, "P W"]) -> Float[Tensor, "B L W"]:
-        """Packed rows at their padded places, with zeros between."""
+        """Packed rows at their padded positions, with zeros between."""
         if self.packed is not None:
             x = _Pad.apply(x, self.packed, self.padded, self.padding, self.n_tokens)  # type: ignore[no-untyped-call]
         return x.view(self.n_sentences, self.length, -1)
@@ -79,7 +79,7 @@ class Layout:
 
 
 def round_up(n: int) -> int:
-    """The least number that is not below n and has only zeros after its first five binary digits."""
+    """The smallest number >= n that has only zeros after its first five binary digits."""
     step = 1 << max(0, n.bit_length() - 5)
     return -(-n // step) * step
 
@@ -89,7 +89,7 @@ def _padded(x: Tensor, padded: Tensor, padding: Tensor) -> Tensor:
 
 
 class _Pad(torch.autograd.Function):
-    """Both ways are a look-up, which autograd does not know: it would add up rows one by one."""
+    """Forward and backward are a look-up; autograd does not know that and would add up rows one by one."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, packed: Tensor, padded: Tensor, padding: Tensor, n_tokens: int) -> Tensor:

@@ -1,8 +1,9 @@
-"""Matrix products whose weights are laid out beforehand, for search: they will not change any more."""
+"""Matrix products: of several layers at once, and, for search, with weights laid out beforehand."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -13,7 +14,14 @@ from torch.nn import functional as F  # noqa: N812  (the name that everybody kno
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-PACKED_ROWS = 3  # from so many rows on, oneDNN's products are the faster ones
+PACKED_ROWS = 3  # from this number of rows on, oneDNN's products are faster
+
+
+def side_by_side(layers: Sequence[nn.Linear], x: Float[Tensor, "*tokens K"]) -> Float[Tensor, "*tokens W"]:
+    """The outputs of all layers for x, one after the other in the last axis; they are one matrix product."""
+    weight = torch.cat([layer.weight for layer in layers])
+    bias = torch.cat([layer.bias for layer in layers]) if layers[0].bias is not None else None
+    return F.linear(x, weight, bias)
 
 
 @cache
@@ -32,7 +40,7 @@ def affine(layer: nn.Linear, scale: float = 1.0) -> Affine:
 
 
 class PreparedLinear:
-    """x W^T + b, with the weight laid out for the processor. Several layers become one, side by side."""
+    """x W^T + b, with the weight laid out for the CPU. Several layers become one, side by side."""
 
     def __init__(self, dtype: torch.dtype, *layers: Affine) -> None:
         biases = [bias for _, bias in layers if bias is not None]

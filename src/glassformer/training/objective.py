@@ -34,7 +34,8 @@ def teacher_forced(
     fed[ends], asked[ends - target_lengths + 1] = False, False
     target_layout = Layout.of(target_lengths - 1, device=device)
     ids = torch.from_numpy(target)
-    hidden = model.decode_packed(torch.from_numpy(source).to(device), source_layout, ids[fed].to(device), target_layout)
+    source_ids = torch.from_numpy(source).to(device)
+    hidden = model.forward_packed(source_ids, source_layout, ids[fed].to(device), target_layout)
     return hidden, ids[asked].to(device)
 
 
