@@ -141,6 +141,11 @@ def test_a_room_imports_only_from_layers_below_it():
     assert wrong == []
 
 
+def test_search_knows_neither_model_nor_settings():
+    rooms = {found.imported_room for found in all_imports() if found.room == "decoding"}
+    assert rooms - {None} <= {"decoding", "errors"}
+
+
 def test_the_check_of_layers_sees_every_kind_of_import(tmp_path, monkeypatch):
     monkeypatch.setitem(globals(), "SOURCE", tmp_path)
     for name in ("a", "b"):

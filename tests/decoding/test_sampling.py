@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.decoding import Hypothesis, SearchSpace, greedy_search, sample
+from glassformer.decoding import Hypothesis, SearchConstraints, greedy_search, sample
 from glassformer.decoding.sampling import draw_uniform, truncate
 
 Floats = NDArray[np.float64]
@@ -35,7 +35,7 @@ def chain(table: Tensor) -> object:
 def one_token(probs: Floats, uniform: Tensor, **options: float) -> list[Hypothesis]:
     """Answers of one token; it is drawn from `probs`, by the chance of `uniform [K]`. <eos> is out of reach."""
     row = torch.cat((torch.from_numpy(probs).log(), torch.tensor([-torch.inf]))).float()
-    space = SearchSpace(0, len(probs), (), 1)
+    space = SearchConstraints(0, len(probs), (), 1)
     (answers,) = sample(chain(row.expand(len(row), -1)), Last(), uniform[None, None, :].float(), space, **options)  # type: ignore[arg-type]
     return answers
 
@@ -110,7 +110,7 @@ def random_chain(seed: int, vocabulary: int) -> Tensor:
     options=st.sampled_from([{"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-6}, {"temperature": 1e-320}]),
 )
 def test_sampling_only_the_likeliest_token_is_greedy_search(seed: int, options: dict[str, float]) -> None:
-    step, space = chain(random_chain(seed, 6)), SearchSpace(0, 5, (0,), 7)
+    step, space = chain(random_chain(seed, 6)), SearchConstraints(0, 5, (0,), 7)
     uniform = torch.stack([draw_uniform([seed, sentence], 1, 7, 3) for sentence in range(2)])
     ((greedy,),) = greedy_search(step, Last(), 1, space)  # type: ignore[arg-type]
     for answers in sample(step, Last(), uniform, space, **options):  # type: ignore[arg-type]
@@ -120,7 +120,7 @@ def test_sampling_only_the_likeliest_token_is_greedy_search(seed: int, options: 
 
 @pytest.mark.parametrize("temperature", [0.5, 3.0, 1e300])
 def test_scores_are_those_of_the_model_at_any_temperature(temperature: float) -> None:
-    table, space = random_chain(7, 5), SearchSpace(0, 4, (), 6)
+    table, space = random_chain(7, 5), SearchConstraints(0, 4, (), 6)
     uniform = draw_uniform([1], 1, 6, 20)[None]
     (answers,) = sample(chain(table), Last(), uniform, space, temperature=temperature, alpha=0.6)  # type: ignore[arg-type]
     for answer in answers:
@@ -133,7 +133,7 @@ def test_scores_are_those_of_the_model_at_any_temperature(temperature: float) ->
 
 def test_samples_stand_in_the_order_of_their_rank_finished_ones_first() -> None:
     uniform = draw_uniform([1], 1, 3, 50)[None]
-    (answers,) = sample(chain(random_chain(7, 5)), Last(), uniform, SearchSpace(0, 4, (), 3), alpha=0.6)  # type: ignore[arg-type]
+    (answers,) = sample(chain(random_chain(7, 5)), Last(), uniform, SearchConstraints(0, 4, (), 3), alpha=0.6)  # type: ignore[arg-type]
     order = [(not answer.finished, -answer.rank_score) for answer in answers]
     assert order == sorted(order)
     assert {answer.finished for answer in answers} == {True, False}
@@ -147,7 +147,7 @@ def test_the_ends_of_chance_never_draw_an_impossible_token(temperature: float) -
 
 
 def test_forbidden_tokens_are_never_drawn_and_prefixes_always_are() -> None:
-    space = SearchSpace(0, 5, (0, 3), 6, [[2, 4]])
+    space = SearchConstraints(0, 5, (0, 3), 6, [[2, 4]])
     (answers,) = sample(chain(random_chain(2, 6)), Last(), draw_uniform([1], 1, 6, 200)[None], space, temperature=50.0)  # type: ignore[arg-type]
     assert {answer.ids[:2] for answer in answers} == {(2, 4)}
     assert {0, 3}.isdisjoint(token for answer in answers for token in answer.ids)
@@ -172,7 +172,7 @@ def test_chance_is_even() -> None:
 def test_an_end_is_drawn_like_any_other_token() -> None:
     """<eos> with probability 1/4 at each step: lengths fall off geometrically."""
     table = torch.tensor([0.75, 0.25]).log().expand(2, 2)
-    (answers,) = sample(chain(table), Last(), draw_uniform([9], 1, 40, 4000)[None], SearchSpace(0, 1, (), 40))  # type: ignore[arg-type]
+    (answers,) = sample(chain(table), Last(), draw_uniform([9], 1, 40, 4000)[None], SearchConstraints(0, 1, (), 40))  # type: ignore[arg-type]
     lengths = Counter(len(answer.ids) for answer in answers)
     for length in range(4):
         expected = 0.75**length * 0.25

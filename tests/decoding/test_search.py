@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from glassformer.decoding import Hypothesis, SearchSpace, Step, beam_search, greedy_search, length_penalty
+from glassformer.decoding import Hypothesis, SearchConstraints, Step, beam_search, greedy_search, length_penalty
 
 BOS = 0  # what it is does not matter to a toy, since it is only ever read
 Ids = tuple[int, ...]
@@ -57,11 +57,11 @@ def start(n_sentences: int) -> Histories:
     return Histories([[(sentence, ())] for sentence in range(n_sentences)])
 
 
-def beam(toy: Toy, space: SearchSpace, n_sentences: int = 1, **options: float) -> list[list[Hypothesis]]:
+def beam(toy: Toy, space: SearchConstraints, n_sentences: int = 1, **options: float) -> list[list[Hypothesis]]:
     return beam_search(Stepper(toy), start(n_sentences), n_sentences, space, **options)  # type: ignore[arg-type]
 
 
-def greedy(toy: Toy, space: SearchSpace, n_sentences: int = 1) -> list[Hypothesis]:
+def greedy(toy: Toy, space: SearchConstraints, n_sentences: int = 1) -> list[Hypothesis]:
     return [best for (best,) in greedy_search(Stepper(toy), start(n_sentences), n_sentences, space)]
 
 
@@ -92,7 +92,9 @@ def rank(answer: tuple[Ids, float], alpha: float) -> float:
     return score / penalty(len(ids), alpha)
 
 
-def naive_beam(toy: Toy, space: SearchSpace, num_beams: int, alpha: float, n_best: int, sentence: int = 0) -> list[Ids]:
+def naive_beam(
+    toy: Toy, space: SearchConstraints, num_beams: int, alpha: float, n_best: int, sentence: int = 0
+) -> list[Ids]:
     """The documented rules with lists, one sentence at a time, never stopping early. Ids end in <eos> if finished."""
     prefix = space.prefixes[sentence] if space.prefixes else ()
     live: list[tuple[Ids, float]] = [((), 0.0)]
@@ -119,7 +121,7 @@ def naive_beam(toy: Toy, space: SearchSpace, num_beams: int, alpha: float, n_bes
     return [ids for ids, _ in (best_first(finished) + best_first(live))[:n_best]]
 
 
-def with_eos(answer: Hypothesis, space: SearchSpace) -> Ids:
+def with_eos(answer: Hypothesis, space: SearchConstraints) -> Ids:
     return (*answer.ids, space.eos_id) if answer.finished else answer.ids
 
 
@@ -150,7 +152,7 @@ def garden_path(_sentence: int, ids: Ids) -> list[float]:
     return [math.log(chances[token]) if token in chances else NEVER for token in range(5)]
 
 
-GARDEN_SPACE = SearchSpace(BOS, END, (), max_new_tokens=3)
+GARDEN_SPACE = SearchConstraints(BOS, END, (), max_new_tokens=3)
 
 
 def test_greedy_search_walks_down_the_garden_path() -> None:
@@ -173,7 +175,7 @@ def test_a_beam_that_holds_all_prefixes_is_an_exhaustive_search(
 ) -> None:
     vocabulary, longest = 4, 4
     toy = random_toy(seed, vocabulary, scale, less_eos)
-    space = SearchSpace(BOS, vocabulary - 1, (), longest)
+    space = SearchConstraints(BOS, vocabulary - 1, (), longest)
     ((answer,),) = beam(toy, space, num_beams=vocabulary ** (longest - 1), alpha=alpha)
     best = max(rank((ids, total(toy, ids)), alpha) for ids in all_finished(vocabulary, longest))
     assert answer.finished
@@ -187,7 +189,7 @@ def test_an_exhaustive_beam_finds_a_late_end_behind_many_likelier_unfinished_ans
         end = 0.02 if len(ids) == 3 else 1e-6
         return [math.log((1 - end) / 3)] * 3 + [math.log(end)]
 
-    ((answer,),) = beam(toy, SearchSpace(BOS, 3, (), 4), num_beams=64)
+    ((answer,),) = beam(toy, SearchConstraints(BOS, 3, (), 4), num_beams=64)
     assert len(answer.ids) == 3
     assert math.exp(answer.score) == pytest.approx(((1 - 1e-6) / 3) ** 3 * 0.02)
 
@@ -211,7 +213,7 @@ def test_stopping_early_and_batching_never_change_an_answer(
     n_best = data.draw(st.integers(1, num_beams))
     n_sentences = data.draw(st.integers(1, 30))  # above ten, some that are done stay in the batch
     toy = random_toy(seed, vocabulary, 1.5, less_eos)
-    space = SearchSpace(BOS, vocabulary - 1, (), longest)
+    space = SearchConstraints(BOS, vocabulary - 1, (), longest)
     found = beam(toy, space, n_sentences, num_beams=num_beams, alpha=alpha, n_best=n_best)
     for sentence, answers in enumerate(found):
         expected = naive_beam(toy, space, num_beams, alpha, n_best, sentence)
@@ -222,7 +224,7 @@ def test_stopping_early_and_batching_never_change_an_answer(
 @given(seed=seeds, alpha=alphas, num_beams=st.integers(1, 6))
 def test_scores_are_sums_and_ranks_are_scores_over_the_length_penalty(seed: int, alpha: float, num_beams: int) -> None:
     toy = random_toy(seed, 5)
-    space = SearchSpace(BOS, 4, (), 4)
+    space = SearchConstraints(BOS, 4, (), 4)
     (answers,) = beam(toy, space, num_beams=num_beams, alpha=alpha, n_best=num_beams)
     for answer in answers:
         ids = with_eos(answer, space)
@@ -236,7 +238,7 @@ def test_scores_are_sums_and_ranks_are_scores_over_the_length_penalty(seed: int,
 def test_answers_are_distinct_and_ordered_finished_ones_first(
     seed: int, alpha: float, num_beams: int, longest: int
 ) -> None:
-    space = SearchSpace(BOS, 3, (), longest)
+    space = SearchConstraints(BOS, 3, (), longest)
     (answers,) = beam(random_toy(seed, 4, less_eos=2.0), space, num_beams=num_beams, alpha=alpha, n_best=num_beams)
     assert len({with_eos(answer, space) for answer in answers}) == len(answers)
     order = [(not answer.finished, -answer.rank_score) for answer in answers]
@@ -248,7 +250,7 @@ def test_answers_are_distinct_and_ordered_finished_ones_first(
 @same_examples(max_examples=30)
 @given(seed=seeds, n_sentences=st.integers(1, 9))
 def test_greedy_search_is_a_beam_of_one(seed: int, n_sentences: int) -> None:
-    toy, space = random_toy(seed, 5, less_eos=1.0), SearchSpace(BOS, 4, (), 6)
+    toy, space = random_toy(seed, 5, less_eos=1.0), SearchConstraints(BOS, 4, (), 6)
     narrow = [best for (best,) in beam(toy, space, n_sentences, num_beams=1)]
     assert [answer.ids for answer in greedy(toy, space, n_sentences)] == [answer.ids for answer in narrow]
     for one, other in zip(greedy(toy, space, n_sentences), narrow, strict=True):
@@ -263,7 +265,7 @@ def test_greedy_search_takes_the_likeliest_token_each_time(seed: int) -> None:
     while len(ids) < 6 and ids[-1:] != (4,):
         log_probs = toy(0, ids)
         ids = (*ids, log_probs.index(max(log_probs)))  # type: ignore[assignment]
-    space = SearchSpace(BOS, 4, (), 6)
+    space = SearchConstraints(BOS, 4, (), 6)
     (answer,) = greedy(toy, space)
     assert with_eos(answer, space) == ids
 
@@ -274,7 +276,7 @@ def test_greedy_search_takes_the_likeliest_token_each_time(seed: int) -> None:
 @settings(max_examples=30, deadline=None)
 @given(seed=seeds, num_beams=st.integers(1, 5), forbidden=st.sets(st.integers(0, 4), min_size=1, max_size=4))
 def test_forbidden_tokens_never_appear(seed: int, num_beams: int, forbidden: set[int]) -> None:
-    toy, space = random_toy(seed, 6), SearchSpace(BOS, 5, tuple(forbidden), 4)
+    toy, space = random_toy(seed, 6), SearchConstraints(BOS, 5, tuple(forbidden), 4)
     (answers,) = beam(toy, space, num_beams=num_beams, n_best=num_beams)
     assert answers
     for answer in [*answers, *greedy(toy, space)]:
@@ -282,7 +284,7 @@ def test_forbidden_tokens_never_appear(seed: int, num_beams: int, forbidden: set
 
 
 def test_what_is_forbidden_leaves_the_other_scores_as_they_are() -> None:
-    (answer,) = greedy(garden_path, SearchSpace(BOS, END, (A,), 3))
+    (answer,) = greedy(garden_path, SearchConstraints(BOS, END, (A,), 3))
     assert answer.ids == (B, X)
     assert answer.token_scores == pytest.approx([math.log(0.4), math.log(0.9), 0.0])
 
@@ -297,7 +299,7 @@ def test_what_is_forbidden_leaves_the_other_scores_as_they_are() -> None:
 def test_forced_prefixes_start_the_answers_and_count_in_the_score(
     seed: int, prefixes: list[list[int]], num_beams: int, alpha: float
 ) -> None:
-    toy, space = random_toy(seed, 5, 2.0), SearchSpace(BOS, 4, (), 6, prefixes)
+    toy, space = random_toy(seed, 5, 2.0), SearchConstraints(BOS, 4, (), 6, prefixes)
     found = beam(toy, space, len(prefixes), num_beams=num_beams, alpha=alpha)
     for sentence, (prefix, (answer,)) in enumerate(zip(prefixes, found, strict=True)):
         assert list(answer.ids[: len(prefix)]) == prefix
@@ -308,7 +310,7 @@ def test_forced_prefixes_start_the_answers_and_count_in_the_score(
 
 
 def test_a_prefix_longer_than_the_longest_answer_leaves_it_unfinished() -> None:
-    space = SearchSpace(BOS, 4, (), 2, [[0, 1, 2]])
+    space = SearchConstraints(BOS, 4, (), 2, [[0, 1, 2]])
     for answer in (*greedy(random_toy(1, 5), space), beam(random_toy(1, 5), space, num_beams=3)[0][0]):
         assert answer.ids == (0, 1)
         assert not answer.finished
@@ -316,7 +318,7 @@ def test_a_prefix_longer_than_the_longest_answer_leaves_it_unfinished() -> None:
 
 @pytest.mark.parametrize(("less_eos", "finished"), [(-9.0, True), (9.0, False)])
 def test_one_token_is_room_for_the_end_or_for_an_unfinished_answer(less_eos: float, finished: bool) -> None:
-    toy, space = random_toy(3, 4, less_eos=less_eos), SearchSpace(BOS, 3, (), 1)
+    toy, space = random_toy(3, 4, less_eos=less_eos), SearchConstraints(BOS, 3, (), 1)
     for answer in (*greedy(toy, space), beam(toy, space, num_beams=1)[0][0]):
         assert answer.finished == finished
         assert len(answer.ids) == (0 if finished else 1)
@@ -325,7 +327,7 @@ def test_one_token_is_room_for_the_end_or_for_an_unfinished_answer(less_eos: flo
 
 
 def test_a_finished_answer_goes_before_a_likelier_unfinished_one() -> None:
-    (answers,) = beam(random_toy(3, 4, less_eos=9.0), SearchSpace(BOS, 3, (), 1), num_beams=4, n_best=4)
+    (answers,) = beam(random_toy(3, 4, less_eos=9.0), SearchConstraints(BOS, 3, (), 1), num_beams=4, n_best=4)
     assert [answer.finished for answer in answers] == [True, False, False, False]
     assert answers[0].score < answers[-1].score
 
@@ -335,7 +337,7 @@ def test_a_finished_answer_goes_before_a_likelier_unfinished_one() -> None:
 
 def test_a_beam_wider_than_the_space_returns_every_answer_once() -> None:
     vocabulary, longest = 3, 3
-    toy, space = random_toy(5, vocabulary), SearchSpace(BOS, vocabulary - 1, (), longest)
+    toy, space = random_toy(5, vocabulary), SearchConstraints(BOS, vocabulary - 1, (), longest)
     (answers,) = beam(toy, space, num_beams=50, n_best=50)
     finished = set(all_finished(vocabulary, longest))
     unfinished = set(itertools.product(range(vocabulary - 1), repeat=longest))
@@ -385,7 +387,7 @@ def ends_after(length: int) -> Toy:
 def test_sentences_that_are_done_leave_the_batch_when_they_are_a_tenth_of_it(
     search: str, n_sentences: int, rows: list[int]
 ) -> None:
-    stepper, space = Stepper(ends_after(1)), SearchSpace(BOS, 2, (), 50)
+    stepper, space = Stepper(ends_after(1)), SearchConstraints(BOS, 2, (), 50)
     if search == "greedy":
         found = greedy_search(stepper, start(n_sentences), n_sentences, space)
     else:
@@ -401,7 +403,7 @@ def test_the_search_goes_on_while_a_longer_answer_can_still_win(alpha: float, st
     def toy(_sentence: int, _ids: Ids) -> list[float]:
         return [math.log(0.6), math.log(0.4)]
 
-    stepper, space = Stepper(toy), SearchSpace(BOS, 1, (), 9)
+    stepper, space = Stepper(toy), SearchConstraints(BOS, 1, (), 9)
     ((answer,),) = beam_search(stepper, start(1), 1, space, num_beams=3, alpha=alpha)
     assert len(answer.ids) == length
     assert with_eos(answer, space) == naive_beam(toy, space, 3, alpha, 1)[0]
@@ -421,7 +423,7 @@ def test_the_step_function_keeps_its_own_numbers() -> None:
             return self
 
     look_up: Step = step
-    space = SearchSpace(BOS, 2, (1,), 2, [[0]])
+    space = SearchConstraints(BOS, 2, (1,), 2, [[0]])
     greedy_search(look_up, Nothing(), 1, space)
     beam_search(look_up, Nothing(), 1, space, num_beams=2)
     assert table.equal(before)

@@ -139,7 +139,7 @@ def test_where_greedy_search_is_certain_a_beam_gives_its_answers() -> None:
     certain = [is_certain(answers[0], BEAM.length_alpha, LONGEST) for answers in expected]
     assert 0 < sum(certain) < len(certain)
     told: list[Mapping[int, list[Hypothesis]]] = []
-    found = CTranslate2Engine(model_file).search(sources, BEAM, LONGEST, tell=told.append)
+    found = CTranslate2Engine(model_file).search(sources, BEAM, LONGEST, on_answers=told.append)
     sure = [row for row, is_sure in enumerate(certain) if is_sure]
     assert_same([found[row] for row in sure], [expected[row] for row in sure])
     assert sum(map(len, told)) == len(sources)

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from glassformer.decoding import Hypothesis, SearchSpace, beam_search, is_certain
+from glassformer.decoding import Hypothesis, SearchConstraints, beam_search, is_certain
 from glassformer.engines import inference as inference_module
 from glassformer.engines import torch as engine_module
 from glassformer.engines.inference import Cache, Inference
@@ -153,7 +153,7 @@ def beam_of_one(model: Transformer, sources: list[list[int]]) -> list[list[int]]
     def step(last: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
         return inference.step(last, cache).log_softmax(dim=2), cache
 
-    space = SearchSpace(BOS, EOS, (PAD, BOS, UNK), LONGEST)
+    space = SearchConstraints(BOS, EOS, (PAD, BOS, UNK), LONGEST)
     cache = inference.start(sources, len(sources[0]))
     return [with_eos(best) for (best,) in beam_search(step, cache, len(sources), space, num_beams=1)]
 
@@ -310,7 +310,7 @@ def test_nothing_in_nothing_out(engine: TorchEngine) -> None:
 @pytest.mark.parametrize("decoding", [GREEDY, BEAM, BEST], ids=["greedy", "n-best", "best"])
 def test_each_answer_is_told_once_as_soon_as_it_is_there(decoding: DecodingSettings) -> None:
     told: list[Mapping[int, list[Hypothesis]]] = []
-    found = engine_of(random_model(sureness=12.0)).search(random_sources(30, 12), decoding, 4, tell=told.append)
+    found = engine_of(random_model(sureness=12.0)).search(random_sources(30, 12), decoding, 4, on_answers=told.append)
     assert sum(map(len, told)) == 30
     assert dict(ChainMap(*told)) == dict(enumerate(found))
     assert len(told) > 10
@@ -330,7 +330,9 @@ def test_the_best_answer_is_that_of_a_beam_where_greedy_search_is_certain_too(
     found = [answer for (answer,) in engine.search(sources, best, LONGEST)]
     n_certain = sum(is_certain(answer, alpha, LONGEST) for answer in found)
     assert 20 < n_certain < 180
-    monkeypatch.setattr(engine_module, "decode_certain_first", lambda decode, n, *_: decode(range(n), best.num_beams))
+    monkeypatch.setattr(
+        engine_module, "search_greedy_first", lambda decode, n, *_, **__: decode(range(n), best.num_beams)
+    )
     for answer, (expected,) in zip(found, engine.search(sources, best, LONGEST), strict=True):
         assert answer.ids == expected.ids
         assert answer.score == pytest.approx(expected.score, abs=1e-4)

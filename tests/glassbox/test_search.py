@@ -12,15 +12,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.decoding import SearchSpace, beam_search, greedy_search, length_penalty
+from glassformer.decoding import SearchConstraints, beam_search, greedy_search, length_penalty
 from glassformer.glassbox.schema import Search
 from glassformer.glassbox.search import search
 
 BOS, EOS = 0, 1
 
 
-def space(max_new_tokens: int, forced: Sequence[int] = ()) -> SearchSpace:
-    return SearchSpace(BOS, EOS, (BOS,), max_new_tokens, [list(forced)] if forced else ())
+def space(max_new_tokens: int, forced: Sequence[int] = ()) -> SearchConstraints:
+    return SearchConstraints(BOS, EOS, (BOS,), max_new_tokens, [list(forced)] if forced else ())
 
 
 def table(seed: int, vocabulary: int) -> Any:
@@ -52,7 +52,9 @@ def as_step(next_log_probs: Any) -> Any:
     return step
 
 
-def recorded(next_log_probs: Any, where: SearchSpace, num_beams: int, alpha: float = 0.0, n_best: int = 1) -> Search:
+def recorded(
+    next_log_probs: Any, where: SearchConstraints, num_beams: int, alpha: float = 0.0, n_best: int = 1
+) -> Search:
     return search(next_log_probs, where, str, str, num_beams=num_beams, alpha=alpha, n_best=n_best)
 
 

@@ -18,7 +18,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, close_gaps, hypothesis, length_penalty
+from glassformer.decoding.constraints import (
+    Hypothesis,
+    SearchConstraints,
+    State,
+    Step,
+    close_gaps,
+    hypothesis,
+    length_penalty,
+)
 
 
 @dataclass
@@ -37,7 +45,7 @@ def beam_search(
     step: Step,
     state: State,
     n_sentences: int,
-    space: SearchSpace,
+    space: SearchConstraints,
     *,
     num_beams: int,
     alpha: float = 0.0,

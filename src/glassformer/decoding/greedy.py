@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, close_gaps, hypothesis
+from glassformer.decoding.constraints import Hypothesis, SearchConstraints, State, Step, close_gaps, hypothesis
 
 
 def greedy_search(
-    step: Step, state: State, n_sentences: int, space: SearchSpace, *, alpha: float = 0.0
+    step: Step, state: State, n_sentences: int, space: SearchConstraints, *, alpha: float = 0.0
 ) -> list[list[Hypothesis]]:
     """One answer for each of N sentences. Finished sentences leave the batch, some at a time."""
     ids = torch.zeros((n_sentences, space.max_new_tokens), dtype=torch.long)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from glassformer.decoding.space import Hypothesis, SearchSpace, State, Step, hypothesis
+from glassformer.decoding.constraints import Hypothesis, SearchConstraints, State, Step, hypothesis
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -26,7 +26,7 @@ def sample(
     step: Step,
     state: State,
     uniform: Float[Tensor, "N t K"],
-    space: SearchSpace,
+    space: SearchConstraints,
     *,
     temperature: float = 1.0,
     top_k: int = 0,

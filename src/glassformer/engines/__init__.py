@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from glassformer.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from glassformer.decoding import Hypothesis, Tell
+    from glassformer.decoding import Hypothesis, OnAnswers
     from glassformer.modelfile import ModelFile
     from glassformer.settings import DecodingSettings
 
@@ -22,9 +22,9 @@ class Engine(Protocol):
         decoding: DecodingSettings,
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
-        tell: Tell | None = None,
+        on_answers: OnAnswers | None = None,
     ) -> list[list[Hypothesis]]:
-        """The answers for each source, best first. `tell` gets each row's as soon as they are there, some at a time."""
+        """The answers for each source, best first. `on_answers` gets some at a time, as soon as they are found."""
         ...
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:

@@ -24,7 +24,7 @@ from typing import Any, final
 
 import torch
 
-from glassformer.decoding import Found, Hypothesis, Tell, collect, decode_certain_first, length_penalty
+from glassformer.decoding import AnswerBatches, Hypothesis, OnAnswers, collect, length_penalty, search_greedy_first
 from glassformer.engines.ctranslate2_spec import check_can_carry, library, source_names, target_names, write_model
 from glassformer.errors import DeviceError, SettingsError, TextError, UsageError, nearest
 from glassformer.modelfile import ModelFile
@@ -99,7 +99,7 @@ class CTranslate2Engine:
         decoding: DecodingSettings,
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
-        tell: Tell | None = None,
+        on_answers: OnAnswers | None = None,
     ) -> list[list[Hypothesis]]:
         """The answers for each framed source, best first, in the order of `sources`.
 
@@ -111,17 +111,17 @@ class CTranslate2Engine:
         longest = min(max_new_tokens, self._learned_positions or max_new_tokens)
         self._make_ready(max(map(len, sources), default=0), longest)
 
-        def decode(rows: Sequence[int], width: int) -> Found:
+        def decode(rows: Sequence[int], width: int) -> AnswerBatches:
             forced = [prefixes[row] for row in rows] if prefixes else ()
             answers = self._decode([sources[row] for row in rows], width, longest, forced)
             while fresh := {rows[at]: self._rank(each, alpha)[:n_best] for at, each in islice(answers, ROWS_TOLD)}:
                 yield fresh
 
         if decoding.num_beams > 1 and n_best == 1 and not prefixes:
-            found = decode_certain_first(decode, n_sources, decoding, longest)
+            found = search_greedy_first(decode, n_sources, longest, num_beams=decoding.num_beams, alpha=alpha)
         else:
             found = decode(range(n_sources), decoding.num_beams)
-        return collect(found, n_sources, tell)
+        return collect(found, n_sources, on_answers)
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
         """Log-probability of every target token after `<bos>`, for framed (source, target) ids."""

@@ -8,7 +8,7 @@ from typing import final
 
 import torch
 
-from glassformer.decoding import Hypothesis, Tell
+from glassformer.decoding import Hypothesis, OnAnswers
 from glassformer.engines.ctranslate2 import CTranslate2Engine
 from glassformer.engines.torch import TorchEngine, build_model
 from glassformer.errors import EngineError
@@ -65,12 +65,12 @@ class ProvenEngine:
         decoding: DecodingSettings,
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
-        tell: Tell | None = None,
+        on_answers: OnAnswers | None = None,
     ) -> list[list[Hypothesis]]:
         """The answers for each framed source, best first, in the order of `sources`."""
         if self._oracle and not decoding.do_sample:
             self._prove(self._oracle, sources[: ROWS - self.proof.rows], max_new_tokens)
-        return self.engine.search(sources, decoding, max_new_tokens, prefixes, tell)
+        return self.engine.search(sources, decoding, max_new_tokens, prefixes, on_answers)
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
         """Log-probability of every target token after `<bos>`. What the proof of a search covers holds here too."""

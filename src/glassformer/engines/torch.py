@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.decoding import (
-    Found,
+    AnswerBatches,
     Hypothesis,
-    SearchSpace,
-    Tell,
+    OnAnswers,
+    SearchConstraints,
     beam_search,
     collect,
-    decode_certain_first,
     greedy_search,
     sample,
+    search_greedy_first,
 )
 from glassformer.decoding.sampling import draw_uniform
 from glassformer.engines.inference import Cache, Inference
@@ -127,7 +127,7 @@ class TorchEngine:
         decoding: DecodingSettings,
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
-        tell: Tell | None = None,
+        on_answers: OnAnswers | None = None,
     ) -> list[list[Hypothesis]]:
         """The answers for each framed source, best first, in the order of `sources`.
 
@@ -135,12 +135,12 @@ class TorchEngine:
         """
         n_best, longest = decoding.num_return_sequences, min(max_new_tokens, self._n_positions or max_new_tokens)
 
-        def decode(rows: Sequence[int], num_beams: int) -> Found:
+        def decode(rows: Sequence[int], num_beams: int) -> AnswerBatches:
             chosen = decoding.model_copy(update={"num_beams": num_beams})
 
             def search_batch(batch: Sequence[int]) -> list[list[Hypothesis]]:
                 forced = [prefixes[row] for row in batch] if prefixes else ()
-                space = SearchSpace(self.bos_id, self.eos_id, self.forbidden, longest, forced)
+                space = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, forced)
                 with torch.inference_mode():  # of this thread
                     return self._search_batch([sources[row] for row in batch], chosen, space)
 
@@ -153,13 +153,15 @@ class TorchEngine:
         with self._evaluating():
             self._prepare()
             if decoding.num_beams > 1 and n_best == 1 and not decoding.do_sample:
-                found = decode_certain_first(decode, len(sources), decoding, longest)
+                found = search_greedy_first(
+                    decode, len(sources), longest, num_beams=decoding.num_beams, alpha=decoding.length_alpha
+                )
             else:
                 found = decode(range(len(sources)), decoding.num_beams)
-            return collect(found, len(sources), tell)
+            return collect(found, len(sources), on_answers)
 
     def _search_batch(
-        self, sources: Sequence[Sequence[int]], decoding: DecodingSettings, space: SearchSpace
+        self, sources: Sequence[Sequence[int]], decoding: DecodingSettings, space: SearchConstraints
     ) -> list[list[Hypothesis]]:
         length = self._padded(len(sources[-1]))
         state = _Caches([model.start(sources, length) for model in self._inference])

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer import reference
-from glassformer.decoding import SearchSpace
+from glassformer.decoding import SearchConstraints
 from glassformer.glassbox.catalogue import shown
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import Search
@@ -58,7 +58,9 @@ class Run:
     def _log_probs(self, hidden: Array) -> Array:
         return reference.log_softmax(reference.project(self.weights, self.model, hidden))
 
-    def search(self, space: SearchSpace, tokenizer: Tokenizer, decoding: DecodingSettings, num_beams: int) -> Search:
+    def search(
+        self, space: SearchConstraints, tokenizer: Tokenizer, decoding: DecodingSettings, num_beams: int
+    ) -> Search:
         """A search with all near candidates."""
         return search(
             lambda ids: self.next_log_probs([space.bos_id, *ids]),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.decoding import SearchSpace, length_penalty
+from glassformer.decoding import SearchConstraints, length_penalty
 from glassformer.glassbox.schema import Answer, Node, Search
 
 NextLogProbs = Callable[[Sequence[int]], NDArray[np.float64]]
@@ -33,7 +33,7 @@ class _Candidate:
 class _Record:
     """The search as it goes on: all nodes, the live ones with their ids, the finished ones."""
 
-    space: SearchSpace
+    space: SearchConstraints
     alpha: float
     token_text: Callable[[int], str]
     nodes: list[Node] = field(default_factory=list)
@@ -72,7 +72,7 @@ class _Record:
 
 def search(
     next_log_probs: NextLogProbs,
-    space: SearchSpace,
+    space: SearchConstraints,
     token_text: Callable[[int], str],
     decode: Callable[[Sequence[int]], str],
     *,
@@ -118,7 +118,9 @@ def search(
     )
 
 
-def _constrain(log_probs: NDArray[np.float64], space: SearchSpace, time: int, only_eos: bool) -> NDArray[np.float64]:
+def _constrain(
+    log_probs: NDArray[np.float64], space: SearchConstraints, time: int, only_eos: bool
+) -> NDArray[np.float64]:
     """`log_probs` with -inf for what may not come next."""
     allowed = np.ones(len(log_probs), dtype=bool)
     allowed[list(space.forbidden)] = False
@@ -138,7 +140,7 @@ def _extensions(node: Node | None, log_probs: NDArray[np.float64], most: int) ->
 
 
 def _reason_to_stop(
-    live: Sequence[Node | None], found: Sequence[Node], n_best: int, space: SearchSpace, alpha: float
+    live: Sequence[Node | None], found: Sequence[Node], n_best: int, space: SearchConstraints, alpha: float
 ) -> str:
     """Why no live hypothesis can still enter the `n_best`, or nothing: a sum falls, and the last penalty is largest."""
     sums = [node.sum for node in live if node is not None]

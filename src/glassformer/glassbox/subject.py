@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.decoding import SearchSpace
+from glassformer.decoding import SearchConstraints
 from glassformer.errors import TextError
 from glassformer.glassbox.catalogue import AXES, weight_axes
 from glassformer.glassbox.recorder import Recorder
@@ -77,7 +77,7 @@ class Subject:
         weights = {name: array.astype(np.float64) for name, array in edited.items()}  # once, not in every product
         return Run(weights, model, padded, np.arange(len(padded)) < len(ids), edits)
 
-    def space(self, edits: Edits) -> SearchSpace:
+    def space(self, edits: Edits) -> SearchConstraints:
         """What may be an answer. Raises TextError for a forced start that no answer can have."""
         tokenizer, model = self.file.target_tokenizer, self.file.settings.model
         if unknown := tokenizer.unknown(edits.prefix):
@@ -91,7 +91,7 @@ class Subject:
         vocabulary = tokenizer.vocabulary
         forbidden = tuple(sorted(vocabulary.special_ids - {vocabulary.eos_id}))
         forced = tokenizer.encode(edits.prefix)
-        return SearchSpace(vocabulary.bos_id, vocabulary.eos_id, forbidden, longest, [forced] if forced else ())
+        return SearchConstraints(vocabulary.bos_id, vocabulary.eos_id, forbidden, longest, [forced] if forced else ())
 
     def rows_of(self, answer: Answer) -> tuple[list[int], list[int]]:
         """What the decoder is fed for an answer, and what it is asked for."""

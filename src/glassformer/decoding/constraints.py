@@ -1,4 +1,4 @@
-"""What all searches share: the step function, the space that is searched, and what is found.
+"""Shared by all searches: the step function, the constraints on answers, and hypotheses.
 
 Axes: N sentences · K hypotheses of a sentence · V vocabulary.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class State(Protocol):
-    """Whatever the step function remembers of N sentences with K hypotheses each."""
+    """The state of the step function for N sentences with K hypotheses each."""
 
     def select(self, rows: Int[Tensor, "N2 K2"]) -> Self:
         """Keep the hypotheses `rows`, numbered 0 … N·K-1; each line of `rows` stays within one sentence.
@@ -32,8 +32,8 @@ Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
 
 
 @dataclass(frozen=True)
-class SearchSpace:
-    """What may be an answer.
+class SearchConstraints:
+    """Constraints on answers.
 
     `forbidden` ids never appear in an output. `prefixes`, one for each sentence, are forced; their tokens count in the
     score. An answer has at most `max_new_tokens` tokens, the prefix and `<eos>` among them.
@@ -48,7 +48,7 @@ class SearchSpace:
     def constrain(
         self, log_probs: Float[Tensor, "N K V"], time: int, sentences: Sequence[int]
     ) -> Float[Tensor, "N K V"]:
-        """`log_probs` with -inf wherever the space ends; the rest is not renormalised, so scores stay the model's."""
+        """`log_probs` with -inf for forbidden tokens; the rest is not renormalized, so scores stay the model's."""
         log_probs = log_probs.float().clone()  # the step function may want to keep its own
         if self.forbidden:
             log_probs[..., list(self.forbidden)] = -torch.inf

@@ -19,18 +19,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from glassformer.decoding import (
-    Found,
+    AnswerBatches,
     Hypothesis,
-    SearchSpace,
+    SearchConstraints,
     beam_search,
-    certain,
     collect,
-    decode_certain_first,
+    greedy_first,
     greedy_search,
+    search_greedy_first,
 )
-from glassformer.decoding.certain import is_certain
-from glassformer.decoding.space import hypothesis
-from glassformer.settings import DecodingSettings
+from glassformer.decoding.constraints import hypothesis
+from glassformer.decoding.greedy_first import is_certain
 
 BOS = 0  # only ever read
 EOS, VOCABULARY = 3, 4
@@ -84,9 +83,9 @@ class Histories:
 
 def decoder(toy: Toy, longest: int, alpha: float, asked: list[tuple[list[int], int]]):
     """A `decode(rows, num_beams)` that notes what it was asked."""
-    space = SearchSpace(BOS, EOS, (), longest)
+    space = SearchConstraints(BOS, EOS, (), longest)
 
-    def decode(rows: Sequence[int], num_beams: int) -> Found:
+    def decode(rows: Sequence[int], num_beams: int) -> AnswerBatches:
         asked.append((list(rows), num_beams))
         if not rows:
             return
@@ -133,7 +132,7 @@ def test_a_certain_answer_is_the_best_of_any_beam(
     toy = Toy(seed, sure)
     answer = greedy(toy, longest, alpha)
     if is_certain(answer, alpha, longest):
-        space, state = SearchSpace(BOS, EOS, (), longest), Histories([[(0, None)]])
+        space, state = SearchConstraints(BOS, EOS, (), longest), Histories([[(0, None)]])
         ((best,),) = beam_search(toy.step, state, 1, space, num_beams=num_beams, alpha=alpha)
         assert best.ids == answer.ids
 
@@ -189,10 +188,13 @@ def test_the_answers_are_those_of_the_beam(
 ) -> None:
     told: list[Mapping[int, list[Hypothesis]]] = []
     decode = decoder(Toy(seed, sure), longest, alpha, [])
-    decoding = DecodingSettings(num_beams=num_beams, length_alpha=alpha)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(certain, "PROBE", probe)
-        found = collect(decode_certain_first(decode, n_sentences, decoding, longest), n_sentences, told.append)
+        patch.setattr(greedy_first, "PROBE", probe)
+        found = collect(
+            search_greedy_first(decode, n_sentences, longest, num_beams=num_beams, alpha=alpha),
+            n_sentences,
+            told.append,
+        )
     assert [len(each) for each in told] == [1] * n_sentences
     assert dict(ChainMap(*map(dict, told))) == dict(enumerate(found))
     for (answer,), (best,) in zip(
@@ -206,30 +208,31 @@ def test_the_answers_are_those_of_the_beam(
 def test_greedy_search_goes_on_where_more_than_a_third_of_the_first_were_certain(
     n_certain: int, goes_on: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(certain, "PROBE", 6)
+    monkeypatch.setattr(greedy_first, "PROBE", 6)
     asked: list[tuple[list[int], int]] = []
 
-    def decode(rows: Sequence[int], num_beams: int) -> Found:
+    def decode(rows: Sequence[int], num_beams: int) -> AnswerBatches:
         asked.append((list(rows), num_beams))
         yield {row: [answer_of(0.9 if row < n_certain else 0.2, 2, 0.6)] for row in rows}
 
-    assert len(collect(decode_certain_first(decode, 10, DecodingSettings(num_beams=4), 9), 10, None)) == 10
+    found = collect(search_greedy_first(decode, 10, 9, num_beams=4, alpha=0.6), 10, None)
+    assert len(found) == 10
     greedy_rows = [list(range(6)), list(range(6, 10))] if goes_on else [list(range(6))]
     assert asked == [*((rows, 1) for rows in greedy_rows), (list(range(n_certain, 10)), 4)]
 
 
-def test_an_error_of_who_is_told_ends_the_search() -> None:
+def test_an_error_of_on_answers_ends_the_search() -> None:
     ended = []
 
-    def decode() -> Found:
+    def decode() -> AnswerBatches:
         try:
             yield from ({row: []} for row in range(9))
         finally:
             ended.append(True)
 
-    def tell(_: Mapping[int, list[Hypothesis]]) -> None:
+    def on_answers(_: Mapping[int, list[Hypothesis]]) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as caught:  # whose traceback keeps the search alive
-        collect(decode(), 9, tell)
+        collect(decode(), 9, on_answers)
     assert ended, caught

@@ -1,0 +1,65 @@
+"""Greedy search first, and beam search only where it could matter: the same best answers, in a fraction of the time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+
+from glassformer.decoding.constraints import Hypothesis, length_penalty
+
+PROBE = 256  # sentences that show whether greedy search before a beam saves time
+
+AnswerBatches = Generator[dict[int, list[Hypothesis]]]
+"""The answers as they are found: row -> answers, best first, of some rows at a time."""
+
+OnAnswers = Callable[[Mapping[int, list[Hypothesis]]], None]
+"""Called with the answers of some rows as soon as they are found."""
+
+Decode = Callable[[Sequence[int], int], AnswerBatches]
+"""`decode(rows, num_beams)`: the answers for these sentences, as they are found."""
+
+
+def is_certain(answer: Hypothesis, alpha: float, longest: int) -> bool:
+    """Whether no other answer of at most `longest` tokens can outrank this one.
+
+    All others share the rest of the probability. A beam would return this answer too: its beginnings have more than
+    half of the probability, and so they always have a slot.
+    """
+    rest = max(-math.expm1(answer.score), 1e-6)  # of what is smaller, rounding leaves nothing
+    return answer.finished and answer.rank_score > math.log(rest) / length_penalty(longest, alpha)
+
+
+def search_greedy_first(
+    decode: Decode, n_sentences: int, longest: int, *, num_beams: int, alpha: float
+) -> AnswerBatches:
+    """The best answer of a beam for each sentence. Where no other answer can outrank greedy search's, it is that one.
+
+    An answer has at most `longest` tokens. After the first PROBE sentences, greedy search continues only if it was
+    certain of more than a third of them.
+    """
+    certain: set[int] = set()
+
+    def decode_certain(rows: Sequence[int]) -> AnswerBatches:
+        for found in decode(rows, 1):
+            fresh = {row: answers for row, answers in found.items() if is_certain(answers[0], alpha, longest)}
+            if fresh:
+                certain.update(fresh)
+                yield fresh
+
+    probed = min(PROBE, n_sentences)
+    yield from decode_certain(range(probed))
+    if 3 * len(certain) > probed:
+        yield from decode_certain(range(probed, n_sentences))
+    yield from decode([row for row in range(n_sentences) if row not in certain], num_beams)
+
+
+def collect(batches: AnswerBatches, n_sentences: int, on_answers: OnAnswers | None) -> list[list[Hypothesis]]:
+    """The answers for all sentences, in order; `on_answers` is called with each batch as soon as it is found."""
+    done: dict[int, list[Hypothesis]] = {}
+    with closing(batches):  # so that an error of `on_answers` ends the search
+        for fresh in batches:
+            done |= fresh
+            if on_answers is not None:
+                on_answers(fresh)
+    return [done[row] for row in range(n_sentences)]
