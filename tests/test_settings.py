@@ -26,6 +26,7 @@ from glassformer.settings import (
     paper_base,
     paper_big,
     parse_assignments,
+    preset,
     read_recipe,
 )
 
@@ -416,6 +417,47 @@ def test_a_recipe_is_read_from_a_file(tmp_path):
     assert read_recipe(path) == {"training": {"steps": 5}, "tokens": {"source": {"kind": "words"}}}
     path.write_text(paper := Settings(model=paper_big().model_dump()).to_toml(), encoding="utf-8")
     assert Settings(**read_recipe(path)).to_toml() == paper
+
+
+# Presets
+
+
+def test_a_preset_supplies_the_paper_s_settings_and_the_recipe_goes_over_them(tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text('preset = "paper-big"\n[training]\nsteps = 7\n[model]\nnorm = "pre"\n', encoding="utf-8")
+    settings = Settings(**read_recipe(path))
+    assert (settings.training.steps, settings.training.average_last, settings.training.metric) == (7, 20, "bleu")
+    assert settings.decoding.num_beams == 4
+    assert settings.model == ModelSettings(**(paper_big().model_dump() | {"norm": "pre"}))
+
+
+@pytest.mark.parametrize(("name", "steps", "average"), [("paper-base", 100_000, 5), ("paper-big", 300_000, 20)])
+def test_a_preset_is_what_sections_5_and_6_of_the_paper_say(name, steps, average):
+    settings = Settings(**preset(name))
+    assert settings.model == {"paper-base": paper_base(), "paper-big": paper_big()}[name]
+    assert (settings.training.steps, settings.training.average_last) == (steps, average)
+    assert (settings.training.batch_tokens, settings.training.warmup_steps) == (25_000, 4000)
+    assert (settings.decoding.num_beams, settings.decoding.length_alpha) == (4, 0.6)
+    assert (settings.tokens.source.algorithm, settings.tokens.shared) == ("bpe", True)
+
+
+def test_a_preset_is_complete_but_for_the_widths_that_follow_from_others():
+    given = preset("paper-base")
+    complete = Settings(**given).model_dump(exclude_none=True)
+    assert complete["model"].pop("d_k") == complete["model"].pop("d_v") == 64
+    assert given == complete
+    assert ModelSettings(**(given["model"] | {"n_heads": 1})).d_k == 512
+
+
+@pytest.mark.parametrize("value", ['"paper-bass"', "3", "[]"])
+def test_an_unknown_preset_is_answered_with_the_nearest(tmp_path, value):
+    path = tmp_path / "recipe.toml"
+    path.write_text(f"preset = {value}\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match="there is no preset") as caught:
+        read_recipe(path)
+    assert caught.value.where == str(path)
+    assert caught.value.hint.endswith("valid: paper-base, paper-big")
+    assert caught.value.hint.startswith("did you mean 'paper-base'?") == (value == '"paper-bass"')
 
 
 @pytest.mark.parametrize("content", [b"[training\nsteps = 5", b"steps = \xff", b"a = " + b"[" * 5000, b"a = 1\na = 2"])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -361,9 +361,9 @@ def all_settings(room: type[BaseModel] = Settings, prefix: str = "") -> dict[str
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
-    """A recipe file as a nested dict (it may be partial).
+    """A recipe file as a nested dict, over the preset that it names, if any (it may be partial).
 
-    Raises SettingsError when it cannot be read, is not TOML or names a setting that does not exist.
+    Raises SettingsError when it cannot be read, is not TOML or names a setting or preset that does not exist.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -375,6 +375,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
         raise SettingsError("cannot read the recipe", where=quoted(str(path)), got=str(error)) from None
     try:
         recipe = tomllib.loads(text)
+        base = preset(recipe.pop("preset")) if "preset" in recipe else {}
         for keys in _leaves(recipe):
             _check_path(keys)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -386,7 +387,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
         raise SettingsError(
             "the recipe is not valid TOML", where=str(path), got="a number of thousands of digits"
         ) from None
-    return recipe
+    return merge(base, recipe)
 
 
 def _leaves(branch: Mapping[str, Any]) -> Iterator[list[str]]:
@@ -409,3 +410,26 @@ def paper_base() -> ModelSettings:
 def paper_big() -> ModelSettings:
     """The big model."""
     return ModelSettings(d_model=1024, d_ff=4096, n_heads=16, dropout=0.3)
+
+
+def _paper(model: ModelSettings, **training: Any) -> Settings:
+    """A model of the paper with its training (section 5) and search (section 6.1)."""
+    chosen = TrainingSettings(metric="bleu", **training)
+    return Settings(model=model, training=chosen, decoding=DecodingSettings(num_beams=4))
+
+
+PRESETS: dict[str, Callable[[], Settings]] = {
+    "paper-base": lambda: _paper(paper_base()),
+    "paper-big": lambda: _paper(paper_big(), steps=300_000, average_last=20),
+}
+
+
+def preset(name: str) -> dict[str, Any]:
+    """All settings of a preset as a nested dict, except d_k and d_v, which follow from d_model and n_heads.
+
+    Raises SettingsError for an unknown name.
+    """
+    if name not in list(PRESETS):  # a list, because what a recipe holds need not be hashable
+        raise SettingsError(f"there is no preset {name!r}", hint=nearest(str(name), PRESETS))
+    values = PRESETS[name]().model_dump(exclude_none=True)
+    return values | {"model": {key: value for key, value in values["model"].items() if key not in ("d_k", "d_v")}}
