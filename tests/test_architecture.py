@@ -21,7 +21,7 @@ SOURCE = ROOT / "src" / "glassformer"
 
 LAYERS = (
     {"errors"},
-    {"settings", "datasets", "files", "kernels", "records", "timelimit", "tensorfile"},
+    {"settings", "recipes", "datasets", "files", "kernels", "records", "timelimit", "tensorfile"},
     {"model", "reference", "text", "decoding", "metrics", "rundirectory", "settings_reference"},
     {"data", "modelfile"},
     {"engines", "advise"},

@@ -147,4 +147,7 @@ def test_the_wheel_holds_all_that_it_needs(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout.startswith(str(tmp_path / "unpacked"))
-    assert (tmp_path / "unpacked/glassformer/py.typed").exists()
+    source, unpacked = ROOT / "src/glassformer", tmp_path / "unpacked/glassformer"
+    files = {path.relative_to(source) for path in source.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    assert {Path("py.typed"), Path("recipes/paper/base.toml"), Path("glassbox/page/index.html")} <= files
+    assert {path.relative_to(unpacked) for path in unpacked.rglob("*") if path.is_file()} >= files

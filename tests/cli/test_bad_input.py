@@ -191,7 +191,7 @@ def test_a_setting_that_cannot_be_is_named_with_the_nearest(tmp_path, call, tabl
         (b"[training]\nstepz = 9\n", ["no setting 'training.stepz'", "did you mean 'training.steps'?"]),
         (b"[training]\nsteps = 'many'\n", ["'training.steps' cannot take this value"]),
         (b"training = 9\n", ["'training' is not a single setting"]),
-        (None, ["cannot read the recipe", "No such file"]),
+        (None, ["there is no recipe of this name, and no such file", "valid: cogs, dates, g2p"]),
     ],
 )
 def test_a_broken_recipe_is_wrong_usage(tmp_path, call, table, content, parts):

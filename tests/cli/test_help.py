@@ -31,7 +31,7 @@ CONTRACT = {
     """,
     "tokens": "MODEL TEXT --side --pad-to --json",
     "info": "MODEL --json",
-    "settings": "WORD --json",
+    "settings": "WORD --recipes --json",
     "serve": "MODEL --host --port --text --device --precision --quiet",
 }
 
@@ -65,7 +65,7 @@ def test_every_option_of_the_contract_is_there(call, verb):
 def test_no_option_is_there_that_the_contract_does_not_know(call):
     for verb, options in CONTRACT.items():
         told = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", call(verb, "--help").out))
-        assert told <= {*options.split(), "--help", "--no-header", "--set", "--column"}, verb
+        assert told <= {*options.split(), "--help", "--no-header", "--set", "--column", "--recipes"}, verb
 
 
 def test_the_help_lists_all_verbs_and_only_those(call):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -76,6 +77,7 @@ def test_the_settings_as_json_are_a_list_of_objects(call):
 def test_settings_are_printed_without_torch_and_other_heavy_libraries(words):
     program = f"""
 import sys
+import tomllib
 from glassformer.cli import main
 sys.argv = ["glassformer", "settings", *{words!r}]
 try:
@@ -87,3 +89,38 @@ assert not heavy, heavy
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# Recipes
+
+
+def test_the_recipes_of_the_package_are_listed_with_what_they_are_for(call):
+    answer = call("settings", "--recipes")
+    assert answer.code == 0
+    assert "g2p" in answer.out
+    assert "Spelling to pronunciation" in answer.out
+    assert "paper/base" in answer.out
+    listed = {each["name"]: each["description"] for each in json.loads(call("settings", "--recipes", "--json").out)}
+    assert listed["scan"].startswith("SCAN, simple split (Lake and Baroni 2018)")
+    assert all(listed.values())
+
+
+def test_a_word_limits_the_recipes(call):
+    names = [each["name"] for each in json.loads(call("settings", "MULTI30k", "--recipes", "--json").out)]
+    assert names == ["multi30k", "multi30k-wu2021"]
+    answer = call("settings", "nothing like it", "--recipes")
+    assert (answer.code, answer.out) == (2, "")
+    assert "no recipe contains 'nothing like it'" in answer.err
+
+
+def test_train_takes_a_recipe_by_name_and_its_help_says_how_to_list_them(call, small, table, tmp_path):
+    answer = call("train", table, "--out", tmp_path / "run", "--recipe", "scan", *small(training__steps="1"))
+    assert answer.code == 0, answer.err
+    written = tomllib.loads((tmp_path / "run/recipe.toml").read_text(encoding="utf-8"))
+    assert (written["training"]["warmup_steps"], written["training"]["batch_tokens"]) == (660, 2048)
+    assert written["data"]["max_target_length"] == 128
+    assert "settings --recipes" in call("train", "--help").out
+    wrong = call("train", table, "--out", tmp_path / "other", "--recipe", "scam")
+    assert wrong.code == 2
+    assert "did you mean 'scan'?" in wrong.err
+    assert not (tmp_path / "other").exists()

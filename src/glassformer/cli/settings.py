@@ -20,14 +20,20 @@ COLUMNS = ("setting", "default", "limits or choices", "meaning")
 
 def settings(
     word: Annotated[
-        str, typer.Argument(metavar="WORD", help="Only settings with this word in name, meaning or choices.")
+        str, typer.Argument(metavar="WORD", help="Only what has this word in its name, meaning or choices.")
     ] = "",
+    recipes: Annotated[
+        bool, typer.Option("--recipes", help="Print the recipes that `train` takes by name instead.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print every setting with its meaning, default and limits.
 
     The defaults are the paper's. `train` chooses many settings from the data, and prints what it chose.
     """
+    if recipes:
+        _print_recipes(word, as_json)
+        return
     from glassformer.settings_reference import find_settings
 
     found = find_settings(word)
@@ -39,6 +45,21 @@ def settings(
             sys.stdout.write("\n")
         rows = [(info.name, _value(info.default), limits(info), info.description) for info in members]
         print_table(section, COLUMNS, rows)
+
+
+def _print_recipes(word: str, as_json: bool) -> None:
+    """The recipes of the package whose name or description contains the word. Raises SettingsError for none."""
+    from glassformer.errors import SettingsError, nearest
+    from glassformer.recipes import description, list_recipes
+
+    known = [(name, description(path)) for name, path in list_recipes().items()]
+    found = [row for row in known if any(word.casefold() in text.casefold() for text in row)]
+    if not found:
+        raise SettingsError(f"no recipe contains {word!r}", hint=nearest(word, [name for name, _ in known]))
+    if as_json:
+        print_json([{"name": name, "description": text} for name, text in found])
+    else:
+        print_table("recipes", ("name", "what it is for"), found)
 
 
 def limits(info: SettingInfo) -> str:

@@ -48,7 +48,12 @@ def train(
         str | None, typer.Option("--valid", help="A table to validate on (default: held-out rows).")
     ] = None,
     test: Annotated[str | None, typer.Option("--test", help="A table to evaluate on at the end.")] = None,
-    recipe: Annotated[Path | None, typer.Option("--recipe", help="Settings as TOML, over what is advised.")] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            "--recipe", help="Settings over the advice: a TOML file or a name (glassformer settings --recipes)."
+        ),
+    ] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", help="One setting, over all others: --set training.steps=500")
     ] = None,
@@ -69,6 +74,7 @@ def train(
     Whatever you do not say is chosen from the data, printed with its reason, and saved as the run's recipe.
     """
     from glassformer.data.tables import read_table
+    from glassformer.recipes import find_recipe
     from glassformer.rundirectory import RunDirectory
     from glassformer.settings import DataSettings, Settings, merge, parse_assignments, read_recipe
     from glassformer.training import train as start_run
@@ -76,7 +82,7 @@ def train(
     voice = Voice(quiet)
     given = _checked(
         merge(
-            read_recipe(recipe) if recipe else {},
+            read_recipe(find_recipe(recipe)) if recipe is not None else {},
             parse_assignments(assignments or []),
             data_options(source, target, header, bad_rows),
             {"training": {k: v for k, v in (("seed", seed), ("precision", precision)) if v is not None}},
