@@ -679,17 +679,6 @@ def test_ten_damaged_rows_are_named_and_the_others_counted(folder):
     assert named == [f"line {n}: 1 cell instead of 2" for n in range(2, 12)] + ["and 37 more"]
 
 
-def test_a_cell_beyond_the_limit_of_the_csv_module_is_named(folder):
-    long = "x" * (csv.field_size_limit() + 1)
-    path = put(folder, "a.csv", f"1,a\n2,{long}\n3,c\n")
-    assert entries_of(read_table(path, SKIP).ledger) == [(2, 2, "field larger than field limit (131072)")]
-    filler = "y,z\n" * 40_000
-    table = read_table(put(folder, "b.csv", f'1,"a\n{filler}'), SKIP)
-    reason = "a quote that is never closed (or a cell of more than 131,072 characters)"
-    assert entries_of(table.ledger) == [(1, 1, reason)]
-    assert len(table.pairs) == 40_000
-
-
 def test_a_damaged_header_that_was_promised_stops_even_when_rows_are_skipped(folder):
     path = put(folder, "a.tsv", b"\xff\ttarget\na\tb\n")
     error = failure(TableError, read_table, path, DataSettings(header="yes", bad_rows="skip"))

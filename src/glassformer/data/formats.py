@@ -3,40 +3,25 @@
     open_source(path) -> Source                what stands in the file, before any column is chosen
     Source.rows(take, header) -> Row, Row, …   the taken cells of each row, or what is wrong with it
 
-A format only knows its own grammar. Files and lines come from `lines`; which columns are taken, and what a
-damaged row does, is decided in `tables`.
+A format only knows its own grammar; that of CSV and TSV is in `delimited`. Files and lines come from `lines`; which
+columns are taken, and what a damaged row does, is decided in `tables`.
 """
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, cast
 
+from glassformer.data.delimited import Row, csv_rows, tsv_rows
 from glassformer.data.lines import COMPRESSIONS, Lines, corrupt, open_bytes, pyarrow, system_errors
 from glassformer.errors import TableError
-
-_QUOTED = re.compile(r'"[^"]*+(?:""[^"]*+)*+"')
-_CSV_CELL = re.compile(rf'(?:{_QUOTED.pattern}|(?!")[^,\r\n]*)(?:,|\r\n|\r|\n|\Z)')
-
-
-class Row(NamedTuple):
-    """One row: its first physical line from 1 (None where a format has no lines), and its cells.
-
-    A damaged row has a `fault` and no cells; a blank line has neither.
-    """
-
-    line: int | None
-    cells: Sequence[str]
-    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,7 +120,7 @@ def _format_of(path: Path) -> Callable[[BinaryIO, Path], Source]:
 
 def _csv(stream: BinaryIO, path: Path) -> Source:
     # The csv module ends an unquoted row at a lone \r too, and its count of lines goes with that.
-    rows = _csv_rows(Lines(stream, path, lone_cr=True))
+    rows = csv_rows(Lines(stream, path, lone_cr=True))
     return _delimited(
         "CSV",
         rows,
@@ -144,11 +129,8 @@ def _csv(stream: BinaryIO, path: Path) -> Source:
 
 
 def _tsv(stream: BinaryIO, path: Path) -> Source:
-    rows = (
-        Row(number, text.split("\t") if text and not fault else (), fault)
-        for number, text, fault in Lines(stream, path).numbered()
-    )
-    return _delimited("TSV", rows, "cells are separated by one tab, and hold neither tabs nor line breaks")
+    advice = "cells are separated by one tab, and hold neither tabs nor line breaks"
+    return _delimited("TSV", tsv_rows(Lines(stream, path)), advice)
 
 
 def _delimited(name: str, rows: Iterator[Row], advice: str) -> Source:
@@ -177,65 +159,6 @@ def _delimited(name: str, rows: Iterator[Row], advice: str) -> Source:
 
     faults = [row.fault for row in before if row.fault]
     return Source(name, taken, width, None, tuple(first.cells), faults[0] if faults else "", advice)
-
-
-def _csv_rows(lines: Lines) -> Iterator[Row]:
-    """The records of a CSV file (RFC 4180, as the csv module reads it when strict).
-
-    A quote that is never closed makes the csv module swallow what follows. Then only the lines up to the one
-    that opens it are lost: the rest of what was swallowed is read again.
-    """
-    source = iter(lines)
-    again: deque[str] = deque()
-    record: list[str] = []
-
-    def feed() -> Iterator[str]:
-        while again:
-            record.append(again.popleft())
-            yield record[-1]
-        for text in source:
-            record.append(text)
-            yield text
-
-    reader = csv.reader(feed(), strict=True)
-    number = 1
-    while True:
-        record.clear()
-        fault = ""
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            lost, fault = _broken_quote(record, number, error)
-            again.extendleft(reversed(record[lost:]))
-            del record[lost:]
-            reader = csv.reader(feed(), strict=True)
-        if lines.faults:
-            found = [lines.faults[n] for n in range(number, number + len(record)) if n in lines.faults]
-            fault = fault or next(iter(found), "")
-        yield Row(number, () if fault else cells, fault)
-        number += len(record)
-
-
-def _broken_quote(record: list[str], number: int, error: csv.Error) -> tuple[int, str]:
-    """How many lines of a record that starts in line `number` are lost to its bad cell, and what is wrong."""
-    text = "".join(record)
-    position = 0
-    while position < len(text) and (cell := _CSV_CELL.match(text, position)):
-        position = cell.end()
-    if position == len(text):
-        return len(record), str(error)
-    opens = 0
-    while position >= len(record[opens]):
-        position -= len(record[opens])
-        opens += 1
-    closed = _QUOTED.match(record[opens], position)
-    details = [f"the quote opens in line {number + opens}"] if opens else []
-    if "limit" in str(error) and not closed:
-        details.append(f"or a cell of more than {csv.field_size_limit():,} characters")
-    fault = "text after a closing quote" if closed else "a quote that is never closed"
-    return opens + 1, fault + (f" ({', '.join(details)})" if details else "")
 
 
 # JSON Lines

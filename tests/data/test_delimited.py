@@ -1,0 +1,287 @@
+"""CSV of any size and with any damage: the cells are those of the csv module, and no damage takes whole rows along.
+
+The oracles are the csv module, without its limit, and rows put together by hand.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import subprocess
+import sys
+import tempfile
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.data import delimited
+from glassformer.data.delimited import csv_rows
+from glassformer.data.lines import Lines
+from glassformer.data.tables import read_column, read_table
+from glassformer.errors import TableError
+from glassformer.settings import DataSettings
+
+MODULE_LIMIT = 131_072  # characters of a cell: the csv module's own limit, unless somebody changes it
+STOP = DataSettings(header="no")
+SKIP = DataSettings(header="no", bad_rows="skip")
+scratch = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def folder():
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def small_rows(monkeypatch):
+    """A row of more than 100 characters is too long."""
+    monkeypatch.setattr(delimited, "MAX_ROW_CHARACTERS", 100)
+
+
+def put(folder: Path, text: str) -> Path:
+    path = folder / f"{next(scratch)}.csv"
+    path.write_bytes(text.encode())
+    return path
+
+
+def written(rows, **options) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text, **options).writerows(rows)
+    return text.getvalue()
+
+
+def by_the_csv_module(text: str) -> list[tuple[str, ...]]:
+    before = csv.field_size_limit(2**31 - 1)
+    try:
+        return [tuple(row) for row in csv.reader(io.StringIO(text, newline=""), strict=True)]
+    finally:
+        csv.field_size_limit(before)
+
+
+def lost(ledger) -> list[tuple[int, int | None, str]]:
+    return [(entry.row, entry.line, entry.reason) for entry in ledger.entries]
+
+
+# Cells of any size
+
+LARGE_CELLS = {
+    "the module's limit": "x" * MODULE_LIMIT,
+    "one more": "x" * (MODULE_LIMIT + 1),
+    "a comma in it": "x" * 70_000 + "," + "y" * 70_000,
+    "lines that look like rows": "a,b\n" * 50_000,
+    "lines that end in \\r\\n": "a,b\r\n" * 40_000,
+    "doubled quotes": 'say "yes", "no"\n' * 20_000,
+    "nothing but quotes": '"' * 300_000,
+    "a million letters": "é" * 1_000_000,
+}
+
+
+@pytest.mark.parametrize("data", [STOP, SKIP], ids=["stop", "skip"])
+@pytest.mark.parametrize("name", LARGE_CELLS)
+def test_a_valid_cell_is_a_cell_whatever_its_size(folder, name, data):
+    large = LARGE_CELLS[name]
+    rows = [("1", "a"), ("2", large), (large, "b"), ("4", "d"), (large + "5", large + "e"), ("6", "f")]
+    text = written(rows)
+    assert by_the_csv_module(text) == rows
+    path = put(folder, text)
+    table = read_table(path, data)
+    assert table.pairs == rows
+    assert table.ledger.counts() == {"read": 6, "kept": 6}
+    assert read_column(path, 1, data) == [row[1] for row in rows]
+
+
+def test_damage_next_to_a_large_cell_takes_one_row(folder):
+    large = 'say "yes",\n' * 30_000
+    head, tail = written([("1", "a"), ("2", large)]), written([("4", large), ("5", "e")])
+    for damage, reason in (
+        ("3,b,c\n", "3 cells instead of 2"),
+        ('3,"b"c\n', "text after a closing quote"),
+        ('3,"b\n', "a quote that is never closed"),
+    ):
+        text = f"{head}{damage}{tail}"
+        if "never" in reason:  # and no quote after it
+            text = f"{head}{damage}4,d\n5,e\n"
+        table = read_table(put(folder, text), SKIP)
+        assert [pair.source for pair in table.pairs] == ["1", "2", "4", "5"]
+        assert [(row, why) for row, _, why in lost(table.ledger)] == [(3, reason)]
+
+
+def test_a_limit_that_somebody_set_for_the_whole_process_is_raised_and_never_lowered(folder):
+    before = csv.field_size_limit()
+    try:
+        csv.field_size_limit(10)
+        assert read_table(put(folder, f"1,{'x' * 200_000}\n"), STOP).pairs == [("1", "x" * 200_000)]
+        csv.field_size_limit(2**31 - 1)
+        read_table(put(folder, "1,a\n"), STOP)
+        assert csv.field_size_limit() == 2**31 - 1
+    finally:
+        csv.field_size_limit(before)
+
+
+# Rows that are too long
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["x" * 99, "x\n" * 80, 'x,""y""\n' * 80, 'b","c', "\n" * 98],
+    ids=["one line", "many lines", "doubled quotes", "two cells", "blank lines"],
+)
+def test_a_row_that_is_too_long_and_whole_is_one_damaged_row(folder, small_rows, cell):
+    if cell == 'b","c':
+        cell = "b" * 60 + '","' + "c\n" * 60
+    text = f'1,a\n2,"{cell}"\n3,"c"\n'
+    assert [row[0] for row in by_the_csv_module(text)] == ["1", "2", "3"]
+    table = read_table(put(folder, text), SKIP)
+    assert table.pairs == [("1", "a"), ("3", "c")]
+    assert lost(table.ledger) == [(2, 2, "a row of more than 100 characters")]
+    with pytest.raises(TableError, match="line 2: a row of more than 100 characters"):
+        read_table(put(folder, text), STOP)
+
+
+def test_a_row_of_just_the_limit_is_kept(folder, small_rows):
+    for cell in ("x" * 95, "x\n" * 47 + "x"):
+        text = f'2,"{cell}"\n'  # 2 + 1 + 95 + 1 + 1
+        assert len(text) == 100
+        assert read_table(put(folder, text), STOP).pairs == [("2", cell)]
+        assert len(read_table(put(folder, f"1,a\n2{text}"), SKIP).ledger.entries) == 1
+
+
+def test_the_limit_is_sixteen_million_characters_of_a_row(folder):
+    assert delimited.MAX_ROW_CHARACTERS == 2**24
+    limit = "x" * (2**24 - 3)
+    table = read_table(put(folder, f"1,a\n2,{limit}x\n3,c\n4,{limit}\n"), SKIP)
+    assert table.pairs == [("1", "a"), ("3", "c"), ("4", limit)]
+    assert lost(table.ledger) == [(2, 2, "a row of more than 16,777,216 characters")]
+
+
+# Quotes that are never closed
+
+
+@pytest.mark.parametrize("n_rows", [0, 10, 5000], ids=["no rows", "few rows", "more rows than memory takes"])
+def test_a_quote_that_is_never_closed_takes_its_own_line_only(folder, small_rows, n_rows):
+    after = [(str(n), f"b{n}") for n in range(n_rows)]
+    text = '1,a\n2,"b\n' + written(after, lineterminator="\n")
+    table = read_table(put(folder, text), SKIP)
+    assert table.pairs == [("1", "a"), *after]
+    assert lost(table.ledger) == [(2, 2, "a quote that is never closed")]
+    assert table.rows == [1, *range(3, n_rows + 3)]
+
+
+def test_the_line_of_the_quote_is_named_when_the_row_began_before_it(folder, small_rows):
+    text = '1,a\n"2\n2","b\n' + "3,c\n" * 99
+    table = read_table(put(folder, text), SKIP)
+    assert lost(table.ledger) == [(2, 2, "a quote that is never closed (the quote opens in line 3)")]
+    assert table.pairs == [("1", "a"), *[("3", "c")] * 99]
+
+
+def test_a_quote_that_opens_far_behind_the_start_of_its_row_takes_the_lines_up_to_it(folder, small_rows):
+    text = '1,a\n"2' + "\n" * 300 + '","b\n' + "3,c\n" * 99
+    table = read_table(put(folder, text), SKIP)
+    assert lost(table.ledger) == [(2, 2, "a quote that is never closed (the quote opens in line 302)")]
+    assert table.pairs == [("1", "a"), *[("3", "c")] * 99]
+
+
+def test_bytes_that_are_not_utf8_are_still_named_after_they_were_read_again(folder, small_rows):
+    path = folder / "bytes.csv"
+    path.write_bytes(b'1,"a\n' + b"2,b\n" * 50 + b"3,\xff\n" + b"\xef\xbb\xbf4,d\n" * 2)
+    table = read_table(path, SKIP)
+    assert lost(table.ledger) == [
+        (1, 1, "a quote that is never closed"),
+        (52, 52, "not UTF-8 (byte 0xff at offset 207 of the file)"),
+    ]
+    assert table.pairs == [*[("2", "b")] * 50, *[("\ufeff4", "d")] * 2]
+
+
+cells = st.text('",\r\nab é', min_size=1, max_size=9).filter(str.strip)
+large = st.builds(lambda cell, times: cell * times, cells, st.sampled_from([1, 1, 1, 8, 40]))
+tables = st.lists(st.tuples(large, large), min_size=1, max_size=8)
+
+
+@settings(max_examples=200, deadline=None)
+@given(tables, st.booleans())
+def test_of_a_valid_table_all_rows_are_kept_but_those_that_are_too_long(rows, all_quoted):
+    quoting, end = (csv.QUOTE_ALL, "\n") if all_quoted else (csv.QUOTE_MINIMAL, "\r\n")
+    text = written(rows, quoting=quoting, lineterminator=end)
+    assert by_the_csv_module(text) == rows
+    too_long = [len(written([row], quoting=quoting, lineterminator=end)) > 100 for row in rows]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delimited, "MAX_ROW_CHARACTERS", 100)
+        found = list(csv_rows(Lines(io.BytesIO(text.encode()), "a.csv", lone_cr=True)))
+    assert [bool(row.fault) for row in found] == too_long
+    assert [tuple(row.cells) for row in found] == [
+        () if long else row for row, long in zip(rows, too_long, strict=True)
+    ]
+
+
+plain = st.text("ab é", min_size=1, max_size=9)
+damage = st.sampled_from(['"', 'x,"', 'x,"y', '"x,y', 'x,"""', 'x,""""y', 'x,"y"z'])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(plain, plain) | damage, min_size=1, max_size=40), st.sampled_from([5, 30, 2**24]))
+def test_every_line_is_a_row_or_in_a_row_or_in_a_damaged_one(rows, limit):
+    """Whatever is wrong, and wherever memory ends: no line is left out, none is read as two rows."""
+    text = "".join((row if isinstance(row, str) else ",".join(row)) + "\n" for row in rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delimited, "MAX_ROW_CHARACTERS", limit)
+        found = list(csv_rows(Lines(io.BytesIO(text.encode()), "a.csv", lone_cr=True)))
+    starts = [row.line or 0 for row in found] + [len(rows) + 1]
+    assert starts[0] == 1
+    assert starts == sorted(set(starts))
+    lines = text.splitlines(keepends=True)
+    for row, start, stop in zip(found, starts, starts[1:], strict=False):
+        own = "".join(lines[start - 1 : stop - 1])
+        if not row.fault:
+            assert [tuple(row.cells)] == by_the_csv_module(own)
+        elif "more than" in row.fault:
+            assert len(own) > limit
+            assert len(by_the_csv_module(own)) == 1
+        else:
+            with pytest.raises(csv.Error):
+                by_the_csv_module(own)
+
+
+# Time and memory
+
+PATHOLOGICAL = {
+    "an unclosed quote in every line": "'\"a\\n' * 100_000",
+    "an unclosed quote in every hundredth line": "('\"a\\n' + 'b,\"\"\\n' * 99) * 1_000",
+    "three quotes in every line": '\'x,"""\\n\' * 100_001',
+    "text after a closing quote in every line": "'x,\"y\"z\\n' * 100_000",
+    "one line of quotes": "'\"' * 1_000_001",
+}
+
+
+@pytest.mark.parametrize("limit", [60, 2**24])
+@pytest.mark.parametrize("name", PATHOLOGICAL)
+def test_time_grows_no_faster_than_the_file(name, limit):
+    """Twice or three times the work of reading would do; a quadratic one would take hours, and the test fails."""
+    program = f"""
+import io
+from glassformer.data import delimited
+from glassformer.data.lines import Lines
+delimited.MAX_ROW_CHARACTERS = {limit}
+text = {PATHOLOGICAL[name]}
+rows = list(delimited.csv_rows(Lines(io.BytesIO(text.encode()), "a.csv", lone_cr=True)))
+assert any(row.fault for row in rows)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_memory_stays_bounded_behind_a_quote_that_is_never_closed(monkeypatch):
+    """Four megabytes behind the quote, of which four thousand characters may be held."""
+    monkeypatch.setattr(delimited, "MAX_ROW_CHARACTERS", 2**12)
+    lines = itertools.chain([b'1,"a\n'], itertools.repeat(b"2," + b"b" * 29 + b"\n", 2**17))
+    tracemalloc.start()
+    try:
+        n_rows = sum(not row.fault for row in csv_rows(Lines(lines, "a.csv", lone_cr=True)))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert n_rows == 2**17
+    assert peak < 400_000
