@@ -125,3 +125,8 @@ def quoted(value: object) -> str:
         digits = f" of about {int(value.bit_length() * 0.30103):,} digits" if isinstance(value, int) else ""
         text = f"a number{digits}, which is too long"
     return text if len(text) <= QUOTED else f"{text[: QUOTED // 2]}…{text[1 - QUOTED // 2 :]}"
+
+
+def shortened(text: str, limit: int = 60) -> str:
+    """A text of the user for a message: at most `limit` characters of it."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
