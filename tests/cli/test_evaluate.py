@@ -190,6 +190,17 @@ def test_models_of_an_ensemble_must_share_their_vocabularies(call, run, ascii_ru
     assert "models of an ensemble must share their vocabularies" in answer.err
 
 
+@pytest.mark.parametrize("verb", ["evaluate", "score", "heads"])
+def test_a_guess_about_the_first_row_is_said_with_the_option_that_changes_it(tmp_path, call, run, verb):
+    table = tmp_path / "h.csv"
+    table.write_text("to,from\n1845-01-05,a\n", encoding="utf-8")
+    said = call(verb, run, table).err
+    assert "the first row was taken for a header: 'to' | 'from' (otherwise: --no-header)\n" in said
+    assert "taken for a header: 'to' | 'from'\n" in call(verb, run, table, "--source", "to", "--target", "from").err
+    table.write_text("1845-01-05,a\n", encoding="utf-8")
+    assert "the first row was taken for data: '1845-01-05' | 'a' (otherwise: --header)\n" in call(verb, run, table).err
+
+
 # score
 
 

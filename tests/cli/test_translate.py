@@ -259,7 +259,64 @@ def test_a_damaged_table_is_translated_with_empty_lines_only_on_demand(tmp_path,
     answer = call("translate", run, damaged, "--column", 0, "--no-header", "--bad-rows", "skip")
     assert answer.code == 0
     assert [bool(line) for line in answer.out.split("\n")] == [True, False, True, False]
-    assert "1 cell instead of" in answer.err or "N cell instead of N" in answer.err
+    assert "N cell instead of N (row 2)" in answer.err
+    assert "warning: 1 row has no cell and gets an empty line" in answer.err
+
+
+FIRST_ROWS = [
+    (
+        ["--column", 0],
+        [
+            "read TABLE (CSV, with a header): 2 rows read, 2 kept",
+            "column: to (column 0)",
+            "the first row was taken for a header: 'to' | 'from' (otherwise: --no-header)",
+        ],
+    ),
+    (
+        ["--column", "to"],
+        [
+            "read TABLE (CSV, with a header): 2 rows read, 2 kept",
+            "column: to (column 0)",
+            "the first row was taken for a header: 'to' | 'from'",
+        ],
+    ),
+    (
+        ["--column", 1, "--no-header"],
+        [
+            "read TABLE (CSV, without a header): 3 rows read, 3 kept",
+            "column: 1",
+            "the first row was taken for data: 'to' | 'from'",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), FIRST_ROWS, ids=["guessed", "named", "set by an option"])
+def test_what_was_taken_of_a_table_is_said_before_its_answers(tmp_path, call, run, options, said):
+    table = tmp_path / "h.csv"
+    table.write_text("to,from\n1845-01-05,a\n1845-01-06,b\n")
+    answer = call("translate", run, table, *options)
+    assert answer.code == 0, answer.err
+    assert answer.err.replace(str(table), "TABLE").splitlines()[:3] == said
+    assert answer.out.count("\n") == (3 if "--no-header" in options else 2)
+    quiet = call("translate", run, table, *options, "--quiet")
+    assert (quiet.out, quiet.err) == (answer.out, "")
+
+
+def test_a_first_row_that_was_taken_for_data_is_said_with_its_option(tmp_path, call, run):
+    table = tmp_path / "h.tsv"
+    table.write_text(f"{'1' * 80}\tb\t{'c' * 70}" + "\td" * 20 + "\n")
+    answer = call("translate", run, table, "--column", 1)
+    first = f"'{'1' * 59}…' | 'b' | '{'c' * 59}…'" + " | 'd'" * 5 + " | …"
+    assert f"the first row was taken for data: {first} (otherwise: --header)\n" in answer.err
+    assert "(TSV, without a header)" in answer.err
+
+
+def test_a_table_with_names_of_its_own_has_no_first_row_to_speak_of(tmp_path, call, run):
+    table = tmp_path / "h.jsonl"
+    table.write_text('{"x": "1845-01-05"}\n')
+    answer = call("translate", run, table, "--column", "x")
+    assert answer.err == f"read {table} (JSON Lines, named columns): 1 row read, 1 kept\ncolumn: x (column 0)\n"
 
 
 def test_several_answers_asked_for_by_set_are_never_left_out(call, run):

@@ -135,7 +135,7 @@ def test_every_format_and_compression_gives_the_same_pairs(folder, suffix, packi
     assert table.header is named
     assert table.columns == (("source", "target") if named else None)
     assert table.taken == (("source (column 0)", "target (column 1)") if named else ("column 0", "column 1"))
-    assert read_column(path, 1, DataSettings()) == [row[1] for row in rows]
+    assert read_column(path, 1, DataSettings()).cells == [row[1] for row in rows]
 
 
 @pytest.mark.parametrize("packing", PACKERS)
@@ -184,7 +184,7 @@ def test_csv_that_the_csv_module_reads_is_read_the_same(folder, text):
     if oracle is None or any(len(row) not in (0, width) for row in oracle) or not width:
         failure(TableError, read_column, path, 0, HEADLESS)
     else:
-        assert read_column(path, 0, HEADLESS) == [row[0] if row else "" for row in oracle]
+        assert read_column(path, 0, HEADLESS).cells == [row[0] if row else "" for row in oracle]
 
 
 @settings(max_examples=80, deadline=None)
@@ -313,6 +313,37 @@ def test_a_header_is_recognised_or_stated(folder, first, data, header):
 
 
 @pytest.mark.parametrize(
+    ("first", "column", "header", "is_header", "guessed"),
+    [
+        ("to,from", 0, "auto", True, True),
+        ("to,from", "to", "auto", True, False),  # the name stands in it
+        ("to,from", 0, "yes", True, False),
+        ("to,from", 0, "no", False, False),
+        ("huis,bus", 0, "auto", False, True),
+    ],
+)
+def test_a_table_knows_its_first_row_and_whether_a_header_was_guessed(
+    folder, first, column, header, is_header, guessed
+):
+    path = put(folder, "a.csv", f"{first}\na,b\n")
+    one = read_column(path, column, DataSettings(header=header))
+    both = read_table(path, DataSettings(source=column, target=1, header=header))
+    cells = tuple(first.split(","))
+    for found in (one, both):
+        assert (found.first, found.header, found.header_guessed) == (cells, is_header, guessed)
+        assert (found.format, found.path) == ("CSV", str(path))
+    assert one.cells == ["a"] if is_header else [cells[0], "a"]
+    assert one.taken == (f"{cells[0]} (column 0)" if is_header else "column 0")
+    assert (one.ledger.read, one.ledger.kept) == (len(one.cells), len(one.cells))
+
+
+def test_a_table_with_names_of_its_own_has_no_first_row_to_guess(folder):
+    path = put(folder, "a.jsonl", '{"x": "a", "y": "b"}\n')
+    for found in (read_table(path, DataSettings()), read_column(path, 0, DataSettings())):
+        assert (found.first, found.header_guessed, found.header) == ((), False, True)
+
+
+@pytest.mark.parametrize(
     ("data", "pair", "taken"),
     [
         ({}, ("i", "s"), ("id (column 0)", "source (column 1)")),
@@ -333,7 +364,7 @@ def test_columns_are_taken_by_name_or_position(folder, data, pair, taken):
 def test_columns_called_source_and_target_need_no_word(folder, name, text):
     path = put(folder, name, text)
     assert pairs_of(path, DataSettings()) == [("s", "t")]
-    assert read_column(path, None, DataSettings()) == ["s"]
+    assert read_column(path, None, DataSettings()).cells == ["s"]
 
 
 @pytest.mark.parametrize(("data", "pair"), [({"source": 1}, ("b", "a")), ({"target": 0}, ("b", "a"))])
@@ -792,14 +823,14 @@ def test_utf16_is_recognised(folder, encoding):
 def test_a_column_has_one_cell_for_every_row(folder):
     path = put(folder, "a.csv", 'id,text\n1,a\n2,\n\n3,"b\nc"\n')
     ledger = Ledger()
-    assert read_column(path, "text", DataSettings(header="yes"), ledger) == ["a", "", "", "b\nc"]
-    assert read_column(path, None, DataSettings(header="yes")) == ["1", "2", "", "3"]
+    assert read_column(path, "text", DataSettings(header="yes"), ledger).cells == ["a", "", "", "b\nc"]
+    assert read_column(path, None, DataSettings(header="yes")).cells == ["1", "2", "", "3"]
     assert ledger.counts() == {"read": 4, "kept": 3, "blank line": 1}
 
 
 def test_blank_lines_of_a_table_with_one_column_are_empty_cells(folder):
     ledger = Ledger()
-    assert read_column(put(folder, "a.csv", "text\na\n\nb\n"), "text", DataSettings(), ledger) == [
+    assert read_column(put(folder, "a.csv", "text\na\n\nb\n"), "text", DataSettings(), ledger).cells == [
         "a",
         "",
         "b",
@@ -811,12 +842,12 @@ def test_a_damaged_row_of_a_column_is_an_error_or_an_empty_cell(folder):
     path = put(folder, "a.csv", "a,b\nc\nd,e\n")
     assert failure(TableError, read_column, path, 0, HEADLESS).got == "line 2: 1 cell instead of 2"
     ledger = Ledger()
-    assert read_column(path, 0, SKIP, ledger) == ["a", "", "d"]
+    assert read_column(path, 0, SKIP, ledger).cells == ["a", "", "d"]
     assert entries_of(ledger) == [(2, 2, "1 cell instead of 2")]
 
 
 def test_a_column_of_no_rows(folder):
-    assert read_column(put(folder, "a.csv", "text,id\n"), "text", DataSettings(header="yes")) == []
+    assert read_column(put(folder, "a.csv", "text,id\n"), "text", DataSettings(header="yes")).cells == []
     assert failure(TableError, read_column, put(folder, "a.csv", ""), 0, HEADLESS).what == "the table has no rows"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.console import AsJson, Device, Quiet, Voice, print_json, print_table
+from glassformer.cli.narrate import say_table
 
 if TYPE_CHECKING:
     from glassformer.rundirectory import RunDirectory
@@ -32,7 +33,7 @@ def demo(
     """
     from glassformer.advise import advise
     from glassformer.cli.evaluate import say_report
-    from glassformer.cli.train import follow, say_advice, say_table
+    from glassformer.cli.train import follow, say_advice
     from glassformer.data.tables import read_table
     from glassformer.datasets import dates
     from glassformer.evaluation import evaluate
@@ -60,7 +61,7 @@ def demo(
     if is_trained:
         voice.say(f"the model is trained already: {run} (remove the folder to train again)")
     else:
-        pairs = read_table(table, DataSettings())
+        pairs = read_table(table, DataSettings(header="yes"))
         say_table(voice, pairs)
         resume = _was_stopped(RunDirectory(run), seed)
         advice = advise(pairs.pairs, given)

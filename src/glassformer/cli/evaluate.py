@@ -31,6 +31,7 @@ from glassformer.cli.console import (
     print_table,
     warn_unknown,
 )
+from glassformer.cli.narrate import say_table
 
 if TYPE_CHECKING:
     from glassformer.evaluation import Report
@@ -67,7 +68,6 @@ def evaluate(
     A source with several targets counts once, and any of them is right. Every figure comes with a 95 % interval from
     resampling the sources.
     """
-    from glassformer.cli.train import say_table
     from glassformer.data.tables import read_table
     from glassformer.evaluation import evaluate as evaluate_pairs
     from glassformer.settings import DataSettings, DecodingSettings

@@ -24,6 +24,7 @@ from glassformer.cli.console import (
     print_json,
     print_table,
 )
+from glassformer.cli.narrate import say_table
 from glassformer.errors import TableError
 
 
@@ -47,7 +48,6 @@ def heads(
     The table is translated once for the whole model, and once for each head.
     In an ensemble the heads are those of MODEL, and the further models stay whole.
     """
-    from glassformer.cli.train import say_table
     from glassformer.data.tables import read_table
     from glassformer.glassbox.evidence import head_effects
     from glassformer.modelfile import ModelFile

@@ -22,6 +22,7 @@ from glassformer.cli.console import (
     printable,
     warn_unknown,
 )
+from glassformer.cli.narrate import say_table
 
 _ONE_CELL = str.maketrans("\t\r\n", "   ")
 
@@ -44,7 +45,6 @@ def score(
     Tab-separated: score, source, target (a tab or line break in them becomes a space, another control character an
     escape such as \\x1b). With --json one object a row, with the text as it is and the score of every token.
     """
-    from glassformer.cli.train import say_table
     from glassformer.data.tables import read_table
     from glassformer.settings import DataSettings
     from glassformer.translator import Translator

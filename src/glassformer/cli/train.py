@@ -27,6 +27,7 @@ from glassformer.cli.console import (
     printable,
     warn_unknown,
 )
+from glassformer.cli.narrate import say_table
 from glassformer.errors import EXIT_INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
@@ -199,18 +200,6 @@ def resume_command(table: str, out: Path, *, valid: str | None = None, test: str
     words = ["glassformer", "train", table, "--out", str(out), "--resume"]
     options = {"--valid": valid, "--test": test, "--device": None if device == "auto" else device}
     return shlex.join([*words, *(word for name, value in options.items() if value for word in (name, value))])
-
-
-def say_table(voice: Voice, table: Table) -> None:
-    """What was read, and what was left out and why."""
-    header = "with a header" if table.header else "without a header"
-    if table.format in ("JSON Lines", "Parquet", "parallel text"):
-        header = "named columns" if table.header else "line by line"
-    voice.say(f"read {printable(table.path)} ({table.format}, {header}): {table.ledger.summary()}")
-    voice.say(f"source: {printable(table.taken[0])} · target: {printable(table.taken[1])}")
-    if not table.header and table.format in ("CSV", "TSV"):
-        first = table.pairs[0]
-        voice.say(f"the first row is data: {_short(first.source)!r} → {_short(first.target)!r} (else say --header)")
 
 
 def say_prepared(voice: Voice, prepared: Prepared, n_rows: int) -> None:

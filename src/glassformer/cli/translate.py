@@ -26,6 +26,7 @@ from glassformer.cli.console import (
     decoding_options,
     warn_unknown,
 )
+from glassformer.cli.narrate import say_column
 from glassformer.errors import RunError, UsageError
 from glassformer.files import check_path, check_writable, write_text
 
@@ -96,18 +97,15 @@ def translate(
 
 
 def _read(source: str, column: str | None, header: bool | None, bad_rows: str | None, voice: Voice) -> list[str]:
-    from glassformer.data.tables import Ledger, read_column, read_lines
+    from glassformer.data.tables import read_column, read_lines
     from glassformer.settings import DataSettings
 
     if column is not None:
         if source == "-":
             raise UsageError("--column needs a table", got="standard input", hint="name a file: .csv, .tsv, .jsonl, …")
-        ledger = Ledger()
-        data = DataSettings(**data_options(None, None, header, bad_rows)["data"])
-        cells = read_column(source, column, data, ledger)
-        if ledger.entries:
-            voice.warn(f"rows without a cell get an empty line: {ledger.summary()}")
-        return cells
+        found = read_column(source, column, DataSettings(**data_options(None, None, header, bad_rows)["data"]))
+        say_column(voice, found)
+        return found.cells
     if source != "-" and Path(source.removesuffix(".gz").removesuffix(".zst")).suffix.lower() in TABLE_SUFFIXES:
         raise UsageError(
             "this input is a table",

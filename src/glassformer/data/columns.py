@@ -38,13 +38,14 @@ class Columns:
     width: int
     header: bool
     consumed: bool  # the first row is the header, and not a row
+    guessed: bool  # nothing but the cells of the first row said whether it is a header
 
     @classmethod
     def of(cls, source: Source, asked: Sequence[ColumnName], header: str, table: str) -> Columns:
         """Raises TableError when the first row is said to be a header and is damaged."""
         if source.names is not None:
             own = source.format != "parallel text"
-            return cls(table, source.names, (), source.width, header=own, consumed=False)
+            return cls(table, source.names, (), source.width, header=own, consumed=False, guessed=False)
         if header == "yes" and source.first_fault:
             raise TableError(
                 "the header is damaged",
@@ -53,9 +54,9 @@ class Columns:
                 expected=source.advice,
                 hint="mend it",
             )
-        found = _is_header(source.first, asked, header)
+        found, guessed = _is_header(source.first, asked, header)
         names = source.first if found else None
-        return cls(table, names, source.first, source.width, header=found, consumed=found)
+        return cls(table, names, source.first, source.width, header=found, consumed=found, guessed=guessed)
 
     def pair(self, data: DataSettings) -> tuple[int, int]:
         """The positions of source and target. Raises ColumnError, or TableError for a table of one column."""
@@ -171,13 +172,16 @@ def _position_for_people(column: int | str) -> str:
     return f"{digits[:_MAX_POSITION_DIGITS]}… ({len(digits):,} digits)"
 
 
-def _is_header(first: tuple[str, ...], asked: Sequence[ColumnName], header: str) -> bool:
-    """Whether the first row names the columns: as stated, else as the asked names and its cells tell."""
+def _is_header(first: tuple[str, ...], asked: Sequence[ColumnName], header: str) -> tuple[bool, bool]:
+    """Whether the first row names the columns, as set by the user or as the asked names tell; else a guess from it.
+
+    The second answer is whether it was a guess.
+    """
     if header != "auto":
-        return header == "yes"
+        return header == "yes", False
     names = [column for column in asked if isinstance(column, str) and not _is_position(column)]
     if names and all(name in first for name in names):
-        return True
+        return True, False
     cells = [cell.strip().lower() for cell in first]
     distinct = len(set(cells)) == len(cells) and all(cells)
-    return distinct and len(_USUAL_NAMES.intersection(cells)) >= 2
+    return distinct and len(_USUAL_NAMES.intersection(cells)) >= 2, True

@@ -22,6 +22,7 @@ from glassformer.errors import TableError
 from glassformer.settings import DataSettings
 
 __all__ = [
+    "Column",
     "Ledger",
     "LedgerEntry",
     "Pair",
@@ -48,7 +49,8 @@ class Table:
 
     `rows` holds the row number of each kept pair, counted as in `LedgerEntry`. `columns` are the names of all
     columns (from the header, the keys of JSON objects, or the two file names), or None. `taken` says for
-    people what became source and target. `header` tells whether the names stand in the table.
+    people what became source and target. `header` tells whether the names stand in the table. `first` is the first row
+    (empty where the format has names of its own), and `header_guessed` whether only its cells told if it is a header.
     """
 
     path: str
@@ -59,6 +61,8 @@ class Table:
     header: bool
     format: str
     ledger: Ledger
+    first: tuple[str, ...] = ()
+    header_guessed: bool = False
 
     def place(self, index: int) -> str:
         """Where kept pair `index` (from 0) stands, for errors."""
@@ -68,6 +72,20 @@ class Table:
     def places(self) -> list[str]:
         """Where each kept pair stands."""
         return [self.place(index) for index in range(len(self.rows))]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table, a cell for every row, and how it was read; see `Table`."""
+
+    path: str
+    cells: list[str]
+    taken: str
+    header: bool
+    format: str
+    ledger: Ledger
+    first: tuple[str, ...]
+    header_guessed: bool
 
 
 def read_table(path: str | Path, data: DataSettings, ledger: Ledger | None = None) -> Table:
@@ -112,16 +130,25 @@ def read_table(path: str | Path, data: DataSettings, ledger: Ledger | None = Non
     if not pairs:
         raise TableError("no row of the table can be kept", where=name, got=found.summary())
     taken = (columns.label(take[0]), columns.label(take[1]))
-    return Table(name, pairs, rows, columns.names, taken, columns.header, source.format, ledger)
+    return Table(
+        name,
+        pairs,
+        rows,
+        columns.names,
+        taken,
+        columns.header,
+        source.format,
+        ledger,
+        columns.first,
+        columns.guessed,
+    )
 
 
-def read_column(
-    path: str | Path, column: str | int | None, data: DataSettings, ledger: Ledger | None = None
-) -> list[str]:
-    """Every cell of one column (None: "source", or else the first), so that item i is row i + 1.
+def read_column(path: str | Path, column: str | int | None, data: DataSettings, ledger: Ledger | None = None) -> Column:
+    """One column (None: "source", or else the first) with every cell of it, so that cell i is of row i + 1.
 
     An empty cell is kept; a blank line, or with `data.bad_rows == "skip"` a damaged row, is an empty cell
-    too and is entered in `ledger`. Raises as `read_table` does; a header without rows gives an empty list.
+    too and is entered in `ledger`, or in a new one. Raises as `read_table` does; a header without rows gives no cells.
     """
     name = str(path)
     found = Ledger()
@@ -129,14 +156,15 @@ def read_column(
         columns = Columns.of(source, (column,), data.header, name)
         if column is None:
             column = "source" if "source" in (columns.names or ()) else 0
-        take = (columns.position(column),) if source.width else ()
+        take: tuple[int, ...] = (columns.position(column),) if source.width else ()
         cells = [taken[0] if taken else "" for _, _, taken in _scan(source, take, columns, data, found)]
     if not source.width:
         raise TableError("the table has no rows", where=name)
     found.kept = found.read - len(found.entries)
-    if ledger is not None:
-        ledger.include(found)
-    return cells
+    ledger = ledger if ledger is not None else Ledger()
+    ledger.include(found)
+    label = columns.label(take[0])
+    return Column(name, cells, label, columns.header, source.format, ledger, columns.first, columns.guessed)
 
 
 def read_lines(source: str | Path | BinaryIO) -> list[str]:
