@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from glassformer.errors import ModelFileError, RunError
-from glassformer.glassbox.history import MOST_CHECKPOINTS, MOST_MOMENTS, read_history
+from glassformer.glassbox.history import MOST_CHECKPOINTS, MOST_MOMENTS, last_sample, read_history
 from glassformer.glassbox.remembered import Errors, WrongAnswer
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
@@ -90,23 +90,92 @@ def test_ends_of_lines_inside_a_text_and_a_last_line_that_was_cut_off_do_no_harm
     events = [{"event": "validated", "samples": [["a\u2028b\x85", "c", "d"]]}, {"event": "progress"}]
     lines = [json.dumps(event, ensure_ascii=False) + "\n" for event in events]
     (folder / "history.jsonl").write_text("".join(lines) + lines[0][:20], encoding="utf-8", newline="")
-    assert read_history(folder / "history.jsonl") == events
+    assert [event.fields for event in read_history(folder / "history.jsonl")] == events
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
+    ("content", "got"),
     [
-        ("history.jsonl", "not json\n"),
-        ("history.jsonl", '{"event": "progress", "step": "many"}\n'),
-        ("history.jsonl", '{"event": "validated", "step": 1}\n'),
-        ("errors.json", '{"rows": 1}'),
+        ("not json", "Expecting value"),
+        ("[1, 2]", "[1, 2]"),
+        ("[" * 100_000, ""),
+        ("1" * 5000, ""),
+        ('{"event": "progress", "step": "many"}', "step: 'many'"),
+        ('{"event": "progress", "step": "%s"}' % ("9" * 5000), "step: '999"),
+        ('{"event": "progress", "step": 1e400}', "step: inf"),
+        ('{"event": "progress", "step": -1}', "step: -1"),
+        ('{"event": "progress", "step": 9007199254740992}', "step: 9007199254740992"),
+        ('{"event": "progress", "step": 1, "loss": "low"}', "loss: 'low'"),
+        ('{"event": "validated", "step": 1}', "metric: "),
+        ('{"event": "validated", "step": 1, "metric": 3}', "metric: 3"),
+        ('{"event": "validated", "step": true, "metric": "bleu"}', "step: True"),
     ],
 )
-def test_a_damaged_file_is_told(case, folder, name, content):
-    (folder / name).write_text(content, encoding="utf-8")
-    with pytest.raises(RunError, match="cannot read") as caught:
+def test_a_line_of_the_history_that_is_not_an_event_is_named(case, folder, content, got):
+    (folder / "history.jsonl").write_text('{"event": "started", "step": 0}\n\n' + content + "\n", encoding="utf-8")
+    with pytest.raises(RunError, match="cannot read the history of the run") as caught:
         explain(folder, case.text, history=True, evidence=False)
-    assert caught.value.where == str(folder / name)
+    assert caught.value.where == f"{folder / 'history.jsonl'}, line 3"
+    assert got in caught.value.got
+
+
+def test_a_history_that_is_not_text_is_refused(case, folder):
+    (folder / "history.jsonl").write_bytes(b"\xff\n")
+    with pytest.raises(RunError, match="cannot read the history of the run") as caught:
+        explain(folder, case.text, history=True, evidence=False)
+    assert caught.value.where == str(folder / "history.jsonl")
+
+
+EXAMPLE = {"source": "a", "gold": "b", "answer": "c", "score": -1.0}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "[" * 100_000,
+        '{"rows": 1}',
+        '{"rows": "10", "wrong": 0, "examples": []}',
+        '{"rows": 10, "wrong": %s, "examples": []}' % ("9" * 4000),
+        '{"rows": 10, "wrong": -1, "examples": []}',
+        '{"rows": 10, "wrong": 11, "examples": []}',
+        json.dumps({"rows": 10, "wrong": 0, "examples": [EXAMPLE]}),
+        json.dumps({"rows": 10, "wrong": 1, "examples": [EXAMPLE | {"score": float("nan")}]}),
+        json.dumps({"rows": 10, "wrong": 1, "examples": [EXAMPLE | {"score": "-1"}]}),
+        '{"rows": 10, "wrong": 1, "examples": ["a"]}',
+    ],
+)
+def test_wrong_answers_of_a_wrong_form_are_refused(case, folder, content):
+    (folder / "errors.json").write_text(content, encoding="utf-8")
+    with pytest.raises(RunError, match="cannot read the wrong answers of the run") as caught:
+        explain(folder, case.text, history=True, evidence=False)
+    assert caught.value.where == str(folder / "errors.json")
+
+
+def test_the_last_sample_is_the_first_of_the_last_validation_that_has_any(folder):
+    assert last_sample(folder) is None
+    write(folder, [VALIDATED | {"samples": [["a", "b", "c"]]}, VALIDATED | {"samples": [["d", "e", "f"], ["g"]]}])
+    assert last_sample(folder) == "d"
+    write(folder, [VALIDATED | {"samples": [["a", "b", "c"]]}, VALIDATED | {"samples": []}])
+    assert last_sample(folder) == "a"
+
+
+@pytest.mark.parametrize("samples", [3, "text", {"0": "a"}, [3], [[]], [[3]], [["  "]], [{"0": "a"}], [None]])
+def test_a_sample_of_a_wrong_form_is_passed_over(folder, samples):
+    write(folder, [VALIDATED | {"samples": [["a", "b", "c"]]}, VALIDATED | {"samples": samples}])
+    assert last_sample(folder) == "a"
+
+
+def test_without_a_history_there_is_no_sample(folder):
+    assert last_sample(folder / "not there") is None
+
+
+@pytest.mark.parametrize("step", ["", "last", "-1", "5²", "9" * 100])
+def test_a_checkpoint_without_a_step_in_its_name_is_refused(case, folder, step):
+    (folder / "checkpoints" / "step-0000100.safetensors").rename(folder / "checkpoints" / f"step-{step}.safetensors")
+    with pytest.raises(RunError, match="a checkpoint of the run has no step in its name"):
+        explain(folder, case.text, history=True, evidence=False)
 
 
 def test_a_checkpoint_of_another_model_is_refused(case, folder, random_model):

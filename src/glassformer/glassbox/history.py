@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import reprlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from glassformer.errors import ModelFileError, RunError
 from glassformer.glassbox.remembered import Errors, Moment, Past, Training, Validation
@@ -23,23 +25,32 @@ MOST_CHECKPOINTS = 12
 Kind = TypeVar("Kind")
 
 
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+Finite = Annotated[float | None, BeforeValidator(_finite)]
+"""A number; None where it was not finite."""
+
+
 def training_of(folder: Path, subject: Subject) -> Training | None:
     """The history of a run, and the text translated by each checkpoint, thinned out; None where there is no history.
 
-    Raises RunError for a damaged history and ModelFileError for a checkpoint that is damaged or of another model.
+    Raises RunError for a damaged history (it names the line) and for a checkpoint without a step in its name,
+    ModelFileError for a checkpoint that is damaged or of another model.
     """
     path = folder / "history.jsonl"
     if not path.is_file():
         return None
     events = read_history(path)
-    progress = [event for event in events if event.get("event") == "progress"]
-    validated = [event for event in events if event.get("event") == "validated"]
+    progress = [Moment(**_take(_Progress, each, path)) for each in events if each.kind == "progress"]
+    validated = [Validation(**_take(_Validated, each, path)) for each in events if each.kind == "validated"]
     kept = (path for kind in ("snapshot", "step") for path in (folder / "checkpoints").glob(f"{kind}-*.safetensors"))
-    checkpoints = sorted(kept, key=lambda path: path.stem.partition("-")[2])
+    checkpoints = sorted((_step_of(path), path) for path in kept)
     return Training(
-        history=_thin([_take(Moment, event, path) for event in progress], MOST_MOMENTS),
-        validations=[_take(Validation, event, path) for event in validated],
-        checkpoints=[_past(each, subject) for each in _thin(checkpoints, MOST_CHECKPOINTS)],
+        history=_thin(progress, MOST_MOMENTS),
+        validations=validated,
+        checkpoints=[_past(step, path, subject) for step, path in _thin(checkpoints, MOST_CHECKPOINTS)],
     )
 
 
@@ -49,33 +60,101 @@ def errors_of(folder: Path) -> Errors | None:
     if not path.is_file():
         return None
     try:
-        return TypeAdapter(Errors).validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
-        raise RunError("cannot read the wrong answers of the run", where=str(path), got=str(error)[:200]) from None
+        found = TypeAdapter(Errors).validate_json(path.read_bytes(), strict=True)
+        if not len(found.examples) <= found.wrong <= found.rows < 2**53:
+            raise ValueError(f"{len(found.examples)} examples of {found.wrong} wrong answers in {found.rows} rows")
+    except OSError as error:
+        raise _unreadable("wrong answers", str(path), error.strerror or str(error)) from None
+    except ValidationError as error:
+        raise _unreadable("wrong answers", str(path), *_first_of(error)) from None
+    except ValueError as error:
+        raise _unreadable("wrong answers", str(path), str(error)) from None
+    return found
 
 
-def read_history(path: Path) -> list[dict[str, Any]]:
-    """The events of a run, but for a last line that was cut off. Raises RunError for a damaged file."""
+@dataclass(frozen=True)
+class HistoryEvent:
+    """An event of a run as its history has it: the number of its line, from 1, and the JSON object. Not checked."""
+
+    line: int
+    fields: dict[str, Any]
+
+    @property
+    def kind(self) -> object:
+        return self.fields.get("event")
+
+
+def read_history(path: Path) -> list[HistoryEvent]:
+    """The events of a run, but for a last line that was cut off. Raises RunError for a line that is not an event."""
     try:
         *lines, _cut_off = path.read_text(encoding="utf-8").split("\n")  # other ends of lines may stand in a text
-        found = [json.loads(line) for line in lines if line.strip()]
-    except (OSError, ValueError, RecursionError) as error:
-        raise RunError("cannot read the history of the run", where=str(path), got=str(error)) from None
-    return [event for event in found if isinstance(event, dict)]
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable("history", str(path), getattr(error, "strerror", None) or str(error)) from None
+    events = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            fields = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise _unreadable("history", where, str(error), "a JSON object") from None
+        if not isinstance(fields, dict):
+            raise _unreadable("history", where, reprlib.repr(fields), "a JSON object")
+        events.append(HistoryEvent(number, fields))
+    return events
 
 
-def _take(kind: type[Kind], event: dict[str, Any], path: Path) -> Kind:
+def last_sample(folder: Path) -> str | None:
+    """A source that was translated in the last validation of a run; None where its history does not have one.
+
+    Samples of another form are passed over. Raises RunError for a history that cannot be read.
+    """
+    path = folder / "history.jsonl"
+    for event in reversed(read_history(path) if path.is_file() else []):
+        match event.fields:
+            case {"samples": [[str(source), *_], *_]} if source.strip():
+                return source
+    return None
+
+
+class _Event(BaseModel):
+    """Fields of an event, of exactly these types; the others are not looked at."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    step: Annotated[int, Field(ge=0, lt=2**53)]
+
+
+class _Progress(_Event):
+    loss: Finite = None
+    learning_rate: Finite = None
+    gradient_norm: Finite = None
+
+
+class _Validated(_Event):
+    metric: str
+    loss: Finite = None
+    value: Finite = None
+
+
+def _take(kind: type[_Event], event: HistoryEvent, path: Path) -> dict[str, Any]:
     """The fields of an event that the trace shows; a number that is not finite is None."""
-    names = kind.__dataclass_fields__  # type: ignore[attr-defined]
-    finite = {name: _finite(event.get(name)) for name in names}
     try:
-        return TypeAdapter(kind).validate_python(finite)
+        return kind.model_validate(event.fields).model_dump()
     except ValidationError as error:
-        raise RunError("cannot read the history of the run", where=str(path), got=str(error)[:200]) from None
+        raise _unreadable("history", f"{path}, line {event.line}", *_first_of(error)) from None
 
 
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _unreadable(name: str, where: str, got: str, expected: str | None = None) -> RunError:
+    return RunError(f"cannot read the {name} of the run", where=where, got=got[:200], expected=expected)
+
+
+def _first_of(error: ValidationError) -> tuple[str, str]:
+    """What the first error of a validation got and expected."""
+    first = error.errors(include_url=False)[0]
+    location = ".".join(map(str, first["loc"])) or "the whole"
+    return f"{location}: {reprlib.repr(first['input'])}", first["msg"][:1].lower() + first["msg"][1:]
 
 
 def _thin(items: Sequence[Kind], most: int) -> list[Kind]:
@@ -85,10 +164,25 @@ def _thin(items: Sequence[Kind], most: int) -> list[Kind]:
     return [items[round(place)] for place in np.linspace(0, len(items) - 1, most)]
 
 
-def _past(path: Path, subject: Subject) -> Past:
+def _step_of(checkpoint: Path) -> int:
+    """The step in the name of a checkpoint. Raises RunError for a name that no run gives."""
+    digits = checkpoint.stem.partition("-")[2]
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 16):
+        expected = f"a name such as {checkpoint.stem.partition('-')[0]}-0000500.safetensors"
+        raise RunError("a checkpoint of the run has no step in its name", where=str(checkpoint), expected=expected)
+    return int(digits)
+
+
+def _past(step: int, path: Path, subject: Subject) -> Past:
     """What a checkpoint makes of the text, by greedy search."""
     file = ModelFile.load(path)
-    if file.settings.model != subject.file.settings.model:
+    if any(
+        (
+            file.settings.model != subject.file.settings.model,
+            file.source_tokenizer.vocabulary != subject.file.source_tokenizer.vocabulary,
+            file.target_tokenizer.vocabulary != subject.file.target_tokenizer.vocabulary,
+        )
+    ):
         raise ModelFileError("a checkpoint of the run is of another model", where=str(path), hint="train again")
     run, space, tokenizer = subject.run(Edits(), file.tensors), subject.space(Edits()), file.target_tokenizer
     answer = run.search(space, tokenizer, subject.decoding, 1).answers[0]
@@ -96,7 +190,7 @@ def _past(path: Path, subject: Subject) -> Past:
     arrays = run.record(fed).arrays
     cross = [arrays[f"{name}.weights"] for name in attentions(run.model) if name.endswith(".cross")]
     return Past(
-        step=int(path.stem.partition("-")[2]),
+        step=step,
         text=answer.text,
         score=answer.score,
         finished=answer.finished,

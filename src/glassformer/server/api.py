@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
 from glassformer.errors import GlassformerError, TextError, UsageError
 from glassformer.files import shown
-from glassformer.glassbox.history import read_history
+from glassformer.glassbox.history import last_sample
 from glassformer.glassbox.report import MOST_BYTES, PAGE, live_html, modules
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
@@ -144,10 +144,8 @@ def _answer(answer: Translation) -> dict[str, Any]:
 
 def find_example(path: Path, translator: Translator) -> str:
     """A text to begin with: the last that was validated in the run, or else the three commonest tokens."""
-    history = path.parent / "history.jsonl"
-    for event in reversed(read_history(history) if history.is_file() else []):
-        if event.get("samples"):
-            return str(event["samples"][0][0])
+    if (sample := last_sample(path.parent)) is not None:
+        return sample
     tokenizer = translator.source_tokenizer
     counts = translator.model_file.data.source_counts or [1] * len(tokenizer)
     ordinary = [token for token in range(len(tokenizer)) if token not in tokenizer.vocabulary.special_ids]
