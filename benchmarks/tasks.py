@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from glassformer.data.batches import plan_batches
 from glassformer.data.corpus import Corpus
 from glassformer.datasets import dates
-from glassformer.settings import ModelSettings, Settings, merge
+from glassformer.recipes.overrides import merge
+from glassformer.settings import ModelSettings, Settings
 from glassformer.training.prepare import Prepared, as_table, prepare
 
 Pairs = list[tuple[str, str]]

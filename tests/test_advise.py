@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from glassformer.advise import Advice, advise
 from glassformer.data.tables import Pair, read_table
 from glassformer.datasets import dates
-from glassformer.settings import DataSettings, Settings, merge
+from glassformer.recipes.overrides import merge
+from glassformer.settings import DataSettings, Settings
 
 SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
 

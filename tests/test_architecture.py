@@ -21,8 +21,8 @@ SOURCE = ROOT / "src" / "glassformer"
 
 LAYERS = (
     {"errors"},
-    {"settings", "recipes", "datasets", "files", "kernels", "records", "timelimit", "tensorfile"},
-    {"model", "reference", "text", "decoding", "metrics", "rundirectory", "settings_reference"},
+    {"settings", "datasets", "files", "kernels", "records", "timelimit", "tensorfile"},
+    {"model", "reference", "text", "decoding", "metrics", "recipes", "rundirectory", "settings_reference"},
     {"data", "modelfile"},
     {"engines", "advise"},
     {"translator"},
@@ -35,6 +35,7 @@ LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
 
 THIRD_PARTY = {
     "settings": {"pydantic", "tomli_w"},
+    "recipes": {"pydantic"},
     "kernels": {"torch", "jaxtyping"},
     "records": {"pydantic"},
     "tensorfile": {"numpy"},

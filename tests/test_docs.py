@@ -13,7 +13,7 @@ import pytest
 from glassformer import advise as advise_module
 from glassformer.advise import Advice
 from glassformer.datasets import dates
-from glassformer.settings import merge, parse_assignments
+from glassformer.recipes.overrides import merge, parse_assignments
 
 ROOT = Path(__file__).parents[1]
 TINY = parse_assignments(

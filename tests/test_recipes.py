@@ -13,7 +13,8 @@ from glassformer.data.tables import Pair
 from glassformer.errors import SettingsError
 from glassformer.modelfile import count_parameters
 from glassformer.recipes import description, find_recipe, list_recipes
-from glassformer.settings import Settings, merge, paper_big, preset, read_recipe
+from glassformer.recipes.overrides import merge, read_recipe
+from glassformer.settings import Settings, paper_big, preset
 
 ALL = sorted((Path(__file__).parents[1] / "src/glassformer/recipes").rglob("*.toml"))
 PAPER = sorted(path for path in ALL if path.parent.name == "paper")

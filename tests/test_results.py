@@ -10,7 +10,8 @@ from glassformer import Report, Settings, Table, Translator, evaluate, read_tabl
 from glassformer.advise import advise
 from glassformer.data.tables import Pair
 from glassformer.datasets import dates
-from glassformer.settings import DataSettings, merge
+from glassformer.recipes.overrides import merge
+from glassformer.settings import DataSettings
 
 pytestmark = pytest.mark.slow
 

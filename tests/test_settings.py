@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from glassformer.errors import SettingsError
+from glassformer.recipes.overrides import merge, parse_assignments, read_recipe
 from glassformer.settings import (
     DataSettings,
     DecodingSettings,
@@ -22,12 +23,9 @@ from glassformer.settings import (
     TokenSettings,
     TrainingSettings,
     all_settings,
-    merge,
     paper_base,
     paper_big,
-    parse_assignments,
     preset,
-    read_recipe,
 )
 
 # Defaults

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from glassformer.errors import SettingsError
-from glassformer.settings import Settings, all_settings, merge, parse_assignments
+from glassformer.recipes.overrides import merge, parse_assignments
+from glassformer.settings import Settings, all_settings
 from glassformer.settings_reference import SettingInfo, find_settings, list_settings
 
 FACTS = {info.name: info for info in list_settings()}

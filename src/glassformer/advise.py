@@ -14,7 +14,8 @@ from typing import Any, Literal, get_args
 
 from glassformer.data.corpus import spread
 from glassformer.data.tables import Pair
-from glassformer.settings import TokenKind, merge
+from glassformer.recipes.overrides import merge
+from glassformer.settings import TokenKind
 
 Form = Literal["NFC", "NFD"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from glassformer import advise as advise_module
 from glassformer.advise import Advice
-from glassformer.settings import merge, parse_assignments
+from glassformer.recipes.overrides import merge, parse_assignments
 
 
 @pytest.fixture

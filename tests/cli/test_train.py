@@ -18,7 +18,8 @@ from safetensors.numpy import load_file
 
 from glassformer.data.tables import read_table
 from glassformer.modelfile import ModelFile
-from glassformer.settings import Settings, read_recipe
+from glassformer.recipes.overrides import read_recipe
+from glassformer.settings import Settings
 from glassformer.training import Run, Stopped, train
 
 

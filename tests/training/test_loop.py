@@ -17,7 +17,8 @@ from glassformer.data.tables import Pair
 from glassformer.datasets import dates
 from glassformer.errors import RunError, TableError, UsageError
 from glassformer.modelfile import ModelFile
-from glassformer.settings import Settings, merge
+from glassformer.recipes.overrides import merge
+from glassformer.settings import Settings
 from glassformer.training import Finished, Progress, Run, Saved, Started, Stopped, Validated, train
 from glassformer.training.validation import Measured, Validator
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from glassformer.data.tables import read_table
 from glassformer.datasets import dates
 from glassformer.errors import TableError, UsageError
-from glassformer.settings import Settings, merge
+from glassformer.recipes.overrides import merge
+from glassformer.settings import Settings
 from glassformer.training.prepare import as_table, prepare
 
 BASE = {

@@ -19,7 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from glassformer.files import shown
-from glassformer.settings import parse_assignments
+from glassformer.recipes.overrides import parse_assignments
 
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel="Everywhere")]
 DecodePrecision = Annotated[

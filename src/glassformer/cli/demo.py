@@ -40,8 +40,9 @@ def demo(
     from glassformer.files import write_text
     from glassformer.glassbox.report import write_report
     from glassformer.glassbox.trace import explain
+    from glassformer.recipes.overrides import merge
     from glassformer.rundirectory import RunDirectory
-    from glassformer.settings import DataSettings, Settings, TrainingSettings, merge
+    from glassformer.settings import DataSettings, Settings, TrainingSettings
     from glassformer.training import train
     from glassformer.translator import Translator
 
@@ -121,7 +122,7 @@ def _is_trained(directory: RunDirectory, seed: int) -> bool:
 
 def _was_stopped(directory: RunDirectory, seed: int) -> bool:
     """Whether there is a run of the demo of this seed to go on with."""
-    from glassformer.settings import read_recipe
+    from glassformer.recipes.overrides import read_recipe
 
     if not (directory.resume.exists() and directory.recipe.exists()):
         return False

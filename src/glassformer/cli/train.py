@@ -76,8 +76,9 @@ def train(
     """
     from glassformer.data.tables import read_table
     from glassformer.recipes import find_recipe
+    from glassformer.recipes.overrides import merge, parse_assignments, read_recipe
     from glassformer.rundirectory import RunDirectory
-    from glassformer.settings import DataSettings, Settings, merge, parse_assignments, read_recipe
+    from glassformer.settings import DataSettings, Settings
     from glassformer.training import train as start_run
 
     voice = Voice(quiet)
@@ -180,7 +181,7 @@ def _checked(given: dict[str, Any]) -> dict[str, Any]:
 def _settled_by(init: Path | None, given: dict[str, Any]) -> dict[str, Any]:
     """The tokens and the shape of the model to start from. Raises UsageError for another one that was asked for."""
     from glassformer.modelfile import ModelFile
-    from glassformer.settings import merge
+    from glassformer.recipes.overrides import merge
 
     if init is None:
         return {}

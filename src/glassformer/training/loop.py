@@ -33,9 +33,10 @@ from glassformer.kernels.cpu import settle_memory
 from glassformer.kernels.cross_entropy import cross_entropy
 from glassformer.model import Transformer
 from glassformer.modelfile import Arrays, ModelFile, count_parameters, tokenizers_to_dict
+from glassformer.recipes.overrides import read_recipe
 from glassformer.records import Metrics
 from glassformer.rundirectory import RunDirectory
-from glassformer.settings import Settings, read_recipe
+from glassformer.settings import Settings
 from glassformer.training.card import model_card
 from glassformer.training.checkpoints import Origin, Position, load_resume, save_resume, saved_tokenizers
 from glassformer.training.events import Event, Finished, Progress, Saved, Started, Stopped, Validated
