@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from glassformer.cli.command import Command
 from glassformer.cli.console import printable_lines
 from glassformer.cli.demo import demo
 from glassformer.cli.evaluate import evaluate
@@ -51,7 +52,7 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 for verb in (demo, train, translate, evaluate, score, explain, heads, tokens, info, settings, serve):
-    app.command()(_interruptible(verb))
+    app.command(cls=Command)(_interruptible(verb))
 
 
 @app.callback(invoke_without_command=True)

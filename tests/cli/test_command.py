@@ -1,0 +1,57 @@
+"""The command class: an option that takes one value can be given once."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "values"),
+    [
+        (["train", "t.csv", "--out", "r", "--source", "a", "--source", "b"], "--source", "'a', 'b'"),
+        (["train", "t.csv", "--out", "r", "--out=s"], "--out", "'r', 's'"),
+        (["train", "t.csv", "-o", "r", "--out", "s"], "--out", "'r', 's'"),
+        (["train", "t.csv", "-or", "-o", "s"], "--out", "'r', 's'"),
+        (["train", "t.csv", "--out", "r", "--recipe", "g2p", "--recipe", "scan"], "--recipe", "'g2p', 'scan'"),
+        (["translate", "m", "--beam", "2", "--beam", "3"], "--beam", "'2', '3'"),
+        (["translate", "m", "--beam=2", "--device", "cpu", "--beam=3"], "--beam", "'2', '3'"),
+        (["translate", "--beam", "2", "m", "i.txt", "--beam", "2"], "--beam", "'2', '2'"),
+        (["evaluate", "m", "t.csv", "--target", "1", "--target=2", "--target", "3"], "--target", "'1', '2', '3'"),
+        (["evaluate", "m", "t.csv", "--header", "--no-header"], "--header / --no-header", "'--header', '--no-header'"),
+        (["score", "m", "t.csv", "--device=cpu", "--device=cuda"], "--device", "'cpu', 'cuda'"),
+        (["explain", "m", "x", "--html", "a.html", "--html", "b.html"], "--html", "'a.html', 'b.html'"),
+        (["tokens", "m", "x", "--side", "source", "--side", "target"], "--side", "'source', 'target'"),
+        (["serve", "m", "--port", "1", "--port", "2"], "--port", "'1', '2'"),
+    ],
+)
+def test_an_option_given_twice_is_an_error_that_names_it_and_its_values(call, words, option, values):
+    answer = call(*words)
+    assert (answer.code, answer.out) == (2, "")
+    assert f"the option {option}" in answer.err
+    assert f"got: {values}" in answer.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["settings", "ascii68", "--json", "--json"],
+        ["settings", "--json", "--", "ascii68"],
+        ["train", "--out", "r", "--out", "s", "--help"],
+        ["train", "--out", "r", "--out", "s", "-h"],
+    ],
+)
+def test_a_flag_can_be_given_twice_and_help_is_always_given(call, words):
+    answer = call(*words)
+    assert answer.code == 0, answer.err
+    assert ("Usage" in answer.out) == ("--out" in words)
+
+
+def test_a_value_that_looks_like_an_option_is_a_value(call, run):
+    assert call("tokens", run, "--side", "source", "--", "--side").code == 0
+
+
+def test_options_that_take_several_values_are_repeatable(call, small, table, tmp_path):
+    answer = call("train", table, "--out", tmp_path / "run", *small(training__steps="1"), "--quiet", "-q")
+    assert answer.code == 0, answer.err  # some ten times --set
+    edits = ("--edit", "no such edit", "--edit", "nor this one")
+    assert "takes one value" not in call("explain", tmp_path / "run", "1845-01-05", *edits).err
