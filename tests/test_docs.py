@@ -62,7 +62,7 @@ def as_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         advice = advise(*args)
         return Advice(merge(advice.settings, TINY), advice.choices)
 
-    monkeypatch.setattr("glassformer.advise.advise", advise_little)
+    monkeypatch.setattr("glassformer.training.plan.advise", advise_little)
     monkeypatch.setattr("glassformer.training.loop.advise", advise_little)
     return tmp_path
 

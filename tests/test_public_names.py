@@ -15,6 +15,7 @@ NAMES = [
     "GlassformerError",
     "ModelSettings",
     "Pair",
+    "Plan",
     "Report",
     "Run",
     "Settings",
@@ -26,6 +27,7 @@ NAMES = [
     "Translator",
     "evaluate",
     "explain",
+    "plan",
     "read_table",
     "train",
 ]

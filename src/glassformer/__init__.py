@@ -24,7 +24,8 @@ if TYPE_CHECKING:
         TokenSettings,
         TrainingSettings,
     )
-    from glassformer.training import Run, train
+    from glassformer.training import Plan, Run, train
+    from glassformer.training.plan import plan
     from glassformer.translator import Translation, Translator
 
 _HOMES = {
@@ -33,6 +34,7 @@ _HOMES = {
     "GlassformerError": "errors",
     "ModelSettings": "settings",
     "Pair": "data.tables",
+    "Plan": "training.plan",
     "Report": "evaluation",
     "Run": "training",
     "Settings": "settings",
@@ -44,6 +46,7 @@ _HOMES = {
     "Translator": "translator",
     "evaluate": "evaluation",
     "explain": "glassbox.trace",
+    "plan": "training.plan",
     "read_table": "data.tables",
     "train": "training",
 }
@@ -54,6 +57,7 @@ __all__ = [
     "GlassformerError",
     "ModelSettings",
     "Pair",
+    "Plan",
     "Report",
     "Run",
     "Settings",
@@ -65,6 +69,7 @@ __all__ = [
     "Translator",
     "evaluate",
     "explain",
+    "plan",
     "read_table",
     "train",
 ]

@@ -377,7 +377,11 @@ def test_without_settings_they_are_advised(tmp_path):
 def test_init_takes_over_weights_tokens_and_shape(tmp_path):
     train(PAIRS, settings(), tmp_path / "old", device="cpu").finish()
     old = ModelFile.load(tmp_path / "old")
-    new = train(PAIRS[:10], settings(model={"d_model": 32}), tmp_path / "new", init=tmp_path / "old", device="cpu")
+    with pytest.raises(UsageError, match="the model to start from has other settings in 'model'"):
+        train(PAIRS[:10], settings(model={"d_model": 32}), tmp_path / "new", init=tmp_path / "old", device="cpu")
+    changes = {"training": {"steps": 1}, "decoding": {"num_beams": 1}}
+    new = train(PAIRS[:10], Settings(**changes), tmp_path / "new", init=tmp_path / "old", device="cpu")
+    assert new.settings.training.steps == 1
     assert new.settings.model.d_model == 16
     assert len(new.prepared.source_tokenizer) == len(old.source_tokenizer)
     for name, value in weights(new).items():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,15 +26,12 @@ from glassformer.cli.console import (
     data_options,
     decoding_options,
     print_json,
-    print_table,
     warn_unknown,
 )
-from glassformer.cli.narrate import say_table
+from glassformer.cli.narrate import say_change, say_report, say_table
 
 if TYPE_CHECKING:
-    from glassformer.evaluation import Report
-
-ON_THEIR_OWN_SCALE = ("bleu", "chrf")
+    pass
 
 
 def evaluate(
@@ -115,40 +110,3 @@ def evaluate(
         print_json(report.to_json())
     else:
         say_report(report, table)
-
-
-def say_report(report: Report, table: str) -> None:
-    """The report as a table for people, and the worst answers."""
-    if report.items < report.rows_scored:
-        sys.stdout.write(
-            f"{report.rows_scored:,} rows, {report.items:,} sources, {report.items_with_several_references:,} of them "
-            "with several targets (evaluate --no-group scores every row by itself)\n"
-        )
-    rows = []
-    for name, measure in report.metrics.items():
-        interval = f"{_number(name, measure.low)} – {_number(name, measure.high)}"
-        unit = "" if name in ON_THEIR_OWN_SCALE else " %"
-        rows.append((name, _number(name, measure.value) + unit, interval, measure.signature or ""))
-    title = f"{report.rows_scored:,} of {report.rows_read:,} rows of {table} in {report.seconds:.1f} s"
-    print_table(title, ("metric", "value", "95 % interval", ""), rows)
-    if report.examples:
-        columns: tuple[str, ...] = ("source", "gold", "answer", "edits")
-        if report.items_with_several_references:
-            columns = ("source", "nearest gold", "answer", "edits", "targets")
-        worst = [
-            (each.source, each.gold, each.answer, str(each.edits), str(each.n_references))
-            for each in report.examples[:5]
-        ]
-        print_table("the worst answers", columns, [cells[: len(columns)] for cells in worst])
-
-
-def say_change(voice: Voice, reports: Sequence[tuple[str, Report]]) -> None:
-    """The metrics of some reports on the same rows, side by side."""
-    first = reports[0][1]
-    rows = [(name, *(_number(name, report.metrics[name].value) for _, report in reports)) for name in first.metrics]
-    voice.table(f"the first {first.rows_scored:,} rows", ("metric", *(name for name, _ in reports)), rows)
-
-
-def _number(metric: str, value: float) -> str:
-    """A figure for people; shares become percentages."""
-    return f"{value if metric in ON_THEIR_OWN_SCALE else 100 * value:.2f}"

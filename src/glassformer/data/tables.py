@@ -18,7 +18,7 @@ from glassformer.data.columns import Columns
 from glassformer.data.formats import Source, open_source
 from glassformer.data.ledger import Ledger, LedgerEntry
 from glassformer.data.lines import Lines, open_bytes, system_errors
-from glassformer.errors import TableError
+from glassformer.errors import TableError, shortened
 from glassformer.settings import DataSettings
 
 __all__ = [
@@ -28,12 +28,14 @@ __all__ = [
     "Pair",
     "Table",
     "fingerprint",
+    "first_row_note",
     "read_column",
     "read_lines",
     "read_table",
 ]
 
 _NAMED_FAULTS = 10
+_CELLS_OF_FIRST_ROW = 8
 
 
 class Pair(NamedTuple):
@@ -165,6 +167,17 @@ def read_column(path: str | Path, column: str | int | None, data: DataSettings, 
     ledger.include(found)
     label = columns.label(take[0])
     return Column(name, cells, label, columns.header, source.format, ledger, columns.first, columns.guessed)
+
+
+def first_row_note(table: Table | Column) -> str:
+    """What the first row of a table was taken for, in words; nothing where its format has names of its own."""
+    if not table.first:
+        return ""
+    cells = [repr(shortened(cell)) for cell in table.first[:_CELLS_OF_FIRST_ROW]]
+    shown = " | ".join([*cells, "…"] if len(table.first) > len(cells) else cells)
+    role, option = ("a header", "--no-header") if table.header else ("data", "--header")
+    otherwise = f" (otherwise: {option})" if table.header_guessed else ""
+    return f"the first row was taken for {role}: {shown}{otherwise}"
 
 
 def read_lines(source: str | Path | BinaryIO) -> list[str]:

@@ -1,11 +1,11 @@
-"""A run of training: `for event in train(pairs, settings, out)`. The caller prints, logs, plots or stops."""
+"""A run of training: `for event in train(pairs)`. The caller prints, logs, plots or stops."""
 
 from __future__ import annotations
 
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.advise import advise
 from glassformer.data.batches import padding_share, plan_batches
-from glassformer.data.tables import Table
-from glassformer.engines.memory import check_training_fits
 from glassformer.engines.torch import (
     TorchEngine,
     autocast,
     build_model,
-    find_device,
     get_weights,
     resolve_precision,
     set_weights,
@@ -33,64 +29,18 @@ from glassformer.kernels.cpu import settle_memory
 from glassformer.kernels.cross_entropy import cross_entropy
 from glassformer.model import Transformer
 from glassformer.modelfile import Arrays, ModelFile, count_parameters, tokenizers_to_dict
-from glassformer.recipes.overrides import read_recipe
 from glassformer.records import Metrics
 from glassformer.rundirectory import RunDirectory
-from glassformer.settings import Settings
 from glassformer.training.card import model_card
-from glassformer.training.checkpoints import Origin, Position, load_resume, save_resume, saved_tokenizers
+from glassformer.training.checkpoints import Origin, Position, load_resume, save_resume
 from glassformer.training.events import Event, Finished, Progress, Saved, Started, Stopped, Validated
 from glassformer.training.meter import Meter
 from glassformer.training.objective import learning_rate, teacher_forced
-from glassformer.training.prepare import Prepared, as_table, fingerprint_of, prepare
+from glassformer.training.prepare import Prepared
 from glassformer.training.validation import Validator
 from glassformer.translator import Translator
 
 PROGRESS_SECONDS = 1.0
-
-
-def train(
-    pairs: Table | Iterable[tuple[str, str]],
-    settings: Settings | None = None,
-    out: str | Path = "run",
-    *,
-    valid: Table | Iterable[tuple[str, str]] | None = None,
-    init: str | Path | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    device: str = "auto",
-) -> Run:
-    """Prepare a run of training; iterate over it, or call `finish()`.
-
-    Without `settings` they are advised from the pairs, for the shape of `init` where it is given. `valid` replaces the
-    held-out rows. `init` is a model whose weights, tokenizers and shape are the start. `resume` goes on with the run in
-    `out`, with its own recipe and the same pairs; `settings` play no part then. Raises RunError when `out` is taken,
-    TableError when there is too little to train on, UsageError for `resume` with `init`, DeviceError for a model or a
-    batch that needs more memory than there is.
-    """
-    directory = RunDirectory(Path(out))
-    place = find_device(device)
-    table, held_out = as_table(pairs), None if valid is None else as_table(valid)
-    start = ModelFile.load(init) if init is not None else None
-    tokenizers = None if start is None else (start.source_tokenizer, start.target_tokenizer)
-    directory.finish_move()
-    if resume:
-        if init is not None:
-            raise UsageError("a run that is resumed has its weights already", hint="leave out init, or resume")
-        directory.check_resumable()
-        settings = Settings(**read_recipe(directory.recipe))
-        tokenizers = saved_tokenizers(directory.resume, Origin(fingerprint_of(table, held_out), settings))
-    else:
-        directory.check_free(overwrite=overwrite)
-        given = {} if start is None else start.settings.model_dump(include={"tokens", "model"})
-        settings = settings or Settings(**advise(table.pairs, given).settings)
-    if start is not None:
-        settings = settings.model_copy(update={"model": start.settings.model, "tokens": start.settings.tokens})
-    check_training_fits(settings, place)
-    prepared = prepare(table, settings, held_out, tokenizers)
-    sizes = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
-    check_training_fits(settings, place, sizes, max(len(prepared.train.source.ids), len(prepared.train.target.ids)))
-    return Run(prepared, directory, place, start=start, resume=resume, overwrite=overwrite)
 
 
 class Run:

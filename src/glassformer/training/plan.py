@@ -1,0 +1,281 @@
+"""Every decision before a run, as a value.
+
+    planned = plan("pairs.csv", "run")      read, advised, checked: planned.settings, .choices, .notices
+    for event in planned.run(): ...         nothing is written before the first event
+
+`train(…)` is the short form. The command line and Python get the same answers and the same refusals from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from unicodedata import normalize
+
+from glassformer.advise import Choice as Advised
+from glassformer.advise import advise
+from glassformer.data.tables import Table, first_row_note, read_table
+from glassformer.engines.torch import find_device
+from glassformer.errors import ColumnError, UsageError
+from glassformer.evaluation import Report, evaluate
+from glassformer.modelfile import ModelFile
+from glassformer.recipes.overrides import check_settings, flat, merge, nested, read_recipe
+from glassformer.rundirectory import RunDirectory
+from glassformer.settings import DataSettings, Settings
+from glassformer.training.checkpoints import Origin, saved_tokenizers
+from glassformer.training.loop import Run
+from glassformer.training.prepare import Prepared, as_table, fingerprint_of, prepare
+from glassformer.translator import Translator, encode_sources
+
+Pairs = Table | str | Path | Iterable[tuple[str, str]]
+"""A table that was read, the path of one, or pairs of source and target."""
+
+SET_BY_USER = "set by you"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The value of a setting, and why; `set_by_user` when it was given and not advised."""
+
+    setting: str
+    value: Any
+    reason: str
+    set_by_user: bool = False
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What should be known before a run: `kind` for programs, `text` for people. `table` is the path it is about."""
+
+    kind: Literal["first row", "also trained on", "too long", "unknown tokens"]
+    text: str
+    table: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run before it begins. `settings` are complete; `start` is the model that it starts from, read from `init`."""
+
+    settings: Settings
+    choices: tuple[Choice, ...]
+    notices: tuple[Notice, ...]
+    prepared: Prepared
+    directory: RunDirectory
+    table: Table
+    valid: Table | None = None
+    test: Table | None = None
+    start: ModelFile | None = None
+    init: str | None = None
+    resume: bool = False
+    overwrite: bool = False
+
+    def run(self, device: str = "auto") -> Run:
+        """The run: an iterable of events. Raises DeviceError for a device that is not available."""
+        where = find_device(device)
+        return Run(self.prepared, self.directory, where, start=self.start, resume=self.resume, overwrite=self.overwrite)
+
+    def evaluate_test(self, translator: Translator) -> Report:
+        """The test table scored by the model that came out. Raises UsageError where there is none."""
+        if self.test is None:
+            raise UsageError("there is no test table to evaluate on", hint="plan(…, test=TABLE)")
+        return evaluate(translator, self.test.pairs, rows_read=self.test.ledger.read, where=self.test.places)
+
+
+def plan(
+    pairs: Pairs,
+    out: str | Path = "run",
+    *,
+    overrides: Settings | Mapping[str, Any] | None = None,
+    valid: Pairs | None = None,
+    test: Pairs | None = None,
+    init: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Plan:
+    """Decide everything about a run on these pairs, and write nothing.
+
+    `overrides` are settings over what is advised (nested, `{"training": {"steps": 500}}`, or by full name,
+    `{"training.steps": 500}`), or complete Settings. `valid` replaces the held-out rows; `test` is evaluated on at the
+    end. `init` is a model whose weights, tokenizers and shape are the start. `resume` continues the run in `out`, with
+    its own recipe and the same pairs.
+
+    Raises RunError when `out` is in use or cannot be resumed, TableError and ColumnError for tables that cannot be
+    read or trained on, SettingsError for unknown settings, UsageError for arguments that exclude each other, TextError
+    for test rows that the model would not take.
+    """
+    given = _given(overrides)
+    directory = RunDirectory(Path(out))
+    directory.finish_move()
+    start = None
+    if resume:
+        _check_resume(directory, given, init, overwrite)
+        settings = Settings(**read_recipe(directory.recipe))
+        data = settings.data
+    else:
+        directory.check_free(overwrite=overwrite)
+        start = ModelFile.load(init) if init is not None else None
+        given = merge(given, _settled_by(start, given, init))
+        data = DataSettings(**given.get("data", {}))
+    table = _read(pairs, data)
+    held_out, tested = (_read_beside(table, each, data) for each in (valid, test))
+    choices: tuple[Choice, ...] = ()
+    tokenizers = None if start is None else (start.source_tokenizer, start.target_tokenizer)
+    if resume:
+        tokenizers = saved_tokenizers(directory.resume, Origin(fingerprint_of(table, held_out), settings))
+    elif isinstance(overrides, Settings):
+        settings = Settings(**merge(overrides.model_dump(), _settled_by(start, given, init)))
+    else:
+        advice = advise(table.pairs, given)
+        settings = Settings(**merge(advice.settings, given))
+        choices = tuple(_choices(advice.choices, given, has_start=start is not None))
+    prepared = prepare(table, settings, held_out, tokenizers)
+    if tested is not None:
+        sources = [pair.source for pair in tested.pairs]
+        encode_sources(sources, tested.places, prepared.source_tokenizer, settings)
+    notices = tuple(_notices(table, held_out, tested, prepared))
+    return Plan(
+        settings,
+        choices,
+        notices,
+        prepared,
+        directory,
+        table=table,
+        valid=held_out,
+        test=tested,
+        start=start,
+        init=None if init is None else str(init),
+        resume=resume,
+        overwrite=overwrite,
+    )
+
+
+def train(
+    pairs: Pairs,
+    settings: Settings | None = None,
+    out: str | Path = "run",
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    valid: Pairs | None = None,
+    init: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    device: str = "auto",
+) -> Run:
+    """Plan a run and return it; iterate over it, or call `finish()`. See `plan`, which raises the errors.
+
+    `settings` are complete ones, `overrides` settings over what is advised; one of the two at most.
+    """
+    if settings is not None and overrides:
+        raise UsageError("settings are complete already", got="overrides too", hint="give settings or overrides")
+    find_device(device)
+    chosen = settings if settings is not None else overrides
+    planned = plan(pairs, out, overrides=chosen, valid=valid, init=init, resume=resume, overwrite=overwrite)
+    return planned.run(device)
+
+
+# Settings
+
+
+def _given(overrides: Settings | Mapping[str, Any] | None) -> dict[str, Any]:
+    """What was set, as nested dicts of checked values. Raises SettingsError before a long table is read."""
+    if isinstance(overrides, Settings):
+        return overrides.model_dump(exclude_unset=True)
+    return check_settings(nested(overrides or {}))
+
+
+def _check_resume(directory: RunDirectory, given: Mapping[str, Any], init: object, overwrite: bool) -> None:
+    if any(given.values()) or init is not None or overwrite:
+        raise UsageError(
+            "a run that is resumed keeps the recipe it began with",
+            where=str(directory.recipe),
+            hint="give only the table and the run directory with resume; or start a new run with init",
+        )
+    directory.check_resumable()
+
+
+def _settled_by(start: ModelFile | None, given: Mapping[str, Any], init: object) -> dict[str, Any]:
+    """The tokens and the shape of the model to start from. Raises UsageError when other ones were set."""
+    if start is None:
+        return {}
+    settled = start.settings.model_dump(include={"tokens", "model"})
+    for section, settings in settled.items():
+        if merge(settings, given.get(section, {})) != settings:
+            raise UsageError(
+                f"the model to start from has other settings in {section!r}, which cannot change",
+                where=str(init),
+                hint=f"leave out every setting {section}.…, or train without init",
+            )
+    return settled
+
+
+def _choices(advised: Iterable[Advised], given: Mapping[str, Any], *, has_start: bool) -> list[Choice]:
+    """What was advised or set, each with its reason; a model to start from has chosen tokens and shape."""
+    values = flat(given)
+    choices = []
+    for choice in advised:
+        if has_start and choice.setting.startswith(("tokens.", "model.")):
+            continue
+        if choice.setting in values:
+            reason = f"{SET_BY_USER} (advice: {choice.value})"
+            choices.append(Choice(choice.setting, values.pop(choice.setting), reason, set_by_user=True))
+        else:
+            choices.append(Choice(choice.setting, choice.value, choice.reason))
+    rest = {} if has_start else values
+    return choices + [Choice(name, value, SET_BY_USER, set_by_user=True) for name, value in rest.items()]
+
+
+# Tables
+
+
+def _read(pairs: Pairs, data: DataSettings) -> Table:
+    return read_table(pairs, data) if isinstance(pairs, str | Path) else as_table(pairs)
+
+
+def _read_beside(table: Table, pairs: Pairs | None, data: DataSettings) -> Table | None:
+    """A table to validate or test on, if there is one. Raises ColumnError where its columns are in another order."""
+    if pairs is None:
+        return None
+    other = _read(pairs, data)
+    names, others = ([label.rpartition(" (column ")[0] for label in each.taken] for each in (table, other))
+    if other.columns and names != others and set(names) <= set(other.columns):
+        raise ColumnError(
+            "source and target are other columns than in the table to train on",
+            where=other.path,
+            got=" · ".join(others),
+            expected=" · ".join(names),
+            hint=f"say --source {names[0]} --target {names[1]}",
+        )
+    return other
+
+
+# Notices
+
+
+def _notices(table: Table, valid: Table | None, test: Table | None, prepared: Prepared) -> Iterable[Notice]:
+    for each in (table, valid, test):
+        if each is not None and (text := first_row_note(each)):
+            yield Notice("first row", text, each.path)
+    for other in (valid, test):
+        if other is not None:
+            yield from _also_trained_on(table, other)
+    n_rows = table.ledger.kept + (0 if valid is None else valid.ledger.kept)
+    if prepared.ledger.kept < n_rows:
+        text = f"rows are too long for data.max_source_length or data.max_target_length: {prepared.ledger.summary()}"
+        yield Notice("too long", text, table.path)
+    for side, tokenizer in (("source", prepared.source_tokenizer), ("target", prepared.target_tokenizer)):
+        counts, unk_id = prepared.data.counts(side), tokenizer.vocabulary.unk_id
+        if unk_id is not None and counts[unk_id]:
+            text = f"{counts[unk_id]:,} of {sum(counts):,} {side} tokens to train on are not in the vocabulary"
+            yield Notice("unknown tokens", f"{text}, and become <unk>", table.path)
+
+
+def _also_trained_on(table: Table, other: Table) -> Iterable[Notice]:
+    """Whether sources of a table to validate or test on are trained on as well (in NFC, as the split compares them)."""
+    sources = [normalize("NFC", pair.source) for pair in other.pairs]
+    wanted = set(sources)
+    trained = {source for pair in table.pairs if (source := normalize("NFC", pair.source)) in wanted}
+    if count := sum(source in trained for source in sources):
+        text = f"{count:,} of the {len(sources):,} rows of {other.path} have a source that is trained on as well"
+        yield Notice("also trained on", text, other.path)
