@@ -201,6 +201,67 @@ def test_a_guess_about_the_first_row_is_said_with_the_option_that_changes_it(tmp
     assert "the first row was taken for data: '1845-01-05' | 'a' (otherwise: --header)\n" in call(verb, run, table).err
 
 
+# The ledger of a table
+
+VERBS = {"evaluate": (), "score": (), "heads": (), "translate": ("--column", "iso")}
+GAPS = "iso,english\n1845-01-05,a\n1845-01-06\n\n" + "x,y,z\n" * 7 + "1845-01-07,c\n"
+LOST = [2, 3, *range(4, 11)]  # rows of which a cell is missing, blank, or one too many
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_row_that_is_not_kept_is_in_the_file_of_the_ledger(tmp_path, call, run, verb):
+    path, ledger = tmp_path / "gaps.csv", tmp_path / "lost.jsonl"
+    path.write_text(GAPS, encoding="utf-8")
+    words = (verb, run, path, *VERBS[verb], "--bad-rows", "skip")
+    without = call(*words)
+    assert "11 rows read, 2 kept" in without.err
+    assert "list each row that was not kept with --ledger FILE\n" in without.err
+    answer = call(*words, "--ledger", ledger)
+    assert answer.code == 0, answer.err
+    entries = [json.loads(line) for line in ledger.read_text("utf-8").splitlines()]
+    assert [entry["row"] for entry in entries] == LOST
+    assert {entry["file"] for entry in entries} == {str(path)}
+    assert f"wrote 9 entries to {ledger}\n" in answer.err
+    assert "--ledger FILE" not in answer.err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_ledger_is_written_for_a_whole_table_too_and_replaces_nothing_unasked(tmp_path, call, run, verb):
+    path, ledger = tmp_path / "whole.csv", tmp_path / "lost.jsonl"
+    path.write_text("iso,english\n1845-01-05,a\n", encoding="utf-8")
+    ledger.write_text("mine", encoding="utf-8")
+    words = (verb, run, path, *VERBS[verb], "--ledger", ledger)
+    refused = call(*words)
+    assert (refused.code, refused.out) == (1, "")
+    assert "the ledger exists already; nothing was written" in refused.err
+    assert "rows read" not in refused.err  # before work is done
+    assert ledger.read_text("utf-8") == "mine"
+    answer = call(*words, "--overwrite")
+    assert answer.code == 0, answer.err
+    assert ledger.read_text("utf-8") == ""
+    assert "--ledger FILE" not in call(*words[:-2]).err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_ledger_that_cannot_be_written_is_refused_before_work_is_done(tmp_path, call, run, verb):
+    path = tmp_path / "whole.csv"
+    path.write_text("iso,english\n1845-01-05,a\n", encoding="utf-8")
+    words = (verb, run, path, *VERBS[verb])
+    for ledger, part in (
+        (path / "lost.jsonl", "cannot write the file"),
+        (tmp_path, "the ledger exists already"),
+        (path, "the ledger exists already"),
+    ):
+        refused = call(*words, "--ledger", ledger)
+        assert (refused.code, refused.out) == (1, "")
+        assert part in refused.err
+        assert "rows read" not in refused.err
+    refused = call(*words, "--ledger", path, "--overwrite")
+    assert (refused.code, refused.out) == (2, "")
+    assert "the ledger would replace the table" in refused.err
+    assert path.read_text("utf-8") == "iso,english\n1845-01-05,a\n"
+
+
 # score
 
 

@@ -15,19 +15,23 @@ CONTRACT = {
         --overwrite --device --precision --seed --quiet --json
     """,
     "translate": """
-        MODEL INPUT --out --beam --nbest --column --ensemble --set --overwrite --header --bad-rows --engine --device
-        --precision --seed --quiet --json
-    """,
-    "evaluate": """
-        MODEL TABLE --source --target --header --bad-rows --beam --bleu-tokenize --no-group --ensemble --set --engine
+        MODEL INPUT --out --beam --nbest --column --ensemble --set --overwrite --header --bad-rows --ledger --engine
         --device --precision --seed --quiet --json
     """,
-    "score": "MODEL TABLE --source --target --header --bad-rows --ensemble --device --precision --quiet --json",
+    "evaluate": """
+        MODEL TABLE --source --target --header --bad-rows --ledger --overwrite --beam --bleu-tokenize --no-group
+        --ensemble --set --engine --device --precision --seed --quiet --json
+    """,
+    "score": """
+        MODEL TABLE --source --target --header --bad-rows --ledger --overwrite --ensemble --device --precision --quiet
+        --json
+    """,
     "explain": """
         MODEL TEXT --target --step --head --edit --beam --set --html --overwrite --quiet --json
     """,
     "heads": """
-        MODEL TABLE --source --target --header --bad-rows --beam --ensemble --set --device --precision --quiet --json
+        MODEL TABLE --source --target --header --bad-rows --ledger --overwrite --beam --ensemble --set --device
+        --precision --quiet --json
     """,
     "tokens": "MODEL TEXT --side --pad-to --json",
     "info": "MODEL --json",

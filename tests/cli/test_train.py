@@ -110,6 +110,28 @@ def test_every_row_that_was_not_kept_is_in_the_ledger(tmp_path, call, small, tab
     assert "94 rows read, 90 kept" in answer.err
 
 
+BAD_TEST = "iso,english\n1845-01-05,a\n,b\n1845-01-06\n" + "x,y,z\n" * 7 + "1845-01-07,c\n"
+
+
+def test_rows_that_a_test_table_lost_are_in_the_ledger_and_counted_apart(tmp_path, call, small, table):
+    run, test = tmp_path / "run", tmp_path / "bad.csv"
+    test.write_text(BAD_TEST, encoding="utf-8")
+    words = ("train", table, "--out", run, "--test", test)
+    answer = call(*words, "--bad-rows", "skip", *small(training__steps="2"))
+    assert answer.code == 0, answer.err
+    entries = [json.loads(line) for line in (run / "ledger.jsonl").read_text("utf-8").splitlines()]
+    assert [(entry["row"], entry["file"]) for entry in entries] == [(row, str(test)) for row in range(2, 11)]
+    data = ModelFile.load(run).data
+    assert data["rows"] == {"read": 200, "kept": 200}
+    assert data["train_rows"] + data["valid_rows"] == 200
+    card = (run / "README.md").read_text("utf-8")
+    assert "| rows | read 200, kept 200 (every row that was not kept is in `ledger.jsonl`) |" in card
+    assert "| rows of the test table | read 11, kept 2, empty source 1, " in card
+    assert f"each row that is not kept will be listed in {run / 'ledger.jsonl'}\n" in answer.err
+    assert "--ledger FILE" not in answer.err
+    assert "too long" not in answer.err
+
+
 # What it says
 
 
@@ -344,6 +366,15 @@ def test_a_resumed_run_takes_no_other_settings(call, table, stopped, options):
     assert answer.code == 2
     assert "a run that is resumed keeps the recipe it began with" in answer.err
     assert f"where: {stopped / 'recipe.toml'}" in answer.err
+
+
+def test_a_resumed_run_enters_the_rows_that_its_test_table_lost(tmp_path, call, table, stopped):
+    test = tmp_path / "gaps.csv"
+    test.write_text("iso,english\n1845-01-05,a\n,b\n", encoding="utf-8")
+    answer = call("train", table, "--out", stopped, "--resume", "--test", test)
+    assert answer.code == 0, answer.err
+    lines = (stopped / "ledger.jsonl").read_text("utf-8").splitlines()
+    assert [(entry["row"], entry["file"]) for entry in map(json.loads, lines)] == [(2, str(test))]
 
 
 def test_a_resumed_run_refuses_another_table(tmp_path, call, table, table_of, stopped):

@@ -218,7 +218,7 @@ def test_a_table_is_called_one_and_not_plain_lines(call, run, table, option):
 def test_plain_lines_have_no_options_of_tables(call, run, option):
     answer = call("translate", run, "-", *option, stdin=AS_BYTES)
     assert (answer.code, answer.out) == (2, "")
-    assert "--header and --bad-rows are for tables" in answer.err
+    assert "--header, --bad-rows and --ledger are for tables" in answer.err
 
 
 def test_a_text_that_is_too_long_is_named_and_nothing_is_cut(call, run):
@@ -317,6 +317,19 @@ def test_a_table_with_names_of_its_own_has_no_first_row_to_speak_of(tmp_path, ca
     table.write_text('{"x": "1845-01-05"}\n')
     answer = call("translate", run, table, "--column", "x")
     assert answer.err == f"read {table} (JSON Lines, named columns): 1 row read, 1 kept\ncolumn: x (column 0)\n"
+
+
+def test_a_ledger_is_of_tables_and_not_the_output(tmp_path, call, run):
+    answer = call("translate", run, "-", "--ledger", tmp_path / "lost.jsonl", stdin=AS_BYTES)
+    assert (answer.code, answer.out) == (2, "")
+    assert "--column NAME" in answer.err
+    table = tmp_path / "h.csv"
+    table.write_text("iso,x\n1845-01-05,a\n")
+    both = tmp_path / "both"
+    answer = call("translate", run, table, "--column", "iso", "--out", both, "--ledger", both)
+    assert (answer.code, answer.out) == (2, "")
+    assert "--out and --ledger are the same file" in answer.err
+    assert not both.exists()
 
 
 def test_several_answers_asked_for_by_set_are_never_left_out(call, run):

@@ -614,6 +614,10 @@ def test_one_row_is_enough(folder):
 
 # --- Damaged rows ---
 
+HOW_TO_SKIP = (
+    "correct them, or leave them out with --bad-rows skip; "
+    "then a run lists them in its ledger.jsonl, other commands in --ledger FILE"
+)
 DAMAGE = [
     ("a.csv", b"1,a\n1845-01-05,January 5, 1845\n2,b\n", [(2, 2, "3 cells instead of 2")], "1a2b"),
     ("a.csv", b"1,a\nalone\n2,b\n", [(2, 2, "1 cell instead of 2")], "1a2b"),
@@ -677,7 +681,7 @@ def test_damaged_rows_stop_the_reading_or_go_to_the_ledger(folder, name, content
     assert untouched.read == 0
     assert error.where == str(path)
     assert error.what == f"the table has {len(damage)} damaged {'row' if len(damage) == 1 else 'rows'}"
-    assert error.hint == "mend them, or leave them out with --bad-rows skip: the ledger then lists them"
+    assert error.hint == HOW_TO_SKIP
     assert error.got is not None
     for _, line, reason in damage:
         assert f"line {line}: {reason}" in error.got
@@ -697,7 +701,7 @@ def test_the_unquoted_comma_of_a_date_is_named_by_its_line(folder):
             "  got: line 3: 3 cells instead of 2",
             "  expected: a cell with a comma, a quote or a line break stands in "
             '"double quotes", a quote in it twice ("")',
-            "  next: mend them, or leave them out with --bad-rows skip: the ledger then lists them",
+            f"  next: {HOW_TO_SKIP}",
         ]
     )
 

@@ -6,12 +6,13 @@ Results go to standard output; everything else goes to standard error, and `--qu
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -20,6 +21,9 @@ from rich.table import Table
 
 from glassformer.files import shown
 from glassformer.recipes.overrides import parse_assignments
+
+if TYPE_CHECKING:
+    from glassformer.data.ledger import Ledger
 
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel="Everywhere")]
 DecodePrecision = Annotated[
@@ -56,6 +60,10 @@ Header = Annotated[
 BadRows = Annotated[
     str | None, typer.Option("--bad-rows", help="What a damaged row does: stop, or skip (to the ledger).")
 ]
+LedgerFile = Annotated[
+    Path | None, typer.Option("--ledger", help="Write each row that is not kept, and why, as JSON Lines.")
+]
+OverwriteLedger = Annotated[bool, typer.Option("--overwrite", help="Replace --ledger.")]
 Beam = Annotated[int | None, typer.Option("--beam", min=1, help="Beam width; 1 is greedy search (default: 5).")]
 Ensemble = Annotated[
     list[Path] | None,
@@ -88,6 +96,29 @@ def decoding_options(assignments: list[str] | None, **options: Any) -> dict[str,
     if strangers:
         raise SettingsError(f"{strangers[0]!r} was decided when the model was trained", expected="decoding.name=value")
     return parsed.get("decoding", {}) | {name: value for name, value in options.items() if value is not None}
+
+
+def check_ledger(path: Path | None, table: str, *, overwrite: bool) -> None:
+    """Refuse a file for the ledger before work is done: one that exists, cannot be written, or is the table itself."""
+    from glassformer.errors import RunError, UsageError
+    from glassformer.files import check_writable
+
+    if path is None:
+        return
+    if path.exists() and not overwrite:
+        raise RunError(
+            "the ledger exists already; nothing was written", where=str(path), hint="--overwrite, or another --ledger"
+        )
+    if os.path.realpath(path) in map(os.path.realpath, (table, *table.split(","))):
+        raise UsageError("the ledger would replace the table", where=str(path), hint="another --ledger")
+    check_writable(path)
+
+
+def write_ledger(voice: Voice, ledger: Ledger, path: Path | None) -> None:
+    """Write the entries to the file of `--ledger`, if there is one."""
+    if path is not None:
+        ledger.write(path)
+        voice.say(f"wrote {len(ledger.entries):,} {'entry' if len(ledger.entries) == 1 else 'entries'} to {path}")
 
 
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")

@@ -15,7 +15,9 @@ from glassformer.cli.console import (
     Engine,
     Ensemble,
     Header,
+    LedgerFile,
     Model,
+    OverwriteLedger,
     PairTable,
     Quiet,
     Seed,
@@ -23,10 +25,12 @@ from glassformer.cli.console import (
     SourceColumn,
     TargetColumn,
     Voice,
+    check_ledger,
     data_options,
     decoding_options,
     print_json,
     warn_unknown,
+    write_ledger,
 )
 from glassformer.cli.narrate import say_change, say_report, say_table
 
@@ -41,6 +45,8 @@ def evaluate(
     target: TargetColumn = None,
     header: Header = None,
     bad_rows: BadRows = None,
+    ledger: LedgerFile = None,
+    overwrite: OverwriteLedger = False,
     beam: Beam = None,
     bleu_tokenize: Annotated[
         str, typer.Option("--bleu-tokenize", help="sacreBLEU's tokenizer: 13a, none, char, intl, zh, …")
@@ -70,8 +76,9 @@ def evaluate(
 
     voice = Voice(quiet)
     options = decoding_options(assignments, num_beams=beam, seed=seed)
+    check_ledger(ledger, table, overwrite=overwrite)
     pairs = read_table(table, DataSettings(**data_options(source, target, header, bad_rows)["data"]))
-    say_table(voice, pairs)
+    say_table(voice, pairs, ledger)
     translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision, engine=engine)
     decoding = DecodingSettings(**(translator.settings.decoding.model_dump() | options))
     report = evaluate_pairs(
@@ -106,6 +113,7 @@ def evaluate(
             f"{report.unfinished:,} answers reached the longest length before their end; "
             "--set decoding.max_new_tokens=N allows more"
         )
+    write_ledger(voice, pairs.ledger, ledger)
     if as_json:
         print_json(report.to_json())
     else:

@@ -12,17 +12,21 @@ from glassformer.cli.console import (
     Device,
     Ensemble,
     Header,
+    LedgerFile,
     Model,
+    OverwriteLedger,
     PairTable,
     Quiet,
     SetDecoding,
     SourceColumn,
     TargetColumn,
     Voice,
+    check_ledger,
     data_options,
     decoding_options,
     print_json,
     print_table,
+    write_ledger,
 )
 from glassformer.cli.narrate import say_table
 from glassformer.errors import TableError
@@ -35,6 +39,8 @@ def heads(
     target: TargetColumn = None,
     header: Header = None,
     bad_rows: BadRows = None,
+    ledger: LedgerFile = None,
+    overwrite: OverwriteLedger = False,
     beam: Beam = None,
     ensemble: Ensemble = None,
     assignments: SetDecoding = None,
@@ -54,9 +60,10 @@ def heads(
     from glassformer.settings import DataSettings, DecodingSettings
 
     options = decoding_options(assignments, num_beams=beam)
+    check_ledger(ledger, table, overwrite=overwrite)
     pairs = read_table(table, DataSettings(**data_options(source, target, header, bad_rows)["data"]))
     voice = Voice(quiet)
-    say_table(voice, pairs)
+    say_table(voice, pairs, ledger)
     if not pairs.pairs:
         raise TableError("there are no rows to score", where=table, expected="at least one pair of source and target")
     model_file = ModelFile.load(model)
@@ -70,6 +77,7 @@ def heads(
         precision=precision,
         where=pairs.places,
     )
+    write_ledger(voice, pairs.ledger, ledger)
     if as_json:
         print_json(asdict(found))
         return

@@ -6,6 +6,7 @@ import contextlib
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -21,20 +22,20 @@ if TYPE_CHECKING:
 ON_THEIR_OWN_SCALE = ("bleu", "chrf")
 
 
-def say_table(voice: Voice, table: Table) -> None:
-    """How a table of pairs was read, what was left out and why."""
-    _say_reading(voice, table, f"source: {table.taken[0]} · target: {table.taken[1]}")
+def say_table(voice: Voice, table: Table, ledger: Path | None) -> None:
+    """How a table of pairs was read, what was left out and why. `ledger` is the file that will list those rows."""
+    _say_reading(voice, table, f"source: {table.taken[0]} · target: {table.taken[1]}", ledger)
 
 
-def say_column(voice: Voice, column: Column) -> None:
-    """How a column of a table was read, what was left out and why."""
-    _say_reading(voice, column, f"column: {column.taken.removeprefix('column ')}")
+def say_column(voice: Voice, column: Column, ledger: Path | None) -> None:
+    """How a column of a table was read, what was left out and why; `ledger` as for `say_table`."""
+    _say_reading(voice, column, f"column: {column.taken.removeprefix('column ')}", ledger)
     if n_empty := len(column.ledger.entries):
         rows = "1 row has no cell and gets" if n_empty == 1 else f"{n_empty:,} rows have no cell and get"
         voice.warn(f"{rows} an empty line")
 
 
-def _say_reading(voice: Voice, table: Table | Column, taken: str) -> None:
+def _say_reading(voice: Voice, table: Table | Column, taken: str, ledger: Path | None) -> None:
     from glassformer.data.tables import first_row_note
 
     header = "with a header" if table.header else "without a header"
@@ -44,13 +45,17 @@ def _say_reading(voice: Voice, table: Table | Column, taken: str) -> None:
     voice.say(printable(taken))
     if note := first_row_note(table):
         voice.say(printable(note))
+    if table.ledger.entries and ledger is not None:
+        voice.say(f"each row that is not kept will be listed in {ledger}")
+    elif table.ledger.entries:
+        voice.say("list each row that was not kept with --ledger FILE")
 
 
 def say_plan(voice: Voice, planned: Plan) -> None:
     """What was read for a run, what was chosen and why, and what should be known before it begins."""
     for table in (planned.table, planned.valid, planned.test):
         if table is not None:
-            say_table(voice, table)
+            say_table(voice, table, planned.directory.ledger)
     if planned.init is not None:
         voice.say(f"tokens and shape of the model are those of {planned.init}")
     if planned.choices:

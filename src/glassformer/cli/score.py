@@ -11,16 +11,20 @@ from glassformer.cli.console import (
     Device,
     Ensemble,
     Header,
+    LedgerFile,
     Model,
+    OverwriteLedger,
     PairTable,
     Quiet,
     SourceColumn,
     TargetColumn,
     Voice,
+    check_ledger,
     data_options,
     print_json_line,
     printable,
     warn_unknown,
+    write_ledger,
 )
 from glassformer.cli.narrate import say_table
 
@@ -34,6 +38,8 @@ def score(
     target: TargetColumn = None,
     header: Header = None,
     bad_rows: BadRows = None,
+    ledger: LedgerFile = None,
+    overwrite: OverwriteLedger = False,
     ensemble: Ensemble = None,
     device: Device = "auto",
     precision: DecodePrecision = "float32",
@@ -49,12 +55,14 @@ def score(
     from glassformer.settings import DataSettings
     from glassformer.translator import Translator
 
+    check_ledger(ledger, table, overwrite=overwrite)
     pairs = read_table(table, DataSettings(**data_options(source, target, header, bad_rows)["data"]))
     voice = Voice(quiet)
-    say_table(voice, pairs)
+    say_table(voice, pairs, ledger)
     translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision)
     scores = translator.score(pairs.pairs, where=pairs.places)
     warn_unknown(voice, (each.unknown for each in scores))
+    write_ledger(voice, pairs.ledger, ledger)
     for row, pair, scored in zip(pairs.rows, pairs.pairs, scores, strict=True):
         if as_json:
             tokens = [list(each) for each in zip(scored.tokens, scored.token_scores, strict=True)]

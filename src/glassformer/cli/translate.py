@@ -17,20 +17,24 @@ from glassformer.cli.console import (
     Engine,
     Ensemble,
     Header,
+    LedgerFile,
     Model,
     Quiet,
     Seed,
     SetDecoding,
     Voice,
+    check_ledger,
     data_options,
     decoding_options,
     warn_unknown,
+    write_ledger,
 )
 from glassformer.cli.narrate import say_column
 from glassformer.errors import RunError, UsageError
 from glassformer.files import check_path, check_writable, write_text
 
 if TYPE_CHECKING:
+    from glassformer.data.ledger import Ledger
     from glassformer.translator import Translation
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
@@ -48,9 +52,10 @@ def translate(
     column: Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")] = None,
     header: Header = None,
     bad_rows: BadRows = None,
+    ledger: LedgerFile = None,
     ensemble: Ensemble = None,
     assignments: SetDecoding = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out and --ledger.")] = False,
     device: Device = "auto",
     precision: DecodePrecision = "float32",
     engine: Engine = "torch",
@@ -73,7 +78,10 @@ def translate(
         )
     if out is not None:
         check_writable(out)
-    texts = _read(source, column, header, bad_rows, voice)
+    if ledger is not None and out is not None and ledger.resolve() == out.resolve():
+        raise UsageError("--out and --ledger are the same file", where=str(out), hint="another --ledger")
+    check_ledger(ledger, source, overwrite=overwrite)
+    texts, found = _read(source, column, header, bad_rows, ledger, voice)
     from glassformer.translator import Translator
 
     options = decoding_options(assignments, num_beams=beam, num_return_sequences=nbest, seed=seed)
@@ -85,6 +93,7 @@ def translate(
     if translator.proof:
         voice.say(str(translator.proof))
     _warn(voice, answers)
+    write_ledger(voice, found, ledger)
     if as_json or n_best is not None:
         lines = [
             _json_line(row, text, answer) for row, (text, answer) in enumerate(zip(texts, answers, strict=True), 1)
@@ -96,25 +105,30 @@ def translate(
         voice.say(f"wrote {len(lines):,} lines to {out}")
 
 
-def _read(source: str, column: str | None, header: bool | None, bad_rows: str | None, voice: Voice) -> list[str]:
-    from glassformer.data.tables import read_column, read_lines
+def _read(
+    source: str, column: str | None, header: bool | None, bad_rows: str | None, ledger: Path | None, voice: Voice
+) -> tuple[list[str], Ledger]:
+    """The texts to translate, and the ledger of the table that they are from."""
+    from glassformer.data.tables import Ledger, read_column, read_lines
     from glassformer.settings import DataSettings
 
     if column is not None:
         if source == "-":
             raise UsageError("--column needs a table", got="standard input", hint="name a file: .csv, .tsv, .jsonl, …")
         found = read_column(source, column, DataSettings(**data_options(None, None, header, bad_rows)["data"]))
-        say_column(voice, found)
-        return found.cells
+        say_column(voice, found, ledger)
+        return found.cells, found.ledger
     if source != "-" and Path(source.removesuffix(".gz").removesuffix(".zst")).suffix.lower() in TABLE_SUFFIXES:
         raise UsageError(
             "this input is a table",
             where=source,
             hint="say which column to translate: --column NAME (or a position from 0)",
         )
-    if header is not None or bad_rows is not None:
-        raise UsageError("--header and --bad-rows are for tables, and plain lines have neither", hint="--column NAME")
-    return read_lines(sys.stdin.buffer if source == "-" else source)
+    if header is not None or bad_rows is not None or ledger is not None:
+        raise UsageError(
+            "--header, --bad-rows and --ledger are for tables, and the input is plain lines", hint="--column NAME"
+        )
+    return read_lines(sys.stdin.buffer if source == "-" else source), Ledger()
 
 
 def _warn(voice: Voice, answers: list[Translation]) -> None:

@@ -249,7 +249,8 @@ def _scan(
             name,
             "row",
             expected=source.advice,
-            hint="mend them, or leave them out with --bad-rows skip: the ledger then lists them",
+            hint="correct them, or leave them out with --bad-rows skip; "
+            "then a run lists them in its ledger.jsonl, other commands in --ledger FILE",
         )
 
 

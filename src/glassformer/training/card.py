@@ -13,7 +13,11 @@ def model_card(prepared: Prepared, finished: Finished) -> str:
     n_source, n_target = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
     n_parameters = count_parameters(settings.model, n_source, n_target)
     model, tokens = settings.model, settings.tokens
-    counts = ", ".join(f"{name} {count:,}" for name, count in data.rows.items())
+    counts, test_counts = (
+        ", ".join(f"{name} {count:,}" for name, count in each.items())
+        for each in (data.rows, prepared.test_ledger.counts())
+    )
+    tested = f"| rows of the test table | {test_counts} |\n" if prepared.test_ledger.read else ""
     return f"""# A model by glassformer
 
 It turns `{data.columns[0]}` into `{data.columns[1]}`.
@@ -22,7 +26,7 @@ It turns `{data.columns[0]}` into `{data.columns[1]}`.
 |---|---|
 | trained on | `{data.table}`: {data.train_rows:,} rows; {data.valid_rows:,} held out |
 | rows | {counts} (every row that was not kept is in `ledger.jsonl`) |
-| fingerprint of the pairs | `{data.fingerprint}` |
+{tested}| fingerprint of the pairs | `{data.fingerprint}` |
 | tokens | {tokens.source.kind} ({n_source:,}) → {tokens.target.kind} ({n_target:,}) |
 | model | encoder-decoder Transformer, {model.n_encoder_layers}+{model.n_decoder_layers} layers, \
 d_model {model.d_model}, d_ff {model.d_ff}, {model.n_heads} heads, {n_parameters:,} parameters |

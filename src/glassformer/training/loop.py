@@ -127,7 +127,7 @@ class Run:
         else:
             directory.create(overwrite=self.overwrite)
             write_text(directory.recipe, self.settings.to_toml())
-            self.prepared.ledger.write(directory.ledger)
+        self.prepared.write_ledger(directory.ledger)
 
     @property
     def _origin(self) -> Origin:

@@ -130,7 +130,7 @@ def plan(
         advice = advise(table.pairs, given)
         settings = Settings(**merge(advice.settings, given))
         choices = tuple(_choices(advice.choices, given, has_start=start is not None))
-    prepared = prepare(table, settings, held_out, tokenizers)
+    prepared = prepare(table, settings, held_out, tokenizers, None if tested is None else tested.ledger)
     if tested is not None:
         sources = [pair.source for pair in tested.pairs]
         encode_sources(sources, tested.places, prepared.source_tokenizer, settings)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ MOST_UNKNOWN = 0.2  # of the tokens of one side
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a run trains on. `data` goes into the model file."""
+    """What a run trains on. `data` goes into the model file; `test_ledger` is of rows that it will be tested on."""
 
     settings: Settings
     source_tokenizer: Tokenizer
@@ -35,11 +36,19 @@ class Prepared:
     valid_pairs: list[Pair]
     ledger: Ledger
     data: TrainingData
+    test_ledger: Ledger = field(default_factory=Ledger)
 
     @property
     def fingerprint(self) -> str:
         """Of all pairs, those of a separate validation table among them: a run is resumed with the same ones."""
         return _joined(self.data.fingerprint or "", self.data.valid_fingerprint)
+
+    def write_ledger(self, path: Path) -> None:
+        """Write the entry of each row that was not kept, whatever it was meant for."""
+        every = Ledger()
+        every.include(self.ledger)
+        every.include(self.test_ledger)
+        every.write(path)
 
     def model_file(self, tensors: dict[str, Any], metrics: Metrics) -> ModelFile:
         """A model of this preparation with the given weights."""
@@ -85,6 +94,7 @@ def prepare(
     settings: Settings,
     valid: Table | None = None,
     tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
+    test_ledger: Ledger | None = None,
 ) -> Prepared:
     """Split, learn tokenizers (or take those given), encode, leave out what is too long.
 
@@ -145,6 +155,7 @@ def prepare(
             source_counts=tuple(train.source.counts(len(source_tokenizer))),
             target_counts=tuple(train.target.counts(len(target_tokenizer))),
         ),
+        test_ledger or Ledger(),
     )
 
 
