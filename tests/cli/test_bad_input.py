@@ -45,7 +45,7 @@ TABLES = {
     "UTF-16": ("t.csv", "a,b\nc,d\n".encode("utf-16"), 1, ["UTF-16, not UTF-8", "save the file as UTF-8"]),
     "ragged": ("t.csv", b"a,b\nc,d,e\nf,g\nh\n", 1, ["2 damaged rows", "line 2", "line 4", "--bad-rows skip"]),
     "unclosed quote": ("t.csv", b'a,b\nc,"d\n', 1, ["1 damaged row", "line 2"]),
-    "NUL": ("t.csv", b"a,b\nc\0,d\n", 1, ["line 2: a NUL character"]),
+    "NUL": ("t.csv", b"a,b\nc\0,d\n", 1, ["line 2: NUL character"]),
     "unknown suffix": ("t.xlsx", b"a,b\nc,d\n", 1, ["the suffix '.xlsx'", ".csv"]),
     "no suffix": ("t", b"a,b\nc,d\n", 1, ["cannot tell what kind of table this is", "no suffix"]),
     "a lone text": ("t.txt", b"a\nb\n", 1, ["a .txt file holds one column of text", "source.txt,target.txt"]),
@@ -381,7 +381,7 @@ def test_a_full_disk_while_training_is_said_and_the_table_stays(tmp_path, call, 
 
 def test_text_that_is_not_utf8_is_named_by_its_lines(call, run):
     answer = call("translate", run, "-", stdin=b"1845\n\xff\nok\n\0\n")
-    assert_is_for_people(answer, 1, "2 damaged lines", "line 2: not UTF-8", "line 4: a NUL character")
+    assert_is_for_people(answer, 1, "2 damaged lines", "line 2: not UTF-8", "line 4: NUL character")
     assert answer.out == ""
 
 

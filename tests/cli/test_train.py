@@ -96,13 +96,14 @@ def test_every_row_that_was_not_kept_is_in_the_ledger(tmp_path, call, small, tab
     )
     assert answer.code == 0, answer.err
     entries = [json.loads(line) for line in (tmp_path / "run" / "ledger.jsonl").read_text("utf-8").splitlines()]
-    found = [(entry["row"], entry["reason"]) for entry in entries]
-    assert found == [
-        (90, "empty source"),
-        (91, "empty target"),
-        (92, "blank line"),
-        (93, "3 cells instead of 2"),
-        (94, "source of 40 tokens is longer than 32"),
+    assert [entry.keys() for entry in entries] == [{"row", "line", "file", "reason", "detail"}] * 5
+    assert {entry["file"] for entry in entries} == {str(damaged)}
+    assert [(entry["row"], entry["reason"], entry["detail"]) for entry in entries] == [
+        (90, "empty source", ""),
+        (91, "empty target", ""),
+        (92, "blank line", ""),
+        (93, "wrong number of cells", "3 cells instead of 2"),
+        (94, "source too long", "40 tokens, of at most 32"),
     ]
     data = ModelFile.load(tmp_path / "run").data
     assert (data.rows["read"], data.rows["kept"]) == (94, 89)
@@ -462,7 +463,7 @@ def test_rows_that_are_too_long_and_unknown_tokens_are_said(tmp_path, call, smal
     limits = ["--set", "data.max_target_length=15", "--set", "tokens.source.min_count=100", "--set", "training.steps=1"]
     answer = call("train", table, "--out", tmp_path / "run", *small(), *limits)
     assert answer.code == 0
-    assert re.search(r"× target of N tokens is longer than N \(row \d", answer.err)
+    assert re.search(r"× target too long \(row \d", answer.err)
     assert re.search(r"warning: \d[\d,]* of \d[\d,]* source tokens to train on are not in the vocabulary", answer.err)
 
 

@@ -259,7 +259,7 @@ def test_a_damaged_table_is_translated_with_empty_lines_only_on_demand(tmp_path,
     answer = call("translate", run, damaged, "--column", 0, "--no-header", "--bad-rows", "skip")
     assert answer.code == 0
     assert [bool(line) for line in answer.out.split("\n")] == [True, False, True, False]
-    assert "N cell instead of N (row 2)" in answer.err
+    assert "1 × wrong number of cells (row 2)" in answer.err
     assert "warning: 1 row has no cell and gets an empty line" in answer.err
 
 

@@ -37,16 +37,16 @@ def test_rows_that_are_too_long_go_to_the_ledger_and_the_counts_are_right():
     pairs = [("a" * n, "b" * (21 - n)) for n in range(1, 21)]
     limits = {"max_source_length": 15, "max_target_length": 12, "valid_fraction": 0.3}
     prepared = prepare(as_table(pairs), settings(data=limits))
-    found = sorted((entry.row, entry.reason) for entry in prepared.ledger.entries)
+    found = sorted((entry.row, entry.reason, entry.detail) for entry in prepared.ledger.entries)
     assert found == [
-        *((n, f"target of {21 - n} tokens is longer than 12") for n in range(1, 9)),
-        *((n, f"source of {n} tokens is longer than 15") for n in range(16, 21)),
+        *((n, "target too long", f"{21 - n} tokens, of at most 12") for n in range(1, 9)),
+        *((n, "source too long", f"{n} tokens, of at most 15") for n in range(16, 21)),
     ]
     assert prepared.data.rows == {
         "read": 20,
         "kept": 7,
-        "source of N tokens is longer than N": 5,
-        "target of N tokens is longer than N": 8,
+        "source too long": 5,
+        "target too long": 8,
     }
     assert prepared.data.train_rows + prepared.data.valid_rows == 7
     assert len(prepared.train) == prepared.data.train_rows
@@ -63,7 +63,7 @@ def test_a_row_keeps_its_own_number_when_earlier_rows_were_left_out(tmp_path):
     assert [(entry.row, entry.reason) for entry in prepared.ledger.entries] == [
         (2, "empty source"),
         (3, "empty target"),
-        (4, "source of 9 tokens is longer than 8"),
+        (4, "source too long"),
     ]
     assert (prepared.ledger.read, prepared.ledger.kept, len(prepared.train)) == (6, 3, 3)
     assert (table.ledger.read, table.ledger.kept, len(table.ledger.entries)) == (6, 4, 2)
@@ -81,7 +81,7 @@ def test_learned_positions_limit_the_length_of_rows():
     pairs = [("a" * n, "b") for n in (1, 5, 6, 7)]
     model = {"positions": "learned", "max_length": 8}
     prepared = prepare(as_table(pairs), settings(model=model, data={"valid_fraction": 0.0}))
-    assert [entry.reason for entry in prepared.ledger.entries] == ["source of 7 tokens is longer than 6"]
+    assert [entry.detail for entry in prepared.ledger.entries] == ["7 tokens, of at most 6"]
 
 
 def test_tokens_are_learned_from_the_rows_of_training_alone():

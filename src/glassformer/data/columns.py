@@ -50,7 +50,7 @@ class Columns:
             raise TableError(
                 "the header is damaged",
                 where=table,
-                got=source.first_fault,
+                got=str(source.first_fault),
                 expected=source.advice,
                 hint="mend it",
             )

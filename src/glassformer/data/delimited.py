@@ -18,13 +18,11 @@ from itertools import chain, islice
 from tempfile import SpooledTemporaryFile
 from typing import NamedTuple
 
+from glassformer.data.ledger import Fault, Reason
 from glassformer.data.lines import Lines
 
 MAX_ROW_CHARACTERS = 2**24
 """Characters of a row of CSV, line ends included, that are held in memory; a longer row is damaged."""
-
-TEXT_AFTER_QUOTE = "text after a closing quote"
-NEVER_CLOSED = "a quote that is never closed"
 
 _REST_OF_QUOTED = re.compile(r'[^"]*+(?:""[^"]*+)*+"')
 _UNQUOTED = re.compile(r"[^,\r\n]*+")
@@ -39,7 +37,7 @@ class Row(NamedTuple):
 
     line: int | None
     cells: Sequence[str]
-    fault: str = ""
+    fault: Fault | None = None
 
 
 def tsv_rows(lines: Lines) -> Iterator[Row]:
@@ -61,7 +59,7 @@ def csv_rows(lines: Lines) -> Iterator[Row]:
         while True:
             record.clear()
             cells: Sequence[str] = ()
-            fault = ""
+            fault = None
             try:
                 cells = next(reader)
                 n_lines = len(record)
@@ -69,13 +67,14 @@ def csv_rows(lines: Lines) -> Iterator[Row]:
                 return
             except (csv.Error, _RowTooLongError) as error:
                 n_lines, fault = _recover(record, tape, files)
-                fault = fault or str(error)
-                if n_lines > 1 and fault in (TEXT_AFTER_QUOTE, NEVER_CLOSED):
-                    fault += f" (the quote opens in line {number + n_lines - 1})"
+                if fault is None:
+                    fault = Fault(Reason.ROW_TOO_LONG, str(error))
+                elif n_lines > 1:
+                    fault = fault._replace(detail=f"the quote opens in line {number + n_lines - 1}")
                 reader = csv.reader(_fed(tape, record), strict=True)
             if lines.faults:
                 found = (lines.faults[n] for n in range(number, number + n_lines) if n in lines.faults)
-                fault = fault or next(found, "")
+                fault = fault or next(found, None)
             yield Row(number, () if fault else cells, fault)
             number += n_lines
 
@@ -109,12 +108,12 @@ def _fed(tape: _Tape, record: list[str]) -> Iterator[str]:
         size = size + len(text) if record else len(text)
         record.append(text)
         if size > MAX_ROW_CHARACTERS:
-            raise _RowTooLongError(f"a row of more than {MAX_ROW_CHARACTERS:,} characters")
+            raise _RowTooLongError(f"more than {MAX_ROW_CHARACTERS:,} characters")
         yield text
 
 
-def _recover(record: list[str], tape: _Tape, files: ExitStack) -> tuple[int, str]:
-    """How many lines are lost to the record that begins with `record`, and to what ("": the record is whole).
+def _recover(record: list[str], tape: _Tape, files: ExitStack) -> tuple[int, Fault | None]:
+    """How many lines are lost to the record that begins with `record`, and to what (None: the record is whole).
 
     The lines after them are put back. What the record has beyond `record` may be the rest of the file, so those lines
     wait in a temporary file, which is closed with `files` at the latest.
@@ -130,8 +129,8 @@ def _recover(record: list[str], tape: _Tape, files: ExitStack) -> tuple[int, str
     return n_lines, fault
 
 
-def _scan(lines: Iterable[str]) -> tuple[int, str]:
-    """The number of lines of the record that `lines` begin with, however long it is, and "".
+def _scan(lines: Iterable[str]) -> tuple[int, Fault | None]:
+    """The number of lines of the record that `lines` begin with, however long it is, and None.
 
     If one of its cells is damaged: the number of lines up to the one in which that cell begins, and what is wrong.
     """
@@ -146,11 +145,12 @@ def _scan(lines: Iterable[str]) -> tuple[int, str]:
                 break  # it goes on in the next line
             end = _AFTER_CELL.match(text, cell.end())
             if end is None:
-                return (opened or 0) + 1, TEXT_AFTER_QUOTE if opened == index else NEVER_CLOSED
+                reason = Reason.TEXT_AFTER_QUOTE if opened == index else Reason.UNCLOSED_QUOTE
+                return (opened or 0) + 1, Fault(reason)
             if end[0] != ",":
-                return index + 1, ""
+                return index + 1, None
             opened, position = None, end.end()
-    return (opened or 0) + 1, NEVER_CLOSED
+    return (opened or 0) + 1, Fault(Reason.UNCLOSED_QUOTE)
 
 
 def _copied(lines: Iterable[str], file: SpooledTemporaryFile[bytes]) -> Iterator[str]:

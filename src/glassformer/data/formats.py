@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from glassformer.data.delimited import Row, csv_rows, tsv_rows
+from glassformer.data.ledger import Fault, Reason
 from glassformer.data.lines import COMPRESSIONS, Lines, corrupt, open_bytes, pyarrow, system_errors
 from glassformer.errors import TableError
 
@@ -39,7 +41,7 @@ class Source:
     width: int
     names: tuple[str, ...] | None = None
     first: tuple[str, ...] = ()
-    first_fault: str = ""
+    first_fault: Fault | None = None
     advice: str = ""
 
 
@@ -155,10 +157,11 @@ def _delimited(name: str, rows: Iterator[Row], advice: str) -> Source:
             elif len(cells) == width:
                 yield Row(line, [cells[i] for i in take])
             else:
-                yield Row(line, (), f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'} instead of {width}")
+                number = f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'} instead of {width}"
+                yield Row(line, (), Fault(Reason.WRONG_NUMBER_OF_CELLS, number))
 
     faults = [row.fault for row in before if row.fault]
-    return Source(name, taken, width, None, tuple(first.cells), faults[0] if faults else "", advice)
+    return Source(name, taken, width, None, tuple(first.cells), faults[0] if faults else None, advice)
 
 
 # JSON Lines
@@ -167,16 +170,21 @@ def _delimited(name: str, rows: Iterator[Row], advice: str) -> Source:
 class _FaultError(ValueError):
     """A value that cannot be taken as it stands."""
 
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        super().__init__(reason)
+        self.fault = Fault(reason, detail)
+
 
 def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise _FaultError("a key that stands twice in one object")
+        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise _FaultError(Reason.REPEATED_KEY, repr(key))
     return members
 
 
 def _refuse_constant(name: str) -> None:
-    raise _FaultError(f"not JSON ({name} is no JSON value)")
+    raise _FaultError(Reason.NOT_JSON, f"{name} is not a JSON value")
 
 
 # Numbers are kept as they are written: 1.50 stays 1.50.
@@ -187,7 +195,7 @@ _DECODER = json.JSONDecoder(
 
 def _json_lines(stream: BinaryIO, path: Path) -> Source:
     records = _json_records(Lines(stream, path))
-    before: list[tuple[int, dict[str, Any] | None, str]] = []
+    before: list[tuple[int, dict[str, Any] | None, Fault | None]] = []
     names: tuple[str, ...] = ()
     for record in records:
         before.append(record)
@@ -204,13 +212,13 @@ def _json_lines(stream: BinaryIO, path: Path) -> Source:
             try:
                 yield Row(line, [_as_text(members.get(name), name) for name in wanted])
             except _FaultError as wrong:
-                yield Row(line, (), str(wrong))
+                yield Row(line, (), wrong.fault)
 
     advice = 'one object a line, as in {"source": "…", "target": "…"}; the values taken are text or numbers'
     return Source("JSON Lines", rows, len(names), names, advice=advice)
 
 
-def _json_records(lines: Lines) -> Iterator[tuple[int, dict[str, Any] | None, str]]:
+def _json_records(lines: Lines) -> Iterator[tuple[int, dict[str, Any] | None, Fault | None]]:
     """Line, members of the object, fault; no members: a blank or damaged line."""
     for number, text, fault in lines.numbered():
         if fault or not text.strip():
@@ -219,36 +227,34 @@ def _json_records(lines: Lines) -> Iterator[tuple[int, dict[str, Any] | None, st
         try:
             value = _DECODER.decode(text)
         except json.JSONDecodeError as error:
-            yield number, None, f"not JSON ({error.msg} at character {error.pos + 1})"
+            yield number, None, Fault(Reason.NOT_JSON, f"{error.msg} at character {error.pos + 1}")
         except _FaultError as wrong:
-            yield number, None, str(wrong)
+            yield number, None, wrong.fault
         except RecursionError:
-            yield number, None, "JSON that is nested too deeply"
+            yield number, None, Fault(Reason.NESTED_TOO_DEEPLY)
         else:
             is_object = isinstance(value, dict)
-            yield number, value if is_object else None, "" if is_object else "not a JSON object"
+            yield number, value if is_object else None, None if is_object else Fault(Reason.NOT_AN_OBJECT)
 
 
 def _as_text(value: object, name: str) -> str:
     """A value of the column `name` as text. Raises _FaultError when it is none."""
     if value is None:
-        raise _FaultError(f"{name!r} is missing or null")
+        raise _FaultError(Reason.MISSING_VALUE, f"{name!r} is missing or null")
     if isinstance(value, bool):
         return "true" if value else "false"
     if value != value:  # as only NaN does
-        raise _FaultError(f"{name!r} is missing (NaN)")
+        raise _FaultError(Reason.MISSING_VALUE, f"{name!r} is NaN")
     if isinstance(value, (dict, list, bytes)) or hasattr(value, "as_py"):
-        raise _FaultError(f"{name!r} is no text (its type is {type(value).__name__})")
+        raise _FaultError(Reason.NOT_TEXT, f"the type of {name!r} is {type(value).__name__}")
     text = str(value)
     if "\0" in text:
-        raise _FaultError("a NUL character")
+        raise _FaultError(Reason.NUL, f"in {name!r}")
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise _FaultError(
-                f"{name!r} holds half a character (the lone surrogate U+{ord(text[error.start]):X})"
-            ) from None
+            raise _FaultError(Reason.LONE_SURROGATE, f"U+{ord(text[error.start]):X} in {name!r}") from None
     return text
 
 
@@ -285,7 +291,7 @@ def _parquet_rows(columns: list[list[Any]], names: list[str]) -> Iterator[Row]:
         try:
             yield Row(None, [_as_text(value, name) for value, name in zip(values, names, strict=True)])
         except _FaultError as wrong:
-            yield Row(None, (), str(wrong))
+            yield Row(None, (), wrong.fault)
 
 
 def _values(column: Any) -> list[Any]:
@@ -312,11 +318,12 @@ def _parallel(names: list[str], files: list[Lines]) -> Source:
     """Line i of one file and line i of the other are row i; a blank line is an empty cell of that row."""
 
     def rows(take: Sequence[int], _header: bool) -> Iterator[Row]:
-        end = (0, "", "")
+        end = (0, "", None)
         counts = [0, 0]
         for sides in zip_longest(*(lines.numbered() for lines in files), fillvalue=end):
             counts = [max(count, side[0]) for count, side in zip(counts, sides, strict=True)]
-            fault = next((f"{side[2]} in {name}" for name, side in zip(names, sides, strict=True) if side[2]), "")
+            found = ((side[2], name) for name, side in zip(names, sides, strict=True))
+            fault = next((_in_file(fault, name) for fault, name in found if fault), None)
             yield Row(max(counts), () if fault else [sides[i][1] for i in take], fault)
         if counts[0] != counts[1]:
             raise TableError(
@@ -327,6 +334,11 @@ def _parallel(names: list[str], files: list[Lines]) -> Source:
             )
 
     return Source("parallel text", rows, 2, tuple(names), advice="both files are UTF-8 text, one sentence a line")
+
+
+def _in_file(fault: Fault, name: str) -> Fault:
+    """The fault of a line in one of two files."""
+    return Fault(fault.reason, f"{fault.detail}, in {name}" if fault.detail else f"in {name}")
 
 
 _FORMATS: dict[str, Callable[[BinaryIO, Path], Source]] = {

@@ -3,16 +3,48 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from glassformer.files import atomic
 
-_DETAIL = re.compile(r" \([^()]*\)")
-_NUMBER = re.compile(r"(?<![\w-])\d+(?![\w-])")  # the 8 of UTF-8 is part of a word
 _ROWS_IN_SUMMARY = 5
+
+
+class Reason(StrEnum):
+    """Why a row was not kept. The values are those of `ledger.jsonl`."""
+
+    BLANK_LINE = "blank line"
+    EMPTY_SOURCE = "empty source"
+    EMPTY_TARGET = "empty target"
+    SOURCE_TOO_LONG = "source too long"
+    TARGET_TOO_LONG = "target too long"
+    WRONG_NUMBER_OF_CELLS = "wrong number of cells"
+    UNCLOSED_QUOTE = "unclosed quote"
+    TEXT_AFTER_QUOTE = "text after a closing quote"
+    ROW_TOO_LONG = "row too long"
+    NOT_UTF8 = "not UTF-8"
+    NUL = "NUL character"
+    NOT_JSON = "not JSON"
+    NOT_AN_OBJECT = "not a JSON object"
+    NESTED_TOO_DEEPLY = "JSON nested too deeply"
+    REPEATED_KEY = "repeated key"
+    MISSING_VALUE = "missing value"
+    NOT_TEXT = "value that is not text"
+    LONE_SURROGATE = "lone surrogate"
+
+
+class Fault(NamedTuple):
+    """What is wrong with a row: the reason, and what differs from row to row."""
+
+    reason: Reason
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({self.detail})" if self.detail else str(self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +53,14 @@ class LedgerEntry:
 
     `row` counts the rows of the table from 1, the header left out (the line number for plain text). `line` is
     the physical line from 1 where the row starts, None where the format has none. `file` is the table's name
-    as given.
+    as given. `detail` completes the reason, as in "3 cells instead of 2", and may be empty.
     """
 
     row: int
     line: int | None
-    reason: str
     file: str
-
-    @property
-    def kind(self) -> str:
-        """The reason without what differs from row to row: numbers become N, details in brackets go."""
-        return _NUMBER.sub("N", _DETAIL.sub("", self.reason))
+    reason: Reason
+    detail: str = ""
 
 
 class Ledger:
@@ -47,9 +75,9 @@ class Ledger:
         self.kept = 0
         self.entries: list[LedgerEntry] = []
 
-    def add(self, row: int, line: int | None, reason: str, file: str) -> None:
+    def add(self, row: int, line: int | None, file: str, reason: Reason, detail: str = "") -> None:
         """Enter one row."""
-        self.entries.append(LedgerEntry(row, line, reason, file))
+        self.entries.append(LedgerEntry(row, line, file, reason, detail))
 
     def include(self, other: Ledger) -> None:
         """Take over the counts and entries of another ledger."""
@@ -58,16 +86,18 @@ class Ledger:
         self.entries += other.entries
 
     def counts(self) -> dict[str, int]:
-        """`read`, `kept`, and the number of entries of each kind of reason, in order of appearance."""
-        return {"read": self.read, "kept": self.kept} | {kind: len(rows) for kind, rows in self._kinds().items()}
+        """`read`, `kept`, and the number of entries of each reason, in order of appearance."""
+        return {"read": self.read, "kept": self.kept} | {
+            str(reason): len(rows) for reason, rows in self._rows_by_reason().items()
+        }
 
     def summary(self) -> str:
-        """The ledger for people: one line of counts, then one line for each kind of reason."""
+        """The ledger for people: one line of counts, then one line for each reason."""
         lines = [f"{self.read:,} {'row' if self.read == 1 else 'rows'} read, {self.kept:,} kept"]
-        for kind, rows in self._kinds().items():
+        for reason, rows in self._rows_by_reason().items():
             named = ", ".join(str(row) for row in islice(rows, _ROWS_IN_SUMMARY))
             more = ", …" if len(rows) > _ROWS_IN_SUMMARY else ""
-            lines.append(f"  {len(rows):,} × {kind} (row {named}{more})")
+            lines.append(f"  {len(rows):,} × {reason} (row {named}{more})")
         return "\n".join(lines)
 
     def write(self, path: str | Path) -> None:
@@ -82,9 +112,8 @@ class Ledger:
         ):
             file.writelines(json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in self.entries)
 
-    def _kinds(self) -> dict[str, list[int]]:
-        """Kind of reason -> its rows."""
-        kinds: dict[str, list[int]] = {}
+    def _rows_by_reason(self) -> dict[Reason, list[int]]:
+        rows: dict[Reason, list[int]] = {}
         for entry in self.entries:
-            kinds.setdefault(entry.kind, []).append(entry.row)
-        return kinds
+            rows.setdefault(entry.reason, []).append(entry.row)
+        return rows

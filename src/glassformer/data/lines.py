@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from glassformer.data.ledger import Fault, Reason
 from glassformer.errors import MissingExtraError, TableError, quoted
 from glassformer.files import is_file_name
 
@@ -100,7 +101,7 @@ class Lines:
 
     def __init__(self, stream: Iterable[bytes], name: object, *, lone_cr: bool = False) -> None:
         self._stream, self._name, self._lone_cr = stream, name, lone_cr
-        self.faults: dict[int, str] = {}
+        self.faults: dict[int, Fault] = {}
 
     def __iter__(self) -> Iterator[str]:
         offset = 0
@@ -115,17 +116,18 @@ class Lines:
                 text = line.decode()
             except UnicodeDecodeError as error:
                 at = error.start
-                self.faults[number] = f"not UTF-8 (byte 0x{line[at]:02x} at offset {offset + at} of the file)"
+                detail = f"byte 0x{line[at]:02x} at offset {offset + at} of the file"
+                self.faults[number] = Fault(Reason.NOT_UTF8, detail)
                 text = line.decode(errors="surrogateescape")
             if "\0" in text:
-                self.faults.setdefault(number, "a NUL character")
+                self.faults.setdefault(number, Fault(Reason.NUL))
             offset += len(line)
             yield text
 
-    def numbered(self) -> Iterator[tuple[int, str, str]]:
-        r"""Number, text without \n or \r\n, and fault (or "") of each line."""
+    def numbered(self) -> Iterator[tuple[int, str, Fault | None]]:
+        r"""Number, text without \n or \r\n, and fault, if any, of each line."""
         for number, text in enumerate(self, 1):
-            fault = self.faults.pop(number, "") if self.faults else ""
+            fault = self.faults.pop(number, None) if self.faults else None
             yield number, text.removesuffix("\n").removesuffix("\r"), fault
 
     def _pieces(self) -> Iterator[bytes]:

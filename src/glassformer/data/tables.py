@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 
 from glassformer.data.columns import Columns
 from glassformer.data.formats import Source, open_source
-from glassformer.data.ledger import Ledger, LedgerEntry
+from glassformer.data.ledger import Fault, Ledger, LedgerEntry, Reason
 from glassformer.data.lines import Lines, open_bytes, system_errors
 from glassformer.errors import TableError, shortened
 from glassformer.settings import DataSettings
@@ -26,6 +26,7 @@ __all__ = [
     "Ledger",
     "LedgerEntry",
     "Pair",
+    "Reason",
     "Table",
     "fingerprint",
     "first_row_note",
@@ -114,9 +115,9 @@ def read_table(path: str | Path, data: DataSettings, ledger: Ledger | None = Non
                 continue
             pair = Pair(*cells)
             if not pair.source.strip():
-                found.add(row, line, "empty source", name)
+                found.add(row, line, name, Reason.EMPTY_SOURCE)
             elif not pair.target.strip():
-                found.add(row, line, "empty target", name)
+                found.add(row, line, name, Reason.EMPTY_TARGET)
             else:
                 pairs.append(pair)
                 rows.append(row)
@@ -211,7 +212,7 @@ class _Faults:
         self.count = 0
         self._named: list[str] = []
 
-    def add(self, place: str, fault: str) -> None:
+    def add(self, place: str, fault: Fault) -> None:
         self.count += 1
         if self.count <= _NAMED_FAULTS:
             self._named.append(f"{place}: {fault}")
@@ -239,9 +240,9 @@ def _scan(
     for row, (line, cells, fault) in enumerate(source.rows(take, columns.consumed), 1):
         if fault:
             faults.add(f"row {row}" if line is None else f"line {line}", fault)
-            ledger.add(row, line, fault, name)
+            ledger.add(row, line, name, *fault)
         elif not cells:
-            ledger.add(row, line, "blank line", name)
+            ledger.add(row, line, name, Reason.BLANK_LINE)
         yield row, line, cells
     ledger.read = row
     if faults.count and data.bad_rows == "stop":

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.corpus import Corpus, Sequences, hold_out
-from glassformer.data.ledger import Ledger
+from glassformer.data.ledger import Ledger, Reason
 from glassformer.data.pairs import checked_pairs
 from glassformer.data.tables import Pair, Table, fingerprint
 from glassformer.errors import TableError
@@ -66,7 +66,7 @@ def as_table(pairs: Table | Iterable[tuple[str, str]]) -> Table:
         if pair.source.strip() and pair.target.strip():
             kept[row] = pair
         else:
-            ledger.add(row, None, "empty target" if pair.source.strip() else "empty source", "(pairs)")
+            ledger.add(row, None, "(pairs)", Reason.EMPTY_TARGET if pair.source.strip() else Reason.EMPTY_SOURCE)
     ledger.kept = len(kept)
     return Table(
         path="(pairs)",
@@ -187,19 +187,18 @@ def _encode(
     if checked:
         _check_lengths(corpus, limits, table.path)
     kept = np.ones(len(pairs), dtype=bool)
-    for side, sequences in (("source", corpus.source), ("target", corpus.target)):
+    sides = (("source", corpus.source, Reason.SOURCE_TOO_LONG), ("target", corpus.target, Reason.TARGET_TOO_LONG))
+    for side, sequences, reason in sides:
         lengths = sequences.lengths - 2
         for index in np.flatnonzero(kept & (lengths > limits[side])).tolist():
             kept[index] = False
-            reason = f"{side} of {lengths[index]} tokens is longer than {limits[side]}"
-            ledger.add(table.rows[rows[index]], None, reason, table.path)
+            detail = f"{lengths[index]} tokens, of at most {limits[side]}"
+            ledger.add(table.rows[rows[index]], None, table.path, reason, detail)
             ledger.kept -= 1
     if kept.all():
         return corpus, pairs
-    sides = (_keep(corpus.source, kept), _keep(corpus.target, kept))
-    return dataclasses.replace(corpus, source=sides[0], target=sides[1]), [
-        pair for pair, keep in zip(pairs, kept, strict=True) if keep
-    ]
+    shorter = dataclasses.replace(corpus, source=_keep(corpus.source, kept), target=_keep(corpus.target, kept))
+    return shorter, [pair for pair, keep in zip(pairs, kept, strict=True) if keep]
 
 
 def _limits(settings: Settings) -> dict[str, int]:
