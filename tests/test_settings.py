@@ -86,6 +86,23 @@ def test_the_width_of_a_head_follows_from_d_model_and_n_heads_unless_it_is_set(g
     assert (model.d_k, model.d_v) == (d_k, d_v)
 
 
+@pytest.mark.parametrize(
+    ("positions", "max_length", "expected"),
+    [("sinusoidal", 20, (30, 15)), ("learned", 20, (18, 15)), ("learned", 10, (8, 8)), ("learned", 99, (30, 15))],
+)
+def test_learned_positions_limit_the_tokens_of_a_text_between_bos_and_eos(positions, max_length, expected):
+    chosen = Settings(
+        data={"max_source_length": 30, "max_target_length": 15},
+        model={"positions": positions, "max_length": max_length},
+    )
+    assert (chosen.max_source_tokens, chosen.max_target_tokens) == expected
+
+
+def test_only_learned_positions_end():
+    assert ModelSettings(max_length=9).n_positions is None
+    assert ModelSettings(max_length=9, positions="learned").n_positions == 9
+
+
 def test_settings_cannot_be_changed():
     with pytest.raises(ValidationError, match="frozen"):
         ModelSettings().d_model = 256

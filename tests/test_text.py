@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.errors import MissingExtraError, ModelFileError, SettingsError, TextError, UsageError
-from glassformer.settings import SideSettings
+from glassformer.settings import FRAME_TOKENS, SideSettings
 from glassformer.text import SPECIALS, Tokenizer, Vocabulary, ascii68, learn
 from glassformer.text import tokenizer as tokenizer_module
 
@@ -78,6 +78,7 @@ def test_any_text_has_ids_and_a_framed_text_decodes_like_the_bare_one(kind: str,
     vocabulary = tokenizer.vocabulary
     framed = tokenizer.frame(ids)
     assert (framed[0], framed[1:-1], framed[-1]) == (vocabulary.bos_id, ids, vocabulary.eos_id)
+    assert len(framed) == len(ids) + FRAME_TOKENS
     assert tokenizer.decode([*framed, vocabulary.pad_id]) == tokenizer.decode(ids)
 
 
@@ -149,6 +150,7 @@ def test_special_tokens_come_first_in_what_is_learned(kind: str) -> None:
     expected = ["<pad>", "<bos>", "<eos>", *([] if kind == "bytes" else ["<unk>"])]
     assert list(vocabulary.pieces[: len(expected)]) == expected
     assert vocabulary.special_ids == set(range(len(expected)))
+    assert vocabulary.forbidden_ids == tuple(at for at in range(len(expected)) if at != 2)  # 2 is <eos>
     assert (vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id) == (0, 1, 2)
     assert vocabulary.unk_id == (None if kind == "bytes" else 3)
     assert len(learned(kind)) == len(vocabulary) == len(vocabulary.pieces)
@@ -307,6 +309,7 @@ def test_ascii68_has_the_68_ids_of_the_dates() -> None:
     assert tokenizer.tokens(range(68)) == [*characters, "<sos>", "<eos>", "<pad>"]
     assert tokenizer.vocabulary.unk_id is None
     assert tokenizer.vocabulary.special_ids == {65, 66, 67}
+    assert {*tokenizer.vocabulary.forbidden_ids} == {65, 66, 67} - {tokenizer.vocabulary.eos_id}
     iso, long = "1676-11-30", "November 30, 1676"
     assert tokenizer.frame(tokenizer.encode(iso)) == [65, 1, 6, 7, 6, 62, 1, 1, 62, 3, 0, 66]
     target = [65, 23, 50, 57, 40, 48, 37, 40, 53, 64, 3, 0, 63, 64, 1, 6, 7, 6, 66, 67]

@@ -32,6 +32,8 @@ Width = Annotated[int, Field(ge=1, le=2**20)]
 Depth = Annotated[int, Field(ge=1, le=1000)]
 Beams = Annotated[int, Field(ge=1, le=10_000)]
 
+FRAME_TOKENS = 2  # `<bos>` and `<eos>`, around the tokens of every source and target
+
 TokenKind = Literal["characters", "words", "subwords", "bytes"]
 Normalization = Literal["none", "NFC", "NFD", "NFKC"]
 Metric = Literal["exact_match", "token_error_rate", "bleu", "chrf", "loss"]
@@ -182,6 +184,11 @@ class ModelSettings(_Frozen):
             raise ValueError(f"sinusoids come in pairs, so d_model must be even, not {self.d_model}")
         return self
 
+    @property
+    def n_positions(self) -> int | None:
+        """The number of positions where they are learned; None for sinusoids, which have no end."""
+        return self.max_length if self.positions == "learned" else None
+
 
 class TrainingSettings(_Frozen):
     """Batches, rate, stopping, and what is kept."""
@@ -261,6 +268,20 @@ class Settings(_Frozen):
         if self.model.tied_embeddings == "all" and not self.tokens.shared:
             raise ValueError('tied_embeddings="all" needs one vocabulary: set tokens.shared=true, or "target"')
         return self
+
+    @property
+    def max_source_tokens(self) -> int:
+        """The maximum number of tokens of a source, without its frame."""
+        return self._within_positions(self.data.max_source_length)
+
+    @property
+    def max_target_tokens(self) -> int:
+        """The maximum number of tokens of a target, without its frame."""
+        return self._within_positions(self.data.max_target_length)
+
+    def _within_positions(self, n_tokens: int) -> int:
+        n_positions = self.model.n_positions
+        return n_tokens if n_positions is None else min(n_tokens, n_positions - FRAME_TOKENS)
 
     def to_toml(self) -> str:
         """The complete recipe, a comment above each setting; for one that is unset (None) there is only a comment."""

@@ -19,7 +19,7 @@ from glassformer.engines.proof import Proof, ProvenEngine
 from glassformer.errors import ModelFileError, TextError, UsageError, quoted
 from glassformer.modelfile import ModelFile
 from glassformer.records import TrainingData
-from glassformer.settings import DecodingSettings, Settings
+from glassformer.settings import FRAME_TOKENS, DecodingSettings, Settings
 from glassformer.text import Tokenizer
 from glassformer.timelimit import check_time_limit
 
@@ -118,7 +118,7 @@ class Translator:
     @property
     def max_source_length(self) -> int:
         """Longest text in tokens that the model takes."""
-        return longest_source(self.settings)
+        return self.settings.max_source_tokens
 
     def translate(
         self,
@@ -243,12 +243,6 @@ def _names(n_texts: int, where: Sequence[str] | None) -> Sequence[str]:
     return where
 
 
-def longest_source(settings: Settings) -> int:
-    """Longest text in tokens that a model of such settings takes."""
-    model, longest = settings.model, settings.data.max_source_length
-    return min(longest, model.max_length - 2) if model.positions == "learned" else longest
-
-
 def encode_sources(
     texts: Sequence[str], where: Sequence[str], tokenizer: Tokenizer, settings: Settings
 ) -> list[list[int]]:
@@ -258,8 +252,8 @@ def encode_sources(
     vocabulary has no id for and no `<unk>`.
     """
     sources = [tokenizer.frame(ids) for ids in tokenizer.encode_many(texts, where=where)]
-    most = longest_source(settings)
-    lengths = zip(where, (len(source) - 2 for source in sources), strict=True)
+    most = settings.max_source_tokens
+    lengths = zip(where, (len(source) - FRAME_TOKENS for source in sources), strict=True)
     if too_long := [f"{name} ({length} tokens)" for name, length in lengths if length > most]:
         raise TextError(
             "a text is longer than the model takes; nothing was done",

@@ -15,7 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from glassformer.decoding import Hypothesis, SearchConstraints, Step, beam_search, greedy_search, length_penalty
+from glassformer.decoding import (
+    Hypothesis,
+    SearchConstraints,
+    Step,
+    beam_search,
+    best_first,
+    greedy_search,
+    length_penalty,
+)
 
 BOS = 0  # what it is does not matter to a toy, since it is only ever read
 Ids = tuple[int, ...]
@@ -434,3 +442,11 @@ def test_the_length_penalty_is_that_of_wu_et_al() -> None:
     assert length_penalty(7, 1.0) == 2.0
     assert length_penalty(19, 0.5) == 2.0
     assert length_penalty(30, 0.0) == 1.0
+
+
+def test_finished_answers_rank_before_unfinished_ones_and_then_by_their_score() -> None:
+    def answer(rank_score: float, finished: bool) -> Hypothesis:
+        return Hypothesis((), (), -9.0, rank_score, finished)
+
+    expected = [answer(-1.0, True), answer(-3.0, True), answer(-0.5, False), answer(-2.0, False)]
+    assert best_first([expected[i] for i in (3, 1, 0, 2)]) == expected

@@ -23,6 +23,7 @@ from glassformer.decoding.constraints import (
     SearchConstraints,
     State,
     Step,
+    best_first,
     close_gaps,
     hypothesis,
     length_penalty,
@@ -95,7 +96,7 @@ def beam_search(
         if len(found[sentence]) < n_best:
             live = beam.scores[line].isfinite().nonzero()[:, 0].tolist()
             found[sentence] += [_take(beam, line, slot, space.eos_id, alpha) for slot in live]
-    return [sorted(answers, key=lambda a: (not a.finished, -a.rank_score))[:n_best] for answers in found]
+    return [best_first(answers)[:n_best] for answers in found]
 
 
 def _extend(beam: _Beam, log_probs: Tensor, slots: Tensor) -> tuple[Tensor, _Beam]:

@@ -5,7 +5,7 @@ Axes: N sentences · K hypotheses of a sentence · V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -93,6 +93,16 @@ def close_gaps(stay: Bool[Tensor, " N"]) -> Int[Tensor, " M"] | None:
 def length_penalty(length: int, alpha: float) -> float:
     """((5 + length) / 6)^alpha (Wu et al. 2016, equation 14); `length` counts every generated token, `<eos>` too."""
     return float(((5 + length) / 6) ** alpha)
+
+
+def rank_key(finished: bool, rank_score: float) -> tuple[bool, float]:
+    """What answers are sorted by: finished ones before unfinished ones, then by falling `rank_score`."""
+    return not finished, -rank_score
+
+
+def best_first(answers: Iterable[Hypothesis]) -> list[Hypothesis]:
+    """The answers in the order of their `rank_key`."""
+    return sorted(answers, key=lambda answer: rank_key(answer.finished, answer.rank_score))
 
 
 def hypothesis(ids: Sequence[int], token_scores: Sequence[float], eos_id: int, alpha: float) -> Hypothesis:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from glassformer.decoding.constraints import Hypothesis, SearchConstraints, State, Step, hypothesis
+from glassformer.decoding.constraints import Hypothesis, SearchConstraints, State, Step, best_first, hypothesis
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -57,10 +57,7 @@ def sample(
             break
     all_ids, all_scores = torch.stack(ids, 2).tolist(), torch.stack(scores, 2).tolist()
     return [
-        sorted(
-            (_until_end(row, row_scores, space.eos_id, alpha) for row, row_scores in zip(*lines, strict=True)),
-            key=lambda answer: (not answer.finished, -answer.rank_score),
-        )
+        best_first(_until_end(row, row_scores, space.eos_id, alpha) for row, row_scores in zip(*lines, strict=True))
         for lines in zip(all_ids, all_scores, strict=True)
     ]
 

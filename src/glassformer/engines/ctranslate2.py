@@ -24,7 +24,15 @@ from typing import Any, final
 
 import torch
 
-from glassformer.decoding import AnswerBatches, Hypothesis, OnAnswers, collect, length_penalty, search_greedy_first
+from glassformer.decoding import (
+    AnswerBatches,
+    Hypothesis,
+    OnAnswers,
+    best_first,
+    collect,
+    length_penalty,
+    search_greedy_first,
+)
 from glassformer.engines.ctranslate2_spec import check_can_carry, library, source_names, target_names, write_model
 from glassformer.errors import DeviceError, SettingsError, TextError, UsageError, nearest
 from glassformer.modelfile import ModelFile
@@ -86,7 +94,7 @@ class CTranslate2Engine:
         self.n_workers = torch.get_num_threads() if self.kind == "cpu" else 1
         vocabulary = model_file.target_tokenizer.vocabulary
         self._bos_id, self._eos_id = vocabulary.bos_id, vocabulary.eos_id
-        self._forbidden = vocabulary.special_ids - {vocabulary.eos_id}
+        self._forbidden = frozenset(vocabulary.forbidden_ids)
         self._source_names = source_names(len(model_file.source_tokenizer))
         self._target_names = target_names(len(model_file.target_tokenizer))
         self._target_ids = {name: token for token, name in enumerate(self._target_names)}
@@ -108,7 +116,7 @@ class CTranslate2Engine:
         if decoding.do_sample:
             raise UsageError("ctranslate2 searches, it does not sample", hint="--engine torch")
         alpha, n_best, n_sources = decoding.length_alpha, decoding.num_return_sequences, len(sources)
-        longest = min(max_new_tokens, self._learned_positions or max_new_tokens)
+        longest = min(max_new_tokens, self.model_file.settings.model.n_positions or max_new_tokens)
         self._make_ready(max(map(len, sources), default=0), longest)
 
         def decode(rows: Sequence[int], width: int) -> AnswerBatches:
@@ -228,26 +236,20 @@ class CTranslate2Engine:
             finished = ids[-1] == self._eos_id
             rank_score = score / length_penalty(len(ids), alpha)
             ranked.append(Hypothesis(ids[:-1] if finished else ids, (), score, rank_score, finished))
-        return sorted(ranked, key=lambda answer: (not answer.finished, -answer.rank_score))
-
-    @property
-    def _learned_positions(self) -> int | None:
-        """How many positions the model has; None where they go on for ever."""
-        settings = self.model_file.settings.model
-        return settings.max_length if settings.positions == "learned" else None
+        return best_first(ranked)
 
     def _make_ready(self, n_source: int, n_fed: int) -> None:
         """Convert and load the model, unless it is there and has positions for so many tokens of encoder and decoder.
 
         Raises TextError for more tokens than learned positions, DeviceError when the library refuses.
         """
-        longest = max(n_source, n_fed)
-        if self._learned_positions and longest > self._learned_positions:
+        longest, learned_positions = max(n_source, n_fed), self.model_file.settings.model.n_positions
+        if learned_positions and longest > learned_positions:
             raise TextError(
-                f"a sequence of {longest} tokens is longer than the {self._learned_positions} learned positions",
+                f"a sequence of {longest} tokens is longer than the {learned_positions} learned positions",
                 hint="train with a larger model.max_length, or with sinusoidal positions",
             )
-        if self._translator is not None and (self._learned_positions or longest < self._n_positions):
+        if self._translator is not None and (learned_positions or longest < self._n_positions):
             return
         self._n_positions = max(POSITIONS, 2 * longest)
         n_threads = torch.get_num_threads()

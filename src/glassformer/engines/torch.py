@@ -116,10 +116,9 @@ class TorchEngine:
         `frozen`: their weights will not change any more, so that a search need not look at them again.
         """
         vocabulary = target.vocabulary
-        forbidden = tuple(sorted(vocabulary.special_ids - {vocabulary.eos_id}))
         resolve_precision(device, precision)
         settle_memory()
-        return cls(models, vocabulary.bos_id, vocabulary.eos_id, forbidden, device, precision, frozen)
+        return cls(models, vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids, device, precision, frozen)
 
     def search(
         self,
@@ -223,8 +222,8 @@ class TorchEngine:
     @property
     def _n_positions(self) -> int | None:
         """How many positions all models have; None where they go on for ever."""
-        learned = (model.settings for model in self.models if model.settings.positions == "learned")
-        return min((settings.max_length for settings in learned), default=None)
+        ends = (model.settings.n_positions for model in self.models)
+        return min((end for end in ends if end is not None), default=None)
 
     def _padded(self, length: int) -> int:
         """The padded length, but not past the last learned position."""

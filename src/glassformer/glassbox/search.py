@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.decoding import SearchConstraints, length_penalty
+from glassformer.decoding import SearchConstraints, length_penalty, rank_key
 from glassformer.glassbox.schema import Answer, Node, Search
 
 NextLogProbs = Callable[[Sequence[int]], NDArray[np.float64]]
@@ -163,7 +163,7 @@ def _answers(
     for node in left:
         record.explain(node, f"still live when the search stopped: {stopped}")
     ended = [*record.found, *(left if len(record.found) < n_best else [])]
-    ranked = sorted(ended, key=lambda node: (node.state != "finished", -node.normalised))
+    ranked = sorted(ended, key=lambda node: rank_key(node.state == "finished", node.normalised))
     for place, node in enumerate(ranked):
         behind = f", {ranked[0].normalised - node.normalised:.3g} behind the best" if place else ""
         end = "finished" if node.state == "finished" else "unfinished"

@@ -86,12 +86,10 @@ class Subject:
                 got=", ".join(map(repr, unknown[:10])),
             )
         longest = self.decoding.max_new_tokens or default_max_new_tokens(self.file.data, self.file.settings)
-        if model.positions == "learned":
-            longest = min(longest, model.max_length)
-        vocabulary = tokenizer.vocabulary
-        forbidden = tuple(sorted(vocabulary.special_ids - {vocabulary.eos_id}))
-        forced = tokenizer.encode(edits.prefix)
-        return SearchConstraints(vocabulary.bos_id, vocabulary.eos_id, forbidden, longest, [forced] if forced else ())
+        longest = min(longest, model.n_positions or longest)
+        vocabulary, forced = tokenizer.vocabulary, tokenizer.encode(edits.prefix)
+        prefixes = [forced] if forced else ()
+        return SearchConstraints(vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids, longest, prefixes)
 
     def rows_of(self, answer: Answer) -> tuple[list[int], list[int]]:
         """What the decoder is fed for an answer, and what it is asked for."""
@@ -102,14 +100,15 @@ class Subject:
     def rows_of_target(self, target: str) -> tuple[list[int], list[int]]:
         """The same for a given target, teacher-forced."""
         tokenizer = self.file.target_tokenizer
-        framed = tokenizer.frame(tokenizer.encode(target, where="the target"))
+        ids = tokenizer.encode(target, where="the target")
         longest = self.file.settings.data.max_target_length
-        if len(framed) - 2 > longest:
+        if len(ids) > longest:
             raise TextError(
                 "the target is longer than the model was trained on",
-                got=f"{len(framed) - 2:,} tokens",
+                got=f"{len(ids):,} tokens",
                 expected=f"at most {longest:,}",
             )
+        framed = tokenizer.frame(ids)
         return framed[:-1], framed[1:]
 
     # As parts of a trace

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from glassformer.errors import TextError, UsageError, nearest
 from glassformer.glassbox.catalogue import shown
-from glassformer.settings import ModelSettings
+from glassformer.settings import FRAME_TOKENS, ModelSettings
 from glassformer.text import Tokenizer
 
 Array = NDArray[Any]
@@ -249,7 +249,7 @@ class Edits:
         for edit in self.edits:
             if isinstance(edit, SetToken):
                 if not 0 < edit.position < len(ids) - 1:
-                    places = f"1 to {len(ids) - 2}; <bos> and <eos> stay"
+                    places = f"1 to {len(ids) - FRAME_TOKENS}; <bos> and <eos> stay"
                     raise UsageError(f"there is no source token {edit.position} to edit", expected=places)
                 edited[edit.position] = _token_id(edit.text, tokenizer)
         return edited

@@ -60,6 +60,11 @@ class Vocabulary:
         ids = (self.pad_id, self.bos_id, self.eos_id, self.unk_id)
         return frozenset(at for at in ids if at is not None)
 
+    @cached_property
+    def forbidden_ids(self) -> tuple[int, ...]:
+        """The ids that no answer holds: those of the special tokens but `<eos>`."""
+        return tuple(sorted(self.special_ids - {self.eos_id}))
+
     @property
     def specials(self) -> dict[str, int]:
         """Written form -> id of the special tokens, by rising id."""

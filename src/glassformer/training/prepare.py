@@ -18,7 +18,7 @@ from glassformer.errors import TableError
 from glassformer.files import shown
 from glassformer.modelfile import ModelFile
 from glassformer.records import Metrics, TrainingData
-from glassformer.settings import Settings
+from glassformer.settings import FRAME_TOKENS, Settings
 from glassformer.text import Tokenizer, learn
 
 MOST_UNKNOWN = 0.2  # of the tokens of one side
@@ -150,8 +150,8 @@ def prepare(
             rows=ledger.counts(),
             train_rows=len(train),
             valid_rows=len(valid_pairs),
-            longest_source=int(train.source.lengths.max()) - 2,
-            longest_target=int(train.target.lengths.max()) - 2,
+            longest_source=int(train.source.lengths.max()) - FRAME_TOKENS,
+            longest_target=int(train.target.lengths.max()) - FRAME_TOKENS,
             source_counts=tuple(train.source.counts(len(source_tokenizer))),
             target_counts=tuple(train.target.counts(len(target_tokenizer))),
         ),
@@ -183,13 +183,13 @@ def _encode(
     """
     pairs = [table.pairs[row] for row in rows]
     corpus = Corpus.encode(pairs, source, target, [table.place(row) for row in rows])
-    limits = _limits(settings)
+    limits = {"source": settings.max_source_tokens, "target": settings.max_target_tokens}
     if checked:
         _check_lengths(corpus, limits, table.path)
     kept = np.ones(len(pairs), dtype=bool)
     sides = (("source", corpus.source, Reason.SOURCE_TOO_LONG), ("target", corpus.target, Reason.TARGET_TOO_LONG))
     for side, sequences, reason in sides:
-        lengths = sequences.lengths - 2
+        lengths = sequences.lengths - FRAME_TOKENS
         for index in np.flatnonzero(kept & (lengths > limits[side])).tolist():
             kept[index] = False
             detail = f"{lengths[index]} tokens, of at most {limits[side]}"
@@ -201,17 +201,9 @@ def _encode(
     return shorter, [pair for pair, keep in zip(pairs, kept, strict=True) if keep]
 
 
-def _limits(settings: Settings) -> dict[str, int]:
-    """Most tokens of either side."""
-    limits = {"source": settings.data.max_source_length, "target": settings.data.max_target_length}
-    if settings.model.positions == "learned":
-        limits = {side: min(limit, settings.model.max_length - 2) for side, limit in limits.items()}
-    return limits
-
-
 def _check_lengths(corpus: Corpus, limits: Mapping[str, int], path: str) -> None:
     for side, sequences in (("source", corpus.source), ("target", corpus.target)):
-        lengths, limit = sequences.lengths - 2, limits[side]
+        lengths, limit = sequences.lengths - FRAME_TOKENS, limits[side]
         n_long = int((lengths > limit).sum())
         if 2 * n_long > len(lengths):
             room = int(1.25 * np.quantile(lengths, 0.95)) + 1
@@ -225,7 +217,7 @@ def _check_lengths(corpus: Corpus, limits: Mapping[str, int], path: str) -> None
 
 def _check_unknown(corpus: Corpus, source: Tokenizer, target: Tokenizer, path: str) -> None:
     for side, sequences, tokenizer in (("source", corpus.source, source), ("target", corpus.target, target)):
-        n_tokens, unknown = len(sequences.ids) - 2 * len(corpus), tokenizer.vocabulary.unk_id
+        n_tokens, unknown = len(sequences.ids) - FRAME_TOKENS * len(corpus), tokenizer.vocabulary.unk_id
         n_unknown = 0 if unknown is None else int((sequences.ids == unknown).sum())
         if n_unknown > MOST_UNKNOWN * n_tokens:
             raise TableError(
