@@ -46,7 +46,7 @@ def beam_search(
     step: Step,
     state: State,
     n_sentences: int,
-    space: SearchConstraints,
+    constraints: SearchConstraints,
     *,
     num_beams: int,
     alpha: float = 0.0,
@@ -60,31 +60,31 @@ def beam_search(
         token_scores=torch.empty((n_sentences, 1, 0)),
         scores=torch.zeros((n_sentences, 1)),
     )
-    last = torch.full((n_sentences, 1), space.bos_id)
+    last = torch.full((n_sentences, 1), constraints.bos_id)
     stay = torch.ones(n_sentences, dtype=torch.bool)
-    for time in range(space.max_new_tokens):
+    for time in range(constraints.max_new_tokens):
         log_probs, state = step(last, state)
-        log_probs = space.constrain(log_probs, time, alive)
-        if time + 1 == space.max_new_tokens:
+        log_probs = constraints.constrain(log_probs, time, alive)
+        if time + 1 == constraints.max_new_tokens:
             enough = torch.tensor([len(found[sentence]) >= n_best for sentence in alive])
-            not_eos = torch.arange(log_probs.shape[2]) != space.eos_id
+            not_eos = torch.arange(log_probs.shape[2]) != constraints.eos_id
             log_probs.masked_fill_((enough[:, None, None] & not_eos).to(log_probs.device), -torch.inf)
         slots = stay * torch.tensor([num_beams - len(found[sentence]) for sentence in alive])
         parents, beam = _extend(beam, log_probs, slots)
 
-        ended = beam.ids[:, :, -1] == space.eos_id
+        ended = beam.ids[:, :, -1] == constraints.eos_id
         for line, slot in (ended & beam.scores.isfinite()).nonzero().tolist():
-            found[alive[line]].append(_take(beam, line, slot, space.eos_id, alpha))
+            found[alive[line]].append(_take(beam, line, slot, constraints.eos_id, alpha))
         beam.scores = beam.scores.masked_fill(ended, -torch.inf)
 
         best_live = beam.scores.max(dim=1).values.tolist()
         stay = torch.tensor(
             [
-                _can_improve(best_live[line], found[sentence], n_best, space.max_new_tokens, alpha)
+                _can_improve(best_live[line], found[sentence], n_best, constraints.max_new_tokens, alpha)
                 for line, sentence in enumerate(alive)
             ]
         )
-        if not stay.any() or time + 1 == space.max_new_tokens:
+        if not stay.any() or time + 1 == constraints.max_new_tokens:
             break
         if (kept := close_gaps(stay)) is not None:
             parents, beam = parents[kept], beam.select(kept)
@@ -95,7 +95,7 @@ def beam_search(
     for line, sentence in enumerate(alive):  # live to the end: unfinished answers
         if len(found[sentence]) < n_best:
             live = beam.scores[line].isfinite().nonzero()[:, 0].tolist()
-            found[sentence] += [_take(beam, line, slot, space.eos_id, alpha) for slot in live]
+            found[sentence] += [_take(beam, line, slot, constraints.eos_id, alpha) for slot in live]
     return [best_first(answers)[:n_best] for answers in found]
 
 

@@ -8,26 +8,26 @@ from glassformer.decoding.constraints import Hypothesis, SearchConstraints, Stat
 
 
 def greedy_search(
-    step: Step, state: State, n_sentences: int, space: SearchConstraints, *, alpha: float = 0.0
+    step: Step, state: State, n_sentences: int, constraints: SearchConstraints, *, alpha: float = 0.0
 ) -> list[list[Hypothesis]]:
     """One answer for each of N sentences. Finished sentences leave the batch, some at a time."""
-    ids = torch.zeros((n_sentences, space.max_new_tokens), dtype=torch.long)
-    scores = torch.zeros((n_sentences, space.max_new_tokens))
-    lengths = torch.full((n_sentences,), space.max_new_tokens)
+    ids = torch.zeros((n_sentences, constraints.max_new_tokens), dtype=torch.long)
+    scores = torch.zeros((n_sentences, constraints.max_new_tokens))
+    lengths = torch.full((n_sentences,), constraints.max_new_tokens)
     rows = torch.arange(n_sentences)  # the sentences in the batch
-    last = torch.full((n_sentences, 1), space.bos_id)
-    for time in range(space.max_new_tokens):
+    last = torch.full((n_sentences, 1), constraints.bos_id)
+    for time in range(constraints.max_new_tokens):
         log_probs, state = step(last, state)
-        best, last = space.constrain(log_probs, time, rows.tolist()).max(dim=2)  # both [N 1]
+        best, last = constraints.constrain(log_probs, time, rows.tolist()).max(dim=2)  # both [N 1]
         best, last = best.cpu(), last.cpu()
         ids[rows, time], scores[rows, time] = last[:, 0], best[:, 0]
-        live = lengths[rows] == space.max_new_tokens
-        lengths[rows[live & (last[:, 0] == space.eos_id)]] = time + 1
-        stay = live & (last[:, 0] != space.eos_id)
+        live = lengths[rows] == constraints.max_new_tokens
+        lengths[rows[live & (last[:, 0] == constraints.eos_id)]] = time + 1
+        stay = live & (last[:, 0] != constraints.eos_id)
         if not stay.any():
             break
         if (kept := close_gaps(stay)) is not None:
             state = state.select(kept[:, None])
             rows, last = rows[kept], last[kept]
     answers = zip(ids[:, : time + 1].tolist(), scores[:, : time + 1].tolist(), lengths.tolist(), strict=True)
-    return [[hypothesis(line[:n], score[:n], space.eos_id, alpha)] for line, score, n in answers]
+    return [[hypothesis(line[:n], score[:n], constraints.eos_id, alpha)] for line, score, n in answers]

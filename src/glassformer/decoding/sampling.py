@@ -1,4 +1,4 @@
-"""Sampling: tokens drawn by chance, from the whole distribution or its likeliest part."""
+"""Sampling: tokens drawn at random, from the whole distribution or its likeliest part."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def draw_uniform(source_ids: Sequence[int], seed: int, n_steps: int, n_samples: int) -> Float[Tensor, "t K"]:
-    """The chance of one sentence: it depends on the seed and the sentence alone, not on its neighbours."""
+    """Random numbers for one sentence: they depend on the seed and the sentence alone, not on the batch."""
     digest = hashlib.sha256(repr((seed, tuple(source_ids))).encode()).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
     return torch.rand((n_steps, n_samples), generator=generator)
@@ -26,7 +26,7 @@ def sample(
     step: Step,
     state: State,
     uniform: Float[Tensor, "N t K"],
-    space: SearchConstraints,
+    constraints: SearchConstraints,
     *,
     temperature: float = 1.0,
     top_k: int = 0,
@@ -40,24 +40,26 @@ def sample(
     n_sentences, _, n_samples = uniform.shape
     state = state.select(torch.arange(n_sentences)[:, None].expand(-1, n_samples))
     sentences = list(range(n_sentences))
-    last = torch.full((n_sentences, n_samples), space.bos_id)
+    last = torch.full((n_sentences, n_samples), constraints.bos_id)
     ids, scores = [], []
     ended = torch.zeros((n_sentences, n_samples), dtype=torch.bool)
-    for time in range(space.max_new_tokens):
+    for time in range(constraints.max_new_tokens):
         log_probs, state = step(last, state)
-        log_probs = space.constrain(log_probs, time, sentences).cpu()
+        log_probs = constraints.constrain(log_probs, time, sentences).cpu()
         chances = truncate(_cooled(log_probs, temperature), top_k, top_p).cumsum(dim=2)
         threshold = uniform[:, time, :, None].double() * chances[:, :, -1:]
         token = torch.searchsorted(chances, threshold, right=True).clamp(max=chances.shape[2] - 1)  # [N K 1]
         last = token[:, :, 0]
         ids.append(last)
         scores.append(log_probs.gather(2, token)[:, :, 0])
-        ended |= last == space.eos_id
+        ended |= last == constraints.eos_id
         if ended.all():
             break
     all_ids, all_scores = torch.stack(ids, 2).tolist(), torch.stack(scores, 2).tolist()
     return [
-        best_first(_until_end(row, row_scores, space.eos_id, alpha) for row, row_scores in zip(*lines, strict=True))
+        best_first(
+            _until_end(row, row_scores, constraints.eos_id, alpha) for row, row_scores in zip(*lines, strict=True)
+        )
         for lines in zip(all_ids, all_scores, strict=True)
     ]
 

@@ -139,9 +139,9 @@ class TorchEngine:
 
             def search_batch(batch: Sequence[int]) -> list[list[Hypothesis]]:
                 forced = [prefixes[row] for row in batch] if prefixes else ()
-                space = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, forced)
+                constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, forced)
                 with torch.inference_mode():  # of this thread
-                    return self._search_batch([sources[row] for row in batch], chosen, space)
+                    return self._search_batch([sources[row] for row in batch], chosen, constraints)
 
             plan = plan_equal_lengths([len(sources[row]) for row in rows], max(num_beams, n_best))
             batches = [[rows[i] for i in batch] for batch in plan]
@@ -160,31 +160,31 @@ class TorchEngine:
             return collect(found, len(sources), on_answers)
 
     def _search_batch(
-        self, sources: Sequence[Sequence[int]], decoding: DecodingSettings, space: SearchConstraints
+        self, sources: Sequence[Sequence[int]], decoding: DecodingSettings, constraints: SearchConstraints
     ) -> list[list[Hypothesis]]:
         length = self._padded(len(sources[-1]))
         state = _Caches([model.start(sources, length) for model in self._inference])
         alpha = decoding.length_alpha
         if decoding.do_sample:
             n_samples = decoding.num_return_sequences
-            chance = [draw_uniform(ids, decoding.seed, space.max_new_tokens, n_samples) for ids in sources]
+            uniform = [draw_uniform(ids, decoding.seed, constraints.max_new_tokens, n_samples) for ids in sources]
             return sample(
                 self._step,
                 state,
-                torch.stack(chance),
-                space,
+                torch.stack(uniform),
+                constraints,
                 temperature=decoding.temperature,
                 top_k=decoding.top_k,
                 top_p=decoding.top_p,
                 alpha=alpha,
             )
         if decoding.num_beams == 1:
-            return greedy_search(self._step, state, len(sources), space, alpha=alpha)
+            return greedy_search(self._step, state, len(sources), constraints, alpha=alpha)
         return beam_search(
             self._step,
             state,
             len(sources),
-            space,
+            constraints,
             num_beams=decoding.num_beams,
             alpha=alpha,
             n_best=decoding.num_return_sequences,
