@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: install demo test test-all check format bench profile wheel clean
+.PHONY: install demo test test-all check format bench profile wheel wheel-test clean
 
 install: $(INSTALLED)
 
@@ -52,6 +52,10 @@ profile: $(VENV)/installed-dev
 
 wheel: $(VENV)/installed-dev
 	$(BIN)/python -m build --wheel
+
+# The wheel in an empty virtual environment, outside the checkout: torch is installed once more, the demo trains.
+wheel-test: $(VENV)/installed-dev
+	PYTHON=$(PYTHON) .ci/wheel-test
 
 clean:
 	rm -rf $(VENV) build dist demo
