@@ -14,7 +14,7 @@ nearest valid one. Departures from Vaswani et al. 2017 are tagged `Departure:` w
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import tomli_w
@@ -252,6 +252,23 @@ class DecodingSettings(_Frozen):
                 "num_beams must be at least num_return_sequences"
             )
         return self
+
+    def override(self, changes: Mapping[str, Any]) -> DecodingSettings:
+        """These settings with some changed: the one rule for a search request, wherever it comes from.
+
+        The beam and the number of answers fit each other: where only one of them is given and the two would not fit,
+        the other follows it. Raises SettingsError for unknown names, wrong values, and two given ones that do not fit.
+        """
+        given = DecodingSettings(**{**changes, "do_sample": True}).model_dump(include=set(changes))
+        given |= {name: value for name, value in changes.items() if name == "do_sample"}
+        chosen = self.model_dump() | given
+        n_beams, n_answers = chosen["num_beams"], chosen["num_return_sequences"]
+        if n_answers > n_beams and not chosen["do_sample"]:
+            if "num_beams" not in given:
+                chosen["num_beams"] = n_answers
+            elif "num_return_sequences" not in given:
+                chosen["num_return_sequences"] = n_beams
+        return DecodingSettings(**chosen)
 
 
 class Settings(_Frozen):

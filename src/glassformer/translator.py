@@ -42,6 +42,20 @@ class Translation:
     unknown: tuple[str, ...] = ()
     alternatives: tuple[Translation, ...] = ()
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers; `probability` is e to the power of `score`."""
+        return {
+            "text": self.text,
+            "score": self.score,
+            "rank_score": self.rank_score,
+            "probability": math.exp(self.score),
+            "finished": self.finished,
+            "tokens": list(self.tokens),
+            "token_scores": list(self.token_scores),
+            "unknown": list(self.unknown),
+            "alternatives": [each.to_json() for each in self.alternatives],
+        }
+
 
 @dataclass(frozen=True)
 class PairScore:
@@ -54,6 +68,11 @@ class PairScore:
     tokens: tuple[str, ...]
     token_scores: tuple[float, ...]
     unknown: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers; `tokens` are pairs of a token and its log-probability."""
+        tokens = [list(pair) for pair in zip(self.tokens, self.token_scores, strict=True)]
+        return {"score": self.score, "tokens": tokens, "unknown": list(self.unknown)}
 
 
 EMPTY = Translation("", 0.0, 0.0, (), (), finished=True)
@@ -132,17 +151,17 @@ class Translator:
     ) -> list[Translation]:
         """One Translation for each text, in order; an empty text gives an empty answer.
 
-        `options` are fields of DecodingSettings (`num_beams=5`) over `decoding`, by default the model's own.
-        `prefixes`, one for each text, are forced starts of the answers. `progress` is told how many more texts are
-        done. `where[i]` names text i in errors (by default its row, from 1). Raises TextError when a text is longer
-        than the model takes (the first ten are named), or holds a token that the vocabulary has no id for and no
-        `<unk>`, and when a prefix holds a token that no answer can have.
-        DeviceError is raised for a search that needs more memory than there is.
+        `options` are fields of DecodingSettings (`num_beams=5`) over `decoding`, by default the model's own (see
+        `DecodingSettings.override`). `prefixes`, one for each text, are forced starts of the answers. `progress` is
+        called with the number of texts that were finished. `where[i]` names text i in errors (by default its row, from
+        1). Raises TextError when a text is longer than the model takes (the first ten are named), or holds a token that
+        the vocabulary has no id for and no `<unk>`, and when a prefix holds a token that no answer can have, and
+        DeviceError for a search that needs more memory than there is.
         """
         if isinstance(texts, str):
             raise UsageError("the texts to translate come as a list", got=quoted(texts), hint="translate([text])")
         base = decoding or self.settings.decoding
-        decoding = DecodingSettings(**(base.model_dump() | options)) if options else base
+        decoding = base.override(options) if options else base
         texts = checked_texts(texts, "texts to translate")
         rows = [row for row, text in enumerate(texts) if text.strip()]
         names = _names(len(texts), where)

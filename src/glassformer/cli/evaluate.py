@@ -2,119 +2,79 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from glassformer.cli.console import (
-    AsJson,
-    BadRows,
-    Beam,
-    DecodePrecision,
-    Device,
-    Engine,
-    Ensemble,
-    Header,
-    LedgerFile,
-    Model,
-    OverwriteLedger,
-    PairTable,
-    Quiet,
-    Seed,
-    SetDecoding,
-    SourceColumn,
-    TargetColumn,
-    Voice,
-    check_ledger,
-    data_options,
-    decoding_options,
-    print_json,
-    warn_unknown,
-    write_ledger,
-)
-from glassformer.cli.narrate import say_change, say_report, say_table
+from glassformer.cli import options as opt
+from glassformer.cli.console import Reporter, print_json, write_ledger
+from glassformer.cli.inputs import read_pairs
+from glassformer.cli.narrate import print_comparison, print_report, warn_unfinished_rows, warn_unknown
 
 if TYPE_CHECKING:
-    pass
+    from glassformer.data.tables import Pair
+    from glassformer.translator import Translator
 
 
 def evaluate(
-    model: Model,
-    table: PairTable,
-    source: SourceColumn = None,
-    target: TargetColumn = None,
-    header: Header = None,
-    bad_rows: BadRows = None,
-    ledger: LedgerFile = None,
-    overwrite: OverwriteLedger = False,
-    beam: Beam = None,
-    bleu_tokenize: Annotated[
-        str, typer.Option("--bleu-tokenize", help="sacreBLEU's tokenizer: 13a, none, char, intl, zh, …")
-    ] = "13a",
-    no_group: Annotated[
-        bool,
-        typer.Option("--no-group", help="Score every row by itself, also where a source has several targets."),
-    ] = False,
-    ensemble: Ensemble = None,
-    assignments: SetDecoding = None,
-    device: Device = "auto",
-    precision: DecodePrecision = "float32",
-    engine: Engine = "torch",
-    seed: Seed = None,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    model: opt.Model,
+    table: opt.PairTable,
+    source: opt.SourceColumn = None,
+    target: opt.TargetColumn = None,
+    header: opt.Header = None,
+    bad_rows: opt.BadRows = None,
+    ledger: opt.LedgerFile = None,
+    overwrite: opt.OverwriteLedger = False,
+    beam: opt.Beam = None,
+    bleu_tokenize: opt.BleuTokenize = "13a",
+    no_group: opt.NoGroup = False,
+    ensemble: opt.Ensemble = None,
+    assignments: opt.SetDecoding = None,
+    device: opt.Device = "auto",
+    precision: opt.DecodePrecision = "float32",
+    engine: opt.Engine = "torch",
+    seed: opt.Seed = None,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Translate the sources of a table and compare with its targets.
 
     A source with several targets counts once, and any of them is right. Every figure comes with a 95 % interval from
     resampling the sources.
     """
-    from glassformer.data.tables import read_table
-    from glassformer.evaluation import evaluate as evaluate_pairs
-    from glassformer.settings import DataSettings, DecodingSettings
     from glassformer.translator import Translator
 
-    voice = Voice(quiet)
-    options = decoding_options(assignments, num_beams=beam, seed=seed)
-    check_ledger(ledger, table, overwrite=overwrite)
-    pairs = read_table(table, DataSettings(**data_options(source, target, header, bad_rows)["data"]))
-    say_table(voice, pairs, ledger)
+    reporter = Reporter(quiet)
+    options = opt.decoding_options(assignments, num_beams=beam, seed=seed)
+    data = opt.data_options(source, target, header, bad_rows)
+    pairs = read_pairs(reporter, table, data, ledger, overwrite=overwrite)
     translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision, engine=engine)
-    decoding = DecodingSettings(**(translator.settings.decoding.model_dump() | options))
-    report = evaluate_pairs(
-        translator,
-        pairs.pairs,
-        decoding=decoding,
-        bleu_tokenize=bleu_tokenize,
-        group=not no_group,
-        rows_read=pairs.ledger.read,
-        where=pairs.places,
-    )
+    _evaluate(reporter, translator, pairs, {"bleu_tokenize": bleu_tokenize, "group": not no_group, **options}, as_json)
+    write_ledger(reporter, pairs.ledger, ledger)
+
+
+def _evaluate(reporter: Reporter, translator: Translator, table: Any, options: dict[str, Any], as_json: bool) -> None:
+    from glassformer.evaluation import evaluate
+
+    report = evaluate(translator, table.pairs, rows_read=table.ledger.read, where=table.places, **options)
     if translator.proof:
-        voice.say(str(translator.proof))
+        reporter.print(str(translator.proof))
         if not translator.proof.is_exact:
-            first = pairs.pairs[: translator.proof.rows]
-            say_change(
-                voice,
-                [
-                    (
-                        name,
-                        evaluate_pairs(each, first, decoding=decoding, bleu_tokenize=bleu_tokenize, group=not no_group),
-                    )
-                    for name, each in (
-                        ("torch, float32", Translator(translator.model_file, device=device)),
-                        (f"{engine}, {translator.proof.precision}", translator),
-                    )
-                ],
-            )
-    warn_unknown(voice, map(translator.source_tokenizer.unknown, (pair.source for pair in pairs.pairs)))
-    if report.unfinished:
-        voice.warn(
-            f"{report.unfinished:,} answers reached the longest length before their end; "
-            "--set decoding.max_new_tokens=N allows more"
-        )
-    write_ledger(voice, pairs.ledger, ledger)
+            _compare(reporter, translator, table.pairs[: translator.proof.rows], options)
+    warn_unknown(reporter, map(translator.source_tokenizer.unknown, (pair.source for pair in table.pairs)))
+    warn_unfinished_rows(reporter, report.unfinished)
     if as_json:
         print_json(report.to_json())
     else:
-        say_report(report, table)
+        print_report(report, table.path)
+
+
+def _compare(reporter: Reporter, translator: Translator, pairs: list[Pair], options: dict[str, Any]) -> None:
+    """Print the metrics of the first rows for PyTorch and for the engine, side by side."""
+    from glassformer.evaluation import evaluate
+    from glassformer.translator import Translator
+
+    assert translator.proof is not None
+    engines = (
+        ("torch, float32", Translator(translator.model_file)),
+        (f"ctranslate2, {translator.proof.precision}", translator),
+    )
+    print_comparison(reporter, [(name, evaluate(engine, pairs, **options)) for name, engine in engines])

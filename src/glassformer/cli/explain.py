@@ -13,19 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from glassformer.cli.console import (
-    AsJson,
-    Beam,
-    Model,
-    Quiet,
-    SetDecoding,
-    Voice,
-    decoding_options,
-    print_json,
-    print_table,
-    printable,
-    warn_unknown,
-)
+from glassformer.cli.console import Reporter, print_json, print_table, printable
+from glassformer.cli.narrate import warn_unknown
+from glassformer.cli.options import AsJson, Beam, Model, Quiet, SetDecoding, decoding_options
 from glassformer.errors import RunError, UsageError, nearest
 from glassformer.files import check_writable
 
@@ -76,18 +66,18 @@ def explain(
     from glassformer.glassbox.trace import explain as explain_text
 
     options = decoding_options(assignments, num_beams=beam)
-    voice = Voice(quiet)
+    reporter = Reporter(quiet)
     with_weights = html is not None or (step or "").endswith((".weight", ".bias", ".table"))
     history = html is not None or (as_json and step is None)
     trace = explain_text(model, text, target=target, edits=edit or (), weights=with_weights, history=history, **options)
-    warn_unknown(voice, [[token.given for token in trace.tokens.source if token.given is not None]])
+    warn_unknown(reporter, [[token.given for token in trace.tokens.source if token.given is not None]])
     if html is not None:
         from glassformer.glassbox.report import write_report
 
         written = write_report(trace, html)
-        voice.done(f"wrote {html} ({written.n_bytes / 1e6:.1f} MB)")
+        reporter.success(f"wrote {html} ({written.n_bytes / 1e6:.1f} MB)")
         if not written.has_weights:
-            voice.warn("the weights were left out to stay below 20 MB; glassformer serve can make edits")
+            reporter.warn("the weights were left out to stay below 20 MB; glassformer serve can make edits")
     if step is not None:
         _print_step(trace, step, head, as_json)
     elif as_json:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from glassformer.cli.console import AsJson, Model, print_json, print_table
+from glassformer.cli.console import print_json, print_table
+from glassformer.cli.options import AsJson, Model
 
 if TYPE_CHECKING:
     from glassformer.modelfile import ModelFile

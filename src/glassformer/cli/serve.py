@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.console import DecodePrecision, Device, Model, Quiet, Voice
+from glassformer.cli.console import Reporter
+from glassformer.cli.options import DecodePrecision, Device, Model, Quiet
 from glassformer.errors import MissingExtraError, TextError, quoted
 
 
@@ -32,7 +33,7 @@ def serve(
             raise
         raise MissingExtraError("glassformer serve", package=error.name, extra="server") from None
 
-    voice = Voice(quiet)
+    reporter = Reporter(quiet)
     if text is not None:
         _check_text(text)
     listening = listen(host, port)
@@ -42,11 +43,11 @@ def serve(
     address = f"[{host}]" if ":" in host else host
     served = Served.load(model, example=text, device=device, precision=precision)
     app = create_app(served, ["*"] if anywhere else [host.strip("[]"), address, "127.0.0.1", "localhost"])
-    voice.say(f"open http://{address}:{listening.getsockname()[1]}   (Ctrl-C ends it)")
+    reporter.print(f"open http://{address}:{listening.getsockname()[1]}   (Ctrl-C ends it)")
     if anywhere:
-        voice.warn("anybody who reaches this machine can use the model")
+        reporter.warn("anybody who reaches this machine can use the model")
     run(app, listening)
-    voice.say("stopped")
+    reporter.print("stopped")
 
 
 def _check_text(text: str) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.console import AsJson, print_json, print_table
+from glassformer.cli.console import print_json, print_table
+from glassformer.cli.options import AsJson
 
 if TYPE_CHECKING:
     from glassformer.settings_reference import SettingInfo

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.console import AsJson, Model, print_json, print_table
+from glassformer.cli.console import print_json, print_table
+from glassformer.cli.options import AsJson, Model
 
 
 class Side(StrEnum):

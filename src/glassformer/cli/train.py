@@ -4,99 +4,85 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
-
-from glassformer.cli.console import (
-    AsJson,
-    BadRows,
-    Device,
-    Header,
-    PairTable,
-    Quiet,
-    Seed,
-    SourceColumn,
-    TargetColumn,
-    Voice,
-    data_options,
-    print_json,
-    warn_unknown,
-)
-from glassformer.cli.narrate import follow, say_plan, say_report
-
-if TYPE_CHECKING:
-    pass
+from glassformer.cli import options as opt
+from glassformer.cli.console import Reporter, print_json
+from glassformer.cli.narrate import follow, print_plan, print_report, warn_unknown
 
 
 def train(
-    table: PairTable,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The run directory to write.")],
-    source: SourceColumn = None,
-    target: TargetColumn = None,
-    header: Header = None,
-    bad_rows: BadRows = None,
-    valid: Annotated[
-        str | None, typer.Option("--valid", help="A table to validate on (default: held-out rows).")
-    ] = None,
-    test: Annotated[str | None, typer.Option("--test", help="A table to evaluate on at the end.")] = None,
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            "--recipe", help="Settings over the advice: a TOML file or a name (glassformer settings --recipes)."
-        ),
-    ] = None,
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="One setting, over all others: --set training.steps=500")
-    ] = None,
-    init: Annotated[Path | None, typer.Option("--init", help="A model to start from.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
-    device: Device = "auto",
-    precision: Annotated[
-        str | None,
-        typer.Option("--precision", help="auto, float32 or bfloat16.", rich_help_panel="Everywhere"),
-    ] = None,
-    seed: Seed = None,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    table: opt.PairTable,
+    out: opt.RunOut,
+    source: opt.SourceColumn = None,
+    target: opt.TargetColumn = None,
+    header: opt.Header = None,
+    bad_rows: opt.BadRows = None,
+    valid: opt.ValidTable = None,
+    test: opt.TestTable = None,
+    recipe: opt.Recipe = None,
+    assignments: opt.SetAny = None,
+    init: opt.Init = None,
+    resume: opt.Resume = False,
+    overwrite: opt.OverwriteRun = False,
+    device: opt.Device = "auto",
+    precision: opt.TrainingPrecision = None,
+    seed: opt.Seed = None,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Train a model on a table of pairs.
 
-    Whatever you do not say is chosen from the data, printed with its reason, and saved as the run's recipe.
+    What you do not set is chosen from the data, printed with its reason, and saved as the run's recipe.
     """
     from glassformer.engines.torch import find_device
+    from glassformer.training.plan import plan
+
+    reporter = Reporter(quiet)
+    data = opt.data_options(source, target, header, bad_rows)
+    overrides = _overrides(recipe, assignments, data, seed=seed, precision=precision)
+    find_device(device)  # before a long table is read
+    planned = plan(
+        table, out, overrides=overrides, valid=valid, test=test, init=init, resume=resume, overwrite=overwrite
+    )
+    print_plan(reporter, planned)
+    follow(planned.run(device), reporter, resume_command(table, out, valid=valid, test=test, device=device))
+    _finish(reporter, planned, device, as_json)
+
+
+def _overrides(
+    recipe: str | None, assignments: list[str] | None, data: dict[str, Any], **training: Any
+) -> dict[str, Any]:
+    """The settings that were given: a recipe, `--set` over it, and options over both."""
     from glassformer.recipes import find_recipe
     from glassformer.recipes.overrides import merge, parse_assignments, read_recipe
-    from glassformer.training.plan import plan
+
+    base = read_recipe(find_recipe(recipe)) if recipe is not None else {}
+    return merge(base, parse_assignments(assignments or []), data, {"training": opt.given(**training)})
+
+
+def _finish(reporter: Reporter, planned: Any, device: str, as_json: bool) -> None:
+    """Score the test table, if there is one, and print what came out."""
     from glassformer.translator import Translator
 
-    voice = Voice(quiet)
-    given = merge(
-        read_recipe(find_recipe(recipe)) if recipe is not None else {},
-        parse_assignments(assignments or []),
-        data_options(source, target, header, bad_rows),
-        {"training": {k: v for k, v in (("seed", seed), ("precision", precision)) if v is not None}},
-    )
-    find_device(device)  # before a long table is read
-    planned = plan(table, out, overrides=given, valid=valid, test=test, init=init, resume=resume, overwrite=overwrite)
-    say_plan(voice, planned)
-    follow(planned.run(device), voice, resume_command(table, out, valid=valid, test=test, device=device))
+    out = planned.directory.path
     result: dict[str, Any] = {"run": str(out)}
     if planned.test is not None:
         translator = Translator.load(out, device=device)
         report = planned.evaluate_test(translator)
-        warn_unknown(voice, map(translator.source_tokenizer.unknown, (pair.source for pair in planned.test.pairs)))
+        warn_unknown(reporter, map(translator.source_tokenizer.unknown, (pair.source for pair in planned.test.pairs)))
         result["test"] = report.to_json()
         if not as_json:
-            say_report(report, planned.test.path)
+            print_report(report, planned.test.path)
     if as_json:
         print_json(result)
-    voice.say(f"next: glassformer translate {out} INPUT    glassformer evaluate {out} TABLE    glassformer info {out}")
+    reporter.print(
+        f"next: glassformer translate {out} INPUT    glassformer evaluate {out} TABLE    glassformer info {out}"
+    )
 
 
 def resume_command(table: str, out: Path, *, valid: str | None = None, test: str | None = None, device: str) -> str:
-    """The words that go on with a run after it was stopped."""
+    """The command that resumes a run after it was stopped."""
     words = ["glassformer", "train", table, "--out", str(out), "--resume"]
     options = {"--valid": valid, "--test": test, "--device": None if device == "auto" else device}
     return shlex.join([*words, *(word for name, value in options.items() if value for word in (name, value))])

@@ -2,179 +2,90 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.console import (
-    AsJson,
-    BadRows,
-    Beam,
-    DecodePrecision,
-    Device,
-    Engine,
-    Ensemble,
-    Header,
-    LedgerFile,
-    Model,
-    Quiet,
-    Seed,
-    SetDecoding,
-    Voice,
-    check_ledger,
-    data_options,
-    decoding_options,
-    warn_unknown,
-    write_ledger,
-)
-from glassformer.cli.narrate import say_column
-from glassformer.errors import RunError, UsageError
-from glassformer.files import check_path, check_writable, write_text
+from glassformer.cli import options as opt
+from glassformer.cli.console import Reporter, check_output, write_ledger
+from glassformer.cli.inputs import read_texts
+from glassformer.cli.narrate import warn_unfinished, warn_unknown
+from glassformer.errors import UsageError
+from glassformer.files import shown, write_text
 
 if TYPE_CHECKING:
-    from glassformer.data.ledger import Ledger
     from glassformer.translator import Translation
 
-TABLE_SUFFIXES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
+Input = Annotated[str, typer.Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="A file to write (default: standard output).")]
+TextColumn = Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace --out and --ledger.")]
 
 
 def translate(
-    model: Model,
-    source: Annotated[
-        str,
-        typer.Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column."),
-    ] = "-",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file to write (default: standard output).")] = None,
-    beam: Beam = None,
-    nbest: Annotated[int | None, typer.Option("--nbest", min=1, help="Answers for each line, as JSON Lines.")] = None,
-    column: Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")] = None,
-    header: Header = None,
-    bad_rows: BadRows = None,
-    ledger: LedgerFile = None,
-    ensemble: Ensemble = None,
-    assignments: SetDecoding = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out and --ledger.")] = False,
-    device: Device = "auto",
-    precision: DecodePrecision = "float32",
-    engine: Engine = "torch",
-    seed: Seed = None,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    model: opt.Model,
+    source: Input = "-",
+    out: Out = None,
+    beam: opt.Beam = None,
+    nbest: opt.NBest = None,
+    column: TextColumn = None,
+    header: opt.Header = None,
+    bad_rows: opt.BadRows = None,
+    ledger: opt.LedgerFile = None,
+    ensemble: opt.Ensemble = None,
+    assignments: opt.SetDecoding = None,
+    overwrite: Overwrite = False,
+    device: opt.Device = "auto",
+    precision: opt.DecodePrecision = "float32",
+    engine: opt.Engine = "torch",
+    seed: opt.Seed = None,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Translate lines of text, or a column of a table.
 
     Answer i belongs to line i; an empty line gives an empty line. With --json or --nbest an answer is one JSON object.
     """
-    voice = Voice(quiet)
-    if out is not None:
-        check_path(out)
-    if out is not None and out.exists() and not overwrite:
-        raise RunError(
-            "the output exists already; nothing was written",
-            where=str(out),
-            hint="--overwrite, or another --out",
-        )
-    if out is not None:
-        check_writable(out)
-    if ledger is not None and out is not None and ledger.resolve() == out.resolve():
-        raise UsageError("--out and --ledger are the same file", where=str(out), hint="another --ledger")
-    check_ledger(ledger, source, overwrite=overwrite)
-    texts, found = _read(source, column, header, bad_rows, ledger, voice)
     from glassformer.translator import Translator
 
-    options = decoding_options(assignments, num_beams=beam, num_return_sequences=nbest, seed=seed)
-    n_best = options.get("num_return_sequences")
-    if nbest is not None and "num_beams" not in options and "do_sample" not in options:
-        options["num_beams"] = max(nbest, 5)
+    reporter = Reporter(quiet)
+    _check_outputs(out, ledger, source, overwrite=overwrite)
+    texts, found = read_texts(reporter, source, column, opt.data_options(None, None, header, bad_rows), ledger)
+    options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=nbest, seed=seed)
     translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision, engine=engine)
     answers = translator.translate(texts, **options)
     if translator.proof:
-        voice.say(str(translator.proof))
-    _warn(voice, answers)
-    write_ledger(voice, found, ledger)
-    if as_json or n_best is not None:
-        lines = [
-            _json_line(row, text, answer) for row, (text, answer) in enumerate(zip(texts, answers, strict=True), 1)
-        ]
-    else:
-        lines = [_one_line(answer.text) for answer in answers]
-    _write(lines, out)
-    if out is not None:
-        voice.say(f"wrote {len(lines):,} lines to {out}")
+        reporter.print(str(translator.proof))
+    warn_unknown(reporter, (answer.unknown for answer in answers))
+    warn_unfinished(reporter, answers)
+    write_ledger(reporter, found, ledger)
+    _write(reporter, _lines(texts, answers, as_json=as_json or "num_return_sequences" in options), out)
 
 
-def _read(
-    source: str, column: str | None, header: bool | None, bad_rows: str | None, ledger: Path | None, voice: Voice
-) -> tuple[list[str], Ledger]:
-    """The texts to translate, and the ledger of the table that they are from."""
-    from glassformer.data.tables import Ledger, read_column, read_lines
-    from glassformer.settings import DataSettings
-
-    if column is not None:
-        if source == "-":
-            raise UsageError("--column needs a table", got="standard input", hint="name a file: .csv, .tsv, .jsonl, …")
-        found = read_column(source, column, DataSettings(**data_options(None, None, header, bad_rows)["data"]))
-        say_column(voice, found, ledger)
-        return found.cells, found.ledger
-    if source != "-" and Path(source.removesuffix(".gz").removesuffix(".zst")).suffix.lower() in TABLE_SUFFIXES:
-        raise UsageError(
-            "this input is a table",
-            where=source,
-            hint="say which column to translate: --column NAME (or a position from 0)",
-        )
-    if header is not None or bad_rows is not None or ledger is not None:
-        raise UsageError(
-            "--header, --bad-rows and --ledger are for tables, and the input is plain lines", hint="--column NAME"
-        )
-    return read_lines(sys.stdin.buffer if source == "-" else source), Ledger()
+def _check_outputs(out: Path | None, ledger: Path | None, source: str, *, overwrite: bool) -> None:
+    check_output(out, "--out", overwrite=overwrite)
+    if ledger is not None and out is not None and ledger.resolve() == out.resolve():
+        raise UsageError("--out and --ledger are the same file", where=str(out), hint="another --ledger")
+    check_output(ledger, "--ledger", overwrite=overwrite, inputs=source)
 
 
-def _warn(voice: Voice, answers: list[Translation]) -> None:
-    warn_unknown(voice, (answer.unknown for answer in answers))
-    cut = [row for row, answer in enumerate(answers, 1) if not answer.finished]
-    if cut:
-        named = ", ".join(map(str, cut[:10])) + (", …" if len(cut) > 10 else "")
-        voice.warn(
-            f"{len(cut):,} answers reached the longest length before their end, in lines {named}; "
-            "--set decoding.max_new_tokens=N allows more"
-        )
+def _lines(texts: list[str], answers: list[Translation], *, as_json: bool) -> list[str]:
+    """One line for each text, whatever the answer holds, so that line i stays the answer to line i."""
+    if not as_json:
+        return [answer.text.replace("\r", " ").replace("\n", " ") for answer in answers]
+    rows = enumerate(zip(texts, answers, strict=True), 1)
+    objects = ({"row": row, "source": text, **answer.to_json()} for row, (text, answer) in rows)
+    return [json.dumps(each, ensure_ascii=False) for each in objects]
 
 
-def _one_line(text: str) -> str:
-    """An answer on one line, whatever it holds, so that line i stays the answer to line i."""
-    return text.replace("\r", " ").replace("\n", " ")
-
-
-def _json_line(row: int, text: str, answer: Translation) -> str:
-    import json
-
-    return json.dumps(
-        {
-            "row": row,
-            "source": text,
-            **_facts(answer),
-            "alternatives": [_facts(each) for each in answer.alternatives],
-        },
-        ensure_ascii=False,
-    )
-
-
-def _facts(answer: Translation) -> dict[str, Any]:
-    return {
-        "text": answer.text,
-        "score": answer.score,
-        "rank_score": answer.rank_score,
-        "finished": answer.finished,
-        "tokens": list(answer.tokens),
-    }
-
-
-def _write(lines: list[str], out: Path | None) -> None:
+def _write(reporter: Reporter, lines: list[str], out: Path | None) -> None:
     text = "".join(line + "\n" for line in lines)
-    if out is not None:
-        write_text(out, text)
+    if out is None:
+        sys.stdout.buffer.write(shown(text).encode())
+        sys.stdout.flush()
         return
-    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
-    sys.stdout.flush()
+    write_text(out, text)
+    reporter.print(f"wrote {len(lines):,} lines to {out}")

@@ -143,11 +143,13 @@ def evaluate(
     group: bool = True,
     rows_read: int | None = None,
     where: Sequence[str] | None = None,
+    **options: Any,
 ) -> Report:
     """Translate the source of each (source, target) pair and score the answers against the targets.
 
     Pairs of one source (in NFC) are one item, and its distinct targets its references; with `group=False` every
-    pair is an item by itself. `decoding` defaults to the model's own settings; `rows_read` is how many rows the
+    pair is an item by itself. `options` are fields of DecodingSettings over `decoding`, by default the model's own (see
+    `DecodingSettings.override`); `rows_read` is how many rows the
     table had before some were not kept, and defaults to the number of pairs; `where[i]` names pair i in errors.
     Raises TableError when there are no pairs, UsageError for what is not a pair and when `where` has another length,
     and SettingsError for a BLEU tokenizer that cannot be used; all before anything is translated.
@@ -161,7 +163,7 @@ def evaluate(
             expected="at least one pair of source and target",
         )
     check_bleu_tokenizer(bleu_tokenize)
-    search = translator.settings.decoding if decoding is None else decoding
+    search = (decoding or translator.settings.decoding).override(options)
     if where is not None and (isinstance(where, str) or len(where) != len(pairs)):
         raise UsageError("each pair needs a name of its own", got=f"{len(where)} names for {len(pairs)} pairs")
     items = group_by_source(pairs) if group else [Item(row, pair[0], (pair[1],)) for row, pair in enumerate(pairs)]

@@ -144,7 +144,7 @@ def _subject(
         name, model = str(find_model(model)), ModelFile.load(model)
     translator = model if isinstance(model, Translator) else Translator(model, device="cpu")
     base = decoding or translator.settings.decoding
-    chosen = DecodingSettings(**(base.model_dump() | options | {"do_sample": False}))
+    chosen = base.override(options | {"do_sample": False})
     for name_of, number, most in (("beam", chosen.num_beams, MOST_BEAMS), ("padded source", pad_to, MOST_POSITIONS)):
         if number > most:
             raise UsageError(

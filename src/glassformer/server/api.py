@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,7 +31,7 @@ from glassformer.server.limits import (
     RequestError,
     error_body,
 )
-from glassformer.translator import Translation, Translator
+from glassformer.translator import Translator
 
 SAFE = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 
@@ -107,7 +106,7 @@ class Served:
         """An answer for each text."""
         with self.queue.turn():
             answers = self.translator.translate(body.texts, **_options(body))
-        return {"translations": [_answer(answer) for answer in answers]}
+        return {"translations": [answer.to_json() for answer in answers]}
 
     def trace(self, body: TraceBody | WhatIfBody) -> Trace:
         """The trace of a text, with its edits."""
@@ -124,22 +123,7 @@ class Served:
 
 def _options(body: TranslateBody | TraceBody | WhatIfBody) -> dict[str, Any]:
     """The settings of the search that were given."""
-    given = body.model_dump(include={"num_beams", "num_return_sequences"}, exclude_none=True)
-    wanted = given.get("num_return_sequences", 1)
-    return given if "num_beams" in given or wanted == 1 else given | {"num_beams": wanted}
-
-
-def _answer(answer: Translation) -> dict[str, Any]:
-    return {
-        "text": answer.text,
-        "score": answer.score,
-        "rank_score": answer.rank_score,
-        "probability": math.exp(answer.score),
-        "finished": answer.finished,
-        "tokens": answer.tokens,
-        "unknown": answer.unknown,
-        "alternatives": [_answer(each) for each in answer.alternatives],
-    }
+    return body.model_dump(include={"num_beams", "num_return_sequences"}, exclude_none=True)
 
 
 def find_example(path: Path, translator: Translator) -> str:

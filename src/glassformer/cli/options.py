@@ -1,0 +1,120 @@
+"""The options of the command line: each is declared once, and means the same for every verb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from glassformer.recipes.overrides import parse_assignments
+
+EVERYWHERE = "Everywhere"
+
+# Everywhere
+
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel=EVERYWHERE)]
+TrainingPrecision = Annotated[
+    str | None, typer.Option("--precision", help="auto, float32 or bfloat16.", rich_help_panel=EVERYWHERE)
+]
+DecodePrecision = Annotated[
+    str,
+    typer.Option(
+        "--precision",
+        help="float32, bfloat16 or auto; int8 with ctranslate2. Only float32 promises the same answer in any batch.",
+        rich_help_panel=EVERYWHERE,
+    ),
+]
+Engine = Annotated[str, typer.Option("--engine", help="torch, or ctranslate2 (an extra).", rich_help_panel=EVERYWHERE)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=EVERYWHERE)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=EVERYWHERE)]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="The random seed.", rich_help_panel=EVERYWHERE)]
+
+# Models and tables
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A .safetensors model file or a run directory.")]
+Ensemble = Annotated[
+    list[Path] | None,
+    typer.Option("--ensemble", metavar="MODEL", help="A further model; probabilities are averaged (repeatable)."),
+]
+PairTable = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE", help="CSV, TSV, JSON Lines or Parquet (also .gz, .zst), or two text files: a.en,a.de"
+    ),
+]
+SourceColumn = Annotated[str | None, typer.Option("--source", help="Source column: a name, or a position from 0.")]
+TargetColumn = Annotated[str | None, typer.Option("--target", help="Target column: a name, or a position from 0.")]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether the first row holds column names (default: recognized)."),
+]
+BadRows = Annotated[
+    str | None,
+    typer.Option("--bad-rows", help="What to do with a damaged row: stop, or skip (recorded in the ledger)."),
+]
+LedgerFile = Annotated[
+    Path | None, typer.Option("--ledger", help="Write each row that is not kept, with its reason, as JSON Lines.")
+]
+OverwriteLedger = Annotated[bool, typer.Option("--overwrite", help="Replace --ledger.")]
+
+# Search
+
+Beam = Annotated[
+    int | None, typer.Option("--beam", min=1, help="Beam width; 1 is greedy search (default: the model's).")
+]
+NBest = Annotated[int | None, typer.Option("--nbest", min=1, help="Number of answers for each line, as JSON Lines.")]
+SetDecoding = Annotated[
+    list[str] | None, typer.Option("--set", help="A setting of the search: --set decoding.length_alpha=1")
+]
+BleuTokenize = Annotated[
+    str, typer.Option("--bleu-tokenize", help="sacreBLEU's tokenizer: 13a, none, char, intl, zh, …")
+]
+NoGroup = Annotated[
+    bool, typer.Option("--no-group", help="Score every row by itself, also where a source has several targets.")
+]
+
+# Training
+
+RunOut = Annotated[Path, typer.Option("--out", "-o", help="The run directory to write.")]
+ValidTable = Annotated[str | None, typer.Option("--valid", help="A table to validate on (default: held-out rows).")]
+TestTable = Annotated[str | None, typer.Option("--test", help="A table to evaluate on at the end.")]
+Recipe = Annotated[
+    str | None,
+    typer.Option("--recipe", help="Settings over the advice: a TOML file or a name (glassformer settings --recipes)."),
+]
+SetAny = Annotated[
+    list[str] | None, typer.Option("--set", help="One setting, over all others: --set training.steps=500")
+]
+Init = Annotated[Path | None, typer.Option("--init", help="A model to start from.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")]
+OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")]
+
+
+def data_options(
+    source: str | None, target: str | None, header: bool | None, bad_rows: str | None
+) -> dict[str, dict[str, Any]]:
+    """The options that say how a table is read, as settings."""
+    options = {
+        "source": source,
+        "target": target,
+        "header": {None: None, True: "yes", False: "no"}[header],
+        "bad_rows": bad_rows,
+    }
+    return {"data": given(**options)}
+
+
+def decoding_options(assignments: list[str] | None, **options: Any) -> dict[str, Any]:
+    """`--set decoding.…` and the options of a verb as fields of DecodingSettings."""
+    from glassformer.errors import SettingsError
+
+    parsed: dict[str, dict[str, Any]] = parse_assignments(assignments or [])
+    others = sorted(parsed.keys() - {"decoding"})
+    if others:
+        raise SettingsError(f"{others[0]!r} is fixed when a model is trained", expected="decoding.name=value")
+    return parsed.get("decoding", {}) | given(**options)
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that have a value."""
+    return {name: value for name, value in options.items() if value is not None}

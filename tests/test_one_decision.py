@@ -1,0 +1,237 @@
+"""The same request gets the same decision: in Python, on the command line and, where it exists, over HTTP.
+
+Each row of the tables below is one request in the words of each door, and what is decided: a result, or the sentence of
+the error.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from fastapi.testclient import TestClient
+
+from glassformer import GlassformerError, Translator, evaluate, explain, plan
+from glassformer.datasets import dates
+from glassformer.modelfile import ModelFile
+from glassformer.server.api import Served, create_app
+from glassformer.settings import DecodingSettings
+from tests.cli.conftest import answer_to
+
+TINY = {
+    "model.d_model": 16,
+    "model.d_ff": 16,
+    "model.n_heads": 2,
+    "model.n_encoder_layers": 1,
+    "model.n_decoder_layers": 1,
+    "training.steps": 4,
+    "training.precision": "float32",
+}
+TEXT = "1845-01-05"
+
+
+def put(path: Path, rows: list[tuple[str, str]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+class House(NamedTuple):
+    """A table, a finished run that was trained on it, another one that was stopped, and the model over HTTP."""
+
+    table: Path
+    leaking: Path
+    long: Path
+    run: Path
+    stopped: Path
+    http: TestClient
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory) -> House:
+    folder = tmp_path_factory.mktemp("house")
+    table = put(folder / "dates.csv", [("iso", "english"), *dates(60, seed=3)])
+    leaking = put(folder / "leaking.csv", [("iso", "english"), *dates(60, seed=3)[:10]])
+    long = put(folder / "long.csv", [("iso", "english"), ("1" * 200, "x")])
+    plan(table, folder / "run", overrides=TINY).run("cpu").finish()
+    stopped = plan(table, folder / "stopped", overrides=TINY).run("cpu")
+    stopped.stop()
+    list(stopped)
+    return House(
+        table,
+        leaking,
+        long,
+        folder / "run",
+        folder / "stopped",
+        TestClient(create_app(Served.load(folder / "run")), base_url="http://127.0.0.1"),
+    )
+
+
+def sentence(call: Callable[[], object]) -> str:
+    with pytest.raises(GlassformerError) as caught:
+        call()
+    return caught.value.what
+
+
+# Training: Python and the command line
+
+REFUSED_RUNS: dict[str, tuple[dict[str, Any], list[str], str]] = {
+    "an unknown setting": (
+        {"overrides": {"training.stepps": 5}},
+        ["--set", "training.stepps=5"],
+        "there is no setting 'training.stepps'",
+    ),
+    "a wrong value": (
+        {"overrides": {"training.steps": 0}},
+        ["--set", "training.steps=0"],
+        "the setting 'training.steps' cannot take this value",
+    ),
+    "init with another shape": (
+        {"init": "RUN", "overrides": {"model.d_model": 32}},
+        ["--init", "RUN", "--set", "model.d_model=32"],
+        "the model to start from has other settings in 'model', which cannot change",
+    ),
+    "init with other tokens": (
+        {"init": "RUN", "overrides": {"tokens.source.kind": "bytes"}},
+        ["--init", "RUN", "--set", "tokens.source.kind=bytes"],
+        "the model to start from has other settings in 'tokens', which cannot change",
+    ),
+    "resume with settings": (
+        {"resume": True, "overrides": {"training.steps": 9}},
+        ["--resume", "--set", "training.steps=9"],
+        "a run that is resumed keeps the recipe it began with",
+    ),
+    "resume with init": (
+        {"resume": True, "init": "RUN"},
+        ["--resume", "--init", "RUN"],
+        "a run that is resumed keeps the recipe it began with",
+    ),
+    "resume with overwrite": (
+        {"resume": True, "overwrite": True},
+        ["--resume", "--overwrite"],
+        "a run that is resumed keeps the recipe it began with",
+    ),
+    "resume without a run": ({"resume": True}, ["--resume"], "there is no run to resume"),
+    "test rows that are too long": (
+        {"test": "LONG"},
+        ["--test", "LONG"],
+        "a text is longer than the model takes; nothing was done",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_RUNS)
+def test_a_run_is_refused_alike(tmp_path, house, name):
+    arguments, words, what = REFUSED_RUNS[name]
+    files = {"RUN": str(house.run), "LONG": str(house.long)}
+    python = {key: files.get(value, value) if isinstance(value, str) else value for key, value in arguments.items()}
+    assert sentence(lambda: plan(house.table, tmp_path / "run", **python)) == what
+    answer = answer_to("train", house.table, "--out", tmp_path / "run", *(files.get(word, word) for word in words))
+    assert answer.code in (1, 2)
+    assert answer.err.partition("\n")[0] == f"error: {what}"
+    assert not (tmp_path / "run").exists()
+
+
+NOTICES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "leaks": ({"valid": "LEAKING"}, ["--valid", "LEAKING"]),
+    "rows too long": ({"overrides": {"data.max_target_length": 16}}, ["--set", "data.max_target_length=16"]),
+    "unknown tokens": ({"overrides": {"tokens.target.min_count": 8}}, ["--set", "tokens.target.min_count=8"]),
+}
+
+
+@pytest.mark.parametrize("name", NOTICES)
+def test_the_same_notices_are_given(tmp_path, house, name):
+    arguments, words = NOTICES[name]
+    python = {key: str(house.leaking) if value == "LEAKING" else dict(value) for key, value in arguments.items()}
+    python["overrides"] = TINY | python.get("overrides", {})
+    notices = [notice.text for notice in plan(house.table, tmp_path / "run", **python).notices]
+    assert len(notices) == 2  # one of them tells of the first row
+    tiny = [word for setting, value in TINY.items() for word in ("--set", f"{setting}={value}")]
+    given = (str(house.leaking) if word == "LEAKING" else word for word in words)
+    answer = answer_to("train", house.table, "--out", tmp_path / "run", *tiny, *given)
+    assert answer.code == 0, answer.err
+    for text in notices:
+        assert text.partition("\n")[0] in answer.err
+
+
+def test_a_partial_override_leaves_the_same_rest_to_advice(tmp_path, house):
+    planned = plan(house.table, tmp_path / "run", overrides=TINY)
+    tiny = [word for setting, value in TINY.items() for word in ("--set", f"{setting}={value}")]
+    assert answer_to("train", house.table, "--out", tmp_path / "run", *tiny).code == 0
+    assert ModelFile.load(tmp_path / "run").settings.training == planned.settings.training
+    assert ModelFile.load(tmp_path / "run").settings.model == planned.settings.model
+
+
+def test_an_edited_recipe_is_refused_alike(house):
+    recipe = house.stopped / "recipe.toml"
+    before = recipe.read_text(encoding="utf-8")
+    recipe.write_text(before.replace("seed = 1", "seed = 2", 1), encoding="utf-8")
+    try:
+        what = "the recipe was changed after this run began"
+        assert sentence(lambda: plan(house.table, house.stopped, resume=True)) == what
+        assert f"error: {what}" in answer_to("train", house.table, "--out", house.stopped, "--resume").err
+    finally:
+        recipe.write_text(before, encoding="utf-8")
+
+
+# Search: Python, the command line and HTTP
+
+SEARCHES: dict[str, tuple[dict[str, int], list[str], int | str]] = {
+    "the model's own": ({}, ["--json"], 1),
+    "n-best wider than the model's beam": ({"num_return_sequences": 7}, ["--nbest", "7"], 7),
+    "n-best within a given beam": (
+        {"num_return_sequences": 2, "num_beams": 3},
+        ["--nbest", "2", "--beam", "3"],
+        2,
+    ),
+    "n-best wider than a given beam": (
+        {"num_return_sequences": 4, "num_beams": 2},
+        ["--nbest", "4", "--beam", "2"],
+        "these settings do not fit together: a beam of 2 cannot return 4 answers: "
+        "num_beams must be at least num_return_sequences",
+    ),
+    "greedy": ({"num_beams": 1}, ["--beam", "1", "--json"], 1),
+    "too many beams": (
+        {"num_beams": 10**6},
+        ["--beam", str(10**6)],
+        "the setting 'decoding.num_beams' cannot take this value",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_request_is_decided_alike(house, name):
+    options, words, expected = SEARCHES[name]
+    translator = Translator.load(house.run, device="cpu")
+    response = house.http.post("/api/translate", json={"texts": [TEXT], **options})
+    answer = answer_to("translate", house.run, *words, stdin=TEXT.encode())
+    if isinstance(expected, str):
+        assert sentence(lambda: translator.translate([TEXT], **options)) == expected
+        assert answer.err.startswith(f"error: {expected}")
+        assert response.status_code in (400, 422)
+        if options["num_beams"] < 32:  # a limit of the server comes before
+            assert response.json()["error"]["what"] == expected
+        return
+    found = translator.translate([TEXT], **options)[0].to_json()
+    assert len(found["alternatives"]) == expected - 1
+    row = json.loads(answer.out)
+    assert {key: row[key] for key in found} == found
+    assert response.json()["translations"] == [found]
+
+
+def test_evaluation_and_explanation_follow_the_same_rule(house):
+    translator = Translator.load(house.run, device="cpu")
+    pairs = dates(3, seed=8)
+    decoding = DecodingSettings(num_beams=2).override({"num_return_sequences": 4})
+    assert (decoding.num_beams, decoding.num_return_sequences) == (4, 4)
+    assert evaluate(translator, pairs, num_return_sequences=7).decoding["num_beams"] == 7
+    assert explain(house.run, TEXT, num_return_sequences=7).search.beam.num_beams == 7
+    own = DecodingSettings(num_beams=6, num_return_sequences=3)
+    assert own.override({"num_beams": 1}).num_return_sequences == 1
+    assert own.override({"num_beams": 4}).num_return_sequences == 3
+    assert own.override({"length_alpha": 0.0}).num_return_sequences == 3
+    assert own.override({"do_sample": True, "num_beams": 1}).num_return_sequences == 3
