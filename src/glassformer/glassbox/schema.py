@@ -320,7 +320,10 @@ class Check(Strict):
 
 @dataclass(frozen=True)
 class Trace(Strict):
-    """Every number behind one translation. Names in `gold.…` belong to the given target, teacher-forced."""
+    """Every number behind one translation. Names in `gold.…` belong to the given target, teacher-forced.
+
+    `notices` say what was left out, and why.
+    """
 
     text: str
     translation: str
@@ -339,6 +342,7 @@ class Trace(Strict):
     checks: list[Check]
     training: Training | None = None
     errors: Errors | None = None
+    notices: list[str] = field(default_factory=list)
     mask_reasons: list[str] = field(default_factory=lambda: list(MASK_REASONS))
     format: Literal["glassformer-trace/1"] = FORMAT
 

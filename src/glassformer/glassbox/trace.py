@@ -59,7 +59,7 @@ def explain(
     decoding: DecodingSettings | None = None,
     evidence: bool = True,
     weights: bool = False,
-    history: bool = False,
+    history: bool | str | Path = False,
     numbers_as_text: bool = False,
     pad_to: int = 0,
     **options: Any,
@@ -69,7 +69,8 @@ def explain(
     `target` adds the same for a given target, teacher-forced, with its loss. `edits` are made first, and compared with
     what was before. `options` are fields of DecodingSettings over `decoding`, by default the model's own; answers are
     searched, never sampled. `weights` puts the weights into the trace, `history` what a run directory remembers of its
-    training; `pad_to` pads the source, to show that padding changes nothing.
+    training: the directory of `model` where that is a path, or one that is named, of a model that is loaded already.
+    `pad_to` pads the source, to show that padding changes nothing.
 
     Raises TextError for a text that the model does not take, UsageError for edits that do not fit, for a beam of more
     than MOST_BEAMS and a source padded to more than MOST_POSITIONS.
@@ -125,8 +126,9 @@ def explain(
         difference=_difference(subject, run, searches) if changes.edits else None,
         checks=[],
     )
-    if history and isinstance(model, str | Path):
-        folder = find_model(model).parent
+    folder = find_model(model).parent if history is True and isinstance(model, str | Path) else history
+    if isinstance(folder, str | Path):
+        folder = Path(folder)
         trace = replace(trace, training=training_of(folder, subject), errors=errors_of(folder))
     checks = [*check(trace, named_weights), fast.check_logits(recorder, fed), fast.check_search(searches)]
     return replace(trace, checks=checks)

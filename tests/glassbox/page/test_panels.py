@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +154,12 @@ def test_the_mistakes_lab_shows_what_gives_a_mistake_away(window: Any, trace: Tr
     weights = window.all("[data-weight]", "Number(each.dataset.weight)")
     assert sum(weights) == pytest.approx(1)
     assert weights[0] == max(weights)
+
+
+def test_what_a_trace_leaves_out_is_said_where_it_would_be(window: Any, trace: Trace, tmp_path: Path) -> None:
+    for notices in ([], ["the history was left out"]):
+        window.open(replace(trace, notices=notices), tmp_path, "training")
+        for panel in ("training", "errors"):
+            window.panel(panel)
+            assert window.all("#panel .wrong", "each.innerText") == notices
+    assert window.complaints == []

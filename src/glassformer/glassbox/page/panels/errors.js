@@ -11,6 +11,7 @@ export function errors(app) {
   const found = app.trace.errors;
   if (!found) {
     return [
+      (app.trace.notices ?? []).map((notice) => el('p.wrong', notice)),
       el(
         'p.hint',
         'The trace holds no wrong pairs. The report of an evaluation lists them: ',

@@ -46,12 +46,14 @@ function absent({ trace }) {
           `This model was measured at step ${grouped(step)}: ${metric} ${value.toFixed(4)} on held-out rows.`,
         )
       : null,
-    el(
-      'p.hint',
-      'The trace holds no history. Explain a run directory instead of a ' +
-        'model file, and the history and the kept checkpoints come along: ',
-      el('code', 'glassformer explain RUN TEXT --html FILE'),
-    ),
+    trace.notices?.length
+      ? trace.notices.map((notice) => el('p.wrong', notice))
+      : el(
+          'p.hint',
+          'The trace holds no history. Explain a run directory instead of a ' +
+            'model file, and the history and the kept checkpoints come along: ',
+          el('code', 'glassformer explain RUN TEXT --html FILE'),
+        ),
   ];
 }
 
