@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from glassformer.errors import RunError
+from glassformer.errors import RunError, TimeLimitError
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.server.api import Served, create_app
-from glassformer.server.limits import BODY_BYTES, TEXTS, Queue, RequestError
+from glassformer.server.limits import BODY_BYTES, TEXTS, Limits, Queue, RequestError
+from glassformer.timelimit import check_time_limit
 
 
 def test_it_is_there(client: TestClient) -> None:
@@ -26,6 +28,19 @@ def test_it_says_what_is_served(client: TestClient, served: Served) -> None:
     assert found["parameters"] == served.translator.model_file.n_parameters
     assert found["example"] == "bca", "the commonest tokens"
     assert found["weights_fit"] is True
+
+
+def test_it_says_its_limits(client: TestClient) -> None:
+    limits = client.get("/api/model").json()["limits"]
+    assert limits == {
+        "text": 10_000,
+        "texts": 256,
+        "edits": 32,
+        "beams": 32,
+        "bytes": 1_000_000,
+        "seconds": 60,
+        "waiting": 16,
+    }
 
 
 def test_translations_are_those_of_the_translator(client: TestClient, served: Served) -> None:
@@ -123,6 +138,75 @@ def test_too_many_at_once_are_told_to_come_back() -> None:
         pass
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/translate", {"texts": ["abc"]}),
+        ("/api/trace", {"text": "abc"}),
+        ("/api/whatif", {"text": "abc", "edits": ["causal off"]}),
+    ],
+)
+def test_what_takes_too_long_is_ended_and_the_next_request_has_its_turn(
+    model_path: Path, path: str, body: dict[str, Any]
+) -> None:
+    limits = Limits(compute_seconds=1e-9, waiting=0)
+    with TestClient(create_app(Served.load(model_path, limits=limits, device="cpu")), "http://127.0.0.1") as client:
+        for _ in range(3):
+            answer = client.post(path, json=body)
+            assert answer.status_code == 504
+            assert answer.json()["error"]["kind"] == "TimeLimitError"
+            assert answer.json()["error"]["expected"] == "at most 1e-09 seconds"
+        assert client.get("/api/model").json()["limits"]["seconds"] == 1e-9
+
+
+def test_a_place_is_free_only_when_the_work_has_really_ended() -> None:
+    queue = Queue(waiting=0, seconds=1e-9)
+    inside, go_on = threading.Event(), threading.Event()
+    ended: list[Exception] = []
+
+    def compute() -> None:
+        try:
+            with queue.turn():
+                inside.set()
+                go_on.wait(10)
+                check_time_limit()
+        except TimeLimitError as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    assert inside.wait(10)
+    with pytest.raises(RequestError, match="too many requests"), queue.turn():
+        pass
+    go_on.set()
+    thread.join(10)
+    assert len(ended) == 1
+    with queue.turn():
+        pass
+
+
+def test_a_wait_that_takes_too_long_ends() -> None:
+    queue = Queue(waiting=1, seconds=0.01)
+    what = "the requests before this one took too long"
+    with queue.turn(), pytest.raises(RequestError, match=what) as caught, queue.turn():
+        pass
+    assert caught.value.status == 503
+
+
+def test_a_queue_that_is_closed_ends_what_is_computed_and_refuses_the_rest() -> None:
+    queue = Queue()
+
+    def compute() -> None:
+        check_time_limit()
+        queue.close()
+        check_time_limit()
+
+    with pytest.raises(RequestError, match="the server is stopping"), queue.turn():
+        compute()
+    with pytest.raises(RequestError, match="the server is stopping"), queue.turn():
+        pass
+
+
 @pytest.mark.parametrize("body", [b'{"texts": ["\xff"]}', b"[" * 200_000])
 def test_a_body_that_cannot_be_read_is_told(client: TestClient, body: bytes) -> None:
     answer = client.post("/api/translate", content=body, headers={"Content-Type": "application/json"})
@@ -131,9 +215,38 @@ def test_a_body_that_cannot_be_read_is_told(client: TestClient, body: bytes) -> 
     assert answer.json()["error"]["expected"]
 
 
-def test_a_name_that_is_not_ours_is_refused(served: Served) -> None:
-    with TestClient(create_app(served), base_url="http://evil.example") as client:
-        assert client.get("/api/health").status_code == 400
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "localhost:80:80", "localhost:x", ""],
+)
+def test_a_host_that_is_not_this_server_is_refused_in_json(client: TestClient, host: str) -> None:
+    answer = client.get("/api/health", headers={"Host": host})
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["what"] == "the request names a host that is not this server"
+    assert (error["got"], error["expected"]) == (repr(host), "127.0.0.1, localhost")
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1:1", "[::1]:8000", "[::1]"])
+def test_the_hosts_of_this_server_are_answered_with_any_port(served: Served, host: str) -> None:
+    with TestClient(create_app(served, ["[::1]", "127.0.0.1", "localhost"])) as client:
+        assert client.get("/api/health", headers={"Host": host}).status_code == 200
+    with TestClient(create_app(served, ["*"])) as client:
+        assert client.get("/api/health", headers={"Host": "any.example"}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/api/health", "/api/model", "/page/main.js", "/api/nothing", "/api/translate"])
+def test_head_is_answered_as_get_without_a_body(client: TestClient, path: str) -> None:
+    head, get = client.head(path), client.get(path)
+    assert (head.status_code, head.headers) == (get.status_code, get.headers)
+    assert head.content == b""
+
+
+@pytest.mark.parametrize("path", ["/", "/api/health", "/page/main.js", "/api/nothing"])
+def test_no_other_page_may_frame_an_answer(client: TestClient, path: str) -> None:
+    assert client.get(path).headers["X-Frame-Options"] == "DENY"
+    policy = client.get("/").headers["Content-Security-Policy"]
+    assert policy.endswith("; frame-ancestors 'none'")
 
 
 def test_the_page_comes_with_its_policy_and_nothing_else_is_served(client: TestClient) -> None:

@@ -16,6 +16,9 @@ def serve(
     host: Annotated[str, typer.Option("--host", help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes one that is free.")] = 8000,
     text: Annotated[str | None, typer.Option("--text", help="The text that the page opens with.")] = None,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="How long one request may compute.")
+    ] = 60,
     device: Device = "auto",
     precision: DecodePrecision = "float32",
     quiet: Quiet = False,
@@ -26,6 +29,7 @@ def serve(
     """
     try:
         from glassformer.server.api import Served, create_app
+        from glassformer.server.limits import Limits
         from glassformer.server.run import listen
         from glassformer.server.run import serve as run
     except ModuleNotFoundError as error:
@@ -41,12 +45,13 @@ def serve(
     anywhere = place in ("0.0.0.0", "::")  # which has other spellings, such as 0
     host = place if anywhere else host
     address = f"[{host}]" if ":" in host else host
-    served = Served.load(model, example=text, device=device, precision=precision)
+    limits = Limits(compute_seconds=time_limit)
+    served = Served.load(model, example=text, limits=limits, device=device, precision=precision)
     app = create_app(served, ["*"] if anywhere else [host.strip("[]"), address, "127.0.0.1", "localhost"])
     reporter.print(f"open http://{address}:{listening.getsockname()[1]}   (Ctrl-C ends it)")
     if anywhere:
         reporter.warn("anybody who reaches this machine can use the model")
-    run(app, listening)
+    run(app, listening, limits, served.queue.close)
     reporter.print("stopped")
 
 

@@ -79,7 +79,8 @@ def report_html(trace: Trace) -> bytes:
 def live_html() -> tuple[str, str]:
     """The page as it is served, and its content security policy, which goes into a header."""
     imports = json.dumps({"imports": {name: f"./page/{name.removeprefix('glassbox/')}" for name in modules()}})
-    policy = f"{NOTHING}; script-src 'self' {_hash(imports)} {_hash(ENTRY)}; style-src 'self'; connect-src 'self'"
+    allowed = f"script-src 'self' {_hash(imports)} {_hash(ENTRY)}; style-src 'self'; connect-src 'self'"
+    policy = f"{NOTHING}; {allowed}; frame-ancestors 'none'"  # which works in a header only
     head = f'<link rel="stylesheet" href="page/style.css">\n<script type="importmap">{imports}</script>'
     return _filled(head, f'<script type="module">{ENTRY}</script>'), policy
 

@@ -5,35 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.exceptions import HTTPException
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
-from glassformer.errors import GlassformerError, TextError, UsageError
+from glassformer.errors import GlassformerError, ModelFileError, RunError, TextError, TimeLimitError, UsageError
 from glassformer.files import shown
 from glassformer.glassbox.history import last_sample
 from glassformer.glassbox.report import MOST_BYTES, PAGE, live_html, modules
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.modelfile import find_model
+from glassformer.server.hosts import HeadAsGet, KnownHosts
 from glassformer.server.limits import (
     BEAMS,
     EDITS,
     TEXT_CHARACTERS,
     TEXTS,
     BodyLimit,
+    Limits,
     Queue,
     RequestError,
     error_body,
 )
 from glassformer.translator import Translator
 
-SAFE = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+SAFE = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+CHANGED = (
+    "the model file has changed since the server loaded it, so the history and the wrong answers of the run, which "
+    "may belong to another model, were left out; restart glassformer serve to load the new model"
+)
+Stamp = tuple[int, int, int, int] | None
 
 Text = Annotated[str, StringConstraints(max_length=TEXT_CHARACTERS)]
 Beams = Annotated[int | None, Field(ge=1, le=BEAMS)]
@@ -72,18 +83,26 @@ class WhatIfBody(_Body):
 
 @dataclass(frozen=True)
 class Served:
-    """A loaded model, where it came from, and the text that the page opens with."""
+    """A loaded model, where it came from, and the text that the page opens with.
+
+    The model is read once, and answers every request. `stamp` is what its file was then.
+    """
 
     translator: Translator
     path: Path
+    stamp: Stamp
     example: str
+    limits: Limits = field(default_factory=Limits)
     queue: Queue = field(default_factory=Queue)
 
     @classmethod
-    def load(cls, path: Path, *, example: str | None = None, **options: Any) -> Served:
+    def load(cls, path: Path, *, example: str | None = None, limits: Limits | None = None, **options: Any) -> Served:
         """Read a model file or run directory; `options` are those of `Translator.load`."""
-        translator = Translator.load(path, **options)
-        return cls(translator, find_model(path), example or find_example(find_model(path), translator))
+        file, limits = find_model(path), limits or Limits()
+        stamp = stamp_of(file)  # before the file is read: one that is replaced meanwhile counts as changed
+        translator = Translator.load(file, **options)
+        queue = Queue(limits.waiting, limits.compute_seconds)
+        return cls(translator, file, stamp, example or find_example(file, translator), limits, queue)
 
     @property
     def weights_fit(self) -> bool:
@@ -99,7 +118,15 @@ class Served:
             **{name: facts[name] for name in ("settings", "data", "metrics", "versions")},
             "example": self.example,
             "weights_fit": self.weights_fit,
-            "limits": {"text": TEXT_CHARACTERS, "texts": TEXTS, "edits": EDITS, "beams": BEAMS},
+            "limits": {
+                "text": TEXT_CHARACTERS,
+                "texts": TEXTS,
+                "edits": EDITS,
+                "beams": BEAMS,
+                "bytes": self.limits.body_bytes,
+                "seconds": self.limits.compute_seconds,
+                "waiting": self.limits.waiting,
+            },
         }
 
     def translate(self, body: TranslateBody) -> dict[str, Any]:
@@ -109,16 +136,47 @@ class Served:
         return {"translations": [answer.to_json() for answer in answers]}
 
     def trace(self, body: TraceBody | WhatIfBody) -> Trace:
-        """The trace of a text, with its edits."""
+        """The trace of a text, with its edits. History of a run whose model is not this one any more is left out."""
         edits = body.edits if isinstance(body, WhatIfBody) else []
         weights = isinstance(body, TraceBody) and body.weights and self.weights_fit
-        history = isinstance(body, TraceBody) and body.history
-        model = self.path if history else self.translator
-        with self.queue.turn():
-            found = explain(
-                model, body.text, target=body.target, edits=edits, weights=weights, history=history, **_options(body)
+        wants_history = isinstance(body, TraceBody) and body.history
+
+        def trace(history: Path | Literal[False]) -> Trace:
+            options = _options(body)
+            return explain(
+                self.translator,
+                body.text,
+                target=body.target,
+                edits=edits,
+                weights=weights,
+                history=history,
+                **options,
             )
+
+        with self.queue.turn():
+            try:
+                found = trace(self.path.parent if wants_history and self.is_unchanged else False)
+            except (ModelFileError, RunError):  # perhaps because the run is being replaced
+                if self.is_unchanged:
+                    raise
+                found = trace(False)
+        if wants_history and not self.is_unchanged:
+            found = replace(found, training=None, errors=None, notices=[*found.notices, CHANGED])
         return replace(found, provenance=replace(found.provenance, model=str(self.path)))
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the model file is the one that was loaded, so that its run is the one that made this model."""
+        return self.stamp is not None and stamp_of(self.path) == self.stamp
+
+
+def stamp_of(path: Path) -> Stamp:
+    """What changes when a file is replaced or written: device, inode, size and time; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _options(body: TranslateBody | TraceBody | WhatIfBody) -> dict[str, Any]:
@@ -139,10 +197,11 @@ def find_example(path: Path, translator: Translator) -> str:
 def create_app(served: Served, hosts: Sequence[str] = ("127.0.0.1", "localhost")) -> FastAPI:
     """The application; requests that name another host than `hosts` are refused (rebound names)."""
     app = FastAPI(title="glassformer", docs_url=None, redoc_url=None)  # those pages load scripts from elsewhere
-    app.add_middleware(BodyLimit)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    app.add_middleware(BodyLimit, max_bytes=served.limits.body_bytes, seconds=served.limits.body_seconds)
+    app.add_middleware(KnownHosts, hosts=hosts)
     _speak_of_errors(app)
     _serve_page(app)
+    app.add_middleware(HeadAsGet)
 
     @app.get("/api/health")
     def health() -> dict[str, str]:
@@ -200,7 +259,11 @@ def _speak_of_errors(app: FastAPI) -> None:
 
     @app.exception_handler(GlassformerError)
     def ours(request: Request, error: GlassformerError) -> JSONResponse:  # noqa: ARG001
-        statuses: list[tuple[type[GlassformerError], int]] = [(UsageError, 400), (TextError, 422)]
+        statuses: list[tuple[type[GlassformerError], int]] = [
+            (UsageError, 400),
+            (TextError, 422),
+            (TimeLimitError, 504),
+        ]
         status = next((status for kind, status in statuses if isinstance(error, kind)), 500)
         return JSONResponse(error_body(error), getattr(error, "status", status))
 

@@ -1,15 +1,18 @@
-"""How large a request may be, and how many are computed at once: what is too much is refused before it is held."""
+"""How large a request may be, how long it may take, and how many are computed at once."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, TimeLimitError
+from glassformer.timelimit import TimeLimit, time_limit
 
 BODY_BYTES = 1_000_000
 FORGOTTEN_BYTES = 100_000_000  # the largest body that is read to its end, to be refused
@@ -20,12 +23,29 @@ BEAMS = 32
 WAITING = 16
 
 
-class RequestError(GlassformerError):
-    """A request that is refused for its size or its time."""
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a server.
 
-    def __init__(self, status: int, what: str, *, expected: str, hint: str) -> None:
+    `compute_seconds` is for the computation of one request, and for its wait before that; `body_seconds` for the body
+    to arrive. A connection that sends no request for `idle_seconds`, or takes no bytes of an answer, is closed.
+    `connections` may be open at once; by default half of the open files that the process may have, at most 512.
+    """
+
+    body_bytes: int = BODY_BYTES
+    body_seconds: float = 30
+    compute_seconds: float = 60
+    idle_seconds: float = 30
+    waiting: int = WAITING
+    connections: int | None = None
+
+
+class RequestError(GlassformerError):
+    """A request that is refused for its size, its time or its host."""
+
+    def __init__(self, status: int, what: str, *, expected: str, got: str | None = None, hint: str) -> None:
         self.status = status
-        super().__init__(what, expected=expected, hint=hint)
+        super().__init__(what, got=got, expected=expected, hint=hint)
 
 
 def error_body(error: GlassformerError) -> dict[str, dict[str, str]]:
@@ -34,43 +54,107 @@ def error_body(error: GlassformerError) -> dict[str, dict[str, str]]:
     return {"error": {"kind": type(error).__name__} | {name: text for name, text in parts.items() if text is not None}}
 
 
-class Queue:
-    """One request is computed at a time; so many may wait."""
+async def refuse(send: Send, error: RequestError) -> None:
+    """Answer with the error, and close the connection."""
+    body = json.dumps(error_body(error)).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
-    def __init__(self, waiting: int = WAITING) -> None:
+
+class Queue:
+    """One request is computed at a time; `waiting` more may wait. Each has `seconds` to wait, and as many to compute.
+
+    The next one starts only when the one before has really ended.
+    """
+
+    def __init__(self, waiting: int = WAITING, seconds: float = 60) -> None:
+        self.waiting, self.seconds = waiting, seconds
         self._places = threading.BoundedSemaphore(waiting + 1)
         self._turn = threading.Lock()
+        self._running: TimeLimit | None = None
+        self._is_closed = False
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for one's turn. Raises RequestError where too many wait already."""
+        """Wait for one's turn, and compute with a time limit.
+
+        Raises RequestError where too many wait already, the wait is too long or the server stops.
+        """
         if not self._places.acquire(blocking=False):
             what = "too many requests are waiting"
-            raise RequestError(503, what, expected=f"at most {WAITING} at once", hint="ask again in a moment")
+            raise RequestError(503, what, expected=f"at most {self.waiting} at once", hint="try again in a moment")
         try:
-            with self._turn:
-                yield
+            if not self._turn.acquire(timeout=self.seconds):
+                what, expected = "the requests before this one took too long", f"a wait of {self.seconds:g} seconds"
+                raise RequestError(503, what, expected=expected, hint="try again in a moment")
+            try:
+                with time_limit(self.seconds) as self._running:
+                    self._check_open()
+                    yield
+            except TimeLimitError:
+                self._check_open()
+                raise
+            finally:
+                self._turn.release()
         finally:
             self._places.release()
 
+    def close(self) -> None:
+        """End what is being computed, and refuse what waits."""
+        self._is_closed = True
+        if self._running is not None:
+            self._running.expire()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise RequestError(503, "the server is stopping", expected="a running server", hint="start it again")
+
 
 class BodyLimit:
-    """Answers 413 to a body that says, or turns out, to be too large; no more than that is held in memory."""
+    """Answers 413 to a body that says, or turns out, to be too large; no more than that is held in memory.
 
-    def __init__(self, app: ASGIApp, most: int = BODY_BYTES) -> None:
-        self.app, self.most = app, most
+    Answers 408 to a body that does not arrive in time.
+    """
+
+    def __init__(self, app: ASGIApp, max_bytes: int = BODY_BYTES, seconds: float = 30) -> None:
+        self.app, self.max_bytes, self.seconds = app, max_bytes, seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        try:
+            async with asyncio.timeout(self.seconds):
+                parts = await self._read(scope, receive)
+        except TimeoutError:
+            what, expected = "the body of the request did not arrive in time", f"all of it in {self.seconds:g} seconds"
+            await refuse(send, RequestError(408, what, expected=expected, hint="send it at once"))
+            return
+        except RequestError as error:
+            await refuse(send, error)
+            return
+        waiting = iter(parts)
+
+        async def again() -> Message:
+            return next(waiting, None) or await receive()
+
+        await self.app(scope, again, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> list[Message]:
+        """The messages of the whole body. Raises RequestError where it is too large."""
+        what, expected = "the request is too large", f"at most {self.max_bytes:,} bytes"
+        too_large = RequestError(413, what, expected=expected, hint="send fewer texts at a time")
         declared = _declared_length(scope["headers"])
-        if declared > self.most:
+        if declared > self.max_bytes:
             asks_first = any(name == b"expect" for name, _ in scope["headers"])
             if declared <= FORGOTTEN_BYTES and not asks_first:
                 await self._forget(receive, 0)
-            await self._refuse(send)
-            return
+            raise too_large
         parts: list[Message] = []
         length, is_whole = 0, False
         while not is_whole:
@@ -78,17 +162,11 @@ class BodyLimit:
             parts.append(message)
             length += len(message.get("body", b""))
             is_whole = not message.get("more_body", False)
-            if length > self.most:
+            if length > self.max_bytes:
                 if not is_whole:
                     await self._forget(receive, length)
-                await self._refuse(send)
-                return
-        waiting = iter(parts)
-
-        async def again() -> Message:
-            return next(waiting, None) or await receive()
-
-        await self.app(scope, again, send)
+                raise too_large
+        return parts
 
     async def _forget(self, receive: Receive, length: int) -> None:
         """Read the rest of a body of which `length` bytes are read: most clients listen only when all is sent."""
@@ -97,14 +175,6 @@ class BodyLimit:
             message = await receive()
             length += len(message.get("body", b""))
             is_whole = not message.get("more_body", False)
-
-    async def _refuse(self, send: Send) -> None:
-        what = "the request is too large"
-        error = RequestError(413, what, expected=f"at most {self.most:,} bytes", hint="send fewer texts at a time")
-        body = json.dumps(error_body(error)).encode()
-        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-        await send({"type": "http.response.start", "status": 413, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
 
 
 def _declared_length(headers: Sequence[tuple[bytes, bytes]]) -> int:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import socket
+from collections.abc import Callable
 
 import uvicorn
 from fastapi import FastAPI
 
 from glassformer.errors import RunError
+from glassformer.server.connections import ACCEPTED_AT_ONCE, Connection, Server
+from glassformer.server.limits import Limits
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -31,8 +35,18 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def serve(app: FastAPI, listening: socket.socket) -> None:
-    """Answer requests until Ctrl-C."""
-    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=30)
+def serve(app: FastAPI, listening: socket.socket, limits: Limits, stop: Callable[[], None]) -> None:
+    """Answer requests until Ctrl-C; `stop` ends what is still computed then."""
+    config = uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        loop="asyncio",
+        log_level="error",  # a warning is a line for each request that is not HTTP
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=math.ceil(limits.idle_seconds),
+        backlog=ACCEPTED_AT_ONCE,
+    )
     with contextlib.suppress(KeyboardInterrupt), listening:
-        uvicorn.Server(config).run(sockets=[listening])
+        Server(config, limits, stop).run(sockets=[listening])

@@ -1,0 +1,151 @@
+"""The connections of a server: how many are open, and which are closed when they are too many or do nothing.
+
+uvicorn bounds neither: a connection that never sends a request is kept for ever, and when the process has no file left,
+asyncio logs a traceback for each connection that it cannot accept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import logging
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from glassformer.server.limits import Limits, RequestError, error_body
+
+LOGGER = logging.getLogger(__name__)
+MAX_CONNECTIONS = 512
+ACCEPTED_AT_ONCE = 16  # in one turn of the loop: until they are counted, they are above the limit
+PENDING = 128  # connections that the system holds until they are accepted
+GRACE_SECONDS = 3
+NO_FILES_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+def default_connections() -> int:
+    """Half of the files that this process may open, at most 512."""
+    with suppress(ImportError):  # Windows has no such limit
+        import resource
+
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if files != resource.RLIM_INFINITY:
+            return max(1, min(MAX_CONNECTIONS, files // 2))
+    return MAX_CONNECTIONS
+
+
+def _busy(limit: int) -> bytes:
+    """The answer to a connection for which there is no room."""
+    what, expected = "too many connections are open", f"at most {limit} at once"
+    error = RequestError(503, what, expected=expected, hint="try again in a moment")
+    body = json.dumps(error_body(error)).encode()
+    head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+class Connections(ServerState):
+    """All connections of a server. Where they are too many, the one that has waited longest gives way."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__()
+        self.limit = limits.connections or default_connections()
+        self.idle_seconds = limits.idle_seconds
+
+    def has_room(self, new: Connection) -> bool:
+        """Whether the new connection may stay; perhaps because another one is closed for it."""
+        others = [each for each in self._all() if each is not new and not each.transport.is_closing()]
+        if len(others) < self.limit:
+            return True
+        oldest = min((each for each in others if each.is_waiting), key=lambda each: each.since, default=None)
+        if oldest is not None:
+            oldest.transport.abort()
+        return oldest is not None
+
+    def close_idle(self) -> None:
+        """Close what has neither sent a request nor taken a part of its answer for too long."""
+        now = time.monotonic()
+        for each in self._all():
+            if each.idle_since(now) < now - self.idle_seconds:
+                each.transport.abort()
+
+    def abort(self) -> None:
+        """Close all."""
+        for each in self._all():
+            each.transport.abort()
+
+    def _all(self) -> list[Connection]:
+        return [each for each in self.connections if isinstance(each, Connection)]
+
+
+class Connection(H11Protocol):
+    """An HTTP/1.1 connection that knows since when it waits."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        self.since = time.monotonic()
+        self._unsent = 0
+        super().connection_made(transport)
+        state = self.server_state
+        if isinstance(state, Connections) and not state.has_room(self):
+            transport.write(_busy(state.limit))
+            transport.close()
+
+    def on_response_complete(self) -> None:
+        self.since = time.monotonic()
+        super().on_response_complete()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether no whole request has arrived since the last answer, and all of that is sent."""
+        is_answered = self.cycle is None or self.cycle.response_complete
+        return self.transport.get_write_buffer_size() == 0 and (is_answered or self.cycle.more_body)
+
+    def idle_since(self, now: float) -> float:
+        """When it last did something; `now` while a request is read or computed, which have limits of their own."""
+        unsent = self.transport.get_write_buffer_size()
+        if unsent != self._unsent:
+            self._unsent, self.since = unsent, now
+        is_busy = self.cycle is not None and not self.cycle.response_complete and not unsent
+        return now if is_busy else self.since
+
+
+class Server(uvicorn.Server):
+    """uvicorn with limits. `stop` ends what is computed when it is asked to end and a short grace is over."""
+
+    def __init__(self, config: uvicorn.Config, limits: Limits, stop: Callable[[], None]) -> None:
+        super().__init__(config)
+        self.connections = self.server_state = Connections(limits)
+        self._stop = stop
+        self._reported = -float("inf")
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._report)
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(PENDING)
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0:  # once a second
+            self.connections.close_idle()
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(GRACE_SECONDS, self._stop)
+        loop.call_later(2 * GRACE_SECONDS, self.connections.abort)
+        await super().shutdown(sockets)
+
+    def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An error outside of any request; that no file is left, which asyncio tries again by itself, once a minute."""
+        error, now = context.get("exception"), time.monotonic()
+        if not (isinstance(error, OSError) and error.errno in NO_FILES_LEFT):
+            loop.default_exception_handler(context)
+        elif now - self._reported > 60:
+            self._reported = now
+            LOGGER.error("cannot accept a connection: %s", error.strerror)

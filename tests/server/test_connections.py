@@ -1,0 +1,278 @@
+"""Clients that do nothing, or only half of it, do not keep the others waiting: a real process, a real port."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import logging
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from http.client import HTTPResponse
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+import pytest
+
+pytest.importorskip("resource")
+
+from glassformer.modelfile import ModelFile, tensor_shapes
+from glassformer.server import connections
+from glassformer.server.connections import Connections, Server, default_connections
+from glassformer.server.limits import Limits
+from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.text import learn
+
+GUARD = 60  # seconds after which a test that waits gives up; no server here takes as long
+FILES = 256
+LAUNCHER = """
+import json, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+from pathlib import Path
+from glassformer.server.api import Served, create_app
+from glassformer.server.limits import Limits
+from glassformer.server.run import listen, serve
+limits = Limits(**json.loads(sys.argv[3]))
+served = Served.load(Path(sys.argv[1]), limits=limits, device="cpu")
+listening = listen("127.0.0.1", 0)
+print(listening.getsockname()[1], file=sys.stderr, flush=True)
+serve(create_app(served), listening, limits, served.queue.close)
+"""
+
+
+class Running(NamedTuple):
+    """A server, and where it listens."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    said: Path
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=GUARD)
+
+    def get(self, path: str = "/api/health") -> Any:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=GUARD) as answer:
+            return json.load(answer)
+
+    def post(self, path: str, body: dict[str, Any]) -> socket.socket:
+        """A connection on which a request is sent."""
+        data = json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        opened = self.connect()
+        opened.sendall(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
+        return opened
+
+    def complaints(self) -> str:
+        return self.said.read_text(encoding="utf-8").partition("\n")[2]
+
+
+@contextlib.contextmanager
+def running(model: Path, files: int = FILES, **limits: Any) -> Iterator[Running]:
+    """A server of its own; it is killed in the end."""
+    with tempfile.NamedTemporaryFile() as said:
+        command = [sys.executable, "-c", LAUNCHER, str(model), str(files), json.dumps(limits)]
+        with subprocess.Popen(command, stderr=said) as process:
+            try:
+                path, end = Path(said.name), time.monotonic() + GUARD
+                while not (found := re.match(r"(\d+)\n", path.read_text(encoding="utf-8"))):
+                    assert process.poll() is None, path.read_text(encoding="utf-8")
+                    assert time.monotonic() < end
+                    time.sleep(0.05)
+                yield Running(process, int(found[1]), path)
+            finally:
+                process.kill()
+
+
+@contextlib.contextmanager
+def many(server: Running, number: int) -> Iterator[list[socket.socket]]:
+    """Connections that say nothing."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(server.connect()) for _ in range(number)]
+
+
+def read_answer(opened: socket.socket) -> tuple[int, Any]:
+    """The status and the JSON of one answer."""
+    answer = HTTPResponse(opened)
+    answer.begin()
+    return answer.status, json.loads(answer.read())
+
+
+def read_all(opened: socket.socket) -> bytes:
+    """What comes until the server closes the connection."""
+    parts = []
+    with contextlib.suppress(ConnectionResetError):
+        while part := opened.recv(65_536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+@pytest.fixture(scope="module")
+def impatient(model_path: Path) -> Iterator[Running]:
+    """A server that waits for a second only."""
+    with running(model_path, idle_seconds=1, body_seconds=1) as server:
+        yield server
+        assert server.get() == {"status": "ok"}
+        assert server.complaints() == ""
+
+
+def test_a_server_with_more_idle_connections_than_files_answers_and_says_little(model_path: Path) -> None:
+    with running(model_path) as server, many(server, 300):
+        for _ in range(5):
+            assert server.get() == {"status": "ok"}
+            time.sleep(0.3)
+        assert server.complaints() == ""
+
+
+def test_a_server_that_has_no_file_left_says_so_in_one_line_and_answers_later(model_path: Path) -> None:
+    with running(model_path, connections=10_000, idle_seconds=1) as server:
+        with many(server, 300):
+            assert server.get() == {"status": "ok"}
+        assert server.get() == {"status": "ok"}
+        assert server.complaints().count("\n") <= 1
+
+
+@pytest.mark.parametrize("begin", [b"", b"GET /api/he", b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n"])
+def test_a_connection_without_a_whole_request_is_closed_in_time(impatient: Running, begin: bytes) -> None:
+    with impatient.connect() as opened:
+        opened.sendall(begin)
+        assert read_all(opened) == b""
+
+
+def test_a_request_that_drips_is_closed_in_time(impatient: Running) -> None:
+    with impatient.connect() as opened:
+        opened.settimeout(0.1)
+        end = time.monotonic() + GUARD
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() < end:
+                opened.sendall(b"x")
+                with contextlib.suppress(TimeoutError):
+                    assert opened.recv(1) == b""
+                    break
+        assert time.monotonic() < end
+
+
+@pytest.mark.parametrize("length", [100, 2_000_000])
+def test_a_body_that_does_not_arrive_is_answered_with_408(impatient: Running, length: int) -> None:
+    with impatient.connect() as opened:
+        head = f"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
+        opened.sendall(head.encode() + b'{"texts": [')
+        answer = read_all(opened)
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+        assert error["what"] == "the body of the request did not arrive in time"
+        assert error["expected"] == "all of it in 1 seconds"
+
+
+def test_an_answer_that_nobody_reads_is_not_kept_for_ever(impatient: Running) -> None:
+    request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with impatient.connect() as opened:
+        with impatient.connect() as page:
+            page.sendall(request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+            size = len(read_all(page))
+        times = 40_000_000 // size
+        opened.settimeout(5)
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            opened.sendall(request * times)
+        time.sleep(5)
+        opened.settimeout(GUARD)
+        assert len(read_all(opened)) < size * times
+
+
+def test_the_connection_that_waited_longest_gives_way(model_path: Path) -> None:
+    request = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with running(model_path, connections=2) as server, server.connect() as first:
+        first.sendall(request)
+        assert read_answer(first) == (200, {"status": "ok"})
+        with server.connect() as second, server.connect() as third:
+            third.sendall(request)
+            assert read_answer(third) == (200, {"status": "ok"})
+            assert read_all(first) == b""
+            second.sendall(request)
+            assert read_answer(second) == (200, {"status": "ok"})
+
+
+@pytest.fixture(scope="module")
+def slow_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose trace takes minutes: its answers have 1,000 tokens."""
+    side = SideSettings(kind="characters")
+    model = ModelSettings(d_model=64, d_ff=64, n_heads=2, n_encoder_layers=1, n_decoder_layers=2, norm="pre")
+    tokenizer = learn(["abcdefg"], side)
+    chance = np.random.default_rng(5)
+    shapes = tensor_shapes(model, len(tokenizer), len(tokenizer))
+    tensors = {name: chance.normal(0, 0.1, shape).astype(np.float32) for name, shape in shapes.items()}
+    settings = Settings(
+        model=model, tokens=TokenSettings(source=side, target=side, shared=True), decoding={"max_new_tokens": 1000}
+    )
+    path = tmp_path_factory.mktemp("slow") / "model.safetensors"
+    ModelFile(settings, tokenizer, tokenizer, tensors, {}).save(path)
+    return path
+
+
+SLOW = {"text": "abcdefg" * 20, "num_beams": 16}
+
+
+def test_a_request_that_takes_too_long_gets_504_and_the_others_their_answers(slow_model: Path) -> None:
+    with running(slow_model, compute_seconds=3) as server, server.post("/api/trace", SLOW) as opened:
+        assert server.get() == {"status": "ok"}
+        status, answer = read_answer(opened)
+        assert (status, answer["error"]["what"]) == (504, "the computation took too long")
+        with server.post("/api/translate", {"texts": [""]}) as next_one:
+            assert read_answer(next_one)[0] == 200
+        assert server.complaints() == ""
+
+
+def test_a_connection_for_which_there_is_no_room_is_told(slow_model: Path) -> None:
+    with running(slow_model, connections=1) as server, server.post("/api/trace", SLOW):
+        time.sleep(1)  # until then it might be closed for another one
+        with server.connect() as other:
+            answer = read_all(other)
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["what"] == "too many connections are open"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_server_that_computes(slow_model: Path, number: signal.Signals) -> None:
+    with running(slow_model, compute_seconds=3600) as server, server.post("/api/trace", SLOW) as opened:
+        time.sleep(1)
+        server.process.send_signal(number)
+        assert read_answer(opened)[0] == 503
+        server.process.wait(GUARD)
+        assert "Traceback" not in server.complaints() or number == signal.SIGINT
+
+
+def test_the_limit_of_connections_is_half_of_the_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    import resource
+
+    for files, wanted in ((256, 128), (1024, 512), (100_000, 512), (resource.RLIM_INFINITY, 512), (1, 1)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _kind, files=files: (files, files))
+        assert default_connections() == wanted
+    assert Connections(Limits(connections=7)).limit == 7
+
+
+def test_that_no_file_is_left_is_logged_once_a_minute(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import uvicorn
+
+    clock = mock.Mock()
+    monkeypatch.setattr(connections, "time", mock.Mock(monotonic=clock))
+    server = Server(uvicorn.Config(lambda: None, log_config=None), Limits(), lambda: None)
+    loop = asyncio.new_event_loop()
+    context = {"message": "socket.accept() out of system resource", "exception": OSError(errno.EMFILE, "no files")}
+    with contextlib.closing(loop), caplog.at_level(logging.ERROR):
+        for clock.return_value in (0.0, 1.0, 59.0, 61.0):
+            for _ in range(100):
+                server._report(loop, context)
+        assert caplog.messages == ["cannot accept a connection: no files"] * 2
+        server._report(loop, {"message": "something else", "exception": ValueError("wrong")})
+    assert "something else" in caplog.messages[-1]
