@@ -32,6 +32,7 @@ EXIT_CODES = {
     "RunError": 1,
     "DeviceError": 1,
     "EngineError": 1,
+    "NotFiniteError": 1,
     "TimeLimitError": 1,
     "MissingExtraError": 1,
 }

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from glassformer.engines import torch as engine_module
 from glassformer.engines.torch import get_weights
-from glassformer.errors import DeviceError, ModelFileError, SettingsError, TextError, UsageError
+from glassformer.errors import DeviceError, ModelFileError, NotFiniteError, SettingsError, TextError, UsageError
 from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile
 from glassformer.records import TrainingData
@@ -262,6 +263,32 @@ def test_an_answer_that_is_cut_says_so() -> None:
     assert (cut.text, cut.finished, len(cut.token_scores)) == ("aaaaaa", False, 6)
     (ended,) = Translator(always("<eos>"), device="cpu").translate(["abc"], num_beams=1, max_new_tokens=6)
     assert (ended.text, ended.finished, len(ended.token_scores)) == ("", True, 1)
+
+
+def huge(**changes: Any) -> ModelFile:
+    """A model of finite weights that are so large that its logits are not."""
+    file = untrained(**changes)
+    return replace(
+        file, tensors={name: (1e38 * np.sign(array)).astype(np.float32) for name, array in file.tensors.items()}
+    )
+
+
+@pytest.mark.parametrize("options", [{"num_beams": 1}, {"num_beams": 3}, {"do_sample": True}])
+def test_a_model_whose_numbers_are_not_finite_is_an_error_that_names_the_text(options: dict[str, Any]) -> None:
+    broken = Translator(huge(), device="cpu")
+    for where, named in ((None, "row 2"), (["one", "two", "three"], "two")):
+        with pytest.raises(NotFiniteError, match="the model computes numbers that are not finite") as caught:
+            broken.translate(["", "abc", "  "], where=where, **options)
+        assert caught.value.where == named
+        assert caught.value.got == "a log-probability of nan after 0 tokens"
+    assert broken.translate(["", " "], **options)[0].text == ""
+
+
+def test_the_score_of_a_pair_is_finite_or_an_error() -> None:
+    broken = Translator(huge(), device="cpu")
+    with pytest.raises(NotFiniteError) as caught:
+        broken.score([("abc", "def")], where=["pairs.csv, row 7"])
+    assert caught.value.where == "pairs.csv, row 7"
 
 
 def test_the_longest_answer_comes_from_the_training_lengths() -> None:

@@ -10,6 +10,7 @@
     ├── RunError                1   a run directory or output that cannot be written or resumed
     ├── DeviceError             1   a device or precision that is not there, or memory that ran out
     ├── EngineError             1   an engine that does not compute what the model is
+    │   └── NotFiniteError      1   a log-probability that is NaN or infinite
     ├── TimeLimitError          1   a computation that took longer than its time limit
     └── MissingExtraError       1   an optional library that is not installed
 
@@ -22,7 +23,7 @@ from __future__ import annotations
 import difflib
 import reprlib
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, Self
 
 EXIT_INTERRUPTED = 130
 INTERRUPTED = "interrupted; no file is half written"
@@ -94,6 +95,31 @@ class EngineError(GlassformerError):
 
 class TimeLimitError(GlassformerError):
     """A computation took longer than its time limit."""
+
+
+class NotFiniteError(EngineError):
+    """The model computes a log-probability that is NaN or infinite for a text."""
+
+    row: int | None = None
+    """The number of the text among those that were given together, from 0."""
+
+    @classmethod
+    def at(cls, row: int, got: str) -> Self:
+        """The error of text `row`."""
+        error = cls(
+            "the model computes numbers that are not finite",
+            where=f"text {row + 1}",
+            got=got,
+            expected="a finite log-probability",
+            hint="its weights are too large: train again with a smaller training.learning_rate, "
+            "or use an earlier checkpoint",
+        )
+        error.row = row
+        return error
+
+    def moved_to(self, row: int) -> Self:
+        """The same error, for the number that the text has among more texts."""
+        return type(self).at(row, self.got or "")
 
 
 class MissingExtraError(GlassformerError):

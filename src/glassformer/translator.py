@@ -16,7 +16,7 @@ from glassformer.decoding import Hypothesis
 from glassformer.engines import Engine, load_engine
 from glassformer.engines.memory import check_search_fits
 from glassformer.engines.proof import Proof, ProvenEngine
-from glassformer.errors import ModelFileError, TextError, UsageError, quoted
+from glassformer.errors import ModelFileError, NotFiniteError, TextError, UsageError, quoted
 from glassformer.modelfile import ModelFile
 from glassformer.records import TrainingData
 from glassformer.settings import FRAME_TOKENS, DecodingSettings, Settings
@@ -156,7 +156,8 @@ class Translator:
         called with the number of texts that were finished. `where[i]` names text i in errors (by default its row, from
         1). Raises TextError when a text is longer than the model takes (the first ten are named), or holds a token that
         the vocabulary has no id for and no `<unk>`, and when a prefix holds a token that no answer can have, and
-        DeviceError for a search that needs more memory than there is.
+        DeviceError for a search that needs more memory than there is, NotFiniteError when the model computes numbers
+        that are not finite.
         """
         if isinstance(texts, str):
             raise UsageError("the texts to translate come as a list", got=quoted(texts), hint="translate([text])")
@@ -185,12 +186,15 @@ class Translator:
                 progress(len(found))
             check_time_limit()  # for engines that do not check it in each step
 
-        with _garbage_left():
+        with _garbage_left(), _naming([names[row] for row in rows]):
             self.engine.search(sources, decoding, longest, forced, keep)
         return results
 
     def score(self, pairs: Sequence[tuple[str, str]], *, where: Sequence[str] | None = None) -> list[PairScore]:
-        """How likely each given target is for its source; `<eos>` counts. `where` as in `translate`."""
+        """The log-probability of each given target for its source; `<eos>` counts. `where` as in `translate`.
+
+        Raises TextError for texts as `translate` does, NotFiniteError when a log-probability is not finite.
+        """
         pairs = list(checked_pairs(pairs))
         names = _names(len(pairs), where)
         sources = encode_sources([source for source, _ in pairs], names, self.source_tokenizer, self.settings)
@@ -198,7 +202,8 @@ class Translator:
             self.target_tokenizer.frame(self.target_tokenizer.encode(target, where=name))
             for (_, target), name in zip(pairs, names, strict=True)
         ]
-        scored = self.engine.score(list(zip(sources, targets, strict=True)))
+        with _naming(names):
+            scored = self.engine.score(list(zip(sources, targets, strict=True)))
         return [
             PairScore(
                 sum(each),
@@ -239,6 +244,17 @@ class Translator:
             unknown=unknown,
             alternatives=alternatives,
         )
+
+
+@contextlib.contextmanager
+def _naming(names: Sequence[str]) -> Iterator[None]:
+    """An error of an engine names the text by its name instead of its number."""
+    try:
+        yield
+    except NotFiniteError as error:
+        if error.row is not None:
+            error.where = names[error.row]
+        raise
 
 
 @contextlib.contextmanager

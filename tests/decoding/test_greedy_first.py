@@ -226,7 +226,7 @@ def test_an_error_of_on_answers_ends_the_search() -> None:
 
     def decode() -> AnswerBatches:
         try:
-            yield from ({row: []} for row in range(9))
+            yield from ({row: [Hypothesis((), (), -1.0, -1.0, True)]} for row in range(9))
         finally:
             ended.append(True)
 

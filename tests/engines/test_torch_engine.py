@@ -31,7 +31,7 @@ from glassformer.engines.torch import (
     resolve_precision,
     set_weights,
 )
-from glassformer.errors import DeviceError, SettingsError, TextError
+from glassformer.errors import DeviceError, NotFiniteError, SettingsError, TextError
 from glassformer.kernels.products import PreparedLinear
 from glassformer.model import Transformer
 from glassformer.settings import DecodingSettings, ModelSettings
@@ -298,6 +298,26 @@ def test_padding_is_hidden() -> None:
     ids, visible = pad([[5, 6, 7], [8]], 4)
     assert ids.tolist() == [[5, 6, 7, 0], [8, 0, 0, 0]]
     assert visible.tolist() == [[True, True, True, False], [True, False, False, False]]
+
+
+@on_any_cores
+@few_positions
+def test_a_source_whose_numbers_are_not_finite_is_named_by_its_own_number() -> None:
+    """The embedding of one token is so large that only sources with it overflow."""
+    model = random_model(tied_embeddings="none")
+    with torch.no_grad():
+        model.source_embedding.weight[5] = 1e38
+    sources = [source for source in random_sources(40, 12) if 5 not in source]
+    at = len(sources) // 2
+    engine = engine_of(model)
+    for decoding in (DecodingSettings(num_beams=1), DecodingSettings(num_beams=3), DecodingSettings(do_sample=True)):
+        engine.search(sources, decoding, 4)
+        with pytest.raises(NotFiniteError) as caught:
+            engine.search([*sources[:at], [*sources[at][:-1], 5, sources[at][-1]], *sources[at:]], decoding, 4)
+        assert caught.value.row == at
+    with pytest.raises(NotFiniteError) as caught:
+        engine.score([(sources[0], sources[1]), ([*sources[0], 5], sources[1])])
+    assert caught.value.row == 1
 
 
 def test_nothing_in_nothing_out(engine: TorchEngine) -> None:

@@ -7,6 +7,7 @@ from glassformer.decoding.constraints import (
     State,
     Step,
     best_first,
+    check_token_scores,
     length_penalty,
     rank_key,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "Step",
     "beam_search",
     "best_first",
+    "check_token_scores",
     "collect",
     "greedy_search",
     "is_certain",

@@ -24,6 +24,7 @@ from glassformer.decoding.constraints import (
     State,
     Step,
     best_first,
+    check_finite,
     close_gaps,
     hypothesis,
     length_penalty,
@@ -52,7 +53,10 @@ def beam_search(
     alpha: float = 0.0,
     n_best: int = 1,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` answers, best first, of each of N sentences. Those that are done leave the batch, some at a time."""
+    """The `n_best` answers, best first, of each of N sentences. Those that are done leave the batch, some at a time.
+
+    Raises NotFiniteError for a sentence with a log-probability that is NaN, or without a finite one.
+    """
     found: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
     alive = list(range(n_sentences))
     beam = _Beam(
@@ -71,6 +75,9 @@ def beam_search(
             log_probs.masked_fill_((enough[:, None, None] & not_eos).to(log_probs.device), -torch.inf)
         slots = stay * torch.tensor([num_beams - len(found[sentence]) for sentence in alive])
         parents, beam = _extend(beam, log_probs, slots)
+        best = beam.scores[:, :1]  # -inf where no candidate is left, which is no harm where there are answers
+        unanswered = torch.tensor([not found[sentence] for sentence in alive])
+        check_finite(best, (stay & (unanswered | best[:, 0].isnan()))[:, None], alive, time)
 
         ended = beam.ids[:, :, -1] == constraints.eos_id
         for line, slot in (ended & beam.scores.isfinite()).nonzero().tolist():

@@ -5,12 +5,15 @@ Axes: N sentences · K hypotheses of a sentence · V vocabulary.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import torch
 from torch import Tensor
+
+from glassformer.errors import NotFiniteError
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -74,6 +77,28 @@ class Hypothesis:
     score: float
     rank_score: float
     finished: bool
+
+
+def check_finite(scores: Float[Tensor, "N K"], live: Bool[Tensor, "N K"], sentences: Sequence[int], time: int) -> None:
+    """Raise NotFiniteError, with the number of the sentence, where a live hypothesis has no finite score.
+
+    The scores are the highest ones: for PyTorch NaN is higher than any number, so that it need not be looked for.
+    """
+    if math.isfinite(float(scores.sum())):
+        return
+    for line, slot in (live & ~scores.isfinite()).nonzero().tolist():
+        raise NotFiniteError.at(
+            sentences[line], f"a log-probability of {float(scores[line, slot])} after {time} tokens"
+        )
+
+
+def check_token_scores(scores: list[list[float]]) -> list[list[float]]:
+    """The scores of given targets, one list for each. Raises NotFiniteError for one that is not finite."""
+    for row, line in enumerate(scores):
+        if not math.isfinite(sum(line)):
+            at = next((at for at, score in enumerate(line) if not math.isfinite(score)), len(line))
+            raise NotFiniteError.at(row, f"a log-probability of {(*line, sum(line))[at]} after {at} tokens")
+    return scores
 
 
 def close_gaps(stay: Bool[Tensor, " N"]) -> Int[Tensor, " M"] | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 
 from glassformer.decoding.constraints import Hypothesis, length_penalty
+from glassformer.errors import NotFiniteError
 
 PROBE = 256  # sentences that show whether greedy search before a beam saves time
 
@@ -55,10 +56,16 @@ def search_greedy_first(
 
 
 def collect(batches: AnswerBatches, n_sentences: int, on_answers: OnAnswers | None) -> list[list[Hypothesis]]:
-    """The answers for all sentences, in order; `on_answers` is called with each batch as soon as it is found."""
+    """The answers for all sentences, in order; `on_answers` is called with each batch as soon as it is found.
+
+    Raises NotFiniteError for a sentence without an answer of finite score.
+    """
     done: dict[int, list[Hypothesis]] = {}
     with closing(batches):  # so that an error of `on_answers` ends the search
         for fresh in batches:
+            for row, answers in fresh.items():
+                if not (answers and math.isfinite(answers[0].score)):
+                    raise NotFiniteError.at(row, f"a score of {answers[0].score}" if answers else "no answer")
             done |= fresh
             if on_answers is not None:
                 on_answers(fresh)

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from glassformer.decoding.constraints import Hypothesis, SearchConstraints, State, Step, best_first, hypothesis
+from glassformer.decoding.constraints import (
+    Hypothesis,
+    SearchConstraints,
+    State,
+    Step,
+    best_first,
+    check_finite,
+    hypothesis,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -35,7 +43,8 @@ def sample(
 ) -> list[list[Hypothesis]]:
     """K answers for each of N sentences, best first; `uniform` holds a number in [0, 1) for every token.
 
-    Scores are log-probabilities of the model itself, before temperature and truncation.
+    Scores are log-probabilities of the model itself, before temperature and truncation. Raises NotFiniteError for a
+    sentence without a token of finite log-probability.
     """
     n_sentences, _, n_samples = uniform.shape
     state = state.select(torch.arange(n_sentences)[:, None].expand(-1, n_samples))
@@ -46,6 +55,7 @@ def sample(
     for time in range(constraints.max_new_tokens):
         log_probs, state = step(last, state)
         log_probs = constraints.constrain(log_probs, time, sentences).cpu()
+        check_finite(log_probs.max(dim=2).values, ~ended, sentences, time)
         chances = truncate(_cooled(log_probs, temperature), top_k, top_p).cumsum(dim=2)
         threshold = uniform[:, time, :, None].double() * chances[:, :, -1:]
         token = torch.searchsorted(chances, threshold, right=True).clamp(max=chances.shape[2] - 1)  # [N K 1]

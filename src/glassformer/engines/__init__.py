@@ -24,11 +24,17 @@ class Engine(Protocol):
         prefixes: Sequence[Sequence[int]] = (),
         on_answers: OnAnswers | None = None,
     ) -> list[list[Hypothesis]]:
-        """The answers for each source, best first. `on_answers` gets some at a time, as soon as they are found."""
+        """The answers for each source, best first. `on_answers` gets some at a time, as soon as they are found.
+
+        Raises NotFiniteError for a source without an answer of finite score.
+        """
         ...
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
-        """Log-probability of every target token after `<bos>`, for (source, target) ids."""
+        """Log-probability of every target token after `<bos>`, for (source, target) ids.
+
+        Raises NotFiniteError for one that is not finite.
+        """
         ...
 
 

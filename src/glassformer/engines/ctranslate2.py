@@ -29,6 +29,7 @@ from glassformer.decoding import (
     Hypothesis,
     OnAnswers,
     best_first,
+    check_token_scores,
     collect,
     length_penalty,
     search_greedy_first,
@@ -141,7 +142,7 @@ class CTranslate2Engine:
         sources = [source for source, _ in pairs]
         for row, scored in self._in_batches(self._translator.score_batch, sources, given):
             results[row] = scored.log_probs[: len(asked[row])]
-        return results
+        return check_token_scores(results)
 
     def _decode(
         self, sources: Sequence[Sequence[int]], width: int, longest: int, prefixes: Sequence[Sequence[int]]

@@ -22,6 +22,7 @@ from glassformer.decoding import (
     OnAnswers,
     SearchConstraints,
     beam_search,
+    check_token_scores,
     collect,
     greedy_search,
     sample,
@@ -29,7 +30,7 @@ from glassformer.decoding import (
 )
 from glassformer.decoding.sampling import draw_uniform
 from glassformer.engines.inference import Cache, Inference
-from glassformer.errors import DeviceError, SettingsError, nearest
+from glassformer.errors import DeviceError, NotFiniteError, SettingsError, nearest
 from glassformer.kernels.cpu import on_every_core, settle_memory
 from glassformer.model import Transformer
 from glassformer.modelfile import Arrays, ModelFile
@@ -130,7 +131,8 @@ class TorchEngine:
     ) -> list[list[Hypothesis]]:
         """The answers for each framed source, best first, in the order of `sources`.
 
-        Learned positions may end before `max_new_tokens`; then the answers do too.
+        Learned positions may end before `max_new_tokens`; then the answers do too. Raises NotFiniteError for a text
+        whose log-probabilities are not finite.
         """
         n_best, longest = decoding.num_return_sequences, min(max_new_tokens, self._n_positions or max_new_tokens)
 
@@ -140,8 +142,11 @@ class TorchEngine:
             def search_batch(batch: Sequence[int]) -> list[list[Hypothesis]]:
                 forced = [prefixes[row] for row in batch] if prefixes else ()
                 constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, forced)
-                with torch.inference_mode():  # of this thread
-                    return self._search_batch([sources[row] for row in batch], chosen, constraints)
+                try:
+                    with torch.inference_mode():  # of this thread
+                        return self._search_batch([sources[row] for row in batch], chosen, constraints)
+                except NotFiniteError as error:
+                    raise error.moved_to(batch[error.row or 0]) from None
 
             plan = plan_equal_lengths([len(sources[row]) for row in rows], max(num_beams, n_best))
             batches = [[rows[i] for i in batch] for batch in plan]
@@ -203,7 +208,10 @@ class TorchEngine:
         return _mean_log_probs(logits), state
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
-        """Log-probability of every target token after `<bos>`, for framed (source, target) ids."""
+        """Log-probability of every target token after `<bos>`, for framed (source, target) ids.
+
+        Raises NotFiniteError for one that is not finite.
+        """
         results: list[list[float]] = [[] for _ in pairs]
         with self._evaluating(), autocast(self.device, self.precision):
             lengths = [max(len(source), len(target) - 1) for source, target in pairs]
@@ -217,7 +225,7 @@ class TorchEngine:
                 log_probs = _mean_log_probs(logits).gather(2, asked[:, :, None])[:, :, 0]
                 for line, row in enumerate(rows):
                     results[row] = log_probs[line][real[line]].tolist()
-        return results
+        return check_token_scores(results)
 
     @property
     def _n_positions(self) -> int | None:

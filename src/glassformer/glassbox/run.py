@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from glassformer import reference
 from glassformer.decoding import SearchConstraints
+from glassformer.errors import NotFiniteError
 from glassformer.glassbox.catalogue import shown
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import Search
@@ -56,7 +57,10 @@ class Run:
         return reference.decode(self.weights, self.model, np.array(fed), self.memory, self.visible, self._edited)
 
     def _log_probs(self, hidden: Array) -> Array:
-        return reference.log_softmax(reference.project(self.weights, self.model, hidden))
+        log_probs: Array = reference.log_softmax(reference.project(self.weights, self.model, hidden))
+        if not np.isfinite(log_probs).all():
+            raise NotFiniteError.at(0, "a log-probability that is not finite")
+        return log_probs
 
     def search(
         self, space: SearchConstraints, tokenizer: Tokenizer, decoding: DecodingSettings, num_beams: int

@@ -154,7 +154,11 @@ class Tensor(Strict):
         with np.errstate(over="ignore"):
             stored = np.ascontiguousarray(array, dtype=np.dtype(dtype).newbyteorder("<"))
         if dtype == "float32" and not np.isfinite(stored).all():
-            raise ModelFileError("the model computes numbers that are too large to be shown", expected="finite float32")
+            raise ModelFileError(
+                "the model computes numbers that are too large to be shown",
+                expected="finite float32",
+                hint="its weights are too large: train again with a smaller training.learning_rate",
+            )
         if text:
             return cls(axes, dtype, [float(f"{number:.9g}") for number in stored.ravel().tolist()], origin)
         return cls(axes, dtype, base64.b64encode(stored.tobytes()).decode("ascii"), origin)
