@@ -7,10 +7,10 @@ import threading
 
 import pytest
 import torch
-from glassformer.engines.processor import on_every_core
 
 from glassformer import timelimit
 from glassformer.errors import TimeLimitError
+from glassformer.kernels.cpu import on_every_core
 from glassformer.modelfile import ModelFile
 from glassformer.settings import Settings, SideSettings
 from glassformer.text import learn

@@ -214,7 +214,7 @@ def slow_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model=model, tokens=TokenSettings(source=side, target=side, shared=True), decoding={"max_new_tokens": 1000}
     )
     path = tmp_path_factory.mktemp("slow") / "model.safetensors"
-    ModelFile(settings, tokenizer, tokenizer, tensors, {}).save(path)
+    ModelFile(settings, tokenizer, tokenizer, tensors).save(path)
     return path
 
 

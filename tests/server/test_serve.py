@@ -43,7 +43,9 @@ def test_it_answers_until_it_is_interrupted(model_path: Path) -> None:
         with urllib.request.urlopen(f"{address_in(said)}/api/health", timeout=10) as answer:
             assert json.load(answer) == {"status": "ok"}
         running.send_signal(signal.SIGINT)
-        _, rest = running.communicate(timeout=30)
+        running.wait(30)
+        assert running.stderr
+        rest = running.stderr.read()  # with what came together with the first line
         assert running.returncode == 0
     assert "Traceback" not in rest
 
@@ -81,7 +83,9 @@ def test_who_listens_to_everybody_is_warned_however_it_is_spelled(model_path: Pa
         own = "[::1]" if ":" in host else "127.0.0.1"
         urllib.request.urlopen(f"http://{own}:{port}/api/health", timeout=30).close()  # all is said when it answers
         running.send_signal(signal.SIGINT)
-        _, rest = running.communicate(timeout=30)
+        running.wait(30)
+        assert running.stderr
+        rest = running.stderr.read()  # with what came together with the first line
     assert "anybody who reaches this machine can use the model" in rest
 
 

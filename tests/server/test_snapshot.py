@@ -27,7 +27,7 @@ def train_in(folder: Path, seed: int, *, overwrite: bool = False) -> None:
     often = {"validate_every": 2, "validate_rows": 4, "steps": 4}
     chosen = Settings.model_validate(
         {
-            "data": {"valid_share": 0.2},
+            "data": {"valid_fraction": 0.2},
             "tokens": sides | {"shared": False},
             "model": {"d_model": 16, "d_ff": 16, "n_heads": 2, "tied_embeddings": "target"} | layers,
             "training": {"batch_tokens": 200, "precision": "float32", "seed": seed} | often,

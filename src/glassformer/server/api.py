@@ -162,7 +162,7 @@ class Served:
                 found = trace(False)
         if wants_history and not self.is_unchanged:
             found = replace(found, training=None, errors=None, notices=[*found.notices, CHANGED])
-        return replace(found, provenance=replace(found.provenance, model=str(self.path)))
+        return replace(found, provenance=replace(found.provenance, model=shown(self.path)))
 
     @property
     def is_unchanged(self) -> bool:

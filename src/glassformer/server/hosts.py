@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from glassformer.errors import quoted
 from glassformer.server.limits import RequestError, refuse
 
 
@@ -22,7 +23,7 @@ class KnownHosts:
             if host_name(named) not in self.hosts:
                 what, expected = "the request names a host that is not this server", ", ".join(sorted(self.hosts))
                 hint = "use the address that glassformer serve printed, or start it with --host"
-                await refuse(send, RequestError(400, what, got=repr(named[:80]), expected=expected, hint=hint))
+                await refuse(send, RequestError(400, what, got=quoted(named), expected=expected, hint=hint))
                 return
         await self.app(scope, receive, send)
 
