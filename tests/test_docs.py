@@ -1,4 +1,4 @@
-"""What README and docs say is run as it stands."""
+"""The commands, the code, the links and the printed output of README and docs are true."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def blocks(page: str, language: str = "") -> list[str]:
 
 
 def commands(page: str) -> list[str]:
-    """Every line of a page that calls glassformer, without its comment; one that stands twice is run once."""
+    """The lines of a page that call glassformer, without comments and repetitions."""
     lines = [line.partition("  #")[0].strip() for block in blocks(page) for line in block.splitlines()]
     called = [line.replace(".venv/bin/", "") for line in lines if re.search(r"(^|\| )(\.venv/bin/)?glassformer ", line)]
     return list(dict.fromkeys(line for line in called if "VERB" not in line and "$ " not in line))
@@ -45,7 +45,7 @@ def commands(page: str) -> list[str]:
 
 @pytest.fixture
 def as_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the files that the pages speak of, and advice that trains in a moment."""
+    """A folder with the files that the pages name. Advice is replaced by settings that train in seconds."""
     rows = dates(60, seed=1)
     comma = "".join(f'{source},"{target}"\n' for source, target in rows)
     tab = "".join(f"{source}\t{target}\n" for source, target in rows)
@@ -63,7 +63,6 @@ def as_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return Advice(merge(advice.settings, TINY), advice.choices)
 
     monkeypatch.setattr("glassformer.training.plan.advise", advise_little)
-    monkeypatch.setattr("glassformer.training.loop.advise", advise_little)
     return tmp_path
 
 
@@ -80,7 +79,7 @@ def run_line(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
-def test_the_commands_and_the_python_of_a_page_run_as_they_stand(
+def test_the_commands_and_the_python_of_a_page_run(
     page: str, as_a_reader: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     lines = commands(page)
@@ -94,6 +93,35 @@ def test_the_commands_and_the_python_of_a_page_run_as_they_stand(
     assert capfd.readouterr().out
 
 
+def test_the_output_shown_in_the_readme_is_that_of_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from glassformer.cli.console import Voice
+    from glassformer.cli.narrate import say_plan
+    from glassformer.training.demo import Demo
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "130")
+    demo = Demo(Path("demo"))
+    demo.write_tables()
+    say_plan(Voice(quiet=False), demo.plan())
+    printed = {" ".join(line.split()) for line in capfd.readouterr().err.splitlines()}
+    (example,) = [block for block in blocks("README.md") if block.startswith("wrote demo/dates.csv")]
+    before_training = example[: example.index(" parameters on ")].splitlines()[1:-1]
+    shown = {" ".join(line.split()) for line in before_training} - {"…"}
+    assert len(shown) >= 6
+    assert shown <= printed
+
+
+def test_the_readme_counts_the_lines_of_the_path_to_read_within_a_tenth() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (said,) = re.findall(r"`settings → model → decoding → training → translator` is about ([\d,]+) lines", readme)
+    rooms = ("settings.py", "model.py", "decoding/*.py", "training/*.py", "translator.py")
+    files = [path for room in rooms for path in (ROOT / "src/glassformer").glob(room)]
+    counted = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
+    assert abs(counted / int(said.replace(",", "")) - 1) < 0.1
+
+
 def test_the_model_file_page_reads_a_model_without_glassformer(
     as_a_reader: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,8 +132,8 @@ def test_the_model_file_page_reads_a_model_without_glassformer(
     assert names["settings"]["model"]["d_model"] == names["embedding"].shape[1] == 16
 
 
-def test_every_link_of_a_page_leads_somewhere() -> None:
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+def test_every_link_of_a_page_has_its_target() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
