@@ -45,8 +45,8 @@ class Answer(NamedTuple):
 Call = Callable[..., Answer]
 
 
-def answer_to(*words: object, stdin: bytes = b"") -> Answer:
-    """Run one command in this process, as the installed script does."""
+def answer_to(*words: object, stdin: bytes = b"", columns: int = 250) -> Answer:
+    """Run one command in this process, as the installed script does, in a terminal of so many columns."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
     given = io.TextIOWrapper(io.BytesIO(stdin), "utf-8")
     code = 0
@@ -55,7 +55,7 @@ def answer_to(*words: object, stdin: bytes = b"") -> Answer:
         contextlib.redirect_stderr(err),
         mock.patch.object(sys, "argv", ["glassformer", *map(str, words)]),
         mock.patch.object(sys, "stdin", given),
-        mock.patch.dict("os.environ", {"COLUMNS": "250", "TERM": "dumb"}),
+        mock.patch.dict("os.environ", {"COLUMNS": str(columns), "TERM": "dumb"}),
     ):
         try:
             main()

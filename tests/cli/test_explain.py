@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -93,6 +95,28 @@ def test_a_wide_matrix_is_cut_and_says_so(call, run):
     shown = call("explain", run, "0" * 40, "--step", "encoder.0.self.scores").out
     assert "more columns" not in shown
     assert "… and 18 more columns" in call("explain", run, "0" * 80, "--step", "encoder.0.self.scores").out
+
+
+@pytest.mark.parametrize("name", ["encoder.0.self.output", "decoder.0.cross.weights", "source.ids"])
+def test_no_number_of_a_tensor_is_cut_in_a_terminal_of_any_width(call, run, expected, monkeypatch, name):
+    monkeypatch.setattr("glassformer.glassbox.trace.explain", lambda *_, **__: expected)
+    whole = [f"{number:.4f}" if name != "source.ids" else str(number) for number in expected.array(name).ravel()]
+    for columns in range(40, 201):
+        out = call("explain", run, TEXT, "--step", name, columns=columns).out
+        assert not [word for word in out.split() if word.endswith("…")], columns
+        printed = Counter(out.split())
+        assert not Counter(whole) - printed, columns
+        assert max(len(line.rstrip()) for line in out.splitlines()[3:]) <= columns
+
+
+def test_a_wide_token_is_never_cut_out_of_its_column(call, run, expected, monkeypatch):
+    key = replace(expected.axes["source_key"], labels=["漢字" * 6] * expected.axes["source_key"].length)
+    changed = replace(expected, axes=expected.axes | {"source_key": key})
+    monkeypatch.setattr("glassformer.glassbox.trace.explain", lambda *_, **__: changed)
+    for columns in (10, 40, 57, 80, 120):
+        out = call("explain", run, TEXT, "--step", "decoder.0.cross.weights", columns=columns).out
+        assert "…" not in out, columns
+        assert out.count("漢字" * 6) == 2 * key.length
 
 
 def test_a_given_target_tells_its_loss(call, run):

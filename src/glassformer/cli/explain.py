@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -140,15 +141,19 @@ def _about(trace: Trace, name: str, tensor: Tensor) -> Iterator[str]:
 
 
 def _print_matrix(trace: Trace, title: str, numbers: Any, axes: Sequence[str]) -> None:
-    """A matrix, a column or one number; what is too wide for the terminal is printed in blocks of columns."""
-    console = Console(highlight=False, emoji=False)
+    """A matrix, a column or one number; what is too wide for the terminal is printed in blocks of columns.
+
+    A terminal too narrow for the row labels and one column wraps the lines: no number is ever cut.
+    """
     written = [[_number(cell) for cell in row] for row in numbers.reshape(len(numbers) if axes else 1, -1)]
     down = _labels(trace.axes[axes[0]]) if axes else [""]
     across = _labels(trace.axes[axes[1]]) if len(axes) == 2 else [""]
     named = " · ".join([title] * bool(title) + [f"{axis} {arrow}" for axis, arrow in zip(axes, "↓→", strict=False)])
     shown = min(len(across), COLUMNS)
-    width = max(len(cell) for cell in [*across[:shown], *(cell for row in written for cell in row[:shown])]) + 1
-    fit = max(1, (console.width - max(map(len, down))) // width)
+    label_width = max(map(cell_len, down)) + 1  # with the space after a column
+    width = max(cell_len(cell) for cell in [*across[:shown], *(cell for row in written for cell in row[:shown])]) + 1
+    console = Console(highlight=False, emoji=False, width=max(Console().width, label_width + width))
+    fit = (console.width - label_width) // width
     for start in range(0, shown, fit):
         block = slice(start, min(start + fit, shown))
         table = Table(title=escape(named), title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
