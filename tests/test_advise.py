@@ -51,7 +51,7 @@ def commands(n_rows: int = 600) -> list[Pair]:
 
 
 def prose(n_rows: int = 1500) -> list[Pair]:
-    """Sentences in which new words keep turning up."""
+    """Sentences with an open vocabulary."""
     chance = random.Random(1)
     rows = []
     for _ in range(n_rows):

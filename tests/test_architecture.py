@@ -11,6 +11,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,14 +51,14 @@ THIRD_PARTY = {
     "evaluation": {"numpy"},
     "glassbox": {"numpy", "pydantic", "torch"},
     "rundirectory": {"filelock"},
-    "training": {"numpy", "torch", "jaxtyping"},
+    "training": {"numpy", "pydantic", "torch", "jaxtyping"},
     "server": {"fastapi", "pydantic", "starlette", "uvicorn"},
     "cli": {"typer", "rich"},
 }
 PACKAGE_OF = {"tomli_w": "tomli-w", "starlette": "fastapi"}
 """Name of an import -> name of the package that is declared, where they differ."""
 
-MOST_LINES = 420
+MAX_LINES, MAX_FUNCTION_LINES, MAX_VERB_LINES = 400, 60, 40
 LONGER: dict[str, int] = {}
 """Files that are longer for a reason."""
 
@@ -222,8 +223,51 @@ def test_no_module_has_a_name_that_says_nothing(name):
 
 def test_no_file_is_too_long_to_be_read_in_one_sitting():
     lengths = {str(path.relative_to(SOURCE)): len(path.read_text(encoding="utf-8").splitlines()) for path in files()}
-    assert {name: n for name, n in lengths.items() if n > LONGER.get(name, MOST_LINES)} == {}
-    assert [name for name in LONGER if lengths.get(name, 0) <= MOST_LINES] == []
+    assert {name: n for name, n in lengths.items() if n > LONGER.get(name, MAX_LINES)} == {}
+    assert [name for name in LONGER if lengths.get(name, 0) <= MAX_LINES] == []
+
+
+def functions_of(path: Path) -> Iterator[tuple[str, int]]:
+    """Name and length in lines of every function of a file, signature and docstring included."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            yield node.name, node.end_lineno - node.lineno + 1
+
+
+def test_no_function_is_too_long():
+    long = [(str(path.relative_to(SOURCE)), *function) for path in files() for function in functions_of(path)]
+    assert [each for each in long if each[2] > MAX_FUNCTION_LINES] == []
+
+
+def verbs() -> list[Path]:
+    """The files of the command line that hold a verb: a function of the same name."""
+    return [path for path in (SOURCE / "cli").glob("*.py") if path.stem in dict(functions_of(path))]
+
+
+def test_a_verb_is_short_and_imports_no_other_verb():
+    assert len(verbs()) == 11
+    for path in verbs():
+        assert dict(functions_of(path))[path.stem] <= MAX_VERB_LINES, path
+        others = {f"glassformer.cli.{verb.stem}" for verb in verbs() if verb != path}
+        assert not others & {name for found in imports_of(path) for name in (found.name, found.name.rpartition(".")[0])}
+
+
+def modules_imported(path: Path) -> set[str]:
+    """The modules of its own room that a file imports, at any depth, those for type checkers only included."""
+    room = f"glassformer.{path.relative_to(SOURCE).parts[0]}."
+    known = {".".join(("glassformer", *each.relative_to(SOURCE).with_suffix("").parts)) for each in files()}
+    names = {name for found in imports_of(path) for name in (found.name, found.name.rpartition(".")[0])}
+    return {name for name in names & known if name.startswith(room)}
+
+
+def test_no_room_has_an_import_circle_inside():
+    graph = {
+        ".".join(("glassformer", *path.relative_to(SOURCE).with_suffix("").parts)): modules_imported(path)
+        for path in files()
+        if path.name != "__init__.py"
+    }
+    TopologicalSorter(graph).prepare()  # raises CycleError, with the circle
 
 
 def test_every_module_says_what_it_is():

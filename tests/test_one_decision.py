@@ -149,7 +149,7 @@ def test_the_same_notices_are_given(tmp_path, house, name):
     python = {key: str(house.leaking) if value == "LEAKING" else dict(value) for key, value in arguments.items()}
     python["overrides"] = TINY | python.get("overrides", {})
     notices = [notice.text for notice in plan(house.table, tmp_path / "run", **python).notices]
-    assert len(notices) == 2  # one of them tells of the first row
+    assert len(notices) >= 2  # the first row of each table, and what is meant here
     tiny = [word for setting, value in TINY.items() for word in ("--set", f"{setting}={value}")]
     given = (str(house.leaking) if word == "LEAKING" else word for word in words)
     answer = answer_to("train", house.table, "--out", tmp_path / "run", *tiny, *given)
@@ -235,3 +235,18 @@ def test_evaluation_and_explanation_follow_the_same_rule(house):
     assert own.override({"num_beams": 4}).num_return_sequences == 3
     assert own.override({"length_alpha": 0.0}).num_return_sequences == 3
     assert own.override({"do_sample": True, "num_beams": 1}).num_return_sequences == 3
+
+
+def test_an_ensemble_answers_alike_and_is_not_opened(house):
+    both = Translator.load(house.run, ensemble=[house.run], device="cpu")
+    http = TestClient(
+        create_app(Served.load(house.run, ensemble=[house.run], device="cpu")), base_url="http://127.0.0.1"
+    )
+    expected = both.translate([TEXT])[0].to_json()
+    assert http.post("/api/translate", json={"texts": [TEXT]}).json()["translations"] == [expected]
+    assert json.loads(answer_to("translate", house.run, "--ensemble", house.run, "--json", stdin=TEXT.encode()).out)[
+        "score"
+    ] == pytest.approx(expected["score"])
+    response = http.post("/api/trace", json={"text": TEXT})
+    assert response.status_code == 400
+    assert response.json()["error"]["what"] == "a trace opens one model, and this server answers with an ensemble"

@@ -28,11 +28,14 @@ PROSE_ROWS = 1_000  # least rows from which subwords are learned
 FEW_ROWS, MANY_ROWS = 5_000, 20_000  # fewer want more regularisation; below many, open spelling
 NEW_SPELLINGS = 0.02  # share of strings of four characters with one text each, from which on more of them are to come
 SPELLED_UP_TO = 60  # characters of a text that are looked at for such strings
-LEAST_EPOCHS, MOST_EPOCHS = 3, 200
-LEAST_STEPS = 500
-CLOSED_STEPS, OPEN_STEPS, MOST_OPEN_STEPS = 1_300, 6_000, 20_000  # least; least and most for open spelling
-LONG_COMPOSED_STEPS, LONG_TOLD_STEPS = 9_500, 15_000  # up to which closed vocabularies and prose are given more of them
-LEAST_LENGTH, MAX_LENGTH = 128, 512
+MIN_EPOCHS, MAX_EPOCHS = 3, 200
+MIN_STEPS = 500
+CLOSED_STEPS, OPEN_STEPS, MAX_OPEN_STEPS = 1_300, 6_000, 20_000  # minimum; minimum and maximum for open vocabularies
+LONG_COMPOSED_STEPS, LONG_PROSE_STEPS = (
+    9_500,
+    15_000,
+)  # up to which closed vocabularies and prose are given more of them
+MIN_LENGTH, MAX_LENGTH = 128, 512
 SUBWORDS_A_WORD = 1.5
 
 
@@ -109,7 +112,7 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None) -> Adv
     d_model = fixed("model.d_model", advised_width)
     choices += _choose_training(len(pairs), d_model, kinds, lengths, is_open, fixed)
     if "subwords" in kinds:
-        choices.append(Choice("decoding.length_alpha", 1.0, "prose comes out too short with the paper's 0.6"))
+        choices.append(Choice("decoding.length_alpha", 1.0, "prose is too short with the paper's 0.6"))
     settings: dict[str, Any] = {}
     for choice in choices:
         branch: Any = choice.value
@@ -152,7 +155,7 @@ def _look(texts: Sequence[str]) -> _Side:
     longest = {kind: max(each, default=0) for kind, each in lengths.items()}
     return _Side(
         form="NFD" if is_put_together else "NFC",
-        why_form=f"{n_composed:,} characters are put together from {n_parts:,}",
+        why_form=f"{n_composed:,} characters are composed of {n_parts:,}",
         n_types=len(counts),
         unseen=sum(word not in seen for word in others) / max(1, len(others)),
         spaced=sum(" ".join(row) == text for row, text in zip(words, texts, strict=True)) >= 0.99 * len(texts),
@@ -182,17 +185,17 @@ def _choose_tokens(
         return ("characters", "characters"), _separate(("characters", reason), ("characters", reason))
     sides = []
     for side in (source, target):
-        closed = f"{side.n_types:,} different words, and no new ones turn up"
+        closed = f"{side.n_types:,} different words, a closed vocabulary"
         if side.is_closed:
             sides.append(("words", closed))
         elif side.words_per_text < PROSE_WORDS:
-            sides.append(("characters", f"{side.words_per_text:.1f} words a text: it is spelled, not told"))
+            sides.append(("characters", f"character-level: {side.words_per_text:.1f} words a text"))
         else:
-            sides.append(("characters", "new words keep turning up"))
+            sides.append(("characters", "an open vocabulary"))
     if sides[0][0] == "characters" and sides[1][0] == "words" and _copied(pairs) > 0.1:
-        sides[1] = ("characters", "its words are spelled inside the source")
+        sides[1] = ("characters", "character-level: the target words are parts of source words")
     if sides[0][0] == "words" and sides[1][0] == "characters" and _taken_over(pairs) > 0.1:
-        sides[0] = ("characters", "the target is spelled out of its words")
+        sides[0] = ("characters", "character-level: the targets contain characters of the source words")
     return (sides[0][0], sides[1][0]), _separate(*sides)
 
 
@@ -222,7 +225,7 @@ def _separate(source: tuple[str, str], target: tuple[str, str]) -> list[Choice]:
         Choice("tokens.source.kind", source[0], source[1]),
         Choice("tokens.target.kind", target[0], target[1]),
         Choice("tokens.shared", False, "two vocabularies, one for each side"),
-        Choice("model.tied_embeddings", "none", "few tokens: a matrix of its own for each costs little"),
+        Choice("model.tied_embeddings", "none", "few tokens: separate matrices cost little"),
     ]
 
 
@@ -231,17 +234,17 @@ def _choose_subwords(n_rows: int, source: _Side, target: _Side) -> list[Choice]:
     size = min(32_000, max(1_000, 1_000 * 2 ** round(math.log2(n_words / 100_000))))
     common = len(source.alphabet & target.alphabet) / max(1, len(source.alphabet | target.alphabet))
     shared = common >= 0.5
-    reason = f"{source.words_per_text:.1f} and {target.words_per_text:.1f} words a text, new words keep turning up"
+    reason = f"{source.words_per_text:.1f} and {target.words_per_text:.1f} words a text; an open vocabulary"
     return [
         Choice("tokens.source.kind", "subwords", reason),
         Choice("tokens.target.kind", "subwords", reason),
         Choice(
             "tokens.source.vocabulary_size",
             size,
-            f"about one piece for every hundred of {n_words:,.0f} words",
+            f"about one subword for every hundred of {n_words:,.0f} words",
         ),
         Choice("tokens.target.vocabulary_size", size, "the same on both sides"),
-        Choice("tokens.shared", shared, f"{common:.0%} of the characters stand on both sides"),
+        Choice("tokens.shared", shared, f"{common:.0%} of the characters occur on both sides"),
         Choice(
             "model.tied_embeddings",
             "all" if shared else "target",
@@ -255,14 +258,14 @@ def _choose_limits(kinds: tuple[str, str], source: _Side, target: _Side) -> list
     choices = []
     for name, kind, side in (("source", kinds[0], source), ("target", kinds[1], target)):
         longest = side.longest[kind]
-        limit = min(MAX_LENGTH, max(LEAST_LENGTH, 2 ** math.ceil(math.log2(1.25 * longest + 1))))
-        choices.append(Choice(f"data.max_{name}_length", limit, f"the longest looked at has about {longest} {kind}"))
+        limit = min(MAX_LENGTH, max(MIN_LENGTH, 2 ** math.ceil(math.log2(1.25 * longest + 1))))
+        choices.append(Choice(f"data.max_{name}_length", limit, f"the longest sampled has about {longest} {kind}"))
     return choices
 
 
 def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float], is_open: bool) -> list[Choice]:
     n_tokens = n_rows * lengths[1]
-    told = f"{n_rows:,} rows of about {lengths[1]:.0f} target tokens"
+    size = f"{n_rows:,} rows of about {lengths[1]:.0f} target tokens"
     if n_tokens < 3e6:
         depth = 4 if "subwords" in kinds else 3
         shape = {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_encoder_layers": depth, "n_decoder_layers": depth}
@@ -270,41 +273,50 @@ def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float],
         shape = {"d_model": 256, "d_ff": 1024, "n_heads": 4, "n_encoder_layers": 4, "n_decoder_layers": 4}
     else:
         shape = {"d_model": 512, "d_ff": 2048, "n_heads": 8, "n_encoder_layers": 6, "n_decoder_layers": 6}
-    choices = [Choice(f"model.{name}", value, told) for name, value in shape.items()]
+    choices = [Choice(f"model.{name}", value, size) for name, value in shape.items()]
     choices.append(
         Choice("model.norm", "pre", "learns in fewer steps, and needs no long warm-up (Departure from the paper)")
     )
     if kinds == ("words", "words"):
-        dropout, because = 0.1, "two closed vocabularies: rules to learn, not rows to know by heart"
+        dropout, because = 0.1, "two closed vocabularies"
     elif "subwords" in kinds:
         dropout, because = (0.3 if n_rows < 100_000 else 0.2 if n_rows < 500_000 else 0.1), f"{n_rows:,} rows of prose"
     else:
-        dropout, because = (0.3 if n_rows < FEW_ROWS else 0.1), f"more where rows are few: {n_rows:,}"
+        dropout, because = (0.3 if n_rows < FEW_ROWS else 0.1), f"more for few rows: {n_rows:,}"
         if is_open and n_rows < MANY_ROWS:
-            dropout, because = 0.2, f"new spellings keep turning up in {n_rows:,} rows"
+            dropout, because = 0.2, f"an open vocabulary of character strings in {n_rows:,} rows"
     choices.append(Choice("model.dropout", dropout, because))
     return choices
+
+
+def _batch_tokens(n_tokens: float, kinds: tuple[str, str]) -> int:
+    if "subwords" in kinds:
+        return 4_096
+    return 2_048 if kinds == ("words", "words") or n_tokens > 500_000 else 1_024
+
+
+def _advise_steps(n_rows: int, n_tokens: float, kinds: tuple[str, str], is_open: bool, batches_an_epoch: int) -> int:
+    """The number of steps: it grows with the square root of the tokens, within a number of epochs."""
+    once = max(CLOSED_STEPS, 3 * math.sqrt(n_tokens))
+    if "subwords" in kinds:
+        steps = max(2.5 * once, min(4.2 * once, LONG_PROSE_STEPS))
+    elif kinds == ("words", "words"):
+        steps = max(3 * once, min(4.2 * once, LONG_COMPOSED_STEPS))
+    else:
+        steps = 4.6 * once if n_rows < FEW_ROWS else once
+    if is_open:
+        steps = max(steps, min(max(OPEN_STEPS, 170 * math.cbrt(n_tokens)), MAX_OPEN_STEPS))
+    steps = min(max(steps, MIN_EPOCHS * batches_an_epoch), max(MIN_STEPS, MAX_EPOCHS * batches_an_epoch))
+    return 100 * math.ceil(steps / 100)
 
 
 def _choose_training(
     n_rows: int, d_model: int, kinds: tuple[str, str], lengths: Sequence[float], is_open: bool, fixed: _Given
 ) -> list[Choice]:
     prose = "subwords" in kinds
-    n_tokens = n_rows * max(lengths)
-    composed = kinds == ("words", "words")
-    budget = 4_096 if prose else 2_048 if composed or n_tokens > 500_000 else 1_024
-    batches_an_epoch = max(1, math.ceil(n_tokens / budget))
-    once = max(CLOSED_STEPS, 3 * math.sqrt(n_tokens))
-    if prose:
-        steps = max(2.5 * once, min(4.2 * once, LONG_TOLD_STEPS))
-    elif composed:
-        steps = max(3 * once, min(4.2 * once, LONG_COMPOSED_STEPS))
-    else:
-        steps = 4.6 * once if n_rows < FEW_ROWS else once
-    if is_open:
-        steps = max(steps, min(max(OPEN_STEPS, 170 * math.cbrt(n_tokens)), MOST_OPEN_STEPS))
-    steps = min(max(steps, LEAST_EPOCHS * batches_an_epoch), max(LEAST_STEPS, MOST_EPOCHS * batches_an_epoch))
-    advised = 100 * math.ceil(steps / 100)
+    budget = _batch_tokens(n_rows * max(lengths), kinds)
+    batches_an_epoch = max(1, math.ceil(n_rows * max(lengths) / budget))
+    advised = _advise_steps(n_rows, n_rows * max(lengths), kinds, is_open, batches_an_epoch)
     steps = fixed("training.steps", advised)
     advised_pace = max(1, min(1_000, max(steps // 20, min(100, steps // 5))))
     n_validations = steps // fixed("training.validate_every", advised_pace)
@@ -317,30 +329,30 @@ def _choose_training(
             "training.steps",
             advised,
             f"{advised / batches_an_epoch:.0f} epochs of {batches_an_epoch:,} batches"
-            + (", since new spellings keep turning up" if is_open else ""),
+            + ("; an open vocabulary of character strings" if is_open else ""),
         ),
-        Choice("training.schedule", "cosine", "the rate falls to zero by the end"),
+        Choice("training.schedule", "cosine", "the learning rate reaches zero at the last step"),
         Choice(
             "training.learning_rate",
             (0.003 if prose else 0.0015) * 128 / d_model,
-            f"{'0.003, for large batches,' if prose else '0.0015'} at d_model 128, less where it is wider: {d_model}",
+            f"{'0.003, for large batches,' if prose else '0.0015'} at d_model 128, less for wider models: {d_model}",
         ),
         Choice("training.warmup_steps", min(1_000, max(1, steps // 10)), "a tenth of the steps, at most 1,000"),
         Choice(
             "training.label_smoothing",
             smoothing,
-            "steadies what is noisy, open or short of rows"
-            if smoothing
-            else "one right answer, and enough rows to be sure of it",
+            "regularizes noisy, open-vocabulary or small data" if smoothing else "one right answer, and enough rows",
         ),
-        Choice("training.clip_norm", 1.0, "a rare large gradient does no harm"),
+        Choice("training.clip_norm", 1.0, "limits rare large gradients"),
         Choice(
             "training.validate_every",
             advised_pace,
-            "twenty times, but 100 to 1,000 steps apart where the steps allow it",
+            "twenty validations, 100 to 1,000 steps apart",
         ),
         Choice(
-            "training.average_last", max(2, n_validations // 2), "of the second half; their mean is tried at the end"
+            "training.average_last",
+            max(2, n_validations // 2),
+            "the second half; their average is tried at the end",
         ),
         Choice(
             "training.metric",

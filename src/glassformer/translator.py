@@ -98,6 +98,7 @@ class Translator:
         for other in ensemble:
             _check_same_vocabulary(model_file, other)
         self.model_file = model_file
+        self.n_models = 1 + len(ensemble)
         self.settings = model_file.settings
         self.source_tokenizer: Tokenizer = model_file.source_tokenizer
         self.target_tokenizer: Tokenizer = model_file.target_tokenizer

@@ -36,7 +36,7 @@ CONTRACT = {
     "tokens": "MODEL TEXT --side --pad-to --json",
     "info": "MODEL --json",
     "settings": "WORD --recipes --json",
-    "serve": "MODEL --host --port --text --time-limit --device --precision --quiet",
+    "serve": "MODEL --host --port --text --time-limit --ensemble --device --precision --quiet",
 }
 
 

@@ -109,3 +109,23 @@ def test_a_damaged_or_foreign_resume_file_is_refused(tmp_path):
     write_tensors(path, "glassformer-model/1", {}, {})
     with pytest.raises(ModelFileError, match="not written by glassformer"):
         load_resume(path, model, optimizer, TABLE)
+
+
+@pytest.mark.parametrize(
+    ("parts", "named"),
+    [
+        ({"position": {"step": "many"}}, "position.step"),
+        ({"position": {"steps": 1}}, "position.steps"),
+        ({"data": {"fingerprint": 7}}, "data.fingerprint"),
+        ({"settings": []}, "settings"),
+        ({"tokenizers": None}, "tokenizers"),
+    ],
+)
+def test_parts_of_a_wrong_type_are_an_error_that_names_them(tmp_path, parts, named):
+    path = tmp_path / "resume.safetensors"
+    whole = {"position": {}, "data": {"fingerprint": "table"}, "settings": {}, "tokenizers": {}}
+    write_tensors(path, "glassformer-resume/1", {}, whole | parts)
+    with pytest.raises(ModelFileError) as caught:
+        saved_tokenizers(path, TABLE)
+    assert caught.value.what == f"{named!r} in the resume file is not valid"
+    assert caught.value.where == str(path)

@@ -178,7 +178,7 @@ def test_tokens_that_lack_a_fifth_of_a_side_are_an_error_that_says_what_would_do
     if n_rare == 2:  # of 10 words
         assert len(prepare(as_table(pairs), chosen).train) == 4
         return
-    with pytest.raises(TableError, match="cannot carry the sources") as caught:
+    with pytest.raises(TableError, match="of the source tokens are not in the vocabulary") as caught:
         prepare(as_table(pairs), chosen)
     assert caught.value.got == "3 of 11 words are unknown"
     assert "tokens.source.min_count" in (caught.value.hint or "")

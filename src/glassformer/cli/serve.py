@@ -7,18 +7,24 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.console import Reporter
-from glassformer.cli.options import DecodePrecision, Device, Model, Quiet
+from glassformer.cli.options import DecodePrecision, Device, Ensemble, Model, Quiet
 from glassformer.errors import MissingExtraError, TextError, quoted
+
+Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes one that is free.")]
+Text = Annotated[str | None, typer.Option("--text", help="The text that the page opens with.")]
+TimeLimit = Annotated[
+    float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="How long one request may compute.")
+]
 
 
 def serve(
     model: Model,
-    host: Annotated[str, typer.Option("--host", help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes one that is free.")] = 8000,
-    text: Annotated[str | None, typer.Option("--text", help="The text that the page opens with.")] = None,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="How long one request may compute.")
-    ] = 60,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    text: Text = None,
+    time_limit: TimeLimit = 60,
+    ensemble: Ensemble = None,
     device: Device = "auto",
     precision: DecodePrecision = "float32",
     quiet: Quiet = False,
@@ -41,18 +47,24 @@ def serve(
     if text is not None:
         _check_text(text)
     listening = listen(host, port)
-    place = listening.getsockname()[0]
-    anywhere = place in ("0.0.0.0", "::")  # which has other spellings, such as 0
-    host = place if anywhere else host
-    address = f"[{host}]" if ":" in host else host
-    limits = Limits(compute_seconds=time_limit)
-    served = Served.load(model, example=text, limits=limits, device=device, precision=precision)
-    app = create_app(served, ["*"] if anywhere else [host.strip("[]"), address, "127.0.0.1", "localhost"])
-    reporter.print(f"open http://{address}:{listening.getsockname()[1]}   (Ctrl-C ends it)")
-    if anywhere:
-        reporter.warn("anybody who reaches this machine can use the model")
-    run(app, listening, limits, served.queue.close)
+    with listening:  # closed where the model cannot be loaded, too
+        address, hosts = _names(host, listening.getsockname()[0])
+        limits = Limits(compute_seconds=time_limit)
+        options = {"ensemble": ensemble or [], "device": device, "precision": precision}
+        served = Served.load(model, example=text, limits=limits, **options)
+        reporter.print(f"open http://{address}:{listening.getsockname()[1]}   (Ctrl-C ends it)")
+        if hosts == ["*"]:
+            reporter.warn("anybody who reaches this machine can use the model")
+        run(create_app(served, hosts), listening, limits, served.queue.close)
     reporter.print("stopped")
+
+
+def _names(host: str, bound: str) -> tuple[str, list[str]]:
+    """The address to open, and the hosts that requests may name; "*" where the server listens to everybody."""
+    anywhere = bound in ("0.0.0.0", "::")  # which has other spellings, such as 0
+    host = bound if anywhere else host
+    address = f"[{host}]" if ":" in host else host
+    return address, ["*"] if anywhere else [host.strip("[]"), address, "127.0.0.1", "localhost"]
 
 
 def _check_text(text: str) -> None:

@@ -137,6 +137,12 @@ class Served:
 
     def trace(self, body: TraceBody | WhatIfBody) -> Trace:
         """The trace of a text, with its edits. History of a run whose model is not this one any more is left out."""
+        if self.translator.n_models > 1:
+            raise UsageError(
+                "a trace opens one model, and this server answers with an ensemble",
+                got=f"{self.translator.n_models} models",
+                hint="serve one of them without --ensemble, or use /api/translate",
+            )
         edits = body.edits if isinstance(body, WhatIfBody) else []
         weights = isinstance(body, TraceBody) and body.weights and self.weights_fit
         wants_history = isinstance(body, TraceBody) and body.history

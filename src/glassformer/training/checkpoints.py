@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import nn
 
-from glassformer.errors import RunError
+from glassformer.errors import ModelFileError, RunError, quoted
 from glassformer.modelfile import Arrays, read_tensors, tokenizers_from_dict, write_tensors
 from glassformer.settings import Settings
 from glassformer.text import Tokenizer
@@ -20,7 +21,9 @@ RESUME_FORMAT = "glassformer-resume/1"
 
 @dataclass
 class Position:
-    """Where a run stands between two updates."""
+    """Where a run is between two steps."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     step: int = 0
     epoch: int = 0
@@ -71,7 +74,7 @@ def saved_tokenizers(path: Path, origin: Origin) -> tuple[Tokenizer, Tokenizer]:
 
     Raises RunError when the table or the settings are not those of `origin`.
     """
-    return tokenizers_from_dict(_read_resume(path, origin)[1].get("tokenizers", {}))
+    return tokenizers_from_dict(_read_resume(path, origin)[1].tokenizers)
 
 
 def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, origin: Origin) -> Position:
@@ -80,7 +83,7 @@ def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, 
     Raises RunError when the table, the settings or the model's shape are not the same any more, ModelFileError for a
     damaged file.
     """
-    tensors, parts = _read_resume(path, origin)
+    tensors, saved_parts = _read_resume(path, origin)
     saved = {name: array.shape for name, array in tensors.items() if name.startswith("model.")}
     if saved != {f"model.{name}": tuple(value.shape) for name, value in model.named_parameters()}:
         raise RunError(
@@ -99,13 +102,35 @@ def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, 
     torch.set_rng_state(torch.from_numpy(tensors["random.cpu"]))
     if "random.cuda" in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(torch.from_numpy(tensors["random.cuda"]))
-    return Position(**parts["position"])
+    return saved_parts.position
 
 
-def _read_resume(path: Path, origin: Origin) -> tuple[Arrays, dict[str, Any]]:
+class _Parts(BaseModel):
+    """The JSON parts of the file, typed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    position: Position
+    data: dict[str, str]
+    settings: dict[str, Any]
+    tokenizers: dict[str, Any]
+
+
+def _read_resume(path: Path, origin: Origin) -> tuple[Arrays, _Parts]:
     """What `save_resume` wrote. Raises RunError when the table or the settings are not those of `origin`."""
-    tensors, parts = read_tensors(path, RESUME_FORMAT)
-    found = parts["data"]["fingerprint"]
+    tensors, saved = read_tensors(path, RESUME_FORMAT)
+    try:
+        parts = _Parts(**saved)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join(map(str, first["loc"]))
+        raise ModelFileError(
+            f"{name!r} in the resume file is not valid",
+            where=str(path),
+            got=quoted(first["input"]),
+            expected=first["msg"],
+        ) from None
+    found = parts.data.get("fingerprint", "")
     if found != origin.fingerprint:
         raise RunError(
             "the table is not the one that this run was trained on",
@@ -114,7 +139,7 @@ def _read_resume(path: Path, origin: Origin) -> tuple[Arrays, dict[str, Any]]:
             expected=f"fingerprint {found[:12]}",
             hint="bring the old table back (--valid too, if there was one), or start a new run with --init",
         )
-    if changed := _differences(parts["settings"], origin.settings.model_dump(mode="json")):
+    if changed := _differences(parts.settings, origin.settings.model_dump(mode="json")):
         raise RunError(
             "the recipe was changed after this run began",
             where=str(path.parents[1] / "recipe.toml"),

@@ -96,33 +96,30 @@ def plan(
 ) -> Plan:
     """Decide everything about a run on these pairs, and write nothing.
 
-    `overrides` are settings over what is advised (nested, `{"training": {"steps": 500}}`, or by full name,
-    `{"training.steps": 500}`), or complete Settings. `valid` replaces the held-out rows; `test` is evaluated on at the
-    end. `init` is a model whose weights, tokenizers and shape are the start. `resume` continues the run in `out`, with
-    its own recipe and the same pairs.
+    `overrides` are settings over what is advised, nested or by full name (`{"training.steps": 500}`), or complete
+    Settings. `valid` replaces the held-out rows; `test` is evaluated on at the end. `init` is a model whose weights,
+    tokenizers and shape are the start. `resume` continues the run in `out`, with its own recipe and the same pairs.
 
-    Raises RunError when `out` is in use or cannot be resumed, TableError and ColumnError for tables that cannot be
-    read or trained on, SettingsError for unknown settings, UsageError for arguments that exclude each other, TextError
-    for test rows that the model would not take.
+    Raises RunError for `out`, TableError and ColumnError for tables, SettingsError for settings, UsageError for
+    arguments that exclude each other, TextError for test rows that the model would not take.
     """
     given = _given(overrides)
     directory = RunDirectory(Path(out))
     directory.finish_move()
-    start = None
     if resume:
         _check_resume(directory, given, init, overwrite)
-        settings = Settings(**read_recipe(directory.recipe))
-        data = settings.data
+        given = read_recipe(directory.recipe)
     else:
         directory.check_free(overwrite=overwrite)
-        start = ModelFile.load(init) if init is not None else None
-        given = merge(given, _settled_by(start, given, init))
-        data = DataSettings(**given.get("data", {}))
+    start = ModelFile.load(init) if init is not None else None
+    given = merge(given, _settled_by(start, given, init))
+    data = DataSettings(**given.get("data", {}))
     table = _read(pairs, data)
     held_out, tested = (_read_beside(table, each, data) for each in (valid, test))
     choices: tuple[Choice, ...] = ()
     tokenizers = None if start is None else (start.source_tokenizer, start.target_tokenizer)
     if resume:
+        settings = Settings(**given)
         tokenizers = saved_tokenizers(directory.resume, Origin(fingerprint_of(table, held_out), settings))
     elif isinstance(overrides, Settings):
         settings = Settings(**merge(overrides.model_dump(), _settled_by(start, given, init)))
@@ -134,16 +131,13 @@ def plan(
     if tested is not None:
         sources = [pair.source for pair in tested.pairs]
         encode_sources(sources, tested.places, prepared.source_tokenizer, settings)
-    notices = tuple(_notices(table, held_out, tested, prepared))
     return Plan(
         settings,
         choices,
-        notices,
+        tuple(_notices(table, held_out, tested, prepared)),
         prepared,
         directory,
-        table=table,
-        valid=held_out,
-        test=tested,
+        *(table, held_out, tested),
         start=start,
         init=None if init is None else str(init),
         resume=resume,

@@ -21,7 +21,7 @@ from glassformer.records import Metrics, TrainingData
 from glassformer.settings import FRAME_TOKENS, Settings
 from glassformer.text import Tokenizer, learn
 
-MOST_UNKNOWN = 0.2  # of the tokens of one side
+MAX_UNKNOWN = 0.2  # of the tokens of one side
 
 
 @dataclass(frozen=True)
@@ -142,20 +142,32 @@ def prepare(
         held if len(held) else None,
         valid_pairs,
         ledger,
-        TrainingData(
-            table=shown(table.path),
-            columns=(shown(table.taken[0]), shown(table.taken[1])),
-            fingerprint=fingerprint(table.pairs),
-            **({} if valid is None else {"valid_fingerprint": fingerprint(valid.pairs)}),
-            rows=ledger.counts(),
-            train_rows=len(train),
-            valid_rows=len(valid_pairs),
-            longest_source=int(train.source.lengths.max()) - FRAME_TOKENS,
-            longest_target=int(train.target.lengths.max()) - FRAME_TOKENS,
-            source_counts=tuple(train.source.counts(len(source_tokenizer))),
-            target_counts=tuple(train.target.counts(len(target_tokenizer))),
-        ),
+        _training_data(table, valid, train, len(valid_pairs), (source_tokenizer, target_tokenizer), ledger),
         test_ledger or Ledger(),
+    )
+
+
+def _training_data(
+    table: Table,
+    valid: Table | None,
+    train: Corpus,
+    n_valid: int,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    ledger: Ledger,
+) -> TrainingData:
+    """What the model file records of the rows."""
+    return TrainingData(
+        table=shown(table.path),
+        columns=(shown(table.taken[0]), shown(table.taken[1])),
+        fingerprint=fingerprint(table.pairs),
+        **({} if valid is None else {"valid_fingerprint": fingerprint(valid.pairs)}),
+        rows=ledger.counts(),
+        train_rows=len(train),
+        valid_rows=n_valid,
+        longest_source=int(train.source.lengths.max()) - FRAME_TOKENS,
+        longest_target=int(train.target.lengths.max()) - FRAME_TOKENS,
+        source_counts=tuple(train.source.counts(len(tokenizers[0]))),
+        target_counts=tuple(train.target.counts(len(tokenizers[1]))),
     )
 
 
@@ -219,12 +231,12 @@ def _check_unknown(corpus: Corpus, source: Tokenizer, target: Tokenizer, path: s
     for side, sequences, tokenizer in (("source", corpus.source, source), ("target", corpus.target, target)):
         n_tokens, unknown = len(sequences.ids) - FRAME_TOKENS * len(corpus), tokenizer.vocabulary.unk_id
         n_unknown = 0 if unknown is None else int((sequences.ids == unknown).sum())
-        if n_unknown > MOST_UNKNOWN * n_tokens:
+        if n_unknown > MAX_UNKNOWN * n_tokens:
             raise TableError(
-                f"these tokens cannot carry the {side}s: the vocabulary lacks too much",
+                f"more than {MAX_UNKNOWN:.0%} of the {side} tokens are not in the vocabulary",
                 where=path,
                 got=f"{n_unknown:,} of {n_tokens:,} {tokenizer.settings.kind} are unknown",
-                expected=f"at most {MOST_UNKNOWN:.0%}",
+                expected=f"at most {MAX_UNKNOWN:.0%}",
                 hint=f"another tokens.{side}.kind, a larger tokens.{side}.vocabulary_size or a smaller "
                 f"tokens.{side}.min_count; with --init, a model of such texts",
             )
