@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import subprocess
@@ -137,6 +138,16 @@ def test_every_link_of_a_page_has_its_target() -> None:
         for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_design_page_has_the_layers_that_the_architecture_test_enforces() -> None:
+    rows = re.findall(r"^\| (\d+) \| ([^|]+) \|", (ROOT / "docs/design.md").read_text(encoding="utf-8"), re.MULTILINE)
+    shown = [(int(layer), set(re.findall(r"`(\w+)`", rooms))) for layer, rooms in rows]
+    tree = ast.parse((ROOT / "tests/test_architecture.py").read_text(encoding="utf-8"))
+    (layers,) = [
+        node for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LAYERS"
+    ]
+    assert shown == list(enumerate(ast.literal_eval(layers.value)))
 
 
 def test_the_paper_page_names_only_things_that_exist() -> None:
