@@ -50,8 +50,8 @@ def test_json_is_the_whole_trace(call, run, expected):
     assert Trace.loads(call("explain", run, TEXT, "--json").out) == expected
 
 
-def test_a_quantity_is_a_matrix_with_named_axes(call, run, expected):
-    answer = call("explain", run, TEXT, "--step", "decoder.0.cross.weights", "--head", 1)
+def test_a_tensor_is_a_matrix_with_named_axes(call, run, expected):
+    answer = call("explain", run, TEXT, "--tensor", "decoder.0.cross.weights", "--head", 1)
     lines = answer.out.splitlines()
     assert lines[0].startswith("decoder.0.cross.weights: attention weights (section 3.2.1).")
     assert lines[1] == "softmax of decoder.0.cross.scaled, decoder.cross_mask"
@@ -67,34 +67,63 @@ def test_a_quantity_is_a_matrix_with_named_axes(call, run, expected):
 
 
 def test_without_a_head_all_of_them_are_printed(call, run):
-    out = call("explain", run, TEXT, "--step", "decoder.0.cross_attention.weights").out
+    out = call("explain", run, TEXT, "--tensor", "decoder.0.cross_attention.weights").out
     assert "head 0 · target ↓" in out
     assert "head 1 · target ↓" in out
 
 
-@pytest.mark.parametrize("step", ["source.scale", "encoder.0.self_norm.mean", "decoder.self_mask", "logits"])
-def test_any_quantity_can_be_printed_and_be_json(call, run, expected, step):
-    printed = call("explain", run, TEXT, "--step", step)
+@pytest.mark.parametrize("name", ["source.scale", "encoder.0.self_norm.mean", "decoder.self_mask", "logits"])
+def test_any_tensor_can_be_printed_and_be_json(call, run, expected, name):
+    printed = call("explain", run, TEXT, "--tensor", name)
     assert (printed.code, printed.err) == (0, "")
-    found = json.loads(call("explain", run, TEXT, "--step", step, "--json").out)
-    np.testing.assert_array_equal(np.array(found["numbers"], np.float32), expected.array(step).astype(np.float32))
-    assert [axis["name"] for axis in found["axes"]] == expected.tensors[step].axes
+    found = json.loads(call("explain", run, TEXT, "--tensor", name, "--json").out)
+    np.testing.assert_array_equal(np.array(found["numbers"], np.float32), expected.array(name).astype(np.float32))
+    assert [axis["name"] for axis in found["axes"]] == expected.tensors[name].axes
 
 
 def test_weights_can_be_printed_too(call, run):
     name = "encoder.0.self_attention.w_q.weight"
-    found = json.loads(call("explain", run, TEXT, "--step", name, "--json").out)
+    found = json.loads(call("explain", run, TEXT, "--tensor", name, "--json").out)
     np.testing.assert_array_equal(np.array(found["numbers"], np.float32), ModelFile.load(run).tensors[name])
-    assert "weights of the model" in call("explain", run, TEXT, "--step", name).out
+    assert "weights of the model" in call("explain", run, TEXT, "--tensor", name).out
 
 
 def test_a_wide_matrix_is_cut_and_says_so(call, run):
-    assert "d_model →" in call("explain", run, TEXT, "--step", "source.input").out
-    step = ("--step", "encoder.0.self_attention.w_q.weight")
-    assert "more columns" not in call("explain", run, TEXT, *step).out
-    shown = call("explain", run, "0" * 40, "--step", "encoder.0.self.scores").out
+    assert "d_model →" in call("explain", run, TEXT, "--tensor", "source.input").out
+    weight = ("--tensor", "encoder.0.self_attention.w_q.weight")
+    assert "more columns" not in call("explain", run, TEXT, *weight).out
+    shown = call("explain", run, "0" * 40, "--tensor", "encoder.0.self.scores").out
     assert "more columns" not in shown
-    assert "… and 18 more columns" in call("explain", run, "0" * 80, "--step", "encoder.0.self.scores").out
+    assert "… and 18 more columns" in call("explain", run, "0" * 80, "--tensor", "encoder.0.self.scores").out
+
+
+def test_the_names_of_all_tensors_can_be_listed_by_part(call, run):
+    printed = call("explain", run, TEXT, "--tensor", "list")
+    assert (printed.code, printed.err) == (0, "")
+    lines = {line.split()[0]: line for line in printed.out.splitlines() if line.strip()}
+    attention = "queries, keys, values, scale, scores, scaled, weights, heads, concatenated, output, residual"
+    assert lines["decoder.0.cross"].split(maxsplit=1)[1].strip() == attention
+    assert lines["encoder.0.self_attention.w_q"].split(maxsplit=1)[1].strip() == "weight"
+    assert "logits, log_probs" in printed.out
+    listed = json.loads(call("explain", run, TEXT, "--tensor", "list", "--json").out)["tensors"]
+    trace = explain(run, TEXT, weights=True)
+    assert len(listed) == len(set(listed))
+    assert set(trace.tensors) == set(listed)
+
+
+def test_an_unknown_tensor_names_the_nearest_and_how_to_list_all(call, run):
+    def refusal(name):
+        answer = call("explain", run, TEXT, "--tensor", name)
+        assert (answer.code, answer.out) == (2, "")
+        assert f"there is no tensor {name!r}" in answer.err
+        return answer.err
+
+    assert "all names: --tensor list" in refusal("bogus")
+    assert "did you mean" not in refusal("#")
+    near = refusal("decoder.0.cross.wieghts")
+    assert "did you mean 'decoder.0.cross.weights'" in near
+    assert near.count("'") <= 2 * 4, "the unknown name and three others"
+    assert "'encoder.0.self_attention.w_q.weight'" in refusal("encoder.0.self_attention.w_q.wieght")
 
 
 @pytest.mark.parametrize("name", ["encoder.0.self.output", "decoder.0.cross.weights", "source.ids"])
@@ -102,7 +131,7 @@ def test_no_number_of_a_tensor_is_cut_in_a_terminal_of_any_width(call, run, expe
     monkeypatch.setattr("glassformer.glassbox.trace.explain", lambda *_, **__: expected)
     whole = [f"{number:.4f}" if name != "source.ids" else str(number) for number in expected.array(name).ravel()]
     for columns in range(40, 201):
-        out = call("explain", run, TEXT, "--step", name, columns=columns).out
+        out = call("explain", run, TEXT, "--tensor", name, columns=columns).out
         assert not [word for word in out.split() if word.endswith("…")], columns
         printed = Counter(out.split())
         assert not Counter(whole) - printed, columns
@@ -114,9 +143,21 @@ def test_a_wide_token_is_never_cut_out_of_its_column(call, run, expected, monkey
     changed = replace(expected, axes=expected.axes | {"source_key": key})
     monkeypatch.setattr("glassformer.glassbox.trace.explain", lambda *_, **__: changed)
     for columns in (10, 40, 57, 80, 120):
-        out = call("explain", run, TEXT, "--step", "decoder.0.cross.weights", columns=columns).out
+        out = call("explain", run, TEXT, "--tensor", "decoder.0.cross.weights", columns=columns).out
         assert "…" not in out, columns
         assert out.count("漢字" * 6) == 2 * key.length
+
+
+def test_the_source_can_be_padded(call, run, expected):
+    padded = Trace.loads(call("explain", run, TEXT, "--pad-to", "20", "--json").out)
+    assert [token.kind for token in padded.tokens.source] == [
+        *(token.kind for token in expected.tokens.source),
+        *["pad"] * 8,
+    ]
+    assert padded.translation == expected.translation
+    assert call("explain", run, TEXT, "--pad-to", "20").out.count("<pad>") == 8
+    shorter = Trace.loads(call("explain", run, TEXT, "--pad-to", "3", "--json").out)
+    assert shorter.tokens == expected.tokens
 
 
 def test_a_given_target_tells_its_loss(call, run):
@@ -168,11 +209,14 @@ def test_the_page_is_written_with_weights(call, run, tmp_path, monkeypatch):
     [
         (("",), 1, "there is nothing to explain"),
         (("1" * 999,), 1, "the text is longer than the model takes"),
-        ((TEXT, "--step", "decoder.0.cross.wieghts"), 2, "did you mean 'decoder.0.cross.weights'?"),
-        ((TEXT, "--step", "logit"), 2, "did you mean 'logits'?"),
-        ((TEXT, "--step", "decoder.0.cross.weights", "--head", "2"), 2, "expected: 0 to 1"),
-        ((TEXT, "--step", "logits", "--head", "0"), 2, "'logits' has no heads"),
-        ((TEXT, "--head", "0"), 2, "--head says which head of a quantity to print"),
+        ((TEXT, "--tensor", "decoder.0.cross.wieghts"), 2, "did you mean 'decoder.0.cross.weights'"),
+        ((TEXT, "--tensor", "logit"), 2, "did you mean 'logits'"),
+        ((TEXT, "--tensor", "decoder.0.cross.weights", "--head", "2"), 2, "expected: 0 to 1"),
+        ((TEXT, "--tensor", "logits", "--head", "0"), 2, "'logits' has no heads"),
+        ((TEXT, "--head", "0"), 2, "--head needs the name of a tensor"),
+        ((TEXT, "--tensor", "list", "--head", "0"), 2, "--head needs the name of a tensor"),
+        ((TEXT, "--pad-to", "1001"), 2, "the padded source is too large to be explained"),
+        ((TEXT, "--pad-to", "-1"), 2, "--pad-to"),
         ((TEXT, "--edit", "heads encoder.0.self 1 off"), 2, "did you mean 'head encoder.0.self 2 off'?"),
         ((TEXT, "--edit", "head encoder.1.self 1 off"), 2, "did you mean 'encoder.0.self'?"),
         ((TEXT, "--edit", "prefix 漢"), 1, "the prefix holds what the target vocabulary does not have"),

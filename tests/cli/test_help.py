@@ -27,7 +27,7 @@ CONTRACT = {
         --json
     """,
     "explain": """
-        MODEL TEXT --target --step --head --edit --beam --set --html --overwrite --quiet --json
+        MODEL TEXT --target --tensor --head --edit --beam --set --pad-to --html --overwrite --quiet --json
     """,
     "heads": """
         MODEL TABLE --source --target --header --bad-rows --ledger --overwrite --beam --ensemble --set --device

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,13 +18,14 @@ from rich.table import Table
 from glassformer.cli.console import Reporter, print_json, print_table, printable
 from glassformer.cli.narrate import warn_unknown
 from glassformer.cli.options import AsJson, Beam, Model, Quiet, SetDecoding, decoding_options
-from glassformer.errors import RunError, UsageError, nearest
+from glassformer.errors import QUOTED, RunError, UsageError
 from glassformer.files import check_writable
 
 if TYPE_CHECKING:
     from glassformer.glassbox.schema import Axis, Node, Outputs, Search, Tensor, Trace
 
 COLUMNS = 64  # most columns of a matrix that are printed
+LIST = "list"  # what --tensor takes for the names of all
 
 
 def explain(
@@ -32,16 +34,22 @@ def explain(
     target: Annotated[
         str | None, typer.Option("--target", help="A given target too, teacher-forced, with its loss.")
     ] = None,
-    step: Annotated[
-        str | None, typer.Option("--step", help="Print one quantity, such as decoder.0.cross.weights or logits.")
+    tensor: Annotated[
+        str | None,
+        typer.Option(
+            "--tensor", help="Print one tensor, such as decoder.0.cross.weights or logits; list prints all names."
+        ),
     ] = None,
-    head: Annotated[int | None, typer.Option("--head", min=0, help="Only this head of --step, from 0.")] = None,
+    head: Annotated[int | None, typer.Option("--head", min=0, help="Only this head of --tensor, from 0.")] = None,
     edit: Annotated[
         list[str] | None,
         typer.Option("--edit", help='What if: "token 3=7", "head encoder.0.self 2 off", "positions off", …'),
     ] = None,
     beam: Beam = None,
     assignments: SetDecoding = None,
+    pad_to: Annotated[
+        int, typer.Option("--pad-to", min=0, help="Pad the source with <pad> to this many tokens (changes no answer).")
+    ] = 0,
     html: Annotated[
         Path | None, typer.Option("--html", help="Write the page that shows all of it, as one file.")
     ] = None,
@@ -51,13 +59,13 @@ def explain(
 ) -> None:
     """Open one translation: tokens, attention, the search with its losers, and what happens after an edit.
 
-    Every step is redone from its inputs and compared with the fast path. With --json the whole trace, or with --step
-    one quantity. Edits (repeat --edit): token 3=7 · prefix Jan · head encoder.0.self 2 off · attention decoder.1.cross
+    Every step is redone from its inputs and compared with the fast path. With --json the whole trace, or with --tensor
+    one tensor. Edits (repeat --edit): token 3=7 · prefix Jan · head encoder.0.self 2 off · attention decoder.1.cross
     off · feed-forward decoder.1 off · layer encoder.2 off · positions off · causal off · scale off · attention
     decoder.0.cross head 1 row 2 = 0,1,0 …
     """
-    if head is not None and step is None:
-        raise UsageError("--head says which head of a quantity to print", hint="--step decoder.0.cross.weights")
+    if head is not None and tensor in (None, LIST):
+        raise UsageError("--head needs the name of a tensor", hint="--tensor decoder.0.cross.weights")
     if html is not None:
         check_writable(html)
         if html.exists() and not overwrite:
@@ -68,9 +76,18 @@ def explain(
 
     options = decoding_options(assignments, num_beams=beam)
     reporter = Reporter(quiet)
-    with_weights = html is not None or (step or "").endswith((".weight", ".bias", ".table"))
-    history = html is not None or (as_json and step is None)
-    trace = explain_text(model, text, target=target, edits=edit or (), weights=with_weights, history=history, **options)
+    with_weights = html is not None or (tensor or "").endswith((".weight", ".bias", ".table"))
+    history = html is not None or (as_json and tensor is None)
+    trace = explain_text(
+        model,
+        text,
+        target=target,
+        edits=edit or (),
+        weights=with_weights,
+        history=history,
+        pad_to=pad_to,
+        **options,
+    )
     warn_unknown(reporter, [[token.given for token in trace.tokens.source if token.given is not None]])
     if html is not None:
         from glassformer.glassbox.report import write_report
@@ -79,8 +96,10 @@ def explain(
         reporter.success(f"wrote {html} ({written.n_bytes / 1e6:.1f} MB)")
         if not written.has_weights:
             reporter.warn("the weights were left out to stay below 20 MB; glassformer serve can make edits")
-    if step is not None:
-        _print_step(trace, step, head, as_json)
+    if tensor == LIST:
+        _print_names(trace, as_json)
+    elif tensor is not None:
+        _print_tensor(trace, tensor, head, as_json)
     elif as_json:
         sys.stdout.write(trace.dumps() + "\n")
     elif html is None:
@@ -90,13 +109,31 @@ def explain(
         raise RunError("the trace does not stand up to its own checks", got=", ".join(failed[:10]))
 
 
-# One quantity
+# One tensor
 
 
-def _print_step(trace: Trace, name: str, head: int | None, as_json: bool) -> None:
-    name = name if name in trace.tensors else name.replace("_attention", "")
+def _names(trace: Trace) -> list[str]:
+    """The tensors of a trace, and the weights that its steps use, which it need not hold."""
+    return list(dict.fromkeys([*trace.tensors, *(name for step in trace.steps for name in step.inputs)]))
+
+
+def _print_names(trace: Trace, as_json: bool) -> None:
+    names = _names(trace)
+    if as_json:
+        print_json({"tensors": names})
+        return
+    parts: dict[str, list[str]] = {}
+    for name in names:
+        part, _, last = name.rpartition(".")
+        parts.setdefault(part, []).append(last)
+    rows = [(part or "(no part)", ", ".join(lasts)) for part, lasts in parts.items()]
+    print_table(f"{len(names)} tensors; a name is part.tensor: decoder.0.cross.weights", ("part", "tensors"), rows)
+
+
+def _print_tensor(trace: Trace, name: str, head: int | None, as_json: bool) -> None:
+    requested, name = name, name if name in trace.tensors else name.replace("_attention", "")
     if name not in trace.tensors:
-        raise UsageError(f"there is no step {name!r}", hint=_nearest_step(name, trace))
+        raise UsageError(f"there is no tensor {requested[:QUOTED]!r}", hint=_nearest_names(requested, trace))
     tensor, numbers = trace.tensors[name], trace.array(name)
     axes = list(tensor.axes)
     if head is not None:
@@ -118,11 +155,10 @@ def _print_step(trace: Trace, name: str, head: int | None, as_json: bool) -> Non
         _print_matrix(trace, "" if head is None else f"head {head}", numbers, axes)
 
 
-def _nearest_step(name: str, trace: Trace) -> str:
-    """The nearest names; all of the same part first, because there are hundreds."""
-    part = name.rpartition(".")[0]
-    beside = [each for each in trace.tensors if each.rpartition(".")[0] == part]
-    return nearest(name, beside or trace.tensors)
+def _nearest_names(name: str, trace: Trace) -> str:
+    """The names most like a wrong one, and how to see all."""
+    close = difflib.get_close_matches(name[:QUOTED], _names(trace), n=3, cutoff=0.4)
+    return (f"did you mean {' or '.join(map(repr, close))}? " if close else "") + f"all names: --tensor {LIST}"
 
 
 def _about(trace: Trace, name: str, tensor: Tensor) -> Iterator[str]:

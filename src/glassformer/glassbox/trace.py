@@ -45,7 +45,7 @@ from glassformer.settings import DecodingSettings
 from glassformer.translator import Translator
 
 TOP = 10  # likeliest tokens of a prediction
-MOST_BEAMS, MOST_POSITIONS = 1_000, 10_000  # that a trace can hold
+MOST_BEAMS, MOST_POSITIONS = 1_000, 1_000  # that a trace can hold
 RELATIVE, ABSOLUTE = 1e-5, 1e-4  # of logits in float32
 SCORE = 1e-3  # of a sum of log-probabilities in float32
 
