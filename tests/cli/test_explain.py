@@ -262,6 +262,17 @@ def test_heads_ranks_them_by_what_they_are_worth(call, run, table):
     assert listed == [f"{share:.2%}" for share in sorted(each["exact_match"] for each in found["heads"])]
 
 
+def test_heads_and_evaluate_agree_on_a_table_with_repeated_sources(call, run, table, table_of, tmp_path):
+    rows = [row for source, target in _rows(table)[:30] for row in ((source, "another answer"), (source, target))]
+    path = table_of(tmp_path / "twice.csv", [("iso", "english"), *rows])
+    found = json.loads(call("heads", run, path, "--beam", "1", "--quiet", "--json").out)
+    report = json.loads(call("evaluate", run, path, "--beam", "1", "--quiet", "--json").out)
+    assert (found["rows"], found["items"]) == (60, 30) == (report["rows"]["scored"], report["rows"]["items"])
+    assert found["exact_match"] == report["metrics"]["exact_match"]["value"] > 0
+    out = call("heads", run, path, "--beam", "1", "--quiet").out
+    assert f"exact match {found['exact_match']:.2%} of 30 sources (60 rows) with all heads" in out
+
+
 def _rows(table):
     import csv
 

@@ -126,7 +126,7 @@ def test_the_effect_of_a_head_is_that_of_a_model_without_it(case):
     pairs = [*zip(texts[:4], answers[:4], strict=True), (texts[4], "never this")]
     counted = []
     found = head_effects(case.model, pairs, decoding=decoding, device="cpu", progress=counted.append)
-    assert (found.rows, found.exact_match) == (5, 0.8)
+    assert (found.rows, found.items, found.exact_match) == (5, 5, 0.8)
     names = ["encoder.0.self", "encoder.1.self", *(f"decoder.{i}.{kind}" for i in (0, 1) for kind in ("self", "cross"))]
     assert [(each.attention, each.head) for each in found.heads] == [(name, head) for name in names for head in (0, 1)]
     assert len(counted) == 13
@@ -169,3 +169,22 @@ def test_in_an_ensemble_the_heads_of_the_first_model_are_switched_off_and_the_ot
         ]
         assert each.exact_match == pytest.approx(np.mean(right))
     assert len({each.exact_match for each in found.heads}) > 1
+
+
+def test_rows_of_one_source_count_once_and_any_of_their_targets_is_right(case):
+    translator = Translator(case.model, device="cpu")
+    decoding = DecodingSettings(num_beams=1)
+    answer = {text: translator.translate([text], decoding=decoding)[0].text for text in ("abcde", "ag", "cab")}
+    pairs = [
+        ("abcde", "never this"),
+        ("abcde", answer["abcde"]),
+        ("abcde", "nor this"),
+        ("ag", answer["ag"]),
+        ("cab", "never this"),
+        ("cab", "nor this"),
+    ]
+    found = head_effects(case.model, pairs, decoding=decoding, device="cpu", where=[f"row {i}" for i in range(6)])
+    assert (found.rows, found.items, found.exact_match) == (6, 3, pytest.approx(2 / 3))
+    for effect in found.heads:
+        assert effect.exact_match == pytest.approx((2 - effect.broken + effect.mended) / 3)
+        assert effect.broken <= 2

@@ -26,10 +26,11 @@ def heads(
     quiet: opt.Quiet = False,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Exact match on a table with each head switched off by itself, the most missed first.
+    """Exact match on a table with each head switched off by itself, the largest loss first.
 
-    The table is translated once for the whole model, and once for each head.
-    In an ensemble the heads are those of MODEL, and the further models stay whole.
+    The table is translated once with the whole model, and once for each head. Rows with the same source count once,
+    and any of their targets is right, as in evaluate. In an ensemble the heads are those of MODEL, and the further
+    models stay whole.
     """
     from glassformer.glassbox.evidence import head_effects
     from glassformer.modelfile import ModelFile
@@ -56,5 +57,6 @@ def heads(
         (effect.attention, str(effect.head), f"{effect.exact_match:.2%}", f"{effect.broken:,}", f"{effect.mended:,}")
         for effect in sorted(found.heads, key=lambda effect: effect.exact_match)
     ]
-    title = f"exact match {found.exact_match:.2%} of {found.rows:,} rows with all heads; with one off:"
+    counted = f"{found.rows:,} rows" if found.items == found.rows else f"{found.items:,} sources ({found.rows:,} rows)"
+    title = f"exact match {found.exact_match:.2%} of {counted} with all heads; with one head off:"
     print_table(title, ("attention", "head", "exact match", "broken", "mended"), rows)

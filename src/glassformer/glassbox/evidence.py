@@ -17,7 +17,7 @@ from torch import Tensor
 
 from glassformer.glassbox.schema import Correlation
 from glassformer.glassbox.whatif import Edits, HeadOff, attentions
-from glassformer.metrics import exact_matches
+from glassformer.metrics import exact_matches, group_by_source
 from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile
 from glassformer.settings import DecodingSettings
@@ -101,7 +101,7 @@ def _ranks(numbers: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class HeadEffect:
-    """Exact match with one head switched off. `broken` and `mended` are rows that were right before, or are now."""
+    """Exact match with one head switched off. `broken` and `mended` are items that were right before, or are now."""
 
     attention: str
     head: int
@@ -112,9 +112,13 @@ class HeadEffect:
 
 @dataclass(frozen=True)
 class HeadEffects:
-    """Exact match of the whole model, and with each head off, in the order of the model."""
+    """Exact match of the whole model, and with each head off, in the order of the model.
+
+    Figures are of `items`, sources with all their targets, as in `evaluate`; `rows` is the number of pairs.
+    """
 
     rows: int
+    items: int
     exact_match: float
     heads: tuple[HeadEffect, ...]
 
@@ -130,21 +134,24 @@ def head_effects(
     progress: Callable[[int], None] | None = None,
     where: Sequence[str] | None = None,
 ) -> HeadEffects:
-    """Translate the pairs once whole, and once more for each head, with its columns of W_O zero in a copy.
+    """Translate the sources once with the whole model, and once for each head, whose columns of W_O are zero in a copy.
 
-    `ensemble` are further models whose probabilities are averaged with those of the first; they stay whole.
-    `progress` is told each time that the whole table is done once more; `where[i]` names pair i in errors.
+    Pairs of one source (in NFC) are one item, and any of its targets is right. `ensemble` are further models whose
+    probabilities are averaged with those of the first; they stay whole. `progress` is called with 1 after each
+    translation of the table; `where[i]` names pair i in errors.
     """
-    sources, golds = [source for source, _ in pairs], [target for _, target in pairs]
+    items = group_by_source(pairs)
+    sources, references = [item.source for item in items], [item.references for item in items]
+    names = None if where is None else [where[item.row] for item in items]
     model = model_file.settings.model
 
     def right_with(*edits: HeadOff) -> NDArray[np.bool_]:
         edited = replace(model_file, tensors=Edits(edits).weights(model_file.tensors, model))
         translator = Translator(edited, ensemble=ensemble, device=device, precision=precision)
-        answers = translator.translate(sources, decoding=decoding, where=where)
+        answers = translator.translate(sources, decoding=decoding, where=names)
         if progress:
             progress(1)
-        return exact_matches([answer.text for answer in answers], golds) > 0
+        return exact_matches([answer.text for answer in answers], references) > 0
 
     whole = right_with()
     effects = []
@@ -153,4 +160,4 @@ def head_effects(
             right = right_with(HeadOff(name, head))
             broken, mended = int((whole & ~right).sum()), int((~whole & right).sum())
             effects.append(HeadEffect(name, head, float(right.mean()), broken, mended))
-    return HeadEffects(len(pairs), float(whole.mean()), tuple(effects))
+    return HeadEffects(len(pairs), len(items), float(whole.mean()), tuple(effects))
