@@ -34,7 +34,7 @@ from glassformer.settings import ModelSettings, Settings
 from glassformer.tensorfile import Entry, memory_limit, parse_json, read_entries, read_header
 from glassformer.text import Tokenizer
 
-FORMAT = "glassformer-model/1"
+FORMAT = "glassformer-model/2"
 Arrays = dict[str, NDArray[Any]]
 
 

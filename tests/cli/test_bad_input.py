@@ -315,7 +315,7 @@ def test_a_safetensors_file_of_somebody_else_is_refused(tmp_path, call):
 
     save_file({"weight": torch.ones(2)}, tmp_path / "theirs.safetensors")
     answer = call("info", tmp_path / "theirs.safetensors")
-    assert_is_for_people(answer, 1, "not written by glassformer", "glassformer-model/1")
+    assert_is_for_people(answer, 1, "not written by glassformer", "glassformer-model/2")
 
 
 def test_models_with_other_words_are_no_ensemble(call, run, ascii_run):

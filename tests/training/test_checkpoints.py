@@ -106,7 +106,7 @@ def test_a_damaged_or_foreign_resume_file_is_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ModelFileError, match="cut off or damaged"):
         load_resume(path, model, optimizer, TABLE)
-    write_tensors(path, "glassformer-model/1", {}, {})
+    write_tensors(path, "glassformer-model/2", {}, {})
     with pytest.raises(ModelFileError, match="not written by glassformer"):
         load_resume(path, model, optimizer, TABLE)
 
@@ -124,7 +124,7 @@ def test_a_damaged_or_foreign_resume_file_is_refused(tmp_path):
 def test_parts_of_a_wrong_type_are_an_error_that_names_them(tmp_path, parts, named):
     path = tmp_path / "resume.safetensors"
     whole = {"position": {}, "data": {"fingerprint": "table"}, "settings": {}, "tokenizers": {}}
-    write_tensors(path, "glassformer-resume/1", {}, whole | parts)
+    write_tensors(path, "glassformer-resume/2", {}, whole | parts)
     with pytest.raises(ModelFileError) as caught:
         saved_tokenizers(path, TABLE)
     assert caught.value.what == f"{named!r} in the resume file is not valid"

@@ -16,7 +16,7 @@ from glassformer.modelfile import Arrays, read_tensors, tokenizers_from_dict, wr
 from glassformer.settings import Settings
 from glassformer.text import Tokenizer
 
-RESUME_FORMAT = "glassformer-resume/1"
+RESUME_FORMAT = "glassformer-resume/2"
 
 
 @dataclass
