@@ -106,6 +106,24 @@ def test_an_empty_folder_is_taken(tmp_path):
     assert tree(tmp_path) == {"checkpoints"}
 
 
+def test_checkpoints_and_snapshots_are_listed_together_by_their_step(tmp_path):
+    directory = finished_run(tmp_path)
+    for path in (directory.checkpoint(10_000_000), directory.checkpoint(20), directory.snapshot(3000)):
+        path.write_text("")
+    kept = [path for path in directory.kept_weights() if directory.step_of(path) in (20, 3000, 10_000_000)]
+    assert kept == [directory.checkpoint(20), directory.snapshot(3000), directory.checkpoint(10_000_000)]
+
+
+@pytest.mark.parametrize("step", ["", "last", "-1", "5²", "9" * 100])
+def test_weights_without_a_step_in_their_name_are_refused(tmp_path, step):
+    directory = finished_run(tmp_path)
+    path = directory.checkpoints / f"snapshot-{step}.safetensors"
+    path.write_text("")
+    with pytest.raises(RunError, match="a checkpoint of the run has no step in its name") as caught:
+        directory.kept_weights()
+    assert (caught.value.where, caught.value.expected) == (str(path), "a name such as snapshot-0000500.safetensors")
+
+
 def test_kept_weights_are_listed_oldest_first(tmp_path):
     directory = finished_run(tmp_path)
     for step in (10_000_000, 20, 3000):

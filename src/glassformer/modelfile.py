@@ -30,6 +30,7 @@ from safetensors.numpy import save_file
 from glassformer.errors import GlassformerError, MissingExtraError, ModelFileError
 from glassformer.files import atomic
 from glassformer.records import Metrics, TrainingData, read_versions
+from glassformer.rundirectory import RunDirectory
 from glassformer.settings import ModelSettings, Settings
 from glassformer.tensorfile import Entry, memory_limit, parse_json, read_entries, read_header
 from glassformer.text import Tokenizer
@@ -155,15 +156,15 @@ def find_model(path: str | Path) -> Path:
     """
     path = Path(path)
     try:
-        inside = path / "model.safetensors"
         if path.is_dir():
-            if inside.is_file():
-                return inside
-            replaced = path / ".replaced" / "model.safetensors"
+            run = RunDirectory(path)
+            if run.model.is_file():
+                return run.model
+            replaced = RunDirectory(run.replaced).model
             raise ModelFileError(
                 "this folder is not a finished run",
                 where=str(path),
-                expected="a model.safetensors in it",
+                expected=f"a {run.model.name} in it",
                 hint=f"the model that --overwrite was replacing is {replaced}" if replaced.is_file() else None,
             )
         if path.exists():

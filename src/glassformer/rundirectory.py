@@ -104,9 +104,21 @@ class RunDirectory:
         return sorted(self.checkpoints.glob("step-*.safetensors"))
 
     def kept_weights(self) -> list[Path]:
-        """All kept weights, those of snapshots too, by their step."""
+        """All kept weights, those of snapshots too, by their step. Raises RunError for a name without a step."""
         kept = [*self.checkpoints.glob("snapshot-*.safetensors"), *self.kept_checkpoints()]
-        return sorted(kept, key=lambda path: int(path.stem.partition("-")[2]))
+        return sorted(kept, key=self.step_of)
+
+    @staticmethod
+    def step_of(weights: Path) -> int:
+        """The step in the name of kept weights. Raises RunError for a name that no run gives."""
+        kind, _, digits = weights.stem.partition("-")
+        if not (digits.isascii() and digits.isdecimal() and len(digits) <= 16):
+            raise RunError(
+                "a checkpoint of the run has no step in its name",
+                where=str(weights),
+                expected=f"a name such as {kind}-0000500.safetensors",
+            )
+        return int(digits)
 
     # Who writes
 

@@ -18,6 +18,7 @@ from glassformer.glassbox.remembered import Errors, Moment, Past, Training, Vali
 from glassformer.glassbox.subject import Subject
 from glassformer.glassbox.whatif import Edits, attentions
 from glassformer.modelfile import ModelFile
+from glassformer.rundirectory import RunDirectory
 
 MOST_MOMENTS = 400  # of the history
 MOST_CHECKPOINTS = 12
@@ -39,24 +40,22 @@ def training_of(folder: Path, subject: Subject) -> Training | None:
     Raises RunError for a damaged history (it names the line) and for a checkpoint without a step in its name,
     ModelFileError for a checkpoint that is damaged or of another model.
     """
-    path = folder / "history.jsonl"
-    if not path.is_file():
+    run = RunDirectory(folder)
+    if not run.history.is_file():
         return None
-    events = read_history(path)
-    progress = [Moment(**_take(_Progress, each, path)) for each in events if each.kind == "progress"]
-    validated = [Validation(**_take(_Validated, each, path)) for each in events if each.kind == "validated"]
-    kept = (path for kind in ("snapshot", "step") for path in (folder / "checkpoints").glob(f"{kind}-*.safetensors"))
-    checkpoints = sorted((_step_of(path), path) for path in kept)
+    events = read_history(run.history)
+    progress = [Moment(**_take(_Progress, event, run.history)) for event in events if event.kind == "progress"]
+    validated = [Validation(**_take(_Validated, event, run.history)) for event in events if event.kind == "validated"]
     return Training(
         history=_thin(progress, MOST_MOMENTS),
         validations=validated,
-        checkpoints=[_past(step, path, subject) for step, path in _thin(checkpoints, MOST_CHECKPOINTS)],
+        checkpoints=[_past(run.step_of(path), path, subject) for path in _thin(run.kept_weights(), MOST_CHECKPOINTS)],
     )
 
 
 def errors_of(folder: Path) -> Errors | None:
-    """The wrong answers on held-out rows that a run directory holds as `errors.json`; None where it has none."""
-    path = folder / "errors.json"
+    """The wrong answers on held-out rows that a run directory holds; None where it has none."""
+    path = RunDirectory(folder).errors
     if not path.is_file():
         return None
     try:
@@ -110,7 +109,7 @@ def last_sample(folder: Path) -> str | None:
 
     Samples of another form are passed over. Raises RunError for a history that cannot be read.
     """
-    path = folder / "history.jsonl"
+    path = RunDirectory(folder).history
     for event in reversed(read_history(path) if path.is_file() else []):
         match event.fields:
             case {"samples": [[str(source), *_], *_]} if source.strip():
@@ -162,15 +161,6 @@ def _thin(items: Sequence[Kind], most: int) -> list[Kind]:
     if len(items) <= most:
         return list(items)
     return [items[round(place)] for place in np.linspace(0, len(items) - 1, most)]
-
-
-def _step_of(checkpoint: Path) -> int:
-    """The step in the name of a checkpoint. Raises RunError for a name that no run gives."""
-    digits = checkpoint.stem.partition("-")[2]
-    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 16):
-        expected = f"a name such as {checkpoint.stem.partition('-')[0]}-0000500.safetensors"
-        raise RunError("a checkpoint of the run has no step in its name", where=str(checkpoint), expected=expected)
-    return int(digits)
 
 
 def _past(step: int, path: Path, subject: Subject) -> Past:
