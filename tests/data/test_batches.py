@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.batches import padding_share, plan_batches
+from glassformer.data.batches import padding_fraction, plan_batches
 
 quick = settings(max_examples=50, deadline=None)
 lengths_of_rows = st.lists(st.tuples(st.integers(2, 30), st.integers(2, 30)), min_size=1, max_size=60)
@@ -64,7 +64,7 @@ def test_rows_of_like_length_share_a_batch():
     in_order = [np.arange(start, min(start + 30, 1000)) for start in range(0, 1000, 30)]
     target = np.array(lengths)[:, 1]
     sorted_plan = [np.array(batch) for batch in planned(lengths, batch_tokens=500)]
-    assert padding_share([target], sorted_plan) < 0.1 < padding_share([target], in_order)
+    assert padding_fraction([target], sorted_plan) < 0.1 < padding_fraction([target], in_order)
 
 
 def test_batches_are_filled():
@@ -96,8 +96,8 @@ def test_no_rows_make_no_batches():
     assert plan_batches(empty, empty, 100, 1, 0) == []
 
 
-def test_the_padding_share_is_counted_by_hand():
+def test_the_padding_fraction_is_counted_by_hand():
     batches = [np.array([0, 1]), np.array([2])]
-    assert padding_share([np.array([3, 5, 7])], batches) == pytest.approx(2 / 17)
-    assert padding_share([np.array([4, 4])], [np.array([0, 1])]) == 0
-    assert padding_share([np.empty(0, np.int64)], []) == 0
+    assert padding_fraction([np.array([3, 5, 7])], batches) == pytest.approx(2 / 17)
+    assert padding_fraction([np.array([4, 4])], [np.array([0, 1])]) == 0
+    assert padding_fraction([np.empty(0, np.int64)], []) == 0

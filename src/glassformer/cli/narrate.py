@@ -129,7 +129,7 @@ def _started(event: Any) -> str:
         f"{event.n_parameters:,} parameters on {event.device} in {event.precision}; "
         f"{event.train_rows:,} rows to train on, {event.valid_rows:,} held out; "
         f"{event.steps:,} steps, {event.steps_per_epoch:,} an epoch; "
-        f"{event.padding_share:.1%} padding in attention{resumed}"
+        f"{event.padding_fraction:.1%} padding in attention{resumed}"
     )
 
 

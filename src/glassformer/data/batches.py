@@ -37,7 +37,8 @@ def plan_batches(
     return [batches[i] for i in chance.permutation(len(batches))]
 
 
-def padding_share(sides: Sequence[NDArray[np.int64]], batches: list[NDArray[np.int64]]) -> float:
-    """Share of all padded places that hold no token, 0 to 1. Attention sees them; no other work is done on them."""
-    places = sum(int(lengths[batch].max()) * len(batch) for lengths in sides for batch in batches)
-    return 1 - sum(int(lengths[batch].sum()) for lengths in sides for batch in batches) / places if places else 0.0
+def padding_fraction(sides: Sequence[NDArray[np.int64]], batches: list[NDArray[np.int64]]) -> float:
+    """Fraction of padded positions without a token, 0 to 1. Only attention computes them."""
+    n_positions = sum(int(lengths[batch].max()) * len(batch) for lengths in sides for batch in batches)
+    n_tokens = sum(int(lengths[batch].sum()) for lengths in sides for batch in batches)
+    return 1 - n_tokens / n_positions if n_positions else 0.0

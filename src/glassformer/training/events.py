@@ -31,7 +31,7 @@ class Started(Event):
     n_parameters: int
     steps: int
     steps_per_epoch: int
-    padding_share: float
+    padding_fraction: float
     device: str
     precision: str
     resumed: bool

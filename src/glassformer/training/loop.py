@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.data.batches import padding_share, plan_batches
+from glassformer.data.batches import padding_fraction, plan_batches
 from glassformer.engines.torch import (
     TorchEngine,
     autocast,
@@ -266,7 +266,7 @@ class Run:
             n_parameters=count_parameters(self.settings.model, *sizes),
             steps=training.steps,
             steps_per_epoch=math.ceil(len(plan) / training.accumulate),
-            padding_share=padding_share((corpus.source.lengths, corpus.target.lengths), plan),
+            padding_fraction=padding_fraction((corpus.source.lengths, corpus.target.lengths), plan),
             device=str(self.device),
             precision=resolve_precision(self.device, training.precision),
             resumed=self.resumed,
