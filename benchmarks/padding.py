@@ -24,7 +24,7 @@ def padding_shares() -> dict[str, Any]:
     shares = {f"task {name}": measure(TASKS[name]()) for name in ("D", "M")}
     beside = Path(__file__).parents[2] / "shared" / "data"
     folder = Path(os.environ.get("GLASSFORMER_DATA", beside)) / "multi30k" / "tok"
-    name = "Multi30k, tokenised"
+    name = "Multi30k, tokenized"
     if not folder.is_dir():
         return shares | {name: {"absent": "its files are not here; $GLASSFORMER_DATA can say where they are"}}
     table = read_table(",".join(str(folder / f"train.lc.norm.tok.{side}") for side in ("en", "de")), DataSettings())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from benchmarks.tasks import task_m
@@ -18,6 +20,7 @@ from glassformer.engines.torch import get_weights
 from glassformer.glassbox.report import write_report
 from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile
+from glassformer.records import Metrics
 
 CHROMIUM = Path("/usr/bin/chromium")
 EDIT = "head decoder.0.cross 0 off"
@@ -79,6 +82,7 @@ def _large_model() -> tuple[ModelFile, str]:
     prepared = task_m().prepared
     torch.manual_seed(1)
     model = Transformer(prepared.settings.model, len(prepared.source_tokenizer), len(prepared.target_tokenizer))
-    prepared.data["longest_target"] = 8
-    words = prepared.source_tokenizer.decode(prepared.train.source.packed([0])[1:-1])
-    return prepared.model_file(get_weights(model), {}), words
+    short = prepared.data.model_copy(update={"longest_target": 8})
+    prepared = dataclasses.replace(prepared, data=short)
+    words = prepared.source_tokenizer.decode(prepared.train.source.packed(np.array([0]))[1:-1])
+    return prepared.model_file(get_weights(model), Metrics()), words
