@@ -97,15 +97,15 @@ def test_the_commands_and_the_python_of_a_page_run(
 def test_the_output_shown_in_the_readme_is_that_of_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from glassformer.cli.console import Voice
-    from glassformer.cli.narrate import say_plan
+    from glassformer.cli.console import Reporter
+    from glassformer.cli.narrate import print_plan
     from glassformer.training.demo import Demo
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "130")
     demo = Demo(Path("demo"))
     demo.write_tables()
-    say_plan(Voice(quiet=False), demo.plan())
+    print_plan(Reporter(quiet=False), demo.plan())
     printed = {" ".join(line.split()) for line in capfd.readouterr().err.splitlines()}
     (example,) = [block for block in blocks("README.md") if block.startswith("wrote demo/dates.csv")]
     before_training = example[: example.index(" parameters on ")].splitlines()[1:-1]
