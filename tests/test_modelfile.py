@@ -536,7 +536,7 @@ def test_a_record_that_does_not_fit_is_named_with_the_file(path, part, record, n
 
 def test_a_damaged_tokenizer_is_named_with_the_file(path):
     changed = rewritten(path, lambda _, parts: parts["tokenizers"]["source"].update(kind="magic"))
-    error = refused(changed, what="the tokenizer in the model file is damaged: 'kind' is wrong")
+    error = refused(changed, what="the tokenizer in the model file is damaged: 'kind' is not valid")
     assert error.where == str(path)
 
 

@@ -60,7 +60,7 @@ def learned(kind: str) -> Tokenizer:
 @every_kind
 @quick
 @given(text=KNOWN_TEXTS)
-def test_what_is_known_comes_back_as_it_was(kind: str, text: str) -> None:
+def test_a_text_of_known_pieces_is_decoded_unchanged(kind: str, text: str) -> None:
     tokenizer = learned(kind)
     if kind == "words":
         text = " ".join(word for word in text.split() if not tokenizer.unknown(word))
@@ -91,7 +91,7 @@ def test_many_texts_at_once_give_the_ids_of_each_alone(kind: str, texts: list[st
 
 
 @every_kind
-def test_the_batches_of_encode_many_do_not_show(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_batch_size_of_encode_many_does_not_change_the_ids(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = learned(kind).encode_many(CORPUS)
     monkeypatch.setattr(tokenizer_module, "_BATCH", 2)
     assert learned(kind).encode_many(CORPUS) == expected
@@ -145,7 +145,7 @@ def test_learning_in_another_process_gives_the_same(kind: str, parallel: str) ->
 
 
 @every_kind
-def test_special_tokens_come_first_in_what_is_learned(kind: str) -> None:
+def test_special_tokens_have_the_first_ids_of_a_learned_vocabulary(kind: str) -> None:
     vocabulary = learned(kind).vocabulary
     expected = ["<pad>", "<bos>", "<eos>", *([] if kind == "bytes" else ["<unk>"])]
     assert list(vocabulary.pieces[: len(expected)]) == expected
@@ -186,10 +186,10 @@ def test_without_unk_an_unknown_piece_is_an_error_that_names_it(kind: str) -> No
     assert tokenizer.vocabulary.unk_id is None
     named = "word 'é'" if kind == "words" else "character 'é' (U+00E9 LATIN SMALL LETTER E WITH ACUTE)"
     message = (
-        f"the vocabulary does not have the {named}\n"
+        f"the {named} is not in the vocabulary\n"
         "  where: row 7, column 5\n"
         "  got: 'low é new'\n"
-        "  next: leave it out, or train with a vocabulary that has it or an <unk> (the setting 'unknown')"
+        "  next: remove it, or train with a vocabulary that contains it or <unk> (the setting 'unknown')"
     )
     with pytest.raises(TextError) as error:
         tokenizer.encode("low é new", where="row 7")
@@ -203,7 +203,7 @@ def test_without_unk_an_unknown_piece_is_an_error_that_names_it(kind: str) -> No
 
 
 @pytest.mark.parametrize("wrong", ["low new é", "low new \ud83d"])
-def test_a_text_among_many_is_named_as_the_caller_says(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_among_many_has_the_name_that_the_caller_gave_it(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = learn(CORPUS, SideSettings(kind="characters", unknown=False))
     texts, names = ["low", "new", wrong, "low"], ["row 2", "row 3", "row 5", "row 6"]
     for batch in (1, 2, 4):
@@ -217,7 +217,7 @@ def test_a_text_among_many_is_named_as_the_caller_says(wrong: str, monkeypatch: 
     assert tokenizer.encode_many(["low"], where=["row 2"]) == [tokenizer.encode("low")]
 
 
-def test_names_that_are_not_one_for_each_text_are_an_error() -> None:
+def test_a_wrong_number_of_names_is_an_error() -> None:
     for names in ([], ["row 2"], ["row 2", "row 3", "row 5"]):
         with pytest.raises(UsageError) as error:
             learned("characters").encode_many(["low", "new"], where=names)
@@ -233,22 +233,22 @@ def test_an_empty_text_has_no_tokens(kind: str) -> None:
 
 @every_kind
 @pytest.mark.parametrize("wrong", [-1, 100_000])
-def test_an_id_that_is_none_is_an_error(kind: str, wrong: int) -> None:
+def test_an_id_outside_the_vocabulary_is_an_error(kind: str, wrong: int) -> None:
     tokenizer = learned(kind)
     for read in (tokenizer.decode, tokenizer.tokens):
         with pytest.raises(TextError) as error:
             read([2, wrong])
-        assert error.value.what == f"there is no token with the id {wrong}"
+        assert error.value.what == f"token id {wrong} is not in the vocabulary"
         assert error.value.expected == f"0 to {len(tokenizer) - 1}"
 
 
 @every_kind
-def test_half_a_surrogate_pair_is_an_error(kind: str) -> None:
+def test_a_lone_surrogate_is_an_error(kind: str) -> None:
     expected = (
-        "the text holds half of a surrogate pair, which is not a character\n"
+        "the text contains a lone surrogate, which is not a character\n"
         "  where: {}column 3\n"
         "  got: U+D83D\n"
-        "  next: write the text again as valid UTF-8"
+        "  next: save the text as valid UTF-8"
     )
     tokenizer = learned(kind)
     for call in (tokenizer.split, tokenizer.encode, tokenizer.unknown):
@@ -261,7 +261,7 @@ def test_half_a_surrogate_pair_is_an_error(kind: str) -> None:
 
 
 @every_kind
-def test_the_pieces_that_are_shown_are_those_of_the_ids(kind: str) -> None:
+def test_the_pieces_of_split_are_those_of_the_ids(kind: str) -> None:
     tokenizer = learned(kind)
     for text in CORPUS:
         assert tokenizer.tokens(tokenizer.encode(text)) == tokenizer.split(text)
@@ -269,7 +269,7 @@ def test_the_pieces_that_are_shown_are_those_of_the_ids(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["characters", "words", "bpe", "unigram"])
 @pytest.mark.parametrize("texts", [[], ["", ""]])
-def test_no_text_to_learn_from_is_an_error(kind: str, texts: list[str]) -> None:
+def test_learning_from_no_text_is_an_error(kind: str, texts: list[str]) -> None:
     with pytest.raises(TextError) as error:
         learn(texts, KINDS[kind])
     assert str(error.value) == (
@@ -278,11 +278,11 @@ def test_no_text_to_learn_from_is_an_error(kind: str, texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["characters", "words", "bpe", "unigram"])
-def test_a_min_count_that_leaves_nothing_is_an_error(kind: str) -> None:
+def test_a_min_count_that_no_piece_reaches_is_an_error(kind: str) -> None:
     with pytest.raises(SettingsError) as error:
         learn(["ab ab ab"], KINDS[kind].model_copy(update={"min_count": 9}))
     assert str(error.value) == (
-        "min_count leaves nothing to learn\n  got: 9\n  expected: at most 3, the count of the most frequent"
+        "no piece occurs min_count times\n  got: 9\n  expected: at most 3, the count of the most frequent piece"
     )
 
 
@@ -290,7 +290,7 @@ def test_a_min_count_that_leaves_nothing_is_an_error(kind: str) -> None:
 @pytest.mark.parametrize("lowercase", [False, True])
 @quick
 @given(text=st.text(st.sampled_from("aéÅﬁÉ ñe\u0301Σ가ㄱ"), max_size=12))
-def test_a_text_comes_back_in_its_normal_form(form: str, lowercase: bool, text: str) -> None:
+def test_a_decoded_text_is_in_the_normal_form(form: str, lowercase: bool, text: str) -> None:
     normal = text if form == "none" else unicodedata.normalize(form, text)
     normal = normal.lower() if lowercase else normal
     tokenizer = learn([text, "x"], SideSettings(kind="characters", normalization=form, lowercase=lowercase))
@@ -358,7 +358,7 @@ def test_special_tokens_keep_their_written_form_and_any_ids(forms: tuple[str, st
     )
 
 
-def test_a_moved_special_token_keeps_its_id_after_saving() -> None:
+def test_a_special_token_at_another_id_keeps_it_after_saving() -> None:
     vocabulary = Vocabulary.from_pieces("abc", {"<blank>": 4, "<start>": 0, "</s>": 2})
     tokenizer = Tokenizer(SideSettings(kind="characters"), vocabulary, {})
     loaded = Tokenizer.from_dict(json.loads(json.dumps(tokenizer.to_dict())))
@@ -370,23 +370,23 @@ def test_a_moved_special_token_keeps_its_id_after_saving() -> None:
 @pytest.mark.parametrize(
     ("pieces", "specials", "what"),
     [
-        ("aba", {"<pad>": 0, "<bos>": 1, "<eos>": 2}, "a vocabulary cannot hold a piece twice"),
+        ("aba", {"<pad>": 0, "<bos>": 1, "<eos>": 2}, "a piece is repeated in the vocabulary"),
         ("ab", {"<pad>": 0, "<bos>": 1}, "a special token is missing"),
-        ("ab", {"<pad>": 0, "<bos>": 1, "<eos>": 5}, "the id of <eos> lies outside the vocabulary"),
-        ("ab", {"<pad>": 0, "<bos>": 1, "<eos>": -1}, "the id of <eos> lies outside the vocabulary"),
+        ("ab", {"<pad>": 0, "<bos>": 1, "<eos>": 5}, "the id of <eos> is outside the vocabulary"),
+        ("ab", {"<pad>": 0, "<bos>": 1, "<eos>": -1}, "the id of <eos> is outside the vocabulary"),
         ("ab", {"<pad>": 0, "<bos>": 1, "<eos>": 1}, "two special tokens have the same id"),
-        ("ab", {"<pad>": 0, "<bos>": 1, "<s>": 2, "<eos>": 3}, "two special tokens stand for <bos>"),
+        ("ab", {"<pad>": 0, "<bos>": 1, "<s>": 2, "<eos>": 3}, "two special tokens have the role of <bos>"),
         ("ab", {"<pad>": 0, "<bos>": 1, "<eoss>": 2}, "'<eoss>' is not a special token"),
     ],
 )
-def test_a_vocabulary_that_does_not_fit_together_is_an_error(pieces: str, specials: dict[str, int], what: str) -> None:
+def test_an_inconsistent_vocabulary_is_an_error(pieces: str, specials: dict[str, int], what: str) -> None:
     with pytest.raises(UsageError) as error:
         Vocabulary.from_pieces(pieces, specials)
     assert error.value.what == what
     assert error.value.got or error.value.hint
 
 
-def test_an_unknown_special_token_gets_the_nearest_one() -> None:
+def test_an_unknown_special_token_is_an_error_that_names_the_nearest() -> None:
     with pytest.raises(UsageError) as error:
         Vocabulary.from_pieces("ab", {"<pad>": 0, "<bos>": 1, "<eoss>": 2})
     assert error.value.hint is not None
@@ -396,7 +396,7 @@ def test_an_unknown_special_token_gets_the_nearest_one() -> None:
 # Characters, words, bytes
 
 
-def test_characters_stand_in_the_order_of_their_code_points() -> None:
+def test_characters_are_in_the_order_of_their_code_points() -> None:
     tokenizer = learn(["béa", "Zz ☃"], SideSettings(kind="characters", unknown=False))
     assert tokenizer.tokens(range(3, len(tokenizer))) == [" ", "Z", "a", "b", "z", "é", "☃"]
 
@@ -406,7 +406,7 @@ def test_a_rare_character_is_unknown() -> None:
     assert tokenizer.tokens(range(4, len(tokenizer))) == ["a", "b"]
 
 
-def test_words_fall_by_count_then_rise_by_text() -> None:
+def test_words_are_sorted_by_descending_count_then_by_text() -> None:
     tokenizer = learn(["c b a", "b c d", "c"], SideSettings(kind="words"))
     assert tokenizer.tokens(range(4, len(tokenizer))) == ["c", "b", "a", "d"]
     cut = learn(["c b a", "b c d", "c"], SideSettings(kind="words", vocabulary_size=7))
@@ -415,7 +415,7 @@ def test_words_fall_by_count_then_rise_by_text() -> None:
     assert frequent.tokens(range(4, len(frequent))) == ["c", "b"]
 
 
-def test_a_word_that_is_written_like_a_special_token_is_another_piece() -> None:
+def test_a_word_with_the_written_form_of_a_special_token_is_an_ordinary_piece() -> None:
     tokenizer = learn(["end <eos> here"], SideSettings(kind="words"))
     ids = tokenizer.encode("<eos> here")
     assert tokenizer.tokens(ids) == ["<eos>", "here"]
@@ -443,7 +443,7 @@ def test_bytes_are_the_text_in_utf_8(text: str) -> None:
     assert tokenizer.unknown(text) == []
 
 
-def test_bytes_that_are_cut_short_decode_to_a_sign() -> None:
+def test_incomplete_utf_8_is_decoded_to_the_replacement_character() -> None:
     tokenizer = learned("bytes")
     assert tokenizer.split("a é") == ["a", " ", "<0xC3>", "<0xA9>"]
     assert tokenizer.decode(tokenizer.encode("aé")[:-1]) == "a\N{REPLACEMENT CHARACTER}"
@@ -460,19 +460,19 @@ def test_bytes_that_are_cut_short_decode_to_a_sign() -> None:
         ("☃" * 2, "NFKC", True, 1),
     ],
 )
-def test_the_column_counts_in_the_text_as_it_was_given(text: str, form: str, lowercase: bool, column: int) -> None:
+def test_the_column_of_an_error_counts_in_the_original_text(text: str, form: str, lowercase: bool, column: int) -> None:
     side = SideSettings(kind="characters", unknown=False, normalization=form, lowercase=lowercase)
     tokenizer = learn(["ab", text.replace("☃", "")], side)
     with pytest.raises(TextError) as error:
         tokenizer.encode(text)
-    assert error.value.what == "the vocabulary does not have the character '☃' (U+2603 SNOWMAN)"
+    assert error.value.what == "the character '☃' (U+2603 SNOWMAN) is not in the vocabulary"
     assert error.value.where == f"column {column}"
 
 
-def test_a_character_without_a_name_and_a_long_text_are_shown_in_short() -> None:
+def test_an_error_shortens_a_long_text_and_allows_a_character_without_a_name() -> None:
     with pytest.raises(TextError) as error:
         ascii68().encode("a" * 70 + "\n")
-    assert error.value.what == "the vocabulary does not have the character '\\n' (U+000A without a name)"
+    assert error.value.what == "the character '\\n' (U+000A without a name) is not in the vocabulary"
     assert error.value.where == "column 71"
     assert error.value.got == repr("a" * 60 + "…")
 
@@ -515,7 +515,7 @@ def test_bpe_learns_the_merges_of_the_classic_algorithm() -> None:
     assert saved["pieces"][: len(pieces)] == pieces
 
 
-def test_unigram_takes_the_likeliest_of_all_cuts() -> None:
+def test_unigram_takes_the_likeliest_of_all_segmentations() -> None:
     tokenizer = learned("unigram")
     saved = tokenizer.to_dict()
     scores = dict(zip(saved["pieces"], saved["scores"], strict=True))
@@ -536,7 +536,7 @@ def test_unigram_takes_the_likeliest_of_all_cuts() -> None:
 
 
 @subword_kinds
-def test_a_subword_vocabulary_has_at_most_the_size_that_was_set(kind: str) -> None:
+def test_a_subword_vocabulary_has_at_most_vocabulary_size_tokens(kind: str) -> None:
     assert len(learned(kind)) <= KINDS[kind].vocabulary_size
     for piece in learned(kind).to_dict()["pieces"]:
         assert "▁" not in piece[1:]
@@ -580,14 +580,14 @@ def test_a_vocabulary_smaller_than_the_alphabet_is_an_error_that_names_the_small
         "vocabulary_size is too small for these texts\n"
         f"  got: {smallest - 1}\n"
         f"  expected: at least {smallest}, of which 4 are special tokens\n"
-        "  next: raise vocabulary_size, or raise min_count so that less has to fit"
+        "  next: raise vocabulary_size, or raise min_count so that fewer pieces are needed"
     )
     tokenizer = learn(["abc cba"], small(smallest))
     assert {"a", "b", "c", "▁"} <= set(tokenizer.to_dict()["pieces"])
     assert len(tokenizer) <= smallest
 
 
-def test_words_without_unk_have_to_fit() -> None:
+def test_words_without_unk_that_exceed_vocabulary_size_are_an_error() -> None:
     with pytest.raises(SettingsError) as error:
         learn(["a b c"], SideSettings(kind="words", unknown=False, vocabulary_size=5))
     assert error.value.expected == "at least 6, of which 3 are special tokens"
@@ -599,7 +599,7 @@ def test_words_without_unk_have_to_fit() -> None:
 @subword_kinds
 @settings(max_examples=25, deadline=None)
 @given(texts=st.lists(ANY_TEXTS, min_size=1, max_size=5), size=st.integers(30, 200))
-def test_any_texts_can_be_learned_and_come_back(kind: str, texts: list[str], size: int) -> None:
+def test_any_learned_texts_are_decoded_unchanged(kind: str, texts: list[str], size: int) -> None:
     side = KINDS[kind].model_copy(update={"vocabulary_size": size, "normalization": "none"})
     try:
         tokenizer = learn(texts, side)
@@ -633,12 +633,12 @@ def test_the_other_kinds_do_not_need_the_library(monkeypatch: pytest.MonkeyPatch
 
 
 HOSTILE = [
-    ("characters", lambda saved: saved.pop("pieces"), "'pieces' is wrong"),
-    ("characters", lambda saved: saved.pop("kind"), "'kind' is wrong"),
-    ("characters", lambda saved: saved.update(kind="runes"), "'kind' is wrong"),
-    ("characters", lambda saved: saved.update(kind="bytes"), "its settings are of another kind"),
-    ("characters", lambda saved: saved.update(pattern=".*"), "'pattern' is wrong"),
-    ("characters", lambda saved: saved.update(settings=[]), "'settings' is wrong"),
+    ("characters", lambda saved: saved.pop("pieces"), "'pieces' is not valid"),
+    ("characters", lambda saved: saved.pop("kind"), "'kind' is not valid"),
+    ("characters", lambda saved: saved.update(kind="runes"), "'kind' is not valid"),
+    ("characters", lambda saved: saved.update(kind="bytes"), "the settings are for another kind of tokenizer"),
+    ("characters", lambda saved: saved.update(pattern=".*"), "'pattern' is not valid"),
+    ("characters", lambda saved: saved.update(settings=[]), "'settings' is not valid"),
     (
         "characters",
         lambda saved: saved["settings"].update(kinds="x"),
@@ -649,34 +649,34 @@ HOSTILE = [
         lambda saved: saved["settings"].update(min_count=0),
         "'tokens.(source|target).min_count' cannot take",
     ),
-    ("characters", lambda saved: saved["pieces"].append("ab"), "a piece does not fit its kind"),
-    ("characters", lambda saved: saved["pieces"].append("a"), "a vocabulary cannot hold a piece twice"),
+    ("characters", lambda saved: saved["pieces"].append("ab"), "a piece is not valid for this kind of tokenizer"),
+    ("characters", lambda saved: saved["pieces"].append("a"), "a piece is repeated in the vocabulary"),
     ("characters", lambda saved: saved["pieces"].append(""), "'pieces."),
     ("characters", lambda saved: saved["pieces"].append(7), "'pieces."),
     ("characters", lambda saved: saved["pieces"].append("\ud800"), "'pieces."),
-    ("characters", lambda saved: saved.update(merges=[]), "it does not hold what its kind needs"),
-    ("characters", lambda saved: saved.update(specials=[0, 1, 2]), "'specials' is wrong"),
-    ("characters", lambda saved: saved["specials"].update({"<pad>": True}), "'specials.<pad>' is wrong"),
-    ("characters", lambda saved: saved["specials"].update({"<pad>": "0"}), "'specials.<pad>' is wrong"),
-    ("characters", lambda saved: saved["specials"].update({"<pad>": 10**9}), "the id of <pad> lies outside"),
+    ("characters", lambda saved: saved.update(merges=[]), "the learned values do not match the kind of tokenizer"),
+    ("characters", lambda saved: saved.update(specials=[0, 1, 2]), "'specials' is not valid"),
+    ("characters", lambda saved: saved["specials"].update({"<pad>": True}), "'specials.<pad>' is not valid"),
+    ("characters", lambda saved: saved["specials"].update({"<pad>": "0"}), "'specials.<pad>' is not valid"),
+    ("characters", lambda saved: saved["specials"].update({"<pad>": 10**9}), "the id of <pad> is outside"),
     (
         "characters",
         lambda saved: saved["specials"].update({"<pad>": 1}),
         "two special tokens have the same id",
     ),
     ("characters", lambda saved: saved["specials"].pop("<eos>"), "a special token is missing"),
-    ("words", lambda saved: saved["pieces"].append("two words"), "a piece does not fit its kind"),
-    ("bytes", lambda saved: saved["pieces"].pop(), "its pieces are not the 256 bytes"),
-    ("bytes", lambda saved: saved["pieces"].reverse(), "its pieces are not the 256 bytes"),
-    ("bpe", lambda saved: saved.pop("merges"), "it does not hold what its kind needs"),
-    ("bpe", lambda saved: saved.update(scores=[]), "it does not hold what its kind needs"),
-    ("bpe", lambda saved: saved["pieces"].remove("▁"), "its pieces lack '▁'"),
+    ("words", lambda saved: saved["pieces"].append("two words"), "a piece is not valid for this kind of tokenizer"),
+    ("bytes", lambda saved: saved["pieces"].pop(), "the pieces are not the 256 bytes"),
+    ("bytes", lambda saved: saved["pieces"].reverse(), "the pieces are not the 256 bytes"),
+    ("bpe", lambda saved: saved.pop("merges"), "the learned values do not match the kind of tokenizer"),
+    ("bpe", lambda saved: saved.update(scores=[]), "the learned values do not match the kind of tokenizer"),
+    ("bpe", lambda saved: saved["pieces"].remove("▁"), "the piece '▁', which represents a space, is missing"),
     ("bpe", lambda saved: saved["merges"].append(["l", "o", "w"]), "'merges."),
     ("bpe", lambda saved: saved["merges"].append("lo"), "'merges."),
-    ("bpe", lambda saved: saved["merges"].append(["q", "q"]), "a merge names a piece that it does not have"),
-    ("bpe", lambda saved: saved["merges"].append(["", "l"]), "a merge names a piece that it does not have"),
-    ("bpe", lambda saved: saved["merges"].append(saved["merges"][0]), "a merge is there twice"),
-    ("unigram", lambda saved: saved["scores"].pop(), "its scores are not one for each piece"),
+    ("bpe", lambda saved: saved["merges"].append(["q", "q"]), "a merge has a piece that is not in the vocabulary"),
+    ("bpe", lambda saved: saved["merges"].append(["", "l"]), "a merge has a piece that is not in the vocabulary"),
+    ("bpe", lambda saved: saved["merges"].append(saved["merges"][0]), "a merge is repeated"),
+    ("unigram", lambda saved: saved["scores"].pop(), "the number of scores is not the number of pieces"),
     ("unigram", lambda saved: saved["scores"].append(float("nan")), "'scores."),
     ("unigram", lambda saved: saved["scores"].append(float("-inf")), "'scores."),
     ("unigram", lambda saved: saved["scores"].append(0.5), "'scores."),
@@ -685,7 +685,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("kind", "spoil", "what"), HOSTILE)
-def test_a_hostile_file_is_an_error_that_says_what_is_wrong(kind: str, spoil, what: str) -> None:
+def test_an_invalid_saved_tokenizer_is_an_error_that_says_why(kind: str, spoil, what: str) -> None:
     saved = copy.deepcopy(learned(kind).to_dict())
     spoil(saved)
     with pytest.raises(ModelFileError) as error:
@@ -695,8 +695,8 @@ def test_a_hostile_file_is_an_error_that_says_what_is_wrong(kind: str, spoil, wh
 
 
 @pytest.mark.parametrize("saved", [None, [], "characters", 7])
-def test_what_is_no_table_of_fields_is_an_error(saved: object) -> None:
-    with pytest.raises(ModelFileError, match="'the whole' is wrong"):
+def test_a_saved_tokenizer_that_is_not_an_object_is_an_error(saved: object) -> None:
+    with pytest.raises(ModelFileError, match="'tokenizer' is not valid"):
         Tokenizer.from_dict(saved)
 
 
@@ -710,7 +710,7 @@ JSON = st.recursive(
 @every_kind
 @quick
 @given(data=st.data())
-def test_whatever_stands_in_a_file_it_loads_and_works_or_is_an_error(kind: str, data: st.DataObject) -> None:
+def test_any_saved_tokenizer_works_or_is_an_error(kind: str, data: st.DataObject) -> None:
     saved = copy.deepcopy(learned(kind).to_dict())
     name = data.draw(st.sampled_from(sorted(saved)))
     if isinstance(saved[name], list) and saved[name] and data.draw(st.booleans()):

@@ -1,4 +1,4 @@
-"""A vocabulary from example texts, or from the one preset."""
+"""Build a vocabulary from example texts or from the preset ascii68."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ from collections.abc import Callable, Iterable, Iterator
 
 from glassformer.errors import SettingsError, TextError
 from glassformer.settings import SideSettings, TokenKind
-from glassformer.text.cutters import BYTES, Learned
-from glassformer.text.normal_form import normalise
+from glassformer.text.normalization import normalize
+from glassformer.text.segmenters import BYTES, Learned
 from glassformer.text.subwords import MARK, library, mark, train
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vocabulary import SPECIALS, Vocabulary
 
 
 def learn(texts: Iterable[str], settings: SideSettings) -> Tokenizer:
-    """A tokenizer with a vocabulary from `texts`; the same texts and settings give the same tokenizer.
+    """Build a tokenizer with a vocabulary from `texts`. The same texts and settings give the same tokenizer.
 
-    Special tokens come first: <pad> 0, <bos> 1, <eos> 2 and, if there is one, <unk> 3. For a shared
-    vocabulary give the texts of both sides. Subwords hold the texts in memory; the others read them once.
+    The special tokens have the first ids: <pad> 0, <bos> 1, <eos> 2 and, if the settings include it, <unk> 3. The
+    preset ascii68 has ids of its own and ignores `texts`. For a shared vocabulary, pass the texts of both sides.
+    Subwords keep the texts in memory; the other kinds read them once.
 
-    Raises TextError when there is nothing to learn from, SettingsError when the vocabulary cannot be as small
-    as it is set (it names the smallest possible), MissingExtraError for subwords without their library.
+    Raises TextError when the texts are empty, SettingsError when `vocabulary_size` is too small (it names the minimum)
+    or no piece occurs `min_count` times, MissingExtraError when the library for subwords is not installed.
     """
     if settings.preset == "ascii68":
         return _ascii68(settings)
-    normal = (normalise(text, settings, f"text {row}") for row, text in enumerate(texts, start=1))
-    pieces, learned = _LEARNERS[settings.kind](normal, settings)
+    normalized = (normalize(text, settings, f"text {row}") for row, text in enumerate(texts, start=1))
+    pieces, learned = _LEARNERS[settings.kind](normalized, settings)
     return Tokenizer(settings, Vocabulary.from_pieces(pieces, _specials(settings)), learned)
 
 
 def ascii68() -> Tokenizer:
-    """68 characters: digits, capitals, small letters, `-`, `,`, space, <sos>, <eos>, <pad>; no <unk>."""
+    """Return the tokenizer ascii68: digits, upper case, lower case, `-`, `,`, space, <sos>, <eos>, <pad>; no <unk>."""
     return _ascii68(SideSettings(preset="ascii68"))
 
 
@@ -49,20 +50,20 @@ def _characters(texts: Iterator[str], settings: SideSettings) -> tuple[list[str]
 
 def _words(texts: Iterator[str], settings: SideSettings) -> tuple[list[str], Learned]:
     words = _frequent(_count(text.split() for text in texts), settings)
-    room = _room(settings, at_least=1 if settings.unknown else len(words))
-    return sorted(words, key=lambda word: (-words[word], word))[:room], {}
+    capacity = _capacity(settings, minimum=1 if settings.unknown else len(words))
+    return sorted(words, key=lambda word: (-words[word], word))[:capacity], {}
 
 
 def _subwords(texts: Iterator[str], settings: SideSettings) -> tuple[list[str], Learned]:
-    library()  # asked for first, because counting may take a while
+    library()  # checked first, because counting may take a while
     marked = [mark(text) for text in texts]
     counts = _count(marked)
     alphabet = {MARK, *_frequent(counts, settings)}
     rare = "".join(sorted(counts.keys() - alphabet))
-    if rare:  # a text is cut at its rare characters, so that no piece is learned across one
+    if rare:  # texts are split at rare characters, so that no piece is learned across one
         marked = [part for text in marked for part in re.split(f"[{re.escape(rare)}]", text)]
-    # The unigram trainer counts a piece of its own, and would prune for ever to make room for it.
-    size = _room(settings, at_least=len(alphabet) + (settings.algorithm == "unigram"))
+    # The unigram trainer counts a piece of its own, and would prune for ever to fit it in.
+    size = _capacity(settings, minimum=len(alphabet) + (settings.algorithm == "unigram"))
     return train(marked, settings.algorithm, size)
 
 
@@ -86,30 +87,33 @@ def _count(texts: Iterable[Iterable[str]]) -> Counter[str]:
 
 
 def _frequent(counts: Counter[str], settings: SideSettings) -> dict[str, int]:
-    """What occurs `min_count` times or more."""
+    """Return the pieces that occur `min_count` times or more, with their counts."""
     if not counts:
         raise TextError("there is no text to learn tokens from", expected="at least one text that is not empty")
     frequent = {piece: count for piece, count in counts.items() if count >= settings.min_count}
     if not frequent:
-        most = f"at most {max(counts.values())}, the count of the most frequent"
-        raise SettingsError("min_count leaves nothing to learn", got=str(settings.min_count), expected=most)
+        raise SettingsError(
+            "no piece occurs min_count times",
+            got=str(settings.min_count),
+            expected=f"at most {max(counts.values())}, the count of the most frequent piece",
+        )
     return frequent
 
 
-def _room(settings: SideSettings, *, at_least: int) -> int:
-    """How many ordinary pieces the vocabulary may have, or a SettingsError when `at_least` do not fit."""
+def _capacity(settings: SideSettings, *, minimum: int) -> int:
+    """Return the maximum number of ordinary pieces. Raises SettingsError when it is below `minimum`."""
     specials = len(_specials(settings))
-    if settings.vocabulary_size < at_least + specials:
+    if settings.vocabulary_size < minimum + specials:
         raise SettingsError(
             "vocabulary_size is too small for these texts",
             got=str(settings.vocabulary_size),
-            expected=f"at least {at_least + specials}, of which {specials} are special tokens",
-            hint="raise vocabulary_size, or raise min_count so that less has to fit",
+            expected=f"at least {minimum + specials}, of which {specials} are special tokens",
+            hint="raise vocabulary_size, or raise min_count so that fewer pieces are needed",
         )
     return settings.vocabulary_size - specials
 
 
 def _specials(settings: SideSettings) -> dict[str, int]:
-    """Special tokens come first; bytes carry every text and need no <unk>."""
+    """Return written form -> id of the special tokens, from 0. Bytes can represent any text and need no <unk>."""
     parts = [part for part in SPECIALS if part != "unk" or (settings.unknown and settings.kind != "bytes")]
-    return {SPECIALS[part][0]: at for at, part in enumerate(parts)}
+    return {SPECIALS[part][0]: token_id for token_id, part in enumerate(parts)}

@@ -1,4 +1,4 @@
-"""A tokenizer as it stands in a model file. Nothing in it is trusted."""
+"""A saved tokenizer in a model file, checked field by field: nothing in the file is trusted."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from glassformer.errors import UsageError
 from glassformer.settings import SideSettings, TokenKind
-from glassformer.text.cutters import Learned
+from glassformer.text.segmenters import Learned
 
 
 class SavedTokenizer(BaseModel):
-    """The form of a saved tokenizer; what is not checked here, the vocabulary and the cutter check."""
+    """The fields of a saved tokenizer. The vocabulary and the segmenter check what is not checked here."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -25,21 +25,26 @@ class SavedTokenizer(BaseModel):
 
     @classmethod
     def read(cls, saved: object) -> Self:
-        """Raises UsageError for a field that is missing, unknown or of a wrong type."""
+        """Check the fields. Raises UsageError for one that is missing, unknown or of a wrong type."""
         try:
             return cls.model_validate(saved)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            at = ".".join(map(str, first["loc"])) or "the whole"
-            raise UsageError(f"{at!r} is wrong", got=repr(first["input"])[:80], expected=first["msg"]) from None
+            location = ".".join(map(str, first["loc"])) or "tokenizer"
+            raise UsageError(
+                f"{location!r} is not valid", got=repr(first["input"])[:80], expected=first["msg"]
+            ) from None
 
     def learned(self) -> Learned:
-        """Merges, scores or nothing, as the settings call for; a UsageError for anything else."""
+        """Return merges, scores or nothing, as the settings require. Raises UsageError when they do not match."""
         if self.kind != self.settings.kind:
-            raise UsageError("its settings are of another kind", got=self.settings.kind, expected=self.kind)
+            raise UsageError(
+                "the settings are for another kind of tokenizer", got=self.settings.kind, expected=self.kind
+            )
         given = {name: part for name in ("merges", "scores") if (part := getattr(self, name)) is not None}
-        wanted = {"bpe": "merges", "unigram": "scores"}[self.settings.algorithm]
-        if list(given) != ([wanted] if self.kind == "subwords" else []):
-            there = " and ".join(given) or "neither merges nor scores"
-            raise UsageError("it does not hold what its kind needs", got=there, expected=wanted)
+        required = {"bpe": "merges", "unigram": "scores"}[self.settings.algorithm]
+        if list(given) != ([required] if self.kind == "subwords" else []):
+            got = " and ".join(given) or "neither merges nor scores"
+            expected = required if self.kind == "subwords" else "neither merges nor scores"
+            raise UsageError("the learned values do not match the kind of tokenizer", got=got, expected=expected)
         return given

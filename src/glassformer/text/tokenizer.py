@@ -1,4 +1,4 @@
-"""Text to ids and back: normalise, cut, look up; and the same the other way."""
+"""Text to ids and back: normalize, split, look up; and the reverse."""
 
 from __future__ import annotations
 
@@ -8,52 +8,53 @@ from typing import Any, final
 
 from glassformer.errors import ModelFileError, TextError, UsageError
 from glassformer.settings import SideSettings, TokenKind
-from glassformer.text.cutters import Bytes, Characters, Cutter, Learned, Words
-from glassformer.text.normal_form import given_column, normalise, place
+from glassformer.text.normalization import location, normalize, original_column
 from glassformer.text.saved import SavedTokenizer
+from glassformer.text.segmenters import Bytes, Characters, Learned, Segmenter, Words
 from glassformer.text.subwords import Subwords
 from glassformer.text.vocabulary import Vocabulary
 
-_CUTTERS: dict[TokenKind, Callable[[list[str], Learned], Cutter]] = {
+_SEGMENTERS: dict[TokenKind, Callable[[list[str], Learned], Segmenter]] = {
     "characters": Characters,
     "words": Words,
     "subwords": Subwords,
     "bytes": Bytes,
 }
 
-_BATCH = 4096  # texts that are cut at once; it bounds the memory and does not change the result
+_BATCH = 4096  # texts that are split at once; it limits memory and does not change the result
 
 
 @final
 class Tokenizer:
-    """Text to ids and back. Made by `learn`, `ascii68` or `from_dict`, and never changed afterwards."""
+    """Text to ids and back. Created by `learn`, `ascii68` or `from_dict`; immutable afterwards."""
 
     def __init__(self, settings: SideSettings, vocabulary: Vocabulary, learned: Learned) -> None:
         self.settings = settings
         self.vocabulary = vocabulary
         self._learned = learned
-        self._cutter = _CUTTERS[settings.kind](list(vocabulary.ordinary), learned)
+        self._segmenter = _SEGMENTERS[settings.kind](list(vocabulary.ordinary), learned)
 
     def __len__(self) -> int:
         return len(self.vocabulary)
 
     def split(self, text: str) -> list[str]:
-        """The text in its normal form as pieces, without special tokens; unknown ones stand as they are."""
-        return self._cutter.split([normalise(text, self.settings)])[0]
+        """Return the pieces of the normalized text, without special tokens; unknown pieces are kept unchanged."""
+        return self._segmenter.split([normalize(text, self.settings)])[0]
 
     def encode(self, text: str, *, where: str | None = None) -> list[int]:
-        """The ids of the text, without <bos> and <eos>.
+        """Return the ids of the text, without <bos> and <eos>.
 
-        What the vocabulary does not have becomes <unk>. Where there is none, a TextError names the first
-        such character (or word) and its column, from 1, in the text as given; `where` says where that stands.
+        A piece that is not in the vocabulary becomes <unk>. In a vocabulary without <unk>, a TextError names the first
+        such character (or word) and its column, from 1, in the original text. `where` names the text in the error.
         """
-        normal = normalise(text, self.settings, where)
-        return self._ids(self._cutter.split([normal])[0], text, where)
+        normalized = normalize(text, self.settings, where)
+        return self._ids(self._segmenter.split([normalized])[0], text, where)
 
     def encode_many(self, texts: Sequence[str], *, where: Sequence[str] | None = None) -> list[list[int]]:
-        """`encode` of each text, faster. A TextError names text i by `where[i]`, or else by its number, from 1.
+        """Return the ids of many texts, as `encode` does for one, but faster.
 
-        Raises UsageError when `where` is not as long as `texts`.
+        Raises TextError, which names text i by `where[i]` or else by its number from 1, and UsageError when `where` is
+        not as long as `texts`.
         """
         if where is not None and len(where) != len(texts):
             raise UsageError("each text needs a name of its own", got=f"{len(where)} names for {len(texts)} texts")
@@ -62,8 +63,8 @@ class Tokenizer:
             batch = texts[start : start + _BATCH]
             rows = range(start, start + len(batch))
             names = [f"text {row + 1}" if where is None else where[row] for row in rows]
-            normal = [normalise(text, self.settings, name) for text, name in zip(batch, names, strict=True)]
-            encoded += map(self._ids, self._cutter.split(normal), batch, names)
+            normalized = [normalize(text, self.settings, name) for text, name in zip(batch, names, strict=True)]
+            encoded += map(self._ids, self._segmenter.split(normalized), batch, names)
         return encoded
 
     def _ids(self, pieces: list[str], text: str, where: str | None) -> list[int]:
@@ -75,58 +76,58 @@ class Tokenizer:
         return ids
 
     def frame(self, ids: Sequence[int]) -> list[int]:
-        """`<bos> … <eos>` around the ids."""
+        """Return the ids with <bos> before and <eos> after them."""
         return [self.vocabulary.bos_id, *ids, self.vocabulary.eos_id]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of the ids, without special tokens (also <unk>). Raises TextError for a wrong id.
+        """Return the text of the ids, without special tokens (<unk> included). Raises TextError for an invalid id.
 
-        What is spelled in NFD comes out as people and files have it, in NFC.
+        With the normalization NFD the text is returned in NFC, the usual form of files.
         """
         special = self.vocabulary.special_ids
-        text = self._cutter.join(self.tokens([at for at in ids if at not in special]))
+        text = self._segmenter.join(self.tokens([token_id for token_id in ids if token_id not in special]))
         return unicodedata.normalize("NFC", text) if self.settings.normalization == "NFD" else text
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Each id as people read it, special tokens too. Raises TextError for a wrong id."""
+        """Return the written form of each id, special tokens included. Raises TextError for an invalid id."""
         pieces, listed = self.vocabulary.pieces, list(ids)
         try:
             if min(listed, default=0) >= 0:
-                return [pieces[at] for at in listed]
+                return [pieces[token_id] for token_id in listed]
         except IndexError:
             pass
-        wrong = next(at for at in listed if not 0 <= at < len(self))
-        raise TextError(f"there is no token with the id {wrong}", expected=f"0 to {len(self) - 1}")
+        invalid = next(token_id for token_id in listed if not 0 <= token_id < len(self))
+        raise TextError(f"token id {invalid} is not in the vocabulary", expected=f"0 to {len(self) - 1}")
 
     def unknown(self, text: str) -> list[str]:
-        """The characters (or words) of the text, in its normal form, that the vocabulary lacks, in order."""
+        """Return the characters (or words) of the normalized text that are not in the vocabulary, in order."""
         return [piece for piece, _ in self._unknown(text)]
 
     def _unknown(self, text: str) -> list[tuple[str, int]]:
-        """Each unknown piece, and where it begins in the normal form of the text."""
-        normal = normalise(text, self.settings)
-        pieces, spans = self._cutter.split([normal])[0], self._cutter.spans(normal)
+        """Return each unknown piece and its start in the normalized text."""
+        normalized = normalize(text, self.settings)
+        pieces, spans = self._segmenter.split([normalized])[0], self._segmenter.spans(normalized)
         return [
-            (normal[start:end], start)
+            (normalized[start:end], start)
             for piece, (start, end) in zip(pieces, spans, strict=True)
             if self.vocabulary.lookup(piece) is None
         ]
 
     def _unknown_error(self, text: str, where: str | None) -> TextError:
-        piece, at = self._unknown(text)[0]
+        piece, start = self._unknown(text)[0]
         character = f"{piece[0]!r} (U+{ord(piece[0]):04X} {unicodedata.name(piece[0], 'without a name')})"
         named = f"word {piece!r}" if self.settings.kind == "words" else f"character {character}"
         return TextError(
-            f"the vocabulary does not have the {named}",
-            where=place(where, given_column(text, at, self.settings)),
+            f"the {named} is not in the vocabulary",
+            where=location(where, original_column(text, start, self.settings)),
             got=repr(text if len(text) <= 60 else text[:60] + "…"),
-            hint="leave it out, or train with a vocabulary that has it or an <unk> (the setting 'unknown')",
+            hint="remove it, or train with a vocabulary that contains it or <unk> (the setting 'unknown')",
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All that makes the tokenizer, fit for JSON.
+        """Return the whole tokenizer as JSON values.
 
-        `kind`, `settings`, `pieces` (the ordinary ones, by rising id), `specials` (written form -> id), and
+        `kind`, `settings`, `pieces` (the ordinary ones, in order of their ids), `specials` (written form -> id), and
         for subwords `merges` (pairs of pieces) or `scores` (one for each ordinary piece).
         """
         return {
@@ -139,13 +140,14 @@ class Tokenizer:
 
     @classmethod
     def from_dict(cls, saved: object) -> Tokenizer:
-        """The tokenizer that `to_dict` wrote.
+        """Return the tokenizer that `to_dict` wrote.
 
-        Nothing in it is trusted: a ModelFileError says what is missing, of a wrong type or contradictory.
+        Nothing in it is trusted: raises ModelFileError for what is missing, of a wrong type or contradictory.
         """
         try:
-            form = SavedTokenizer.read(saved)
-            return cls(form.settings, Vocabulary.from_pieces(form.pieces, form.specials), form.learned())
+            fields = SavedTokenizer.read(saved)
+            vocabulary = Vocabulary.from_pieces(fields.pieces, fields.specials)
+            return cls(fields.settings, vocabulary, fields.learned())
         except UsageError as error:
             what = f"the tokenizer in the model file is damaged: {error.what}"
             raise ModelFileError(what, got=error.got, expected=error.expected) from None

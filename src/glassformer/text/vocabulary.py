@@ -1,4 +1,4 @@
-"""Pieces and their ids. Special tokens have ids too, and no text ever finds one."""
+"""Pieces and their ids. Special tokens have ids too, but text never becomes one."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ SPECIALS: dict[str, tuple[str, ...]] = {
     "eos": ("<eos>", "</s>", "<end>"),
     "unk": ("<unk>",),
 }
-"""The part that a special token plays -> the forms in which it may be written, ours first."""
+"""Role of a special token -> its allowed written forms, the default first."""
 
 
 @final
 @dataclass(frozen=True)
 class Vocabulary:
-    """Pieces in the order of their ids, and which of them are special. Made by `from_pieces`.
+    """Pieces in the order of their ids, special tokens included. Created by `from_pieces`.
 
-    `pieces[id]` is the written form. Special tokens are included as they were given, at any ids; an ordinary
-    piece may be written in the same way as a special one.
+    `pieces[id]` is the written form. Special tokens may have any written form of `SPECIALS` and any ids; an ordinary
+    piece may have the same written form as a special token.
     """
 
     pieces: tuple[str, ...]
@@ -36,17 +36,17 @@ class Vocabulary:
 
     @classmethod
     def from_pieces(cls, pieces: Iterable[str], specials: Mapping[str, int]) -> Vocabulary:
-        """The special tokens at their ids, and the ordinary `pieces` in order at all the other ids.
+        """Create a vocabulary: special tokens at their ids, ordinary `pieces` in order at all other ids.
 
-        `specials` gives the id of each written form, for instance `{"<pad>": 0, "<sos>": 1, "</s>": 2}`; all
-        but <unk> are needed. Raises UsageError for a piece that is there twice and specials that do not fit.
+        `specials` maps each written form to its id, for example `{"<pad>": 0, "<sos>": 1, "</s>": 2}`; all except
+        <unk> are required. Raises UsageError for a repeated piece, and for specials that are not valid.
         """
         ordinary = list(pieces)
         repeated = next((piece for piece, count in Counter(ordinary).items() if count > 1), None)
         if repeated is not None:
-            raise UsageError("a vocabulary cannot hold a piece twice", got=repr(repeated))
+            raise UsageError("a piece is repeated in the vocabulary", got=repr(repeated))
         size = len(ordinary) + len(specials)
-        ids = _special_parts(specials, size)
+        ids = _special_roles(specials, size)
         written, rest = {at: form for form, at in specials.items()}, iter(ordinary)
         placed = tuple(written[at] if at in written else next(rest) for at in range(size))
         return cls(placed, ids["pad"], ids["bos"], ids["eos"], ids.get("unk"))
@@ -56,47 +56,47 @@ class Vocabulary:
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
-        """The ids of the special tokens, <unk> among them."""
+        """The ids of the special tokens, <unk> included."""
         ids = (self.pad_id, self.bos_id, self.eos_id, self.unk_id)
         return frozenset(at for at in ids if at is not None)
 
     @cached_property
     def forbidden_ids(self) -> tuple[int, ...]:
-        """The ids that no answer holds: those of the special tokens but `<eos>`."""
+        """The ids that no answer contains: those of all special tokens except <eos>."""
         return tuple(sorted(self.special_ids - {self.eos_id}))
 
     @property
     def specials(self) -> dict[str, int]:
-        """Written form -> id of the special tokens, by rising id."""
+        """Written form -> id of the special tokens, in order of their ids."""
         return {self.pieces[at]: at for at in sorted(self.special_ids)}
 
     @cached_property
     def ordinary(self) -> dict[str, int]:
-        """Piece -> id of all that are not special, by rising id."""
+        """Piece -> id of the ordinary pieces, in order of their ids."""
         return {piece: at for at, piece in enumerate(self.pieces) if at not in self.special_ids}
 
     def lookup(self, piece: str) -> int | None:
-        """The id of an ordinary piece, or None; a special token is never found."""
+        """Return the id of an ordinary piece, or None. A special token is never returned."""
         return self.ordinary.get(piece)
 
 
-def _special_parts(specials: Mapping[str, int], size: int) -> dict[str, int]:
-    """Part -> id of the special tokens in a vocabulary of `size`, or a UsageError for what does not fit."""
+def _special_roles(specials: Mapping[str, int], size: int) -> dict[str, int]:
+    """Return role -> id of the special tokens in a vocabulary of `size`. Raises UsageError when one is not valid."""
     given = ", ".join(specials) or "none"
-    parts: dict[str, int] = {}
+    roles: dict[str, int] = {}
     for form, at in specials.items():
-        part = next((part for part, forms in SPECIALS.items() if form in forms), None)
-        if part is None:
+        role = next((role for role, forms in SPECIALS.items() if form in forms), None)
+        if role is None:
             known = [form for forms in SPECIALS.values() for form in forms]
             raise UsageError(f"{form!r} is not a special token", hint=nearest(form, known))
-        if part in parts:
-            raise UsageError(f"two special tokens stand for {SPECIALS[part][0]}", got=given)
+        if role in roles:
+            raise UsageError(f"two special tokens have the role of {SPECIALS[role][0]}", got=given)
         if not 0 <= at < size:
-            raise UsageError(f"the id of {form} lies outside the vocabulary", got=str(at), expected=f"0 to {size - 1}")
-        if at in parts.values():
+            raise UsageError(f"the id of {form} is outside the vocabulary", got=str(at), expected=f"0 to {size - 1}")
+        if at in roles.values():
             raise UsageError("two special tokens have the same id", got=str(at))
-        parts[part] = at
-    for part in ("pad", "bos", "eos"):
-        if part not in parts:
-            raise UsageError("a special token is missing", got=given, expected=" or ".join(SPECIALS[part]))
-    return parts
+        roles[role] = at
+    for role in ("pad", "bos", "eos"):
+        if role not in roles:
+            raise UsageError("a special token is missing", got=given, expected=" or ".join(SPECIALS[role]))
+    return roles

@@ -1,4 +1,4 @@
-/** Pieces as text and text as pieces, as far as no library is needed (glassformer/text/cutters.py). */
+/** Pieces as text and text as pieces, as far as no library is needed (glassformer/text/segmenters.py). */
 
 const BYTE = /^<0x([0-9A-F]{2})>$/;
 const byteOf = (piece) => (BYTE.test(piece) ? parseInt(BYTE.exec(piece)[1], 16) : piece.charCodeAt(0));

@@ -1,4 +1,4 @@
-"""The ways of cutting a text that need no library: into characters, words or bytes."""
+"""Segmenters that need no library: text is split into characters, words or bytes."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any, Protocol, final
 from glassformer.errors import UsageError
 
 Learned = Mapping[str, list[Any]]
-"""What is learned beside the pieces: `merges` (pairs of pieces), `scores` (one for each piece) or nothing."""
+"""Learned values in addition to the pieces: `merges` (pairs of pieces), `scores` (one for each piece) or nothing."""
 
 
-class Cutter(Protocol):
-    """One way of cutting a text into pieces. What no vocabulary can know comes out as it stands.
+class Segmenter(Protocol):
+    """A method that splits a text into pieces. A piece that is not in the vocabulary is returned unchanged.
 
-    It is made from the ordinary pieces of a vocabulary, in order, and what was learned beside them, and raises
-    UsageError where these do not fit its kind.
+    It is created from the ordinary pieces of a vocabulary, in the order of their ids, and the learned values. Raises
+    UsageError when these are not valid for its kind.
     """
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
-        """The pieces of each text."""
+        """Return the pieces of each text."""
         ...
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where each piece begins and ends in the text."""
+        """Return the start and the end of each piece in the text, as indices of characters from 0."""
         ...
 
     def join(self, pieces: Sequence[str]) -> str:
-        """The text that the pieces make."""
+        """Return the text that the pieces form."""
         ...
 
 
 @final
 class Characters:
-    """One Unicode code point is one piece."""
+    """Segmenter with one piece per Unicode code point."""
 
     def __init__(self, pieces: list[str], _learned: Learned) -> None:
         _check_pieces(pieces, lambda piece: len(piece) == 1, "one character each")
@@ -43,7 +43,7 @@ class Characters:
         return [list(text) for text in texts]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        return [(at, at + 1) for at in range(len(text))]
+        return [(index, index + 1) for index in range(len(text))]
 
     def join(self, pieces: Sequence[str]) -> str:
         return "".join(pieces)
@@ -51,7 +51,7 @@ class Characters:
 
 @final
 class Words:
-    """What stands between white space is one piece; the white space itself is not kept."""
+    """Segmenter with one piece per word: the text between white space. The white space itself is lost."""
 
     def __init__(self, pieces: list[str], _learned: Learned) -> None:
         _check_pieces(pieces, lambda piece: piece.split() == [piece], "words without white space")
@@ -67,30 +67,30 @@ class Words:
 
 
 BYTES = [chr(byte) if 0x20 <= byte < 0x7F else f"<0x{byte:02X}>" for byte in range(256)]
-"""The piece of each byte: printable ASCII as it is, the others like `<0xC3>`."""
+"""The piece of each byte: a printable ASCII character, or a form like `<0xC3>`."""
 
 _BYTE_OF = {piece: byte for byte, piece in enumerate(BYTES)}
 
 
 @final
 class Bytes:
-    """One byte of the text in UTF-8 is one piece."""
+    """Segmenter with one piece per byte of the text in UTF-8."""
 
     def __init__(self, pieces: list[str], _learned: Learned) -> None:
         if pieces != BYTES:
-            raise UsageError("its pieces are not the 256 bytes", got=f"{len(pieces)} pieces")
+            raise UsageError("the pieces are not the 256 bytes", got=f"{len(pieces)} pieces")
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         return [[BYTES[byte] for byte in text.encode()] for text in texts]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        return [(at, at + 1) for at, character in enumerate(text) for _ in character.encode()]
+        return [(index, index + 1) for index, character in enumerate(text) for _ in character.encode()]
 
     def join(self, pieces: Sequence[str]) -> str:
         return bytes(_BYTE_OF[piece] for piece in pieces).decode(errors="replace")
 
 
-def _check_pieces(pieces: list[str], fits: Callable[[str], bool], expected: str) -> None:
+def _check_pieces(pieces: list[str], is_valid: Callable[[str], bool], expected: str) -> None:
     for piece in pieces:
-        if not fits(piece):
-            raise UsageError("a piece does not fit its kind", got=repr(piece)[:80], expected=expected)
+        if not is_valid(piece):
+            raise UsageError("a piece is not valid for this kind of tokenizer", got=repr(piece)[:80], expected=expected)
