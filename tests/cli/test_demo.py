@@ -71,7 +71,7 @@ def test_the_demo_never_uses_or_replaces_a_run_that_is_not_its_own(tmp_path, cal
         before = (place / "run" / "model.safetensors").read_bytes()
         answer = call("demo", "--out", place)
         assert answer.code == 1
-        assert "this run is not the demo's" in answer.err
+        assert "this run was not made by the demo" in answer.err
         assert (place / "run" / "model.safetensors").read_bytes() == before
         assert not (place / "dates.csv").exists()
 
@@ -81,7 +81,7 @@ def test_the_demo_never_replaces_a_table_that_is_not_its_own(tmp_path, call):
     mine.write_text("mine,too\n")
     answer = call("demo", "--out", tmp_path)
     assert answer.code == 1
-    assert "there is a file already, and it is not the demo's; nothing was written" in answer.err
+    assert "this file exists already and was not made by the demo; nothing was written" in answer.err
     assert str(mine) in answer.err
     assert [each.name for each in tmp_path.iterdir()] == ["dates-test.csv"]
     assert mine.read_text() == "mine,too\n"

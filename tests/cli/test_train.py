@@ -385,7 +385,7 @@ def test_a_resumed_run_refuses_another_table(tmp_path, call, table, table_of, st
     answer = call("train", tmp_path / "other.csv", "--out", stopped, "--resume")
     assert answer.code == 1
     assert "the table is not the one that this run was trained on" in answer.err
-    assert "bring the old table back" in answer.err
+    assert "restore the old table" in answer.err
     assert (stopped / "checkpoints" / "resume.safetensors").read_bytes() == before
 
 
@@ -473,7 +473,7 @@ def test_without_held_out_rows_nothing_is_called_held_out(tmp_path, call, small,
     assert answer.code == 0
     assert "training loss" in answer.err
     assert "on training rows with the best weights" in answer.err
-    assert "on rows of training" in (tmp_path / "run/README.md").read_text(encoding="utf-8")
+    assert "on training rows" in (tmp_path / "run/README.md").read_text(encoding="utf-8")
 
 
 def test_a_table_beside_is_read_aloud_and_must_have_its_columns_in_the_same_order(

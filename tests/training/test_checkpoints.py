@@ -85,7 +85,7 @@ def test_another_table_is_refused(tmp_path, read):
     assert str(caught.value) == (
         f"the table is not the one that this run was trained on\n  where: {path}\n"
         "  got: rows with fingerprint fedcba987654\n  expected: fingerprint 0123456789ab\n"
-        "  next: bring the old table back (--valid too, if there was one), or start a new run with --init"
+        "  next: restore the old table (--valid too, if there was one), or start a new run with --init"
     )
 
 
@@ -96,7 +96,7 @@ def test_a_model_of_another_shape_is_refused(tmp_path):
     other = Tiny(width=7)
     with pytest.raises(RunError, match="the saved weights do not fit the model of the recipe") as caught:
         load_resume(path, other, torch.optim.AdamW(other.parameters()), TABLE)
-    assert caught.value.hint == "bring the old recipe.toml back, or start a new run"
+    assert caught.value.hint == "restore the old recipe.toml, or start a new run"
 
 
 def test_a_damaged_or_foreign_resume_file_is_refused(tmp_path):

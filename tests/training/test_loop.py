@@ -503,7 +503,7 @@ def test_a_run_that_was_left_lets_its_directory_go_and_is_gone_on_with_by_resumi
     run = train(PAIRS, settings(training={"steps": 2}), tmp_path / "run", overwrite=True, device="cpu")
     next(iter(run))
     assert not run.directory.lock.exists()
-    with pytest.raises(UsageError, match="this run was left before its end"):
+    with pytest.raises(UsageError, match="this run was interrupted"):
         run.finish()
     assert (tmp_path / "run" / "history.jsonl").exists()
 

@@ -58,7 +58,7 @@ def test_too_little_memory_names_a_batch_that_fits(tmp_path, monkeypatch, failur
     with pytest.raises(RunError) as raised:
         run.update([np.arange(8)])
     text = str(raised.value)
-    assert "too little memory on cpu for a batch of 200 tokens" in text
+    assert "not enough memory on cpu for a batch of 200 tokens" in text
     assert "training.batch_tokens=100 --set training.accumulate=4" in text
 
 
@@ -68,7 +68,7 @@ def test_too_little_memory_remembers_what_fitted(tmp_path, monkeypatch):
     lengths = run.prepared.train.source.lengths[:2], run.prepared.train.target.lengths[:2]
     fitted = 2 * int(np.max(lengths))
     monkeypatch.setattr(run, "_loss", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("CUDA out of memory.")))
-    with pytest.raises(RunError, match=f"so many fitted: --set training.batch_tokens={fitted} "):
+    with pytest.raises(RunError, match=f"a batch that fitted: --set training.batch_tokens={fitted} "):
         run.update([np.arange(8)])
 
 

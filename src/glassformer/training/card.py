@@ -1,4 +1,4 @@
-"""The README.md of a run: a model card for people."""
+"""The README.md of a run: a model card."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from glassformer.training.prepare import Prepared
 
 
 def model_card(prepared: Prepared, finished: Finished) -> str:
-    """What the model is, what it was trained on, how good it is, and how to use it, as Markdown."""
+    """Return the card as Markdown: the model, its training data, the metric on held-out rows, and how to use it."""
     settings, data = prepared.settings, prepared.data
     n_source, n_target = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
     n_parameters = count_parameters(settings.model, n_source, n_target)
     model, tokens = settings.model, settings.tokens
     counts, test_counts = (
-        ", ".join(f"{name} {count:,}" for name, count in each.items())
-        for each in (data.rows, prepared.test_ledger.counts())
+        ", ".join(f"{name} {count:,}" for name, count in counter.items())
+        for counter in (data.rows, prepared.test_ledger.counts())
     )
     tested = f"| rows of the test table | {test_counts} |\n" if prepared.test_ledger.read else ""
     return f"""# A model by glassformer
@@ -25,16 +25,16 @@ It turns `{data.columns[0]}` into `{data.columns[1]}`.
 | | |
 |---|---|
 | trained on | `{data.table}`: {data.train_rows:,} rows; {data.valid_rows:,} held out |
-| rows | {counts} (every row that was not kept is in `ledger.jsonl`) |
+| rows | {counts} (`ledger.jsonl` lists each row that was not kept) |
 {tested}| fingerprint of the pairs | `{data.fingerprint}` |
 | tokens | {tokens.source.kind} ({n_source:,}) → {tokens.target.kind} ({n_target:,}) |
 | model | encoder-decoder Transformer, {model.n_encoder_layers}+{model.n_decoder_layers} layers, \
 d_model {model.d_model}, d_ff {model.d_ff}, {model.n_heads} heads, {n_parameters:,} parameters |
-| training | {finished.step:,} updates in {finished.seconds:,.0f} s; ended because: {finished.reason} |
+| training | {finished.step:,} steps in {finished.seconds:,.0f} s; reason for the end: {finished.reason} |
 | weights | {finished.chosen} |
-| {finished.metric} on {"rows of training" if prepared.valid is None else "held-out rows"} | {finished.value:.4f} |
+| {finished.metric} on {"training rows" if prepared.valid is None else "held-out rows"} | {finished.value:.4f} |
 
-The complete recipe is in `recipe.toml`, every step of the training in `history.jsonl`.
+`recipe.toml` holds the complete recipe, `history.jsonl` the events of the training.
 
 ```
 glassformer translate model.safetensors INPUT

@@ -1,4 +1,4 @@
-"""What `--resume` needs: weights, optimizer, tokenizers, random state, recipe and position in one file."""
+"""The resume file: weights, optimizer, tokenizers, random state, recipe and position of a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ RESUME_FORMAT = "glassformer-resume/2"
 
 @dataclass
 class Position:
-    """Where a run is between two steps."""
+    """The position of a run between two steps.
+
+    `batch` is the number of batches of this epoch that are done, `seconds` the time of training so far, `without_gain`
+    the number of validations since the best one.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
@@ -36,7 +40,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a run must be resumed with: the fingerprint of its pairs, and its settings."""
+    """The fingerprint of the pairs of a run, and its settings: a run is resumed with the same ones."""
 
     fingerprint: str
     settings: Settings
@@ -50,10 +54,7 @@ def save_resume(
     origin: Origin,
     tokenizers: Mapping[str, Any],
 ) -> None:
-    """Write everything that `load_resume` and `saved_tokenizers` need, atomically.
-
-    `tokenizers` is what `tokenizers_to_dict` gives.
-    """
+    """Write the resume file, atomically. `tokenizers` is the result of `tokenizers_to_dict`."""
     tensors = {f"model.{name}": value.detach().cpu().numpy() for name, value in model.named_parameters()}
     for (name, _), state in zip(model.named_parameters(), _states(optimizer), strict=True):
         tensors |= {f"adam.{key}.{name}": torch.as_tensor(value).cpu().numpy() for key, value in state.items()}
@@ -70,7 +71,7 @@ def save_resume(
 
 
 def saved_tokenizers(path: Path, origin: Origin) -> tuple[Tokenizer, Tokenizer]:
-    """Source and target as they were: those of `--init`, or learned, perhaps by another release of a library.
+    """Read the source and the target tokenizer of the run, instead of learning them with another library version.
 
     Raises RunError when the table or the settings are not those of `origin`.
     """
@@ -78,10 +79,10 @@ def saved_tokenizers(path: Path, origin: Origin) -> tuple[Tokenizer, Tokenizer]:
 
 
 def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, origin: Origin) -> Position:
-    """Put weights, optimizer and random state back.
+    """Restore weights, optimizer and random state, and return the position.
 
-    Raises RunError when the table, the settings or the model's shape are not the same any more, ModelFileError for a
-    damaged file.
+    Raises RunError when the table, the settings or the shape of the model have changed, ModelFileError for a damaged
+    file.
     """
     tensors, saved_parts = _read_resume(path, origin)
     saved = {name: array.shape for name, array in tensors.items() if name.startswith("model.")}
@@ -89,7 +90,7 @@ def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, 
         raise RunError(
             "the saved weights do not fit the model of the recipe",
             where=str(path),
-            hint="bring the old recipe.toml back, or start a new run",
+            hint="restore the old recipe.toml, or start a new run",
         )
     states: dict[int, dict[str, Any]] = {}
     with torch.no_grad():
@@ -117,7 +118,7 @@ class _Parts(BaseModel):
 
 
 def _read_resume(path: Path, origin: Origin) -> tuple[Arrays, _Parts]:
-    """What `save_resume` wrote. Raises RunError when the table or the settings are not those of `origin`."""
+    """Read the file of `save_resume`. Raises RunError when the table or the settings are not those of `origin`."""
     tensors, saved = read_tensors(path, RESUME_FORMAT)
     try:
         parts = _Parts(**saved)
@@ -137,7 +138,7 @@ def _read_resume(path: Path, origin: Origin) -> tuple[Arrays, _Parts]:
             where=str(path),
             got=f"rows with fingerprint {origin.fingerprint[:12]}",
             expected=f"fingerprint {found[:12]}",
-            hint="bring the old table back (--valid too, if there was one), or start a new run with --init",
+            hint="restore the old table (--valid too, if there was one), or start a new run with --init",
         )
     if changed := _differences(parts.settings, origin.settings.model_dump(mode="json")):
         raise RunError(
@@ -145,7 +146,7 @@ def _read_resume(path: Path, origin: Origin) -> tuple[Arrays, _Parts]:
             where=str(path.parents[1] / "recipe.toml"),
             got=", ".join(f"{name} = {now}" for name, _, now in changed[:5]),
             expected=", ".join(f"{name} = {before}" for name, before, _ in changed[:5]),
-            hint="bring the old recipe.toml back, or start a new run with the changed one: --recipe",
+            hint="restore the old recipe.toml, or start a new run with the changed one: --recipe",
         )
     return tensors, parts
 

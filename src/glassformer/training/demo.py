@@ -1,4 +1,4 @@
-"""The demo: the built-in dates table as files, and the run that is trained on it, found again or resumed."""
+"""The demo: the built-in dates table as files, and the run that is trained on it, resumed if it was interrupted."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ class Demo:
     def write_tables(self) -> bool:
         """Write both tables. Returns whether the model is trained already.
 
-        Raises RunError when the folder holds a table or a run that is not the demo's; then nothing is written.
+        Raises RunError, before anything is written, when the folder holds a table or a run of another origin.
         """
         is_trained = self._is_trained()
         rows = dates(N_TRAIN + N_TEST, self.seed)
         contents = {self.table: _as_csv(rows[:N_TRAIN]), self.test_table: _as_csv(rows[N_TRAIN:])}
-        if not self.run.recipe.exists():  # beside a run of the demo, the tables are the demo's too
+        if not self.run.recipe.exists():  # next to a run of the demo, the tables are the demo's too
             _check_free(contents)
         for path, text in contents.items():
             write_text(path, text)
         return is_trained
 
     def plan(self) -> Plan:
-        """The run on the table; one of this seed that was interrupted is resumed."""
+        """Plan the run on the table; an interrupted run of this seed is resumed."""
         resume = self._was_interrupted()
         overrides = {} if resume else {"training.seed": self.seed, "data.header": "yes"}
         return plan(self.table, self.run.path, overrides=overrides, resume=resume, overwrite=not resume)
@@ -77,7 +77,9 @@ class Demo:
         seed = found.settings.training.seed
         if found.data.fingerprint != fingerprint(dates(N_TRAIN + N_TEST, seed)[:N_TRAIN]):
             raise RunError(
-                "this run is not the demo's; nothing was written", where=str(run.path), hint="choose another --out"
+                "this run was not made by the demo; nothing was written",
+                where=str(run.path),
+                hint="choose another --out",
             )
         return seed == self.seed and run.card.exists()
 
@@ -93,7 +95,7 @@ def _check_free(contents: dict[Path, str]) -> None:
     for path, text in contents.items():
         if path.exists() and (not path.is_file() or path.read_bytes() != text.encode()):
             raise RunError(
-                "there is a file already, and it is not the demo's; nothing was written",
+                "this file exists already and was not made by the demo; nothing was written",
                 where=str(path),
                 hint="choose another --out",
             )

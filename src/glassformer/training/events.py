@@ -1,4 +1,4 @@
-"""What a run tells while it goes on: plain facts, one class for each kind of moment."""
+"""The events of a run, one class for each kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from glassformer.metrics import exact_matches
 
 @dataclass(frozen=True)
 class Event:
-    """A moment of a run. `step` counts updates of the weights; `seconds` of training, earlier sessions included."""
+    """An event of a run, after `step` updates of the weights and `seconds` of training (before a resume included)."""
 
     step: int
     seconds: float
@@ -24,7 +24,10 @@ class Event:
 
 @dataclass(frozen=True)
 class Started(Event):
-    """Training begins, or goes on after a resume."""
+    """Training begins, or continues in a resumed run.
+
+    `padding_fraction` is the fraction of padded positions without a token in the first epoch, 0 to 1.
+    """
 
     train_rows: int
     valid_rows: int
@@ -39,7 +42,11 @@ class Started(Event):
 
 @dataclass(frozen=True)
 class Progress(Event):
-    """Means since the last Progress. `loss` is what is trained (smoothed), `perplexity` is of the plain loss."""
+    """Means over the target tokens since the last Progress or validation.
+
+    `loss` is label-smoothed, in nats per token; `perplexity` is that of the plain loss. `epoch` and `learning_rate` are
+    the current ones, `gradient_norm` is a mean over the steps, before clipping.
+    """
 
     epoch: float
     loss: float
@@ -50,7 +57,7 @@ class Progress(Event):
 
 
 class Sample(NamedTuple):
-    """A held-out pair and what the model says."""
+    """A held-out pair and the answer of the model."""
 
     source: str
     gold: str
@@ -64,7 +71,7 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Validated(Event):
-    """The held-out rows: the plain loss per token, and the metric of free-running translation."""
+    """A validation: the plain loss in nats per token, and the metric of free-running translation."""
 
     loss: float
     metric: str
@@ -75,21 +82,21 @@ class Validated(Event):
 
 @dataclass(frozen=True)
 class Saved(Event):
-    """Everything that `--resume` needs is on disk."""
+    """The resume file was written to `path`."""
 
     path: Path
 
 
 @dataclass(frozen=True)
 class Stopped(Event):
-    """The run was asked to stop before its end; it can be resumed."""
+    """The run was stopped before its end; the file `path` is there to resume it."""
 
     path: Path
 
 
 @dataclass(frozen=True)
 class Finished(Event):
-    """The run is done. `chosen` says which weights became the model: the best validated ones, or their mean."""
+    """The run is done: `path` is the model, `reason` says why training ended, `chosen` which weights the model has."""
 
     reason: str
     chosen: str

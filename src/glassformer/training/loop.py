@@ -1,4 +1,4 @@
-"""A run of training: `for event in train(pairs)`. The caller prints, logs, plots or stops."""
+"""A training run: `for event in train(pairs)`. The caller prints, logs, plots or stops."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ PROGRESS_SECONDS = 1.0
 
 
 class Run:
-    """Training, as an iterable of events that is gone through once. Before that, nothing is written.
+    """A training run, as an iterable of events. Nothing is written before the iteration begins.
 
-    Afterwards it is empty; one that was left before its end is gone on with by `train(…, resume=True)`.
+    A run is iterated once: a finished one gives no more events, an interrupted one is resumed with
+    `train(…, resume=True)`.
     """
 
     def __init__(
@@ -86,11 +87,11 @@ class Run:
         self._fitting = 0  # tokens of the largest batch so far
 
     def stop(self) -> None:
-        """Ask the run to save and stop after the update that is under way."""
+        """Save and stop after the current update."""
         self._stopping = True
 
     def finish(self) -> Translator:
-        """Train to the end and load the model that came out."""
+        """Train to the end and load the model of the run."""
         for _ in self:
             pass
         return Translator.load(self.directory.model, device=str(self.device))
@@ -98,9 +99,9 @@ class Run:
     def __iter__(self) -> Iterator[Event]:
         if self._finished:
             return
-        if self._begun:  # and who knows what became of its directory since
+        if self._begun:  # its directory may have changed since
             raise UsageError(
-                "this run was left before its end", where=str(self.directory.path), hint="train(…, resume=True) goes on"
+                "this run was interrupted", where=str(self.directory.path), hint="resume it with train(…, resume=True)"
             )
         with self.directory.held():
             self._open_directory()
@@ -113,16 +114,16 @@ class Run:
             finally:
                 self.directory.restore_replaced()
 
-    # What happens
+    # Events
 
     def _open_directory(self) -> None:
-        """Make the directory ready for what is to come, now that it is held."""
+        """Create the run directory or, to resume, recover it; this process holds it already."""
         directory = self.directory
         directory.recover()
         if self.resumed:
             self.position = load_resume(directory.resume, self.model, self.optimizer, self._origin)
             directory.repair_history()
-            if not directory.model.exists():  # whatever was the best, it is gone
+            if not directory.model.exists():  # so the next validation is the best one
                 self.position.best_value = self.position.best_loss = None
         else:
             directory.create(overwrite=self.overwrite)
@@ -135,7 +136,7 @@ class Run:
 
     def _events(self) -> Iterator[Event]:
         yield self._started()
-        position, every = self.position, self.settings.training.validate_every
+        position, validate_every = self.position, self.settings.training.validate_every
         earlier, begun = position.seconds, time.perf_counter()
         meter = Meter()
         reason = self._reason_to_end()
@@ -149,10 +150,10 @@ class Run:
                     yield self._progress(meter)
                     meter = Meter()
                 reason = self._reason_to_end()
-                if position.step % every == 0 or reason is not None:
+                if position.step % validate_every == 0 or reason is not None:
                     validated = self._validate()
                     position.seconds = earlier + time.perf_counter() - begun
-                    yield from (validated, self._save())  # saved before anything is told, whatever comes of telling it
+                    yield from (validated, self._save())  # saved before either is yielded: the caller may fail
                     meter = Meter()
                     reason = reason or self._reason_to_end()
                 if reason is not None or self._stopping:
@@ -165,7 +166,7 @@ class Run:
         yield self._finish(reason)
 
     def _rest_of_epoch(self) -> Iterator[list[NDArray[np.int64]]]:
-        """The batches of each update that is left of this epoch. The position moves on before each update."""
+        """Yield the batches of each remaining update of this epoch; the position advances before each update."""
         position, accumulate = self.position, self.settings.training.accumulate
         plan = self._plan(position.epoch)
         for first in range(position.batch, len(plan), accumulate):
@@ -192,7 +193,7 @@ class Run:
     # One update (section 5.3)
 
     def update(self, batches: Sequence[NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]:
-        """One update of the weights: the sums of smoothed and plain loss, the gradient's norm, the tokens."""
+        """Update the weights; return the sums of smoothed and plain loss, the gradient norm, the token count."""
         training = self.settings.training
         self.model.train()
         n_tokens = sum(int((self.prepared.train.target.lengths[rows] - 1).sum()) for rows in batches)
@@ -217,35 +218,35 @@ class Run:
         """Forward and backward of one batch; its gradient is that of the mean over all `n_tokens` of the update."""
         training = self.settings.training
         with autocast(self.device, training.precision):
-            hidden, wanted = teacher_forced(self.model, self.prepared.train, rows, self.device)
+            hidden, targets = teacher_forced(self.model, self.prepared.train, rows, self.device)
             projection = self.model.output_projection.weight
-            smoothed, plain = cross_entropy(hidden, projection, wanted, training.label_smoothing)
+            smoothed, plain = cross_entropy(hidden, projection, targets, training.label_smoothing)
         (smoothed / n_tokens).backward()  # type: ignore[no-untyped-call]
         return smoothed.detach(), plain
 
     def _tokens_of(self, rows: NDArray[np.int64]) -> int:
-        """What a batch counts against training.batch_tokens."""
+        """Return the padded tokens of the longer side of a batch, which training.batch_tokens limits."""
         corpus = self.prepared.train
         return len(rows) * int(max(corpus.source.lengths[rows].max(), corpus.target.lengths[rows].max()))
 
     def _too_large(self) -> RunError:
-        """The error of a batch that memory has no room for, with one that fits."""
+        """Return the error of a batch that does not fit into memory; its hint is a size that fitted, or half of it."""
         training = self.settings.training
         fits = self._fitting or training.batch_tokens // 2
         parts = math.ceil(training.batch_tokens / fits)
         return RunError(
-            f"there is too little memory on {self.device} for a batch of {training.batch_tokens:,} tokens",
+            f"not enough memory on {self.device} for a batch of {training.batch_tokens:,} tokens",
             where=f"step {self.position.step + 1:,}",
-            hint=f"{'so many fitted' if self._fitting else 'try half of it'}: --set training.batch_tokens={fits} "
+            hint=f"{'a batch that fitted' if self._fitting else 'try half of it'}: --set training.batch_tokens={fits} "
             f"--set training.accumulate={parts * training.accumulate} (the same update in smaller parts), "
             "or --set training.recompute=true",
         )
 
-    # What is told and kept
+    # Events and files
 
     @property
     def _snapshots(self) -> set[int]:
-        """The steps whose weights are kept to look back at."""
+        """The steps after which a snapshot of the weights is kept."""
         training = self.settings.training
         return {step for i in range(1, training.keep_snapshots + 1) if (step := training.steps >> i)}
 
@@ -286,7 +287,7 @@ class Run:
         )
 
     def _check_finite(self, loss: float) -> None:
-        """Raises RunError when the loss is not a number any more; all that was kept is from before that."""
+        """Raise RunError when the loss is not finite."""
         if not math.isfinite(loss):
             raise RunError(
                 f"training diverged: the loss is not finite by step {self.position.step:,}",
@@ -295,7 +296,7 @@ class Run:
             )
 
     def _validate(self) -> Validated:
-        """Measure the weights, keep them, and make them the model of the run when none were better."""
+        """Measure the weights, and make them the model of the run when they are the best so far."""
         position, keep = self.position, self.settings.training.average_last
         measured = self.validator.measure()
         self._check_finite(measured.loss)
@@ -324,7 +325,7 @@ class Run:
         )
 
     def _finish(self, reason: str) -> Finished:
-        """Choose the weights, as they will be used; what was chosen before a resume stays chosen."""
+        """Choose the weights of the model, unless that was done before a resume, and write the model card."""
         position = self.position
         model = ModelFile.load(self.directory.model)
         if model.metrics.chosen is None:
@@ -338,7 +339,7 @@ class Run:
         return finished
 
     def _choose(self, best: ModelFile) -> ModelFile:
-        """Try the mean of the last weights against the best ones; the better become the model of the run."""
+        """Compare the mean of the last validated weights with the best ones; the better become the model of the run."""
         kept = [ModelFile.load(path).tensors for path in self.directory.kept_checkpoints()]
         tensors = best.tensors
         changes: dict[str, Any] = {"chosen": "the best"}
@@ -347,9 +348,9 @@ class Run:
             set_weights(self.model, best.tensors)
             measured = self.validator.measure(as_used=True)
             set_weights(self.model, mean)
-            of_mean = self.validator.measure(as_used=True)
-            if self.validator.is_better(of_mean, measured.value, measured.loss):
-                tensors, measured = mean, of_mean
+            measured_mean = self.validator.measure(as_used=True)
+            if self.validator.is_better(measured_mean, measured.value, measured.loss):
+                tensors, measured = mean, measured_mean
                 changes = {"chosen": f"the mean of the last {len(kept)}", "step": self.position.step}
             changes["value"] = measured.value
             self.directory.check_held()

@@ -8,7 +8,7 @@ import torch
 
 
 class Meter:
-    """Sums since the last Progress. Losses stay on the device until they are asked for."""
+    """Sums since the last Progress. Losses stay on the device until `mean` reads them."""
 
     def __init__(self) -> None:
         self.begun = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What the decoder is fed and which tokens are to come out, and the learning rate (section 5.3)."""
+"""Inputs and targets of the decoder in training, and the learning rate (section 5.3)."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 def teacher_forced(
     model: Transformer, corpus: Corpus, rows: NDArray[np.int64], device: torch.device
 ) -> tuple[Float[Tensor, "tokens D"], Int[Tensor, " tokens"]]:
-    """The decoder's hidden state before every real target token of some rows, and the tokens themselves.
+    """Return the decoder's hidden state for each target token of some rows, and the ids of the targets.
 
-    The decoder reads `<bos> y` and is asked for `y <eos>`. Padding gets neither logits nor loss.
+    The decoder reads `<bos> y`; its targets are `y <eos>`. Padding has neither logits nor loss.
     """
     source, target = corpus.source.packed(rows), corpus.target.packed(rows)
     source_layout = Layout.of(torch.from_numpy(corpus.source.lengths[rows]), device=device)
     target_lengths = torch.from_numpy(corpus.target.lengths[rows])
-    ends = target_lengths.cumsum(0) - 1  # <eos> is never fed, <bos> never asked for
-    fed, asked = torch.ones(2, len(target), dtype=torch.bool).unbind()
-    fed[ends], asked[ends - target_lengths + 1] = False, False
+    ends = target_lengths.cumsum(0) - 1  # <eos> is never an input, <bos> never a target
+    is_input, is_target = torch.ones(2, len(target), dtype=torch.bool).unbind()
+    is_input[ends], is_target[ends - target_lengths + 1] = False, False
     target_layout = Layout.of(target_lengths - 1, device=device)
     ids = torch.from_numpy(target)
     source_ids = torch.from_numpy(source).to(device)
-    hidden = model.forward_packed(source_ids, source_layout, ids[fed].to(device), target_layout)
-    return hidden, ids[asked].to(device)
+    hidden = model.forward_packed(source_ids, source_layout, ids[is_input].to(device), target_layout)
+    return hidden, ids[is_target].to(device)
 
 
 def learning_rate(step: float, training: TrainingSettings, d_model: int, seconds: float = 0.0) -> float:
-    """The rate of update `step`, counted from 1, after so many `seconds` of training.
+    """Return the rate of update `step`, counted from 1, after `seconds` of training.
 
     noam: rate · d_model^-0.5 · min(step^-0.5, step · warmup^-1.5), equation 3 of the paper. The others rise in a
-    straight line to `learning_rate` at `warmup_steps`, then fall with step^-0.5, with a half cosine to 0, or not.
-    A cosine ends with `steps` or, where that is sooner, with `max_minutes`, and stays at zero then: of both shares that
-    are done the larger one counts, so that a run which the clock will end is not cut off at a high rate.
+    straight line to `learning_rate` at `warmup_steps`, then fall with step^-0.5, with a half cosine to 0, or stay
+    constant. A cosine reaches 0 after `steps` or, where that is sooner, after `max_minutes`: its progress is the larger
+    of the two fractions that are done, so that a run which ends by time does not end at a high rate.
     """
     warmup = max(1, training.warmup_steps)
     if training.schedule == "cosine" and training.max_minutes:

@@ -1,6 +1,6 @@
-"""Every decision before a run, as a value.
+"""The plan of a run: every decision before it begins.
 
-    planned = plan("pairs.csv", "run")      read, advised, checked: planned.settings, .choices, .notices
+    planned = plan("pairs.csv", "run")      planned.settings, .choices, .notices
     for event in planned.run(): ...         nothing is written before the first event
 
 `train(…)` is the short form. The command line and Python get the same answers and the same refusals from here.
@@ -30,14 +30,14 @@ from glassformer.training.prepare import Prepared, as_table, fingerprint_of, pre
 from glassformer.translator import Translator, encode_sources
 
 Pairs = Table | str | Path | Iterable[tuple[str, str]]
-"""A table that was read, the path of one, or pairs of source and target."""
+"""A table, its path, or pairs of source and target."""
 
 SET_BY_USER = "set by you"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The value of a setting, and why; `set_by_user` when it was given and not advised."""
+    """The value of a setting, and the reason for it; `set_by_user` when it was given and not advised."""
 
     setting: str
     value: Any
@@ -47,7 +47,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Notice:
-    """What should be known before a run: `kind` for programs, `text` for people. `table` is the path it is about."""
+    """A notice about a table before a run: `kind` for programs, `text` for people, and the path of the table."""
 
     kind: Literal["first row", "also trained on", "too long", "unknown tokens"]
     text: str
@@ -56,7 +56,7 @@ class Notice:
 
 @dataclass(frozen=True)
 class Plan:
-    """A run before it begins. `settings` are complete; `start` is the model that it starts from, read from `init`."""
+    """A run before it begins. `settings` are complete; `start` is the model to start from, read from `init`."""
 
     settings: Settings
     choices: tuple[Choice, ...]
@@ -73,11 +73,11 @@ class Plan:
 
     def run(self, device: str = "auto") -> Run:
         """The run: an iterable of events. Raises DeviceError for a device that is not available."""
-        where = find_device(device)
-        return Run(self.prepared, self.directory, where, start=self.start, resume=self.resume, overwrite=self.overwrite)
+        found = find_device(device)
+        return Run(self.prepared, self.directory, found, start=self.start, resume=self.resume, overwrite=self.overwrite)
 
     def evaluate_test(self, translator: Translator) -> Report:
-        """The test table scored by the model that came out. Raises UsageError where there is none."""
+        """Score the trained model on the test table. Raises UsageError when there is none."""
         if self.test is None:
             raise UsageError("there is no test table to evaluate on", hint="plan(…, test=TABLE)")
         return evaluate(translator, self.test.pairs, rows_read=self.test.ledger.read, where=self.test.places)
@@ -115,7 +115,7 @@ def plan(
     given = merge(given, _settled_by(start, given, init))
     data = DataSettings(**given.get("data", {}))
     table = _read(pairs, data)
-    held_out, tested = (_read_beside(table, each, data) for each in (valid, test))
+    held_out, tested = (_read_other(table, other, data) for other in (valid, test))
     choices: tuple[Choice, ...] = ()
     tokenizers = None if start is None else (start.source_tokenizer, start.target_tokenizer)
     if resume:
@@ -173,7 +173,7 @@ def train(
 
 
 def _given(overrides: Settings | Mapping[str, Any] | None) -> dict[str, Any]:
-    """What was set, as nested dicts of checked values. Raises SettingsError before a long table is read."""
+    """The given settings, as nested dicts of checked values. Raises SettingsError before a long table is read."""
     if isinstance(overrides, Settings):
         return overrides.model_dump(exclude_unset=True)
     return check_settings(nested(overrides or {}))
@@ -190,7 +190,7 @@ def _check_resume(directory: RunDirectory, given: Mapping[str, Any], init: objec
 
 
 def _settled_by(start: ModelFile | None, given: Mapping[str, Any], init: object) -> dict[str, Any]:
-    """The tokens and the shape of the model to start from. Raises UsageError when other ones were set."""
+    """The tokens and the shape of the model to start from. Raises UsageError when others were given."""
     if start is None:
         return {}
     settled = start.settings.model_dump(include={"tokens", "model"})
@@ -205,7 +205,7 @@ def _settled_by(start: ModelFile | None, given: Mapping[str, Any], init: object)
 
 
 def _choices(advised: Iterable[Advised], given: Mapping[str, Any], *, has_start: bool) -> list[Choice]:
-    """What was advised or set, each with its reason; a model to start from has chosen tokens and shape."""
+    """The choices that were advised or given, each with its reason; a model to start from fixes tokens and shape."""
     values = flat(given)
     choices = []
     for choice in advised:
@@ -227,19 +227,19 @@ def _read(pairs: Pairs, data: DataSettings) -> Table:
     return read_table(pairs, data) if isinstance(pairs, str | Path) else as_table(pairs)
 
 
-def _read_beside(table: Table, pairs: Pairs | None, data: DataSettings) -> Table | None:
-    """A table to validate or test on, if there is one. Raises ColumnError where its columns are in another order."""
+def _read_other(table: Table, pairs: Pairs | None, data: DataSettings) -> Table | None:
+    """Read a table to validate or test on. Raises ColumnError when other columns are its source and target."""
     if pairs is None:
         return None
     other = _read(pairs, data)
-    names, others = ([label.rpartition(" (column ")[0] for label in each.taken] for each in (table, other))
+    names, others = ([label.rpartition(" (column ")[0] for label in read.taken] for read in (table, other))
     if other.columns and names != others and set(names) <= set(other.columns):
         raise ColumnError(
             "source and target are other columns than in the table to train on",
             where=other.path,
             got=" · ".join(others),
             expected=" · ".join(names),
-            hint=f"say --source {names[0]} --target {names[1]}",
+            hint=f"use --source {names[0]} --target {names[1]}",
         )
     return other
 
@@ -248,9 +248,9 @@ def _read_beside(table: Table, pairs: Pairs | None, data: DataSettings) -> Table
 
 
 def _notices(table: Table, valid: Table | None, test: Table | None, prepared: Prepared) -> Iterable[Notice]:
-    for each in (table, valid, test):
-        if each is not None and (text := first_row_note(each)):
-            yield Notice("first row", text, each.path)
+    for read in (table, valid, test):
+        if read is not None and (text := first_row_note(read)):
+            yield Notice("first row", text, read.path)
     for other in (valid, test):
         if other is not None:
             yield from _also_trained_on(table, other)
@@ -266,10 +266,10 @@ def _notices(table: Table, valid: Table | None, test: Table | None, prepared: Pr
 
 
 def _also_trained_on(table: Table, other: Table) -> Iterable[Notice]:
-    """Whether sources of a table to validate or test on are trained on as well (in NFC, as the split compares them)."""
+    """Yield a notice when sources of a table to validate or test on are also trained on (compared in NFC)."""
     sources = [normalize("NFC", pair.source) for pair in other.pairs]
-    wanted = set(sources)
-    trained = {source for pair in table.pairs if (source := normalize("NFC", pair.source)) in wanted}
+    others = set(sources)
+    trained = {source for pair in table.pairs if (source := normalize("NFC", pair.source)) in others}
     if count := sum(source in trained for source in sources):
         text = f"{count:,} of the {len(sources):,} rows of {other.path} have a source that is trained on as well"
         yield Notice("also trained on", text, other.path)

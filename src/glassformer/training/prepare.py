@@ -1,4 +1,4 @@
-"""From pairs and settings to what a run trains on: a split, tokenizers, ids, and a note of every row left out."""
+"""Prepare the data of a run: a split, tokenizers, ids, and a ledger of the rows that are left out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_UNKNOWN = 0.2  # of the tokens of one side
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a run trains on. `data` goes into the model file; `test_ledger` is of rows that it will be tested on."""
+    """The data of a run. `data` is the record for the model file, `test_ledger` the ledger of the test table."""
 
     settings: Settings
     source_tokenizer: Tokenizer
@@ -40,15 +40,15 @@ class Prepared:
 
     @property
     def fingerprint(self) -> str:
-        """Of all pairs, those of a separate validation table among them: a run is resumed with the same ones."""
+        """Fingerprint of all pairs, separate validation rows included: a run is resumed with the same ones."""
         return _joined(self.data.fingerprint or "", self.data.valid_fingerprint)
 
     def write_ledger(self, path: Path) -> None:
-        """Write the entry of each row that was not kept, whatever it was meant for."""
-        every = Ledger()
-        every.include(self.ledger)
-        every.include(self.test_ledger)
-        every.write(path)
+        """Write the entry of each row that was not kept: of the tables to train, validate and test on."""
+        merged = Ledger()
+        merged.include(self.ledger)
+        merged.include(self.test_ledger)
+        merged.write(path)
 
     def model_file(self, tensors: dict[str, Any], metrics: Metrics) -> ModelFile:
         """A model of this preparation with the given weights."""
@@ -56,7 +56,7 @@ class Prepared:
 
 
 def as_table(pairs: Table | Iterable[tuple[str, str]]) -> Table:
-    """Pairs from Python as the table that a file would have given. Raises UsageError for what is not a pair."""
+    """Return pairs from Python as a Table, as `read_table` would. Raises UsageError for what is not a pair."""
     if isinstance(pairs, Table):
         return pairs
     kept: dict[int, Pair] = {}
@@ -81,7 +81,7 @@ def as_table(pairs: Table | Iterable[tuple[str, str]]) -> Table:
 
 
 def fingerprint_of(table: Table, valid: Table | None) -> str:
-    """What `Prepared.fingerprint` will be."""
+    """Return the fingerprint that `Prepared.fingerprint` will be."""
     return _joined(fingerprint(table.pairs), None if valid is None else fingerprint(valid.pairs))
 
 
@@ -116,17 +116,17 @@ def prepare(
     train_pairs = [table.pairs[row] for row in train_rows]
     source_tokenizer, target_tokenizer = tokenizers or _learn(train_pairs, settings)
     ledger = Ledger()
-    for each in (table, valid):
-        if each is not None:
-            ledger.include(each.ledger)
+    for read in (table, valid):
+        if read is not None:
+            ledger.include(read.ledger)
 
     train, _ = _encode(table, train_rows, source_tokenizer, target_tokenizer, settings, ledger, checked=True)
     _check_unknown(train, source_tokenizer, target_tokenizer, table.path)
     if valid is None:
         held, valid_pairs = _encode(table, held_rows, source_tokenizer, target_tokenizer, settings, ledger)
     else:
-        every = list(range(len(valid.pairs)))
-        held, valid_pairs = _encode(valid, every, source_tokenizer, target_tokenizer, settings, ledger)
+        valid_rows = list(range(len(valid.pairs)))
+        held, valid_pairs = _encode(valid, valid_rows, source_tokenizer, target_tokenizer, settings, ledger)
     if not len(train):
         raise TableError(
             "no row is left to train on",
@@ -155,7 +155,7 @@ def _training_data(
     tokenizers: tuple[Tokenizer, Tokenizer],
     ledger: Ledger,
 ) -> TrainingData:
-    """What the model file records of the rows."""
+    """Return the record of the training data for the model file."""
     return TrainingData(
         table=shown(table.path),
         columns=(shown(table.taken[0]), shown(table.taken[1])),
@@ -189,7 +189,7 @@ def _encode(
     *,
     checked: bool = False,
 ) -> tuple[Corpus, list[Pair]]:
-    """The corpus of some rows of a table; a row that is too long goes to the ledger instead.
+    """Return the corpus of some rows of a table; rows that are too long are recorded in the ledger.
 
     `checked`: these are the rows to train on, and the limits must leave half of them.
     """
@@ -218,12 +218,12 @@ def _check_lengths(corpus: Corpus, limits: Mapping[str, int], path: str) -> None
         lengths, limit = sequences.lengths - FRAME_TOKENS, limits[side]
         n_long = int((lengths > limit).sum())
         if 2 * n_long > len(lengths):
-            room = int(1.25 * np.quantile(lengths, 0.95)) + 1
+            larger = int(1.25 * np.quantile(lengths, 0.95)) + 1
             raise TableError(
                 f"more than half of the {side}s are longer than the limit",
                 where=path,
                 got=f"{n_long:,} of {len(lengths):,} have more than {limit} tokens",
-                hint=f"--set data.max_{side}_length={room} (and model.max_length, where positions are learned)",
+                hint=f"--set data.max_{side}_length={larger} (and model.max_length, where positions are learned)",
             )
 
 

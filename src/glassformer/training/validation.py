@@ -1,6 +1,7 @@
-"""How good the weights are on the held-out rows: the loss, and free-running translation.
+"""Validation: the loss on the held-out rows, and the metric of free-running translation.
 
-The loss is of rows. A source is translated once: rows with one source are one item, and any of their targets is right.
+The loss counts every row. A source is translated once: rows with one source are one item, and any of their targets
+is right.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from glassformer.training.prepare import Prepared
 from glassformer.translator import default_max_new_tokens
 
 N_SAMPLES = 3
-MOST_ERRORS = 500  # that are kept to be looked at
+MAX_ERRORS = 500  # wrong answers that are kept
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Plain loss per target token in nats, the value of the metric, some translations to look at, the wrong ones.
+    """A measurement: plain loss in nats per target token, value of the metric, some translations, the wrong ones.
 
-    `gold` of a sample or a wrong one is the nearest of the references of its source.
+    `gold` of a translation is the nearest of the references of its source.
     """
 
     loss: float
@@ -45,14 +46,14 @@ class Measured:
 
 @dataclass(frozen=True)
 class Validator:
-    """Measures the weights that the engine's model has at the moment."""
+    """Measures the current weights of the engine's model."""
 
     prepared: Prepared
     engine: TorchEngine
 
     @property
     def metric(self) -> Metric:
-        """The metric of the settings; without held-out rows the loss on rows of training."""
+        """The metric of the settings; without held-out rows the loss on training rows."""
         return self.prepared.settings.training.metric if self.prepared.valid is not None else "loss"
 
     @cached_property
@@ -61,16 +62,16 @@ class Validator:
         return group_by_source(self.prepared.valid_pairs)
 
     def is_better(self, measured: Measured, value: float | None, loss: float | None) -> bool:
-        """Whether the metric is better than `value`, or the same and the loss below `loss`; None is beaten by any."""
+        """Whether the metric is better than `value`, or equal and the loss below `loss`; True when either is None."""
         if value is None or loss is None:
             return True
         sign = 1 if higher_is_better(self.metric) else -1
         return (sign * measured.value, -measured.loss) > (sign * value, -loss)
 
     def measure(self, *, as_used: bool = False) -> Measured:
-        """Quickly, on items from all over the held-out ones; or on all of them, with the search of the model itself.
+        """Measure on a sample of the held-out items or, with `as_used`, on all with the decoding settings of the model.
 
-        Where the loss is no number any more, nothing is translated.
+        Without held-out rows, the loss is that of training rows. When the loss is not finite, nothing is translated.
         """
         settings, prepared = self.prepared.settings, self.prepared
         corpus, items = prepared.valid or prepared.train, self.items
@@ -81,27 +82,27 @@ class Validator:
         if not math.isfinite(loss):
             return Measured(loss, math.nan, ())
         search = settings.decoding if as_used else DecodingSettings(num_beams=settings.training.validate_beams)
-        looked_at = [items[i] for i in spread(len(items), N_SAMPLES if self.metric == "loss" else n_searched).tolist()]
+        translated = [items[i] for i in spread(len(items), N_SAMPLES if self.metric == "loss" else n_searched).tolist()]
         tokenizer = prepared.source_tokenizer
-        sources = [tokenizer.frame(ids) for ids in tokenizer.encode_many([item.source for item in looked_at])]
-        longest = default_max_new_tokens(prepared.data, settings)
-        found = self.engine.search(sources, search, longest)
+        sources = [tokenizer.frame(ids) for ids in tokenizer.encode_many([item.source for item in translated])]
+        max_new_tokens = default_max_new_tokens(prepared.data, settings)
+        found = self.engine.search(sources, search, max_new_tokens)
         answers = [prepared.target_tokenizer.decode(best.ids) for best, *_ in found]
-        samples = self._samples(looked_at, answers)
+        samples = self._samples(translated, answers)
         wrong = [
             {"source": sample.source, "gold": sample.gold, "answer": sample.answer, "score": best.score}
             for sample, (best, *_) in zip(samples, found, strict=True)
             if not sample.is_right
         ]
-        errors = {"rows": len(looked_at), "wrong": len(wrong), "examples": wrong[:MOST_ERRORS]}
+        errors = {"rows": len(translated), "wrong": len(wrong), "examples": wrong[:MAX_ERRORS]}
         if self.metric == "loss":
             return Measured(loss, loss, tuple(samples[:N_SAMPLES]), errors)
-        references = [item.references for item in looked_at]
+        references = [item.references for item in translated]
         value = quick_metric(self.metric, answers, references, prepared.target_tokenizer.split)
         return Measured(loss, value, tuple(samples[:N_SAMPLES]), errors)
 
     def _samples(self, items: Sequence[Item], answers: Sequence[str]) -> list[Sample]:
-        """Each answer beside the nearest reference of its source: it is right where the two are equal."""
+        """Pair each answer with the nearest reference of its source: an answer is right when the two are equal."""
         if not items:
             return []
         references = [item.references for item in items]
@@ -111,14 +112,14 @@ class Validator:
             for item, position, answer in zip(items, nearest, answers, strict=True)
         ]
 
-    def _loss(self, corpus: Corpus, looked_at: NDArray[np.int64]) -> float:
+    def _loss(self, corpus: Corpus, rows: NDArray[np.int64]) -> float:
         training, (model,) = self.prepared.settings.training, self.engine.models
-        lengths = corpus.source.lengths[looked_at], corpus.target.lengths[looked_at]
+        lengths = corpus.source.lengths[rows], corpus.target.lengths[rows]
         total, n_tokens = 0.0, 0
         model.eval()
         with torch.no_grad(), autocast(self.engine.device, training.precision):
             for batch in plan_batches(*lengths, training.batch_tokens, seed=0, epoch=0):
-                hidden, wanted = teacher_forced(model, corpus, looked_at[batch], self.engine.device)
-                total += float(cross_entropy(hidden, model.output_projection.weight, wanted, 0.0)[1])
-                n_tokens += len(wanted)
+                hidden, targets = teacher_forced(model, corpus, rows[batch], self.engine.device)
+                total += float(cross_entropy(hidden, model.output_projection.weight, targets, 0.0)[1])
+                n_tokens += len(targets)
         return total / n_tokens
