@@ -32,12 +32,13 @@ def test_the_summary_tells_tokens_rows_search_and_checks(call, run, expected):
     best = expected.search.beam.answers[0]
     assert answer.out.startswith(f"{TEXT}\n→ {best.text}   probability {np.exp(best.score):.4f}")
     for part in (
-        "the source, as the encoder reads it",
-        "the decoder, row by row",
+        "source tokens",
+        "decoder rows",
         "answers of a beam of 2; the encoder ran once",
-        "who lost, and why",
+        "pruned candidates, why they were pruned",
         "nats short",
         "greedy search",
+        "most influential token",
         "rank correlation of attention with occlusion",
         f"{len(expected.steps)} of {len(expected.steps)} steps redone from their inputs",
         "answer and the fast path: equal",
@@ -175,7 +176,7 @@ def test_an_edit_tells_before_and_after(call, run):
     for found in (difference.greedy, difference.beam):
         assert found.before.text.replace(" ", "␣") in out
         assert found.after.text.replace(" ", "␣") in out
-    assert "most changed, when fed the answer before" in out
+    assert "most changed, when fed the answer before the edits" in out
     positions = call("explain", run, TEXT, "--edit", "positions off").out
     assert "logits and the fast path: not compared" in positions
 
