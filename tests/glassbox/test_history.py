@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from glassformer.errors import ModelFileError, RunError
-from glassformer.glassbox.history import MOST_CHECKPOINTS, MOST_MOMENTS, last_sample, read_history
-from glassformer.glassbox.remembered import Errors, WrongAnswer
+from glassformer.glassbox.history import MAX_CHECKPOINTS, MAX_EVENTS, last_sample, read_history
+from glassformer.glassbox.run_records import Errors, WrongAnswer
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 
@@ -66,9 +66,9 @@ def test_a_long_history_is_thinned_with_its_ends(case, folder):
         (folder / "checkpoints" / f"step-{step:07d}.safetensors").hardlink_to(late)
     training = explain(folder, case.text, history=True, evidence=False).training
     steps = [moment.step for moment in training.history]
-    assert (len(steps), steps[0], steps[-1], len(set(steps))) == (MOST_MOMENTS, 0, 999, MOST_MOMENTS)
+    assert (len(steps), steps[0], steps[-1], len(set(steps))) == (MAX_EVENTS, 0, 999, MAX_EVENTS)
     steps = [each.step for each in training.checkpoints]
-    assert (len(steps), steps[0], steps[-1], len(set(steps))) == (MOST_CHECKPOINTS, 100, 230, MOST_CHECKPOINTS)
+    assert (len(steps), steps[0], steps[-1], len(set(steps))) == (MAX_CHECKPOINTS, 100, 230, MAX_CHECKPOINTS)
 
 
 def test_without_a_run_directory_there_is_no_history(case, folder, tmp_path_factory):

@@ -140,6 +140,10 @@ def test_the_toy_where_greed_loses() -> None:
     assert math.isclose(math.exp(beam.answers[0].score), 0.36)
     assert beam.answers[0].ids == [3, 2]
     lost = [node for node in greedy.nodes if node.state == "pruned"]
-    assert (lost[0].token, lost[0].rank, lost[0].reason) == (3, 2, "place 2 for 1, 0.405 nats short")
+    assert (lost[0].token, lost[0].rank, lost[0].reason) == (
+        3,
+        2,
+        "rank 2 for 1 slot, 0.405 nats short",
+    )
     assert (beam.encoder_runs, greedy.decoder_runs, beam.decoder_runs) == (1, 3, 5)
     assert all(math.isfinite(node.sum) for node in [*greedy.nodes, *beam.nodes])

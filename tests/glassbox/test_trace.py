@@ -140,14 +140,14 @@ def test_positions_have_the_printed_values(trace):  # A05
 
 
 def test_the_encoder_runs_once_in_a_search(case):  # A25
-    from glassformer.glassbox.subject import Subject
+    from glassformer.glassbox.explained import Explained
     from glassformer.glassbox.whatif import Edits
 
     translator = Translator(case.model, device="cpu")
-    subject = Subject(translator, "", case.text, translator.settings.decoding)
-    run = subject.run(Edits())
+    explained = Explained(translator, "", case.text, translator.settings.decoding)
+    forward = explained.forward(Edits())
     with mock.patch.object(reference, "encode", wraps=reference.encode) as encode:
-        found = run.search(subject.space(Edits()), translator.target_tokenizer, subject.decoding, 4)
+        found = explained.search(forward, 4)
     assert encode.call_count == found.encoder_runs == 1
     assert found.decoder_runs > 4
 
@@ -318,7 +318,7 @@ def test_what_is_not_text_is_not_explained(random_case, text):
 
 def test_what_no_trace_can_hold_is_refused(random_case):
     case = random_case(0)
-    with pytest.raises(UsageError, match="the edits come as a list"):
+    with pytest.raises(UsageError, match="the edits are not a list"):
         explain(case.model, case.text, edits="positions off")
     with pytest.raises(UsageError, match="the beam is too large to be explained"):
         explain(case.model, case.text, num_beams=1001)

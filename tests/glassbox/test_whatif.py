@@ -295,7 +295,7 @@ def test_a_place_that_is_not_there_is_refused(case, words, what, expected):
 
 @pytest.mark.parametrize("number", ["1e999", "9" * 5000, "-1001"])
 def test_a_weight_out_of_all_measure_is_refused(case, number):
-    with pytest.raises(UsageError, match="out of all measure"):
+    with pytest.raises(UsageError, match="an attention weight is too large or too small"):
         explain(case.model, case.text, edits=[f"attention encoder.0.self head 0 row 0 = 0,0,0,0,0,0,{number}"])
     with pytest.raises(UsageError, match="cannot read the edit"):
         explain(case.model, case.text, edits=[f"head encoder.0.self {'9' * 5000} off"])

@@ -1,12 +1,14 @@
-"""The glass box: every number behind one translation, what happens when something is changed, and what matters.
+"""The glass box: every number behind one translation, the effect of edits, and the evidence for an answer.
 
-    schema                        what a trace is, in Python and as JSON Schema
-    catalogue · formulas          what each quantity is: its op, axes, words and MathML
-    recorder · search · whatif    the reference, writing down what it does; a search with its losers; edits
-    run · subject                 one source through the reference; model and text as parts of a trace
-    interpreter · checks          every step redone from its inputs
-    evidence · history            occlusion, gradients, heads; the training, and the text through its checkpoints
-    trace                         all of it for one text: `explain(model, text) -> Trace`
+    schema · run_records     the format of a trace, in Python and as JSON Schema; the records of a run in it
+    catalogue · formulas     for each quantity its op, axes, description and MathML
+    whatif                   edits of a model or a text
+    recorder · search        a record of a forward pass; a search that keeps its pruned candidates
+    explained                one explained text: model, text and edits, as a computation and as parts of a trace
+    interpreter · checks     every step redone from its inputs, and compared with the fast path
+    evidence · history       occlusion, gradients, heads; the training, and the text translated by each checkpoint
+    trace                    all of it for one text: `explain(model, text) -> Trace`
+    report                   the page as one HTML file, or as it is served
 
-docs/trace-schema.md tells the trace in words; the page reads nothing else.
+docs/trace-schema.md describes a trace; the page reads nothing else.
 """

@@ -1,28 +1,37 @@
-"""A trace checks itself: every step redone from its inputs, every label held against the tokens.
+"""The checks of a trace: every step redone from its inputs, labels against tokens, results against the fast path.
 
-`check(trace)` works on the trace as it stands, so it finds what was changed in it afterwards.
+`check(trace)` reads nothing but the trace, so it finds what was changed in one afterwards. `FastPath` is the model as
+it translates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from glassformer.engines.torch import TorchEngine, build_model
 from glassformer.errors import UsageError
+from glassformer.glassbox.explained import Explained, ForwardPass, Ids
 from glassformer.glassbox.interpreter import Named, redo
-from glassformer.glassbox.schema import Axis, Check, Step, Tokens, Trace
+from glassformer.glassbox.recorder import Recorder
+from glassformer.glassbox.schema import Axis, Check, Searches, Step, Tokens, Trace
+from glassformer.model import Transformer
 from glassformer.timelimit import check_time_limit
 
 TOLERANCE = 1e-5
+RELATIVE, ABSOLUTE = 1e-5, 1e-4  # of logits in float32
+SCORE = 1e-3  # of a sum of log-probabilities in float32
 
 Array = NDArray[Any]
 
 
 def check(trace: Trace, weights: Mapping[str, tuple[Array, tuple[str, ...]]] | None = None) -> list[Check]:
-    """Redo every step and compare the labels. `weights`, numbers and axes, stand in where the trace has none."""
+    """Redo every step and compare the labels. `weights`, numbers and axes, are for a trace without its own."""
     known: dict[str, Named] = {}
     for name, (array, axes) in (weights or {}).items():
         known[name] = Named(array, axes)
@@ -42,8 +51,8 @@ def _check_step(step: Step, known: Mapping[str, Named]) -> Check:
     except (UsageError, ValueError, IndexError) as error:
         return Check(step.id, "step", 0.0, TOLERANCE, False, str(error))
     if redone.axes != recorded.axes or redone.numbers.shape != recorded.numbers.shape:
-        said, made = (", ".join(each.axes) for each in (recorded, redone))
-        return Check(step.id, "axes", 0.0, TOLERANCE, False, f"its axes are said to be {said}; they are {made}")
+        note = f"its axes are recorded as {', '.join(recorded.axes)}; they are {', '.join(redone.axes)}"
+        return Check(step.id, "axes", 0.0, TOLERANCE, False, note)
     size = max(1.0, float(np.abs(redone.numbers).max(initial=0.0)))
     largest = float(np.abs(redone.numbers - recorded.numbers).max(initial=0.0)) / size
     return Check(step.id, "step", largest, TOLERANCE, largest <= TOLERANCE)
@@ -55,13 +64,56 @@ def _check_labels(axes: Mapping[str, Axis], tokens: Tokens) -> list[Check]:
     if tokens.gold_in is not None:
         sides.append(("gold_target", tokens.gold_in, tokens.gold))
     checks = []
-    for name, fed, asked in sides:
-        wanted = [token.text for token in fed]
-        predicted = None if asked is None else [token.text for token in asked]
+    for name, fed, targets in sides:
+        labels = [token.text for token in fed]
+        predicted = None if targets is None else [token.text for token in targets]
         same = all(
-            axis.labels == wanted and axis.predicted == (predicted if axis is axes[name] else None)
+            axis.labels == labels and axis.predicted == (predicted if axis is axes[name] else None)
             for axis in (axes[name], axes[f"{name}_key"])
         )
         note = "" if same else "the labels of this axis are not its tokens"
         checks.append(Check(name, "axes", 0.0, 0.0, same, note))
     return checks
+
+
+class FastPath:
+    """The model as it translates: in PyTorch, in float32, with the edits that change only text and weights."""
+
+    def __init__(self, explained: Explained, forward: ForwardPass) -> None:
+        self.explained, self.forward = explained, forward
+        tensors = forward.edits.weights(explained.file.tensors, forward.model)
+        self.model: Transformer = build_model(replace(explained.file, tensors=tensors))
+
+    def check_logits(self, recorder: Recorder, fed: Ids) -> Check:
+        """The recorded logits against those of the fast path, within 1e-5 relative + 1e-4."""
+        if not self.forward.edits.fit_the_fast_path:
+            return _unchecked("logits")
+        with torch.inference_mode():
+            source, visible = torch.tensor([self.forward.ids]), torch.from_numpy(self.forward.visible)[None]
+            logits = self.model(source, visible, torch.tensor([list(fed)]))[0].double().numpy()
+        recorded = recorder.arrays["logits"]
+        difference = np.abs(logits - recorded)
+        allowed = RELATIVE * np.abs(recorded) + ABSOLUTE
+        worst = np.unravel_index(np.argmax(difference / allowed), difference.shape)
+        largest, tolerance = float(difference[worst]), float(allowed[worst])
+        return Check("logits", "fast path", largest, tolerance, largest <= tolerance, "PyTorch in float32")
+
+    def check_search(self, searches: Searches) -> Check:
+        """The answer of the trace against that of `translate`."""
+        explained, edits = self.explained, self.forward.edits
+        if not edits.fit_the_fast_path:
+            return _unchecked("answer")
+        constraints, tokenizer = explained.constraints(edits), explained.file.target_tokenizer
+        ids = edits.source_ids(explained.source_ids, explained.file.source_tokenizer)
+        engine = TorchEngine.of([self.model], tokenizer, torch.device("cpu"))
+        found = engine.search([ids], explained.decoding, constraints.max_new_tokens, constraints.prefixes)[0][0]
+        answer = searches.beam.answers[0]
+        largest = abs(found.score - answer.score)
+        same = list(found.ids) == answer.ids and found.finished == answer.finished
+        note = "the same tokens" if same else f"the answer of the fast path is {tokenizer.decode(found.ids)!r}"
+        return Check("answer", "search", largest, SCORE, same and largest <= SCORE, note)
+
+
+def _unchecked(step: str) -> Check:
+    kind: Literal["fast path", "search"] = "fast path" if step == "logits" else "search"
+    return Check(step, kind, 0.0, 0.0, None, "the fast path cannot make these edits")

@@ -1,4 +1,4 @@
-"""Through time: what a run directory remembers of its training, and the same text through the checkpoints it kept."""
+"""The records of a run: its training, its wrong answers, and the text translated by each checkpoint that it kept."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from glassformer.errors import ModelFileError, RunError
-from glassformer.glassbox.remembered import Errors, Moment, Past, Training, Validation
-from glassformer.glassbox.subject import Subject
+from glassformer.glassbox.explained import Explained
+from glassformer.glassbox.run_records import Errors, Moment, Past, Training, Validation
 from glassformer.glassbox.whatif import Edits, attentions
 from glassformer.modelfile import ModelFile
 from glassformer.rundirectory import RunDirectory
 
-MOST_MOMENTS = 400  # of the history
-MOST_CHECKPOINTS = 12
+MAX_EVENTS = 400  # of training progress
+MAX_CHECKPOINTS = 12
 
 Kind = TypeVar("Kind")
 
@@ -31,11 +31,11 @@ def _finite(value: Any) -> Any:
 
 
 Finite = Annotated[float | None, BeforeValidator(_finite)]
-"""A number; None where it was not finite."""
+"""A number; None if it was not finite."""
 
 
-def training_of(folder: Path, subject: Subject) -> Training | None:
-    """The history of a run, and the text translated by each checkpoint, thinned out; None where there is no history.
+def training_of(folder: Path, explained: Explained) -> Training | None:
+    """The history of a run, and the text translated by each checkpoint, thinned out; None if there is no history.
 
     Raises RunError for a damaged history (it names the line) and for a checkpoint without a step in its name,
     ModelFileError for a checkpoint that is damaged or of another model.
@@ -47,14 +47,14 @@ def training_of(folder: Path, subject: Subject) -> Training | None:
     progress = [Moment(**_take(_Progress, event, run.history)) for event in events if event.kind == "progress"]
     validated = [Validation(**_take(_Validated, event, run.history)) for event in events if event.kind == "validated"]
     return Training(
-        history=_thin(progress, MOST_MOMENTS),
+        history=_thin(progress, MAX_EVENTS),
         validations=validated,
-        checkpoints=[_past(run.step_of(path), path, subject) for path in _thin(run.kept_weights(), MOST_CHECKPOINTS)],
+        checkpoints=[_past(run.step_of(path), path, explained) for path in _thin(run.kept_weights(), MAX_CHECKPOINTS)],
     )
 
 
 def errors_of(folder: Path) -> Errors | None:
-    """The wrong answers on held-out rows that a run directory holds; None where it has none."""
+    """The wrong answers on held-out rows of a run directory; None if it has none."""
     path = RunDirectory(folder).errors
     if not path.is_file():
         return None
@@ -73,7 +73,7 @@ def errors_of(folder: Path) -> Errors | None:
 
 @dataclass(frozen=True)
 class HistoryEvent:
-    """An event of a run as its history has it: the number of its line, from 1, and the JSON object. Not checked."""
+    """An event of a run, not checked: its line in the history, from 1, and its JSON object."""
 
     line: int
     fields: dict[str, Any]
@@ -84,9 +84,9 @@ class HistoryEvent:
 
 
 def read_history(path: Path) -> list[HistoryEvent]:
-    """The events of a run, but for a last line that was cut off. Raises RunError for a line that is not an event."""
+    """The events of a run, without a last line that was cut off. Raises RunError for a line that is not an event."""
     try:
-        *lines, _cut_off = path.read_text(encoding="utf-8").split("\n")  # other ends of lines may stand in a text
+        *lines, _cut_off = path.read_text(encoding="utf-8").split("\n")  # a text may contain other line ends
     except (OSError, UnicodeDecodeError) as error:
         raise _unreadable("history", str(path), getattr(error, "strerror", None) or str(error)) from None
     events = []
@@ -105,9 +105,9 @@ def read_history(path: Path) -> list[HistoryEvent]:
 
 
 def last_sample(folder: Path) -> str | None:
-    """A source that was translated in the last validation of a run; None where its history does not have one.
+    """A source that was translated in the last validation of a run; None if its history does not have one.
 
-    Samples of another form are passed over. Raises RunError for a history that cannot be read.
+    Samples of another form are skipped. Raises RunError for a history that cannot be read.
     """
     path = RunDirectory(folder).history
     for event in reversed(read_history(path) if path.is_file() else []):
@@ -118,7 +118,7 @@ def last_sample(folder: Path) -> str | None:
 
 
 class _Event(BaseModel):
-    """Fields of an event, of exactly these types; the others are not looked at."""
+    """Fields of an event, of exactly these types; all others are ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -138,7 +138,7 @@ class _Validated(_Event):
 
 
 def _take(kind: type[_Event], event: HistoryEvent, path: Path) -> dict[str, Any]:
-    """The fields of an event that the trace shows; a number that is not finite is None."""
+    """The fields of an event that are in the trace; a number that is not finite is None."""
     try:
         return kind.model_validate(event.fields).model_dump()
     except ValidationError as error:
@@ -150,40 +150,40 @@ def _unreadable(name: str, where: str, got: str, expected: str | None = None) ->
 
 
 def _first_of(error: ValidationError) -> tuple[str, str]:
-    """What the first error of a validation got and expected."""
+    """The value and the expectation of the first error of a validation."""
     first = error.errors(include_url=False)[0]
     location = ".".join(map(str, first["loc"])) or "the whole"
     return f"{location}: {reprlib.repr(first['input'])}", first["msg"][:1].lower() + first["msg"][1:]
 
 
-def _thin(items: Sequence[Kind], most: int) -> list[Kind]:
-    """At most so many of the items, evenly, the first and the last among them."""
-    if len(items) <= most:
+def _thin(items: Sequence[Kind], limit: int) -> list[Kind]:
+    """At most `limit` of the items, evenly spaced, with the first and the last."""
+    if len(items) <= limit:
         return list(items)
-    return [items[round(place)] for place in np.linspace(0, len(items) - 1, most)]
+    return [items[round(index)] for index in np.linspace(0, len(items) - 1, limit)]
 
 
-def _past(step: int, path: Path, subject: Subject) -> Past:
-    """What a checkpoint makes of the text, by greedy search."""
+def _past(step: int, path: Path, explained: Explained) -> Past:
+    """The translation of the text by a checkpoint, by greedy search."""
     file = ModelFile.load(path)
     if any(
         (
-            file.settings.model != subject.file.settings.model,
-            file.source_tokenizer.vocabulary != subject.file.source_tokenizer.vocabulary,
-            file.target_tokenizer.vocabulary != subject.file.target_tokenizer.vocabulary,
+            file.settings.model != explained.file.settings.model,
+            file.source_tokenizer.vocabulary != explained.file.source_tokenizer.vocabulary,
+            file.target_tokenizer.vocabulary != explained.file.target_tokenizer.vocabulary,
         )
     ):
         raise ModelFileError("a checkpoint of the run is of another model", where=str(path), hint="train again")
-    run, space, tokenizer = subject.run(Edits(), file.tensors), subject.space(Edits()), file.target_tokenizer
-    answer = run.search(space, tokenizer, subject.decoding, 1).answers[0]
-    fed, asked = subject.rows_of(answer)
-    arrays = run.record(fed).arrays
-    cross = [arrays[f"{name}.weights"] for name in attentions(run.model) if name.endswith(".cross")]
+    forward = explained.forward(Edits(), file.tensors)
+    answer = explained.search(forward, 1).answers[0]
+    fed, targets = explained.rows_of_answer(answer)
+    arrays = forward.record(fed).arrays
+    cross = [arrays[f"{name}.weights"] for name in attentions(forward.model) if name.endswith(".cross")]
     return Past(
         step=step,
         text=answer.text,
         score=answer.score,
         finished=answer.finished,
-        tokens=tokenizer.tokens(asked),
+        tokens=file.target_tokenizer.tokens(targets),
         attention=np.mean(cross, axis=(0, 1)).round(4).tolist(),
     )

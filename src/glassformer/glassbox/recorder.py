@@ -1,29 +1,29 @@
-"""The reference, writing down what it does: `Recorder` is a `reference.Note` that keeps every quantity and its step."""
+"""A record of a forward pass: `Recorder` is a `reference.Note` that keeps every quantity and the step that made it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.glassbox.catalogue import GOLD, describe, shown
 from glassformer.glassbox.formulas import FORMULAS
-from glassformer.glassbox.schema import Step
+from glassformer.glassbox.schema import MASK_REASONS, Axis, Step, Tensor
 from glassformer.reference import Value
 from glassformer.settings import ModelSettings
 
 Array = NDArray[Any]
 Edit = Callable[[str, Any], Any]
-"""What stands in place of the quantity of a name; most come back as they are."""
+"""The name and value of a quantity -> its value after the edits; most are returned unchanged."""
 
 
 class Recorder:
-    """Keeps quantities under their names in a trace, what is given under `given`, and how each is made in `steps`.
+    """Keeps quantities by their names in a trace, and the step of each in `steps`; `given` are those without a step.
 
-    What a quantity is made of is known by identity: the arrays that the reference was handed before. `gold` puts all
-    names of the decoder into "gold.…".
+    The inputs of a step are recognized by identity: they are arrays that the reference noted before. While `gold` is
+    true, all names begin with "gold.".
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Recorder:
         self.steps: list[Step] = []
         self.gold = False
         self._name_of: dict[int, str] = {id(array): name for name, array in weights.items()}
-        self._noted: dict[str, Array] = {}  # kept as they are: one that is gone could give its identity to another
+        self._noted: dict[str, Array] = {}  # an array that was freed could give its id to another
 
     def __call__(self, name: str, value: Value, /, *made_of: Array | np.float64 | str | None) -> Value:
         name = self._named(name)
@@ -54,7 +54,7 @@ class Recorder:
             return edited
         made = f"{name}_before_edit" if changed else name
         self._keep(made, value, entry.axes)
-        inputs = [each for part in made_of if part is not None for each in self._inputs(part)]
+        inputs = [name_of for part in made_of if part is not None for name_of in self._inputs(part)]
         attributes = self._attributes(entry.op, name)
         words = entry.title, entry.words, formula, entry.section
         self.steps.append(Step(made, entry.op, inputs, made, attributes, *words))
@@ -64,26 +64,39 @@ class Recorder:
         return edited
 
     def _overwritten(self, name: str, value: Any, edited: Any, axes: tuple[str, ...]) -> None:
-        """The step from a computed quantity to what an edit makes of it."""
+        """The step from a computed quantity to the same after the edit."""
         self._keep(f"{name}_edit", edited, axes)
         self._keep(f"{name}_edited", edited != value, axes)
         self.given |= {f"{name}_edit", f"{name}_edited"}
         inputs = [f"{name}_before_edit", f"{name}_edit", f"{name}_edited"]
-        words = "after the edit", "What was edited stands in place of what was computed.", FORMULAS["overwrite"], ""
+        words = "after the edit", "The edit replaces what was computed.", FORMULAS["overwrite"], ""
         self.steps.append(Step(name, "overwrite", inputs, name, {}, *words))
         self._keep(name, edited, axes)
 
     def know(self, name: str, value: Array) -> None:
-        """Keep what is given from outside the reference."""
+        """Keep a quantity that is given from outside the reference."""
         name = self._named(name)
         self._keep(name, value, describe(name, self.model).entry.axes)
         self.given.add(name)
         self._call(value, name)
 
     def last_of(self, part: str) -> Array:
-        """The stream after a sublayer: what the reference made last of it."""
+        """The residual stream after a sublayer."""
         name = self._named(f"{part}.residual" if self.model.norm == "pre" else f"{part}_norm.output")
         return self._noted[name]
+
+    def tensors(self, axes: dict[str, Axis], *, as_text: bool) -> dict[str, Tensor]:
+        """The quantities as tensors; a mask has the reason in each cell that is hidden."""
+        tensors = {}
+        for name, array in self.arrays.items():
+            names = self.axes[name]
+            if name.endswith("_mask"):
+                reason = MASK_REASONS.index("causal" if name.endswith("decoder.self_mask") else "source padding")
+                shape = [axes[axis].length for axis in names]
+                array = np.broadcast_to(np.where(array, 0, reason), shape).astype(np.uint8)
+            origin: Literal["given", "step"] = "given" if name in self.given else "step"
+            tensors[name] = Tensor.of(array, list(names), origin, text=as_text)
+        return tensors
 
     def _named(self, name: str) -> str:
         return GOLD + shown(name) if self.gold else shown(name)
@@ -95,12 +108,12 @@ class Recorder:
         self.arrays[name], self.axes[name] = array, axes
 
     def _call(self, value: Any, name: str) -> None:
-        """From now on this very object is known by that name."""
+        """Recognize this object by that name from now on."""
         self._name_of[id(value)] = name
         self._noted[name] = value
 
     def _inputs(self, part: Any) -> list[str]:
-        """The names of something that a quantity was made of."""
+        """The names of an input of a step."""
         if isinstance(part, str):
             return [name for name in (f"{part}.weight", f"{part}.bias") if name in self.weights]
         return [self._name_of[id(part)]]

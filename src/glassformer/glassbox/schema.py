@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from glassformer.errors import ModelFileError
 from glassformer.files import shown
-from glassformer.glassbox.remembered import Errors, Strict, Training
+from glassformer.glassbox.run_records import Errors, Strict, Training
 
 FORMAT: Literal["glassformer-trace/1"] = "glassformer-trace/1"
 

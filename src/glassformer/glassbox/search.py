@@ -1,7 +1,7 @@
-"""Beam search for one sentence, a second time, with a record of every candidate that was near.
+"""Beam search for one sentence that keeps its pruned candidates.
 
-It does what `decoding.beam_search` does (with one beam, what `greedy_search` does), plainly and slowly, and keeps the
-losers; a test holds the two equal. Axes: V vocabulary.
+A second, slow implementation of `decoding.beam_search` (with one beam, of `greedy_search`); a test compares the two.
+Axes: V vocabulary.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from glassformer.decoding import SearchConstraints, length_penalty, rank_key
 from glassformer.glassbox.schema import Answer, Node, Search
 
 NextLogProbs = Callable[[Sequence[int]], NDArray[np.float64]]
-"""The ids after `<bos>` so far -> the log-probabilities `[V]` of the next token."""
+"""The ids after `<bos>` -> the log-probabilities `[V]` of the next token."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class _Candidate:
 
 @dataclass
 class _Record:
-    """The search as it goes on: all nodes, the live ones with their ids, the finished ones."""
+    """The state of a search: all nodes, the ids of each, the finished nodes."""
 
-    space: SearchConstraints
+    constraints: SearchConstraints
     alpha: float
     token_text: Callable[[int], str]
     nodes: list[Node] = field(default_factory=list)
@@ -43,12 +43,13 @@ class _Record:
     def add(self, candidate: _Candidate, time: int, rank: int, slots: int, last_kept: float) -> Node:
         """The node of a candidate, kept or not."""
         total = candidate.total
+        ranked = f"rank {rank} for {slots} slot{'' if slots == 1 else 's'}"
         if rank > slots:
-            state, reason = "pruned", f"place {rank} for {slots}, {last_kept - total:.3g} nats short"
-        elif candidate.token == self.space.eos_id:
-            state, reason = "finished", "it ends here, and keeps its slot"
+            state, reason = "pruned", f"{ranked}, {last_kept - total:.3g} nats short"
+        elif candidate.token == self.constraints.eos_id:
+            state, reason = "finished", "it ends here and keeps its slot"
         else:
-            state, reason = "kept", f"place {rank} for {slots}"
+            state, reason = "kept", ranked
         node = Node(
             id=len(self.nodes),
             parent=candidate.parent,
@@ -66,13 +67,13 @@ class _Record:
         self.ids[node.id] = (*self.ids[candidate.parent], candidate.token)
         return node
 
-    def explain(self, node: Node, reason: str) -> None:
+    def set_reason(self, node: Node, reason: str) -> None:
         self.nodes[node.id] = replace(node, reason=reason)
 
 
 def search(
     next_log_probs: NextLogProbs,
-    space: SearchConstraints,
+    constraints: SearchConstraints,
     token_text: Callable[[int], str],
     decode: Callable[[Sequence[int]], str],
     *,
@@ -82,34 +83,34 @@ def search(
 ) -> Search:
     """The search of one sentence, with the 2·`num_beams` best candidates of each step.
 
-    `space.prefixes` holds the forced start, where there is one.
+    `constraints.prefixes` has the forced prefix, if there is one.
     """
-    record = _Record(space, alpha, token_text)
+    record = _Record(constraints, alpha, token_text)
     live: list[Node | None] = [None]
     decoder_runs = 0
-    stopped = f"the limit of {space.max_new_tokens} tokens"
-    for time in range(space.max_new_tokens):
-        only_eos = time + 1 == space.max_new_tokens and len(record.found) >= n_best
+    stopped = f"the limit of {constraints.max_new_tokens} tokens"
+    for time in range(constraints.max_new_tokens):
+        only_eos = time + 1 == constraints.max_new_tokens and len(record.found) >= n_best
         candidates: list[_Candidate] = []
         for node in live:
             log_probs = next_log_probs(record.ids[None if node is None else node.id])
-            candidates += _extensions(node, _constrain(log_probs, space, time, only_eos), 2 * num_beams)
+            candidates += _extensions(node, _constrain(log_probs, constraints, time, only_eos), 2 * num_beams)
             decoder_runs += 1
         slots = num_beams - len(record.found)
         best = sorted(candidates, key=lambda candidate: -candidate.total)[: 2 * num_beams]
         last_kept = best[min(slots, len(best)) - 1].total if best and slots else 0.0
-        nodes = [record.add(each, time, rank + 1, slots, last_kept) for rank, each in enumerate(best)]
+        nodes = [record.add(candidate, time, rank, slots, last_kept) for rank, candidate in enumerate(best, 1)]
         record.found += [node for node in nodes if node.state == "finished"]
         live = [node for node in nodes if node.state == "kept"]
-        if reason := _reason_to_stop(live, record.found, n_best, space, alpha):
+        if reason := _reason_to_stop(live, record.found, n_best, constraints, alpha):
             stopped = reason
             break
     answers = _answers(record, live, n_best, stopped, decode)
     return Search(
         num_beams=num_beams,
         length_alpha=alpha,
-        max_new_tokens=space.max_new_tokens,
-        forced=list(space.prefixes[0]) if space.prefixes else [],
+        max_new_tokens=constraints.max_new_tokens,
+        forced=list(constraints.prefixes[0]) if constraints.prefixes else [],
         encoder_runs=1,
         decoder_runs=decoder_runs,
         nodes=record.nodes,
@@ -119,55 +120,55 @@ def search(
 
 
 def _constrain(
-    log_probs: NDArray[np.float64], space: SearchConstraints, time: int, only_eos: bool
+    log_probs: NDArray[np.float64], constraints: SearchConstraints, time: int, only_eos: bool
 ) -> NDArray[np.float64]:
-    """`log_probs` with -inf for what may not come next."""
+    """`log_probs` with -inf for tokens that must not be next."""
     allowed = np.ones(len(log_probs), dtype=bool)
-    allowed[list(space.forbidden)] = False
-    forced = space.prefixes[0] if space.prefixes else ()
+    allowed[list(constraints.forbidden)] = False
+    forced = constraints.prefixes[0] if constraints.prefixes else ()
     if time < len(forced):
         allowed &= np.arange(len(log_probs)) == forced[time]
     if only_eos:
-        allowed &= np.arange(len(log_probs)) == space.eos_id
+        allowed &= np.arange(len(log_probs)) == constraints.eos_id
     return np.where(allowed, log_probs, -np.inf)
 
 
-def _extensions(node: Node | None, log_probs: NDArray[np.float64], most: int) -> list[_Candidate]:
-    """The `most` likeliest tokens after a node."""
+def _extensions(node: Node | None, log_probs: NDArray[np.float64], n: int) -> list[_Candidate]:
+    """The `n` most probable tokens after a node."""
     parent, before = (None, 0.0) if node is None else (node.id, node.sum)
-    best = [token for token in np.argsort(-log_probs, kind="stable")[:most].tolist() if log_probs[token] > -np.inf]
+    best = [token for token in np.argsort(-log_probs, kind="stable")[:n].tolist() if log_probs[token] > -np.inf]
     return [_Candidate(parent, token, float(log_probs[token]), before + float(log_probs[token])) for token in best]
 
 
 def _reason_to_stop(
-    live: Sequence[Node | None], found: Sequence[Node], n_best: int, space: SearchConstraints, alpha: float
+    live: Sequence[Node | None], found: Sequence[Node], n_best: int, constraints: SearchConstraints, alpha: float
 ) -> str:
-    """Why no live hypothesis can still enter the `n_best`, or nothing: a sum falls, and the last penalty is largest."""
+    """Why no live hypothesis can still be among the `n_best`, or "": a sum only falls, the last penalty is largest."""
     sums = [node.sum for node in live if node is not None]
     if not sums:
-        return "every slot is finished"
+        return "every hypothesis is finished"
     if len(found) < n_best:
         return ""
-    worst_wanted = sorted((node.normalised for node in found), reverse=True)[n_best - 1]
-    hope = max(sums) / length_penalty(space.max_new_tokens, alpha)
-    if hope > worst_wanted:
+    worst = sorted((node.normalised for node in found), reverse=True)[n_best - 1]
+    hope = max(sums) / length_penalty(constraints.max_new_tokens, alpha)
+    if hope > worst:
         return ""
-    return f"no live hypothesis can still win: at best {hope:.4g} after the penalty, against {worst_wanted:.4g}"
+    return f"no live hypothesis can still win: at best {hope:.4g} after the penalty, against {worst:.4g}"
 
 
 def _answers(
     record: _Record, live: Sequence[Node | None], n_best: int, stopped: str, decode: Callable[[Sequence[int]], str]
 ) -> list[Answer]:
-    """All answers, best first: finished ones, and unfinished ones where those do not suffice."""
-    left = [node for node in live if node is not None]
-    for node in left:
-        record.explain(node, f"still live when the search stopped: {stopped}")
-    ended = [*record.found, *(left if len(record.found) < n_best else [])]
+    """All answers, best first: finished ones, then unfinished ones if there are too few."""
+    unfinished = [node for node in live if node is not None]
+    for node in unfinished:
+        record.set_reason(node, f"still live when the search stopped: {stopped}")
+    ended = [*record.found, *(unfinished if len(record.found) < n_best else [])]
     ranked = sorted(ended, key=lambda node: rank_key(node.state == "finished", node.normalised))
-    for place, node in enumerate(ranked):
-        behind = f", {ranked[0].normalised - node.normalised:.3g} behind the best" if place else ""
+    for position, node in enumerate(ranked):
+        behind = f", {ranked[0].normalised - node.normalised:.3g} behind the best" if position else ""
         end = "finished" if node.state == "finished" else "unfinished"
-        record.explain(node, f"{end}, answer {place + 1} of {len(ranked)}{behind}")
+        record.set_reason(node, f"{end}, answer {position + 1} of {len(ranked)}{behind}")
     return [_answer(record, node, decode) for node in ranked]
 
 

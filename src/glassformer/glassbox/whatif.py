@@ -1,18 +1,18 @@
-"""What if: small changes to a model or a text, and the words for them.
+"""Edits of a model or a text: parsed, written, checked and applied.
 
     token 3=7                                        another source token at position 3 (0 is <bos>)
-    prefix Jan                                       the answer has to start so
+    prefix Jan                                       the answer has to start with this
     head encoder.0.self 2 off                        the head's columns of W_O become 0
-    attention decoder.1.cross off                    the sublayer says 0; residual and norm stay
+    attention decoder.1.cross off                    the output of the sublayer is 0; residual and norm stay
     feed-forward decoder.1 off                       the same
     layer encoder.2 off                              all sublayers of the layer
     positions off                                    nothing is added to the embeddings
-    causal off                                       a decoder row sees later rows too
+    causal off                                       a decoder row attends to later rows too
     scale off                                        scores are not divided by √d_k
     attention decoder.0.cross head 1 row 2 = 0,1,0   these weights instead of those computed
 
-An edit is a value: `parse_edit` reads its words, `str(edit)` writes them. `Edits` are several, applied to source ids,
-weights and the quantities that the reference notes. Heads, layers, rows and positions count from 0.
+`parse_edit` reads one edit and `str(edit)` writes it. `Edits` are several, applied to source ids, weights and the
+quantities that the reference notes. Heads, layers, rows and positions count from 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.errors import TextError, UsageError, nearest
+from glassformer.errors import TextError, UsageError, nearest, quoted
 from glassformer.glassbox.catalogue import shown
 from glassformer.settings import FRAME_TOKENS, ModelSettings
 from glassformer.text import Tokenizer
@@ -33,11 +33,11 @@ from glassformer.text import Tokenizer
 Array = NDArray[Any]
 Weights = Mapping[str, Array]
 
-LARGEST_WEIGHT = 1000  # that an attention row may be given
+LARGEST_WEIGHT = 1000  # of an edited attention row
 
 
 class Edit(Protocol):
-    """A change. `check` raises UsageError where it does not fit the model."""
+    """A change. `check` raises UsageError if it does not fit the model."""
 
     def __str__(self) -> str: ...
     def check(self, model: ModelSettings) -> None: ...
@@ -54,12 +54,12 @@ class SetToken:
         return f"token {self.position}={self.text}"
 
     def check(self, model: ModelSettings) -> None:
-        """What fits depends on the text: see `Edits.source_ids`."""
+        """Depends on the text: see `Edits.source_ids`."""
 
 
 @dataclass(frozen=True)
 class ForcePrefix:
-    """A start that the answer must have."""
+    """A prefix that the answer must have."""
 
     text: str
 
@@ -67,7 +67,7 @@ class ForcePrefix:
         return f"prefix {self.text}"
 
     def check(self, model: ModelSettings) -> None:
-        """What fits depends on the target's vocabulary."""
+        """Depends on the target vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -118,15 +118,15 @@ class LayerOff:
 
 @dataclass(frozen=True)
 class SwitchOff:
-    """ "positions", "causal" or "scale"."""
+    """A part of every model: "positions", "causal" or "scale"."""
 
-    what: str
+    part: str
 
     def __str__(self) -> str:
-        return f"{self.what} off"
+        return f"{self.part} off"
 
     def check(self, model: ModelSettings) -> None:
-        """Every model has all three."""
+        """Every model has all three parts."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class SetRow:
         _check_head(self.head, model)
         if not all(abs(weight) <= LARGEST_WEIGHT for weight in self.weights):
             limits = f"numbers between -{LARGEST_WEIGHT} and {LARGEST_WEIGHT}"
-            raise UsageError("a weight of attention is out of all measure", got=str(self)[:100], expected=limits)
+            raise UsageError("an attention weight is too large or too small", got=str(self)[:100], expected=limits)
 
 
 def attentions(model: ModelSettings) -> list[str]:
@@ -172,30 +172,30 @@ def _check_head(head: int, model: ModelSettings) -> None:
         raise UsageError(f"there is no head {head}", expected=f"0 to {model.n_heads - 1}")
 
 
-_PLACE = r"\d{1,6}"
+_INDEX = r"\d{1,6}"
 _NUMBER = re.compile(r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e-?[0-9]+)?")  # one way to read each text: no backtracking
 
 
 def _numbers(text: str) -> tuple[float, ...]:
     """Numbers between commas, each after at most one space. Raises UsageError for the first that is not a number."""
-    found = [part.removeprefix(" ") for part in text.split(",")]
-    for number in found:
+    numbers = [part.removeprefix(" ") for part in text.split(",")]
+    for number in numbers:
         if not _NUMBER.fullmatch(number):
             limits = "numbers between commas, as in 0,0.5,1e-3"
             raise UsageError("cannot read a weight of an edit", got=repr(number[:80]), expected=limits)
-    return tuple(map(float, found))
+    return tuple(map(float, numbers))
 
 
 _FORMS: tuple[tuple[str, Callable[..., Edit]], ...] = (
-    (rf"token ({_PLACE}) ?=(.+)", lambda position, text: SetToken(int(position), text)),
+    (rf"token ({_INDEX}) ?=(.+)", lambda position, text: SetToken(int(position), text)),
     (r"prefix (.+)", ForcePrefix),
-    (rf"head (\S+) ({_PLACE}) off", lambda attention, head: HeadOff(shown(attention), int(head))),
+    (rf"head (\S+) ({_INDEX}) off", lambda attention, head: HeadOff(shown(attention), int(head))),
     (r"attention (\S+) off", lambda attention: SublayerOff(shown(attention))),
     (r"feed-forward (\S+) off", lambda layer: SublayerOff(f"{layer}.feed_forward")),
     (r"layer (\S+) off", LayerOff),
     (r"(positions|causal|scale) off", SwitchOff),
     (
-        rf"attention (\S+) head ({_PLACE}) row ({_PLACE}) ?=(.+)",
+        rf"attention (\S+) head ({_INDEX}) row ({_INDEX}) ?=(.+)",
         lambda attention, head, row, numbers: SetRow(shown(attention), int(head), int(row), _numbers(numbers)),
     ),
 )
@@ -211,15 +211,15 @@ FORMS = (
     "scale off",
     "attention decoder.0.cross head 1 row 2 = 0,1,0",
 )
-"""An example of each form that an edit may have."""
+"""An example of each form of an edit."""
 
 
-def parse_edit(words: str) -> Edit:
-    """The edit that the words tell. Raises UsageError with the nearest form."""
+def parse_edit(text: str) -> Edit:
+    """Parse an edit. Raises UsageError with the nearest form."""
     for pattern, make in _FORMS:
-        if found := re.fullmatch(pattern, words.lstrip(), flags=re.DOTALL):
-            return make(*found.groups())
-    raise UsageError(f"cannot read the edit {words[:80]!r}", hint=nearest(words, FORMS))
+        if match := re.fullmatch(pattern, text.lstrip(), flags=re.DOTALL):
+            return make(*match.groups())
+    raise UsageError(f"cannot read the edit {text[:80]!r}", hint=nearest(text, FORMS))
 
 
 @dataclass(frozen=True)
@@ -228,34 +228,41 @@ class Edits:
 
     edits: tuple[Edit, ...] = ()
 
+    @classmethod
+    def of(cls, edits: Sequence[Edit | str]) -> Edits:
+        """Edits, where those given as text are parsed. Raises UsageError for text that is not an edit."""
+        if isinstance(edits, str):
+            raise UsageError("the edits are not a list", got=quoted(edits), hint="edits=[edit]")
+        return cls(tuple(parse_edit(edit) if isinstance(edit, str) else edit for edit in edits))
+
     def check(self, model: ModelSettings) -> None:
-        """Raise UsageError for the first that does not fit the model."""
+        """Raise UsageError for the first edit that does not fit the model."""
         for edit in self.edits:
             edit.check(model)
 
     @property
     def prefix(self) -> str:
-        """The forced start of the answer; of several the last."""
+        """The forced prefix of the answer; of several the last."""
         return next((edit.text for edit in reversed(self.edits) if isinstance(edit, ForcePrefix)), "")
 
     @property
     def fit_the_fast_path(self) -> bool:
-        """Whether the edits are all of text and weights, so that the fast path can make them too."""
+        """Whether the edits change only text and weights, so that the fast path can make them too."""
         return not any(isinstance(edit, SwitchOff | SetRow) for edit in self.edits)
 
     def source_ids(self, ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
-        """Framed source ids with the edited tokens. Raises UsageError for a position or token that there is not."""
+        """Framed source ids with the edited tokens. Raises UsageError for a position or token that does not exist."""
         edited = list(ids)
         for edit in self.edits:
             if isinstance(edit, SetToken):
                 if not 0 < edit.position < len(ids) - 1:
-                    places = f"1 to {len(ids) - FRAME_TOKENS}; <bos> and <eos> stay"
-                    raise UsageError(f"there is no source token {edit.position} to edit", expected=places)
+                    valid = f"1 to {len(ids) - FRAME_TOKENS}; <bos> and <eos> stay"
+                    raise UsageError(f"there is no source token {edit.position} to edit", expected=valid)
                 edited[edit.position] = _token_id(edit.text, tokenizer)
         return edited
 
     def weights(self, weights: Weights, model: ModelSettings) -> dict[str, Array]:
-        """The weights, where something is switched off with zeros in a copy."""
+        """The weights; a part that is switched off is zero in a copy."""
         edited = dict(weights)
         for edit in self.edits:
             if isinstance(edit, HeadOff):
@@ -270,16 +277,16 @@ class Edits:
         return edited
 
     def quantity(self, name: str, value: Any) -> Any:
-        """What stands in place of a noted quantity; by itself the value."""
+        """The value of a noted quantity after the edits; the same object if no edit concerns it."""
         for edit in self.edits:
             if isinstance(edit, SwitchOff):
-                value = _switched_off(edit.what, name, value)
+                value = _switched_off(edit.part, name, value)
             elif isinstance(edit, SetRow) and name == f"{edit.attention}.weights" and edit.row < value.shape[1]:
                 value = _with_row(edit, value)
         return value
 
     def check_rows(self, source_rows: int, target_rows: int) -> None:
-        """Raise UsageError for an attention row past the last one."""
+        """Raise UsageError for an attention row after the last one."""
         for edit in self.edits:
             if isinstance(edit, SetRow):
                 rows = source_rows if edit.attention.startswith("encoder") else target_rows
@@ -301,18 +308,18 @@ def _token_id(text: str, tokenizer: Tokenizer) -> int:
     return ids[0]
 
 
-def _switched_off(what: str, name: str, value: Any) -> Any:
-    if what == "positions" and name in ("source.positions", "target.positions"):
+def _switched_off(part: str, name: str, value: Any) -> Any:
+    if part == "positions" and name in ("source.positions", "target.positions"):
         return np.zeros_like(value)
-    if what == "causal" and name == "decoder.self_mask":
+    if part == "causal" and name == "decoder.self_mask":
         return np.ones_like(value)
-    if what == "scale" and re.fullmatch(r"(encoder|decoder)\.\d+\.(self|cross)\.scale", name):
+    if part == "scale" and re.fullmatch(r"(encoder|decoder)\.\d+\.(self|cross)\.scale", name):
         return np.float64(1.0)
     return value
 
 
 def _with_row(edit: SetRow, weights: Array) -> Array:
-    """The weights [H T S] with one row given; in the decoder's self-attention a row has those up to itself."""
+    """The weights `[H T S]` with one row replaced; in the decoder's self-attention a row ends at itself."""
     is_causal = edit.attention.startswith("decoder") and edit.attention.endswith("self")
     length = edit.row + 1 if is_causal else weights.shape[2]
     if len(edit.weights) != length:

@@ -16,7 +16,7 @@ const OVERWRITE = {
   title: 'after the edit',
   formula: '',
   section: '',
-  words: 'What was edited stands in place of what was computed.',
+  words: 'The edit replaces what was computed.',
 };
 
 export class Model {

@@ -85,17 +85,18 @@ function extensions(node, logProbs, isAllowed) {
 }
 
 function fate(candidate, rank, slots, lastKept, eos) {
+  const ranked = `rank ${rank} for ${slots} slot${slots === 1 ? '' : 's'}`;
   if (rank > slots)
-    return ['pruned', `place ${rank} for ${slots}, ${shortNumber(lastKept - candidate.sum)} nats short`];
-  if (candidate.token === eos) return ['finished', 'it ends here, and keeps its slot'];
-  return ['kept', `place ${rank} for ${slots}`];
+    return ['pruned', `${ranked}, ${shortNumber(lastKept - candidate.sum)} nats short`];
+  if (candidate.token === eos) return ['finished', 'it ends here and keeps its slot'];
+  return ['kept', ranked];
 }
 
 const shortNumber = (number) => String(Number(number.toPrecision(3)));
 
 /** Why no live hypothesis can still enter the best, or nothing: a sum falls, and the last penalty is largest. */
 function reasonToStop(live, found, best, longest, alpha) {
-  if (!live.length) return 'every slot is finished';
+  if (!live.length) return 'every hypothesis is finished';
   if (found.length < best) return '';
   const worst = found.map((node) => node.normalised).sort((one, other) => other - one)[best - 1];
   const hope = Math.max(...live.map((node) => node.sum)) / lengthPenalty(longest, alpha);

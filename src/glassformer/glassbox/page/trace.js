@@ -124,7 +124,7 @@ function compare(redone, recorded) {
     return {
       passed: false,
       largest: 0,
-      note: `its axes are said to be ${recorded.axes.join(', ')}; they are ${redone.axes.join(', ')}`,
+      note: `its axes are recorded as ${recorded.axes.join(', ')}; they are ${redone.axes.join(', ')}`,
     };
   }
   if (redone.shape.join() !== recorded.shape.join()) {

@@ -1,0 +1,350 @@
+"""One explained text: a model, a text and edits, as a computation and as tokens, axes and settings of a trace.
+
+`Explained` is a model and a text. `Explained.forward(edits)` is the NumPy reference on that text, with edits:
+a `ForwardPass` that is searched, scored and recorded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer import reference
+from glassformer.decoding import SearchConstraints
+from glassformer.errors import NotFiniteError, TextError, UsageError, quoted
+from glassformer.glassbox.catalogue import AXES, shown, weight_axes
+from glassformer.glassbox.recorder import Recorder
+from glassformer.glassbox.schema import Answer, Axis, Provenance, Search, Searches, Token, TokenKind, Tokens, Vocabulary
+from glassformer.glassbox.search import search
+from glassformer.glassbox.whatif import Edits
+from glassformer.modelfile import ModelFile, find_model
+from glassformer.reference import Array, Note, Value
+from glassformer.settings import DecodingSettings, ModelSettings
+from glassformer.text import Tokenizer
+from glassformer.timelimit import check_time_limit
+from glassformer.translator import Translator, default_max_new_tokens
+
+Ids = Sequence[int]
+Side = Literal["source", "target"]
+
+MAX_BEAMS, MAX_POSITIONS = 1_000, 1_000  # that a trace can hold
+LENS_CELLS = 100_000  # the logits after each layer are recorded when all rows have fewer of them
+
+
+@dataclass(frozen=True)
+class ForwardPass:
+    """The reference on one source, with edits. `weights` are edited, and float64; `visible` is False for padding."""
+
+    weights: dict[str, Array]
+    model: ModelSettings
+    ids: tuple[int, ...]
+    visible: NDArray[np.bool_]
+    edits: Edits
+
+    @cached_property
+    def memory(self) -> Array:
+        """The output of the encoder, which runs once."""
+        return reference.encode(self.weights, self.model, np.array(self.ids), self.visible, self._edited)
+
+    def next_log_probs(self, fed: Ids) -> NDArray[np.float64]:
+        """Log-probabilities `[V]` of the token after those fed to the decoder."""
+        last: NDArray[np.float64] = self._log_probs(self._hidden(fed)[-1:])[0]
+        return last
+
+    def token_scores(self, fed: Ids, targets: Ids) -> NDArray[np.float64]:
+        """The log-probability of each target token `[T]`."""
+        return self._log_probs(self._hidden(fed))[np.arange(len(targets)), list(targets)]
+
+    def _hidden(self, fed: Ids) -> Array:
+        check_time_limit()
+        return reference.decode(self.weights, self.model, np.array(fed), self.memory, self.visible, self._edited)
+
+    def _log_probs(self, hidden: Array) -> Array:
+        log_probs: Array = reference.log_softmax(reference.project(self.weights, self.model, hidden))
+        if not np.isfinite(log_probs).all():
+            raise NotFiniteError.at(0, "a log-probability that is not finite")
+        return log_probs
+
+    def record(self, fed: Ids, gold: tuple[Ids, Ids] | None = None, label_smoothing: float = 0.0) -> Recorder:
+        """Every quantity up to the logits after each token fed; for `gold`, fed and targets, up to its loss too."""
+        recorder = Recorder(self.weights, self.model, self.edits.quantity, label_smoothing)
+        memory = reference.encode(self.weights, self.model, np.array(self.ids), self.visible, recorder)
+        logits = self._record_decoder(recorder, fed, memory)
+        reference.log_softmax(logits, recorder)
+        if gold is not None:
+            recorder.gold = True
+            targets = np.array(gold[1])
+            recorder.know("target_ids", targets)
+            logits = self._record_decoder(recorder, gold[0], memory)
+            reference.cross_entropy(logits, targets, label_smoothing, recorder)
+        return recorder
+
+    def _record_decoder(self, recorder: Recorder, fed: Ids, memory: Array) -> Array:
+        check_time_limit()
+        hidden = reference.decode(self.weights, self.model, np.array(fed), memory, self.visible, recorder)
+        logits = reference.project(self.weights, self.model, hidden, recorder)
+        if logits.size * (self.model.n_decoder_layers - 1) <= LENS_CELLS:
+            self._record_lens(recorder)
+        return logits
+
+    def _record_lens(self, recorder: Recorder) -> None:
+        """The prediction after each layer but the last, as if it were the last."""
+        for i in range(self.model.n_decoder_layers - 1):
+            note = reference.under(recorder, f"decoder.{i}.lens")
+            hidden = recorder.last_of(f"decoder.{i}.feed_forward")
+            if self.model.norm == "pre":
+                hidden = reference.norm(self.weights, "decoder_norm", hidden, self.model, note)
+            reference.project(self.weights, self.model, hidden, note)
+
+    @property
+    def _edited(self) -> Note:
+        def note(name: str, value: Value, /, *made_of: Any) -> Value:  # noqa: ARG001
+            edited: Value = self.edits.quantity(shown(name), value)
+            return edited
+
+        return note
+
+    def named_weights(self) -> dict[str, tuple[NDArray[Any], tuple[str, ...]]]:
+        """The weights, with the names of their axes."""
+        return {name: (array, weight_axes(name, self.model)) for name, array in self.weights.items()}
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A model and a text. `name` is that of the model file; `pad_to` is the length of the source with padding."""
+
+    translator: Translator
+    name: str
+    text: str
+    decoding: DecodingSettings
+    pad_to: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        model: Translator | ModelFile | str | Path,
+        text: str,
+        decoding: DecodingSettings | None,
+        options: dict[str, Any],
+        pad_to: int = 0,
+    ) -> Explained:
+        """A text with a model, which is loaded if `model` is a path; `options` replace fields of `decoding`.
+
+        Raises UsageError for more than MAX_BEAMS and MAX_POSITIONS.
+        """
+        name = "a model in memory"
+        if isinstance(model, str | Path):
+            name, model = str(find_model(model)), ModelFile.load(model)
+        translator = model if isinstance(model, Translator) else Translator(model, device="cpu")
+        base = decoding or translator.settings.decoding
+        chosen = base.override(options | {"do_sample": False})
+        limits = (("beam", chosen.num_beams, MAX_BEAMS), ("padded source", pad_to, MAX_POSITIONS))
+        for limited, number, limit in limits:
+            if number > limit:
+                what = f"the {limited} is too large to be explained"
+                raise UsageError(what, got=quoted(number), expected=f"at most {limit}")
+        return cls(translator, name, text, chosen, pad_to)
+
+    @property
+    def file(self) -> ModelFile:
+        return self.translator.model_file
+
+    # What is computed
+
+    @cached_property
+    def source_ids(self) -> list[int]:
+        """The framed source, without padding. Raises TextError for a text that the model does not accept."""
+        if not self.text.strip():
+            raise TextError("there is nothing to explain", got=repr(self.text), expected="a text that is not empty")
+        tokenizer, limit = self.file.source_tokenizer, self.translator.max_source_length
+        ids = tokenizer.encode(self.text)
+        if len(ids) > limit:
+            raise TextError(
+                "the text is longer than the model takes",
+                got=f"{len(ids)} tokens",
+                expected=f"at most {limit} tokens",
+                hint="explain a part of it, or train with a larger data.max_source_length",
+            )
+        return tokenizer.frame(ids)
+
+    def forward(self, edits: Edits, tensors: Mapping[str, NDArray[Any]] | None = None) -> ForwardPass:
+        """The reference on this source, with edits; `tensors` are the weights of a snapshot instead of the model's."""
+        ids = edits.source_ids(self.source_ids, self.file.source_tokenizer)
+        n_pads = max(0, self.pad_to - len(ids))
+        padded = (*ids, *[self.file.source_tokenizer.vocabulary.pad_id] * n_pads)
+        model = self.file.settings.model
+        edited = edits.weights(tensors or self.file.tensors, model)
+        weights = {name: array.astype(np.float64) for name, array in edited.items()}  # once, not in every product
+        return ForwardPass(weights, model, padded, np.arange(len(padded)) < len(ids), edits)
+
+    def constraints(self, edits: Edits) -> SearchConstraints:
+        """The constraints of a search. Raises TextError for a forced prefix that no answer can have."""
+        tokenizer, model = self.file.target_tokenizer, self.file.settings.model
+        if unknown := tokenizer.unknown(edits.prefix):
+            raise TextError(
+                "the prefix holds what the target vocabulary does not have, so that no answer can start with it",
+                got=", ".join(map(repr, unknown[:10])),
+            )
+        longest = self.decoding.max_new_tokens or default_max_new_tokens(self.file.data, self.file.settings)
+        longest = min(longest, model.n_positions or longest)
+        vocabulary, forced = tokenizer.vocabulary, tokenizer.encode(edits.prefix)
+        prefixes = [forced] if forced else ()
+        return SearchConstraints(vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids, longest, prefixes)
+
+    def search(self, forward: ForwardPass, num_beams: int) -> Search:
+        """The search of a forward pass, with its pruned candidates."""
+        tokenizer, constraints = self.file.target_tokenizer, self.constraints(forward.edits)
+        return search(
+            lambda ids: forward.next_log_probs([constraints.bos_id, *ids]),
+            constraints,
+            lambda token: tokenizer.tokens([token])[0],
+            tokenizer.decode,
+            num_beams=num_beams,
+            alpha=self.decoding.length_alpha,
+            n_best=min(self.decoding.num_return_sequences, num_beams),
+        )
+
+    def searches(self, forward: ForwardPass) -> Searches:
+        """Greedy search, and the beam search of the decoding settings."""
+        greedy, num_beams = self.search(forward, 1), self.decoding.num_beams
+        return Searches(greedy, greedy if num_beams == 1 else self.search(forward, num_beams))
+
+    def rows_of_answer(self, answer: Answer) -> tuple[list[int], list[int]]:
+        """The tokens that the decoder is fed for an answer, and its targets."""
+        vocabulary = self.file.target_tokenizer.vocabulary
+        targets = [*answer.ids, vocabulary.eos_id] if answer.finished else list(answer.ids)
+        return [vocabulary.bos_id, *targets[:-1]], targets
+
+    def rows_of_gold(self, target: str) -> tuple[list[int], list[int]]:
+        """The same for a given target, teacher-forced. Raises TextError for one that is too long."""
+        tokenizer = self.file.target_tokenizer
+        ids = tokenizer.encode(target, where="the target")
+        longest = self.file.settings.data.max_target_length
+        if len(ids) > longest:
+            raise TextError(
+                "the target is longer than the model was trained on",
+                got=f"{len(ids):,} tokens",
+                expected=f"at most {longest:,}",
+            )
+        framed = tokenizer.frame(ids)
+        return framed[:-1], framed[1:]
+
+    # Parts of a trace
+
+    def provenance(self) -> Provenance:
+        """The model and its settings."""
+        file, max_new_tokens = self.file, self.constraints(Edits()).max_new_tokens
+        return Provenance(
+            model=self.name,
+            model_hash=hash_tensors(file.tensors),
+            data_hash=file.data.fingerprint,
+            settings=file.settings.model_dump(mode="json"),
+            metrics=file.metrics.to_dict(),
+            decoding={**self.decoding.model_dump(mode="json"), "max_new_tokens": max_new_tokens},
+            mode="eval",
+            computed_in="float64",
+            seed=file.settings.training.seed,
+            versions=file.versions,
+        )
+
+    def tokens(self, side: Side, ids: Ids, text: str | None = None) -> list[Token]:
+        """Ids as tokens; `text` is the text in which unknown ones are looked up."""
+        tokenizer, counts = self._tokenizer(side), self._counts(side)
+        vocabulary = tokenizer.vocabulary
+        kinds: dict[int | None, TokenKind] = {
+            vocabulary.unk_id: "unk",
+            vocabulary.pad_id: "pad",
+            vocabulary.bos_id: "bos",
+            vocabulary.eos_id: "eos",
+        }
+        unknown = iter(tokenizer.unknown(text) if text else ())
+        return [
+            Token(
+                id=token,
+                text=piece,
+                kind=kinds.get(token, "ordinary"),
+                count=counts[token] if token < len(counts) else None,
+                given=next(unknown, None) if token == vocabulary.unk_id else None,
+            )
+            for token, piece in zip(ids, tokenizer.tokens(ids), strict=True)
+        ]
+
+    def source_tokens(self, ids: Ids) -> list[Token]:
+        """The source with edits and padding; an unknown token that was not edited keeps its characters in `given`."""
+        before = self.tokens("source", self.source_ids, self.text)
+        edited = self.tokens("source", ids)
+        same = [old if old.id == new.id else new for old, new in zip(before, edited, strict=False)]
+        return [*same, *edited[len(same) :]]
+
+    def vocabularies(self) -> dict[Side, Vocabulary]:
+        """The two vocabularies, without the labels of their axes."""
+        sides: tuple[Side, ...] = ("source", "target")
+        return {
+            side: Vocabulary(self._vocabulary_axis(side), self._specials(side), self._counts(side)) for side in sides
+        }
+
+    def axes(self, tokens: Tokens) -> dict[str, Axis]:
+        """All axes of a trace, with their lengths and labels."""
+        model = self.file.settings.model
+        widths = {
+            "head": model.n_heads,
+            "d_model": model.d_model,
+            "d_k": model.d_k,
+            "d_v": model.d_v,
+            "heads_d_k": model.n_heads * model.d_k,
+            "heads_d_v": model.n_heads * model.d_v,
+            "d_ff": model.d_ff,
+        }
+        if model.positions == "learned":
+            widths["max_length"] = model.max_length
+        axes = dict(_position_axes("source", tokens.source))
+        axes |= _position_axes("target", tokens.target_in, tokens.target_out)
+        if tokens.gold_in is not None:
+            axes |= _position_axes("gold_target", tokens.gold_in, tokens.gold)
+        axes |= {name: Axis(length, AXES[name]) for name, length in widths.items()}
+        for side in ("source", "target"):
+            name = self._vocabulary_axis(side)
+            pieces = list(self._tokenizer(side).vocabulary.pieces)
+            axes[name] = Axis(len(pieces), AXES[name], pieces)
+        return axes
+
+    def _specials(self, side: Side) -> dict[str, int]:
+        vocabulary = self._tokenizer(side).vocabulary
+        parts = {"pad": vocabulary.pad_id, "bos": vocabulary.bos_id, "eos": vocabulary.eos_id}
+        return parts | ({} if vocabulary.unk_id is None else {"unk": vocabulary.unk_id})
+
+    def _tokenizer(self, side: str) -> Tokenizer:
+        return self.file.source_tokenizer if side == "source" else self.file.target_tokenizer
+
+    def _counts(self, side: str) -> list[int]:
+        return list(self.file.data.counts(side))
+
+    def _vocabulary_axis(self, side: str) -> str:
+        return "vocabulary" if self.file.settings.model.tied_embeddings == "all" else f"{side}_vocabulary"
+
+
+def _position_axes(
+    name: str, tokens: Sequence[Token], targets: Sequence[Token] | None = None
+) -> Iterator[tuple[str, Axis]]:
+    labels = [token.text for token in tokens]
+    predicted = None if targets is None else [token.text for token in targets]
+    yield name, Axis(len(labels), AXES[name.removeprefix("gold_")], labels, predicted)
+    yield f"{name}_key", Axis(len(labels), AXES[f"{name}_key".removeprefix("gold_")], labels)
+
+
+def hash_tensors(tensors: dict[str, NDArray[Any]]) -> str:
+    """SHA-256 over name, type, shape and bytes of all tensors, by name."""
+    total = hashlib.sha256()
+    for name in sorted(tensors):
+        array = tensors[name]
+        total.update(json.dumps([name, str(array.dtype), list(array.shape)]).encode())
+        total.update(np.ascontiguousarray(array).tobytes())
+    return total.hexdigest()
