@@ -1,4 +1,4 @@
-"""`glassformer heads`: what each attention head is worth on a table."""
+"""`glassformer heads`: exact match on a table without each attention head."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`glassformer tokens`: how a model cuts a text."""
+"""`glassformer tokens`: the tokens of a text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glassformer.cli.options import AsJson, Model
 
 
 class Side(StrEnum):
-    """Which tokenizer."""
+    """A tokenizer of a model."""
 
     source = "source"
     target = "target"
@@ -20,14 +20,14 @@ class Side(StrEnum):
 
 def tokens(
     model: Model,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to cut.")],
-    side: Annotated[Side, typer.Option("--side", help="Which tokenizer.")] = Side.source,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to tokenize.")],
+    side: Annotated[Side, typer.Option("--side", help="The tokenizer of the source or of the target.")] = Side.source,
     pad_to: Annotated[
         int, typer.Option("--pad-to", min=0, max=100_000, help="Pad with <pad> to this many tokens.")
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Tokens and ids of a text, framed as the model sees it."""
+    """Tokens and ids of a text, with <bos> and <eos>."""
     from glassformer.modelfile import ModelFile
 
     model_file = ModelFile.load(model)
@@ -38,5 +38,5 @@ def tokens(
     if as_json:
         print_json({"text": text, "tokens": pieces, "ids": ids, "unknown": tokenizer.unknown(text)})
         return
-    rows = [(str(place), piece, str(number)) for place, (piece, number) in enumerate(zip(pieces, ids, strict=True))]
+    rows = [(str(position), piece, str(id_)) for position, (piece, id_) in enumerate(zip(pieces, ids, strict=True))]
     print_table(f"{len(ids)} {side.value} tokens", ("position", "token", "id"), rows)

@@ -1,8 +1,8 @@
-"""What every quantity is: how it is made, along which axes it lies, what it means, where the paper has it.
+"""The catalogue of quantities: for each its op, axes, title, description, section of the paper and formula.
 
-A name is that of `reference.note`, with "self_attention" and "cross_attention" said as "self" and "cross":
-`encoder.0.self.scores`, `decoder.2.cross_norm.output`, `target.embedded`, `logits`. With "gold." in front it belongs to
-the given target. `describe` finds the entry of a name.
+A name is that of `reference.note`, with "self" and "cross" for "self_attention" and "cross_attention":
+`encoder.0.self.scores`, `decoder.2.cross_norm.output`, `target.embedded`, `logits`. Names of the given target begin
+with "gold.". `describe` finds the entry of a name.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ GOLD = "gold."
 
 @dataclass(frozen=True)
 class Entry:
-    """One kind of quantity. `op` is None for what is given and not computed.
+    """One kind of quantity. `op` is None if it is given, not computed.
 
-    Of the axes, "rows" and "keys" stand for positions that depend on the side, "vocabulary" for the target's.
+    Of the axes, "rows" and "keys" are positions of the source or the target, "vocabulary" is that of the target.
     """
 
     op: Op | None
@@ -48,9 +48,9 @@ EMBEDDING = {
         "multiply", _STREAM, "scaled embedding", "Every number of the row times √d_model.", "3.4", "times_root_d"
     ),
     "positions": Entry(
-        "sinusoids", _STREAM, "position encoding", "Waves that say where a token stands.", "3.5", "sinusoids"
+        "sinusoids", _STREAM, "position encoding", "Sinusoids of the position of a token.", "3.5", "sinusoids"
     ),
-    "input": Entry("add", _STREAM, "input of the stack", "What the token is plus where it stands.", "3.5", "input"),
+    "input": Entry("add", _STREAM, "input of the stack", "Embedding plus position encoding.", "3.5", "input"),
 }
 
 ATTENTION = {
@@ -75,7 +75,7 @@ ATTENTION = {
         "project_heads",
         ("head", "keys", "d_v"),
         "values",
-        "What each position has to give; every head reads the whole row.",
+        "What each position contributes; every head reads the whole row.",
         "3.2.2",
         "values",
     ),
@@ -83,7 +83,7 @@ ATTENTION = {
         "matmul_transposed",
         _CELLS,
         "scores",
-        "How well each query fits each key: their dot product.",
+        "The dot product of each query with each key.",
         "3.2.1",
         "scores",
     ),
@@ -99,25 +99,27 @@ ATTENTION = {
         "softmax",
         _CELLS,
         "attention weights",
-        "Shares that add up to 1 in each row; a hidden key gets 0.",
+        "Weights that add up to 1 in each row; a hidden key has 0.",
         "3.2.1",
         "weights",
     ),
     "heads": Entry(
-        "matmul", ("head", "rows", "d_v"), "heads", "Values, mixed by the weights of the row.", "3.2.1", "heads"
+        "matmul", ("head", "rows", "d_v"), "heads", "The sum of the values, weighted by the row.", "3.2.1", "heads"
     ),
     "concatenated": Entry(
         "concatenate_heads",
         ("rows", "heads_d_v"),
-        "heads side by side",
+        "concatenated heads",
         "All heads in one row.",
         "3.2.2",
         "concatenated",
     ),
     "output": Entry(
-        "linear", _STREAM, "output of attention", "The heads, mixed by one matrix.", "3.2.2", "attention_output"
+        "linear", _STREAM, "output of attention", "The concatenated heads times W_O.", "3.2.2", "attention_output"
     ),
-    "residual": Entry("add", _STREAM, "residual sum", "The stream plus what the sublayer says.", "3.1", "residual"),
+    "residual": Entry(
+        "add", _STREAM, "residual sum", "The residual stream plus the output of the sublayer.", "3.1", "residual"
+    ),
 }
 
 FEED_FORWARD = {
@@ -125,11 +127,11 @@ FEED_FORWARD = {
         "linear",
         ("rows", "d_ff"),
         "hidden, before activation",
-        "A wider row, each position by itself.",
+        "A wider row; each position separately.",
         "3.3",
         "hidden",
     ),
-    "activated": Entry("relu", ("rows", "d_ff"), "hidden, activated", "What is negative becomes 0.", "3.3", "relu"),
+    "activated": Entry("relu", ("rows", "d_ff"), "hidden, activated", "Negative numbers become 0.", "3.3", "relu"),
     "output": Entry(
         "linear", _STREAM, "output of the feed-forward", "Back to the width of the model.", "3.3", "feed_forward_output"
     ),
@@ -145,27 +147,29 @@ NORM = {
         "layer_norm",
         _STREAM,
         "layer norm",
-        "Each row with mean 0 and variance 1, then scaled by γ and moved by β.",
+        "Each row with mean 0 and variance 1, then multiplied by γ, plus β.",
         "3.1",
         "layer_norm",
     ),
 }
 
 OUTPUT = {
-    "logits": Entry("linear", _LOGITS, "logits", "How much each token is favoured as the next one.", "3.4", "logits"),
+    "logits": Entry("linear", _LOGITS, "logits", "The score of each token as the next one.", "3.4", "logits"),
     "log_probs": Entry(
-        "log_softmax", _LOGITS, "log-probabilities", "Logits made to be shares of 1.", "3.4", "log_probs"
+        "log_softmax", _LOGITS, "log-probabilities", "The logarithm of the softmax of the logits.", "3.4", "log_probs"
     ),
     "wanted": Entry(
         "smooth_targets",
         _LOGITS,
-        "what is wanted",
-        "The right token, less what label smoothing spreads.",
+        "smoothed targets",
+        "One-hot targets, a part of which label smoothing spreads over all tokens.",
         "5.4",
         "wanted",
     ),
-    "losses": Entry("cross_entropy", _ROWS, "loss", "Surprise at what is wanted, in nats.", "5.4", "losses"),
-    "target_ids": Entry(None, _ROWS, "ids asked for", "The target, shifted by one.", "3.1"),
+    "losses": Entry(
+        "cross_entropy", _ROWS, "loss", "Cross-entropy with the smoothed targets, in nats.", "5.4", "losses"
+    ),
+    "target_ids": Entry(None, _ROWS, "target ids", "The target, shifted by one.", "3.1"),
 }
 
 MASKS = {
@@ -173,7 +177,7 @@ MASKS = {
         None, ("source", "source_key"), "mask of the encoder", "Padding is not attended to.", "3.2.3"
     ),
     "decoder.self_mask": Entry(
-        None, ("target", "target_key"), "causal mask", "A position sees itself and earlier ones.", "3.2.3"
+        None, ("target", "target_key"), "causal mask", "A position attends to itself and earlier ones.", "3.2.3"
     ),
     "decoder.cross_mask": Entry(
         None, ("target", "source_key"), "mask of the source", "Padding is not attended to.", "3.2.3"
@@ -181,9 +185,9 @@ MASKS = {
 }
 
 LEARNED_POSITIONS = Entry(
-    "embed", _STREAM, "position embedding", "A learned row for each place.", "3.5", "learned_positions"
+    "embed", _STREAM, "position embedding", "A learned row for each position.", "3.5", "learned_positions"
 )
-GELU = Entry("gelu", ("rows", "d_ff"), "hidden, activated", "Each number times Φ of it.", "3.3", "gelu")
+GELU = Entry("gelu", ("rows", "d_ff"), "hidden, activated", "Each number x becomes x Φ(x).", "3.3", "gelu")
 
 
 class Described(NamedTuple):
@@ -194,25 +198,25 @@ class Described(NamedTuple):
 
 
 def shown(name: str) -> str:
-    """The name as a trace has it: the kind of attention without the word."""
+    """The name in a trace: without the word "attention"."""
     return name.replace("_attention", "")
 
 
 def part_of(name: str) -> str:
-    """Where a quantity belongs: its name without the last word."""
+    """The part of the model that a quantity belongs to: its name without the last word."""
     return name.rpartition(".")[0]
 
 
 def describe(name: str, model: ModelSettings) -> Described:
-    """What the quantity called `name` is. Raises KeyError for one that there is not."""
+    """The entry of the quantity `name`. Raises KeyError for an unknown one."""
     gold, plain = (GOLD[:-1] + "_", name.removeprefix(GOLD)) if name.startswith(GOLD) else ("", name)
     entry = _entry(plain, model)
     part = part_of(plain)
     side = "source" if part.startswith(("source", "encoder")) else "target"
     key_side = "source" if part.endswith(".cross") else side
     vocabulary = "vocabulary" if model.tied_embeddings == "all" else "target_vocabulary"
-    places = {"rows": side, "keys": f"{key_side}_key", "vocabulary": vocabulary}
-    named = (places.get(axis, axis) for axis in entry.axes)
+    named_axes = {"rows": side, "keys": f"{key_side}_key", "vocabulary": vocabulary}
+    named = (named_axes.get(axis, axis) for axis in entry.axes)
     axes = tuple(gold + axis if axis.startswith("target") and axis != vocabulary else axis for axis in named)
     key = "residual_pre" if entry.formula == "residual" and model.norm == "pre" else entry.formula
     return Described(replace(entry, axes=axes), FORMULAS.get(key, ""))
@@ -226,13 +230,13 @@ def _entry(name: str, model: ModelSettings) -> Entry:
         return LEARNED_POSITIONS
     if local == "activated" and model.activation == "gelu":
         return GELU
-    for pattern, room in _ROOMS.items():
+    for pattern, entries in _PARTS.items():
         if re.fullmatch(pattern, part):
-            return room[local]
+            return entries[local]
     raise KeyError(name)
 
 
-_ROOMS: dict[str, dict[str, Entry]] = {
+_PARTS: dict[str, dict[str, Entry]] = {
     "source|target": EMBEDDING,
     r"encoder\.\d+\.self|decoder\.\d+\.(self|cross)": ATTENTION,
     r"(encoder|decoder)\.\d+\.feed_forward": FEED_FORWARD,
@@ -242,9 +246,9 @@ _ROOMS: dict[str, dict[str, Entry]] = {
 
 
 def weight_axes(name: str, model: ModelSettings) -> tuple[str, ...]:
-    """The axes of the weights called `name` (a matrix maps rows: y = x Wᵀ)."""
-    room, _, kind = name.rpartition(".")
-    last = room.rpartition(".")[2]
+    """The axes of the weights `name` (a matrix maps rows: y = x Wᵀ)."""
+    part, _, kind = name.rpartition(".")
+    last = part.rpartition(".")[2]
     if last == "source_embedding":
         return ("vocabulary" if model.tied_embeddings == "all" else "source_vocabulary", "d_model")
     if last in ("target_embedding", "output_projection"):
@@ -266,9 +270,9 @@ def weight_axes(name: str, model: ModelSettings) -> tuple[str, ...]:
 
 AXES = {
     "source": "source position",
-    "source_key": "source position that is looked at",
-    "target": "decoder row: token fed, token asked for",
-    "target_key": "earlier decoder row that is looked at",
+    "source_key": "source position attended to",
+    "target": "decoder row: token fed, target token",
+    "target_key": "decoder row attended to",
     "head": "head",
     "d_model": "feature of the model",
     "d_k": "feature of a query or key",
@@ -281,4 +285,4 @@ AXES = {
     "source_vocabulary": "source token",
     "target_vocabulary": "target token",
 }
-"""Name of an axis -> what runs along it; "gold_target" and "gold_target_key" are the target's."""
+"""Name of an axis -> its title; "gold_target" and "gold_target_key" have those of "target" and "target_key"."""

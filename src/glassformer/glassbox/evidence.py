@@ -1,7 +1,7 @@
-"""What an answer rests on, measured beside attention: occlusion, gradient times input, and the effect of each head.
+"""Evidence for an answer, besides attention: occlusion, gradient times input, and the effect of each head.
 
 Attention weights alone are not an explanation (Jain and Wallace 2019), so each measure is compared with them by
-Spearman's rank correlation, both without their signs.
+Spearman's rank correlation of absolute values.
 """
 
 from __future__ import annotations
@@ -26,57 +26,57 @@ from glassformer.translator import Translator
 
 Numbers = NDArray[np.float64]
 ScoreOf = Callable[[Sequence[int], NDArray[np.bool_]], Numbers]
-"""Source ids and which of them are visible -> the log-probability of each output token."""
+"""Source ids and which of them are visible -> the log-probability of each output token `[T]`."""
 
 
 def occlude(score: ScoreOf, ids: Sequence[int], visible: NDArray[np.bool_], unknown_id: int | None) -> Numbers:
-    """How much the log-probability of each output token falls without each source token `[T S]`.
+    """The decrease of the log-probability of each output token without each source token `[T S]`.
 
-    A token gives way to `unknown_id`, or where there is none it is hidden by the masks of encoder and cross-attention.
+    A token is replaced by `unknown_id`, or if that is None, hidden by the masks of encoder and cross-attention.
     """
     before = score(ids, visible)
     columns = []
-    for place in range(len(ids)):
-        others, seen = list(ids), visible.copy()
+    for position in range(len(ids)):
+        occluded, still_visible = list(ids), visible.copy()
         if unknown_id is None:
-            seen[place] = False
+            still_visible[position] = False
         else:
-            others[place] = unknown_id
-        columns.append(before - score(others, seen))
+            occluded[position] = unknown_id
+        columns.append(before - score(occluded, still_visible))
     return np.stack(columns, axis=1)
 
 
 def gradient_times_input(
-    model: Transformer, source: Sequence[int], visible: NDArray[np.bool_], fed: Sequence[int], asked: Sequence[int]
+    model: Transformer, source: Sequence[int], visible: NDArray[np.bool_], fed: Sequence[int], targets: Sequence[int]
 ) -> Numbers:
-    """Gradient of the log-probability of each output token by each row of the source's embedding, times it `[T S]`.
+    """Gradient of the log-probability of each output token by each source embedding, times that embedding `[T S]`.
 
-    The row is that of the matrix, before its scale and position.
+    The embedding is a row of the matrix, before scale and position are applied.
     """
-    seen: list[Tensor] = []
+    embeddings: list[Tensor] = []
 
     def keep(_module: Any, _inputs: Any, output: Tensor) -> None:
-        seen.append(output)
+        embeddings.append(output)
 
     with torch.enable_grad():
         handle = model.source_embedding.register_forward_hook(keep)
-        seen_by_all = torch.from_numpy(visible)[None]
-        memory = model.encode(torch.tensor([list(source)]), seen_by_all)
+        source_visible = torch.from_numpy(visible)[None]
+        memory = model.encode(torch.tensor([list(source)]), source_visible)
         handle.remove()  # with one matrix for all, the target's rows come from the same module
-        logits = model.project(model.decode(torch.tensor([list(fed)]), memory, seen_by_all))[0]
-        chosen = logits.log_softmax(dim=1).gather(1, torch.tensor(list(asked))[:, None])[:, 0]
-        rows = seen[0]
+        logits = model.project(model.decode(torch.tensor([list(fed)]), memory, source_visible))[0]
+        chosen = logits.log_softmax(dim=1).gather(1, torch.tensor(list(targets))[:, None])[:, 0]
+        rows = embeddings[0]
         gradients = []
         for log_prob in chosen:
             check_time_limit()
             gradients.append(torch.autograd.grad(log_prob, rows, retain_graph=True)[0][0])
     products = torch.stack([(gradient * rows[0]).sum(dim=1) for gradient in gradients])
-    found: Numbers = products.detach().double().numpy()
-    return found
+    result: Numbers = products.detach().double().numpy()
+    return result
 
 
 def correlate(attention: Numbers, measure: Numbers) -> Correlation:
-    """Spearman's correlation of two `[T S]`, over all cells and row by row, without signs."""
+    """Spearman's correlation of the absolute values of two `[T S]`, over all cells and for each row."""
     pairs = zip(np.abs(attention), np.abs(measure), strict=True)
     return Correlation(
         spearman(np.abs(attention).ravel(), np.abs(measure).ravel()), [spearman(*pair) for pair in pairs]
@@ -84,24 +84,23 @@ def correlate(attention: Numbers, measure: Numbers) -> Correlation:
 
 
 def spearman(one: Numbers, other: Numbers) -> float | None:
-    """Pearson's correlation of the ranks; None where one of the two is constant."""
-    ranks = [_ranks(each) for each in (one, other)]
-    centred = [each - each.mean() for each in ranks]
-    size = np.sqrt((centred[0] ** 2).sum() * (centred[1] ** 2).sum())
-    return float((centred[0] * centred[1]).sum() / size) if size > 0 else None
+    """Pearson's correlation of the ranks; None if one of the two is constant."""
+    x, y = (ranks - ranks.mean() for ranks in (_ranks(one), _ranks(other)))
+    size = np.sqrt((x**2).sum() * (y**2).sum())
+    return float((x * y).sum() / size) if size > 0 else None
 
 
 def _ranks(numbers: Numbers) -> Numbers:
-    """Rank of each number; equal ones share the mean of theirs."""
-    _, place, count = np.unique(numbers, return_inverse=True, return_counts=True)
+    """The rank of each number; equal numbers have their mean rank."""
+    _, index, count = np.unique(numbers, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     means: Numbers = last - (count - 1) / 2
-    return means[place]
+    return means[index]
 
 
 @dataclass(frozen=True)
 class HeadEffect:
-    """Exact match with one head switched off. `broken` and `mended` are items that were right before, or are now."""
+    """Exact match with one head switched off. `broken` items were right and are wrong now, `mended` ones were wrong."""
 
     attention: str
     head: int

@@ -1,4 +1,4 @@
-"""The formula of each step in MathML, which browsers draw by themselves."""
+"""The formula of each step in MathML, which browsers render without a library."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Redo a step from its recorded inputs: every op of the closed set, in NumPy, and along which axes its result lies.
+"""Redo a step from its recorded inputs: every op of the closed set, in NumPy, with the axes of its result.
 
-It shares no code with `reference.py`, and the page has the same in JavaScript. An op gets numbers and the names of
-their axes, so that a transposed or mislabelled tensor is found even where the lengths agree.
+It shares no code with `reference.py`, and the page has the same in JavaScript. An op takes numbers and the names of
+their axes, so that a transposed or mislabeled tensor is found even if the lengths are equal.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ class Named(NamedTuple):
 
 
 def redo(step: Step, inputs: Sequence[Named]) -> Named:
-    """The output of a step, from its inputs. Raises UsageError where axes do not meet."""
+    """The output of a step, from its inputs. Raises UsageError if axes do not agree."""
     return OPERATIONS[step.op](*(Named(x.numbers.astype(np.float64), x.axes) for x in inputs), **step.attributes)
 
 
-def _meet(one: tuple[str, ...], other: tuple[str, ...]) -> None:
+def _check_axes(one: tuple[str, ...], other: tuple[str, ...]) -> None:
     if one != other:
-        raise UsageError("these axes do not meet", got=", ".join(one), expected=", ".join(other))
+        raise UsageError("these axes do not agree", got=", ".join(one), expected=", ".join(other))
 
 
 def _elementwise(function: Callable[[Numbers, Numbers], Numbers]) -> Callable[[Named, Named], Named]:
     def operate(x: Named, y: Named) -> Named:
         if y.axes:  # a scalar goes with everything
-            _meet(x.axes, y.axes)
+            _check_axes(x.axes, y.axes)
         return Named(function(x.numbers, y.numbers), x.axes)
 
     return operate
@@ -57,7 +57,7 @@ def _sinusoids(numbers: Named, *, base: float, d_model: float) -> Named:
 
 
 def _linear(x: Named, weight: Named, bias: Named | None = None) -> Named:
-    _meet(x.axes[-1:], weight.axes[1:])
+    _check_axes(x.axes[-1:], weight.axes[1:])
     product = np.einsum("ti,oi->to", x.numbers, weight.numbers)
     return Named(product + (0.0 if bias is None else bias.numbers), (x.axes[0], weight.axes[0]))
 
@@ -72,18 +72,18 @@ def _project_heads(x: Named, weight: Named, bias: Named | None = None, *, n_head
 
 
 def _matmul(x: Named, y: Named) -> Named:
-    _meet((x.axes[0], x.axes[2]), y.axes[:2])
+    _check_axes((x.axes[0], x.axes[2]), y.axes[:2])
     return Named(np.einsum("htj,hjd->htd", x.numbers, y.numbers), (*x.axes[:2], y.axes[2]))
 
 
 def _matmul_transposed(x: Named, y: Named) -> Named:
-    _meet((x.axes[0], x.axes[2]), (y.axes[0], y.axes[2]))
+    _check_axes((x.axes[0], x.axes[2]), (y.axes[0], y.axes[2]))
     return Named(np.einsum("htd,hsd->hts", x.numbers, y.numbers), (*x.axes[:2], y.axes[1]))
 
 
 def _softmax(scores: Named, mask: Named) -> Named:
     """Over the last axis, where the mask is 0; a row with nothing visible is all zeros."""
-    _meet(scores.axes[1:], mask.axes)
+    _check_axes(scores.axes[1:], mask.axes)
     visible = np.broadcast_to(mask.numbers == 0, scores.numbers.shape)
     largest = np.where(visible, scores.numbers, -np.inf).max(axis=-1, keepdims=True, initial=-1e300)
     powers = np.exp(np.minimum(scores.numbers - largest, 0.0)) * visible
@@ -107,16 +107,16 @@ def _variance(x: Named) -> Named:
 
 def _layer_norm(x: Named, mean: Named, variance: Named, gain: Named, bias: Named, *, eps: float) -> Named:
     for row in (mean, variance):
-        _meet(row.axes, x.axes[:1])
+        _check_axes(row.axes, x.axes[:1])
     for feature in (gain, bias):
-        _meet(feature.axes, x.axes[1:])
+        _check_axes(feature.axes, x.axes[1:])
     deviation = np.sqrt(variance.numbers + eps)
     return Named((x.numbers - mean.numbers[:, None]) / deviation[:, None] * gain.numbers + bias.numbers, x.axes)
 
 
 def _gelu(x: Named) -> Named:
-    share = [(1 + math.erf(number / math.sqrt(2))) / 2 for number in x.numbers.ravel().tolist()]
-    return Named(x.numbers * np.reshape(share, x.numbers.shape), x.axes)
+    cdf = [(1 + math.erf(number / math.sqrt(2))) / 2 for number in x.numbers.ravel().tolist()]
+    return Named(x.numbers * np.reshape(cdf, x.numbers.shape), x.axes)
 
 
 def _log_softmax(x: Named) -> Named:
@@ -124,21 +124,21 @@ def _log_softmax(x: Named) -> Named:
 
 
 def _smooth_targets(ids: Named, like: Named, *, label_smoothing: float) -> Named:
-    """A row for each id: 1 at the id, less the share that is spread evenly over all; as wide as `like`."""
-    _meet(ids.axes, like.axes[:1])
-    wanted = np.full(like.numbers.shape, label_smoothing / like.numbers.shape[1])
-    wanted[np.arange(len(wanted)), ids.numbers.astype(int)] += 1 - label_smoothing
-    return Named(wanted, like.axes)
+    """A row for each id: 1 - ε at the id plus ε / V everywhere; ε is `label_smoothing`, V the width of `like`."""
+    _check_axes(ids.axes, like.axes[:1])
+    smoothed = np.full(like.numbers.shape, label_smoothing / like.numbers.shape[1])
+    smoothed[np.arange(len(smoothed)), ids.numbers.astype(int)] += 1 - label_smoothing
+    return Named(smoothed, like.axes)
 
 
-def _cross_entropy(wanted: Named, log_probs: Named) -> Named:
-    _meet(wanted.axes, log_probs.axes)
-    return Named(-np.einsum("tv,tv->t", wanted.numbers, log_probs.numbers), wanted.axes[:1])
+def _cross_entropy(targets: Named, log_probs: Named) -> Named:
+    _check_axes(targets.axes, log_probs.axes)
+    return Named(-np.einsum("tv,tv->t", targets.numbers, log_probs.numbers), targets.axes[:1])
 
 
 def _overwrite(x: Named, new: Named, where: Named) -> Named:
     for other in (new, where):
-        _meet(x.axes, other.axes)
+        _check_axes(x.axes, other.axes)
     return Named(np.where(where.numbers != 0, new.numbers, x.numbers), x.axes)
 
 

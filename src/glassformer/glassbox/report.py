@@ -1,8 +1,8 @@
-"""The page: as one HTML file that holds a trace, or as it is served.
+"""The page: as one HTML file with a trace in it, or as it is served.
 
-Its modules import each other by bare names ("glassbox/trace.js"), which an import map turns into paths where it is
-served, and into data: URLs in a file. Either way a content security policy lets nothing in from anywhere else, and
-makes the browser refuse HTML made of text (`require-trusted-types-for`).
+Its modules import each other by bare names ("glassbox/trace.js"), which an import map resolves to paths on a server
+and to data: URLs in a file. In both, a content security policy forbids any other source, and HTML that is made from
+text (`require-trusted-types-for`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; require-trus
 
 @dataclass(frozen=True)
 class Report:
-    """A written file. `has_weights`: whether what-if works in it."""
+    """A written file. `has_weights`: whether the page can apply edits."""
 
     path: Path
     n_bytes: int
@@ -36,7 +36,7 @@ class Report:
 def write_report(trace: Trace, path: str | Path) -> Report:
     """Write the page with this trace in it as one file, which opens without a network or a server.
 
-    Where it would be over 20 MB, the weights are left out. Raises RunError where that does not suffice.
+    The weights are left out of a file of more than 20 MB. Raises RunError if it is still larger.
     """
     path = Path(path)
     html = report_html(trace)
@@ -58,7 +58,7 @@ def write_report(trace: Trace, path: str | Path) -> Report:
 
 def without_weights(trace: Trace) -> Trace:
     """The trace without the weights of the model."""
-    return replace(trace, tensors={name: each for name, each in trace.tensors.items() if each.origin != "weight"})
+    return replace(trace, tensors={name: tensor for name, tensor in trace.tensors.items() if tensor.origin != "weight"})
 
 
 def report_html(trace: Trace) -> bytes:
@@ -67,7 +67,7 @@ def report_html(trace: Trace) -> bytes:
     imports = json.dumps({"imports": urls})
     style = _read("style.css")
     policy = f"{NOTHING}; script-src data: {_hash(imports)} {_hash(ENTRY)}; style-src {_hash(style)}"
-    document = trace.dumps().replace("<", "\\u003c")  # no token can end the script, or begin a comment in it
+    document = trace.dumps().replace("<", "\\u003c")  # so that no token ends the script or begins a comment
     head = (
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>\n'
         f'<script type="importmap">{imports}</script>'
@@ -102,7 +102,7 @@ def _read(name: str) -> str:
 
 
 def _data_url(name: str, source: str) -> str:
-    named = f"{source}//# sourceURL={name}\n"  # what an error message calls it
+    named = f"{source}//# sourceURL={name}\n"  # for error messages
     return f"data:text/javascript;base64,{_base64(named.encode())}"
 
 

@@ -1,4 +1,4 @@
-"""The part of a trace that a run directory remembers: how the model was trained, and what it still gets wrong."""
+"""The records of a run in a trace: its training and its wrong answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import ConfigDict
 
 
 class Strict:
-    """What pydantic is to hold of these dataclasses when it reads one."""
+    """How pydantic reads these dataclasses: no unknown key, no number that is not finite."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -36,9 +36,9 @@ class Validation(Strict):
 
 @dataclass(frozen=True)
 class Past(Strict):
-    """The same text through the checkpoint of a step, by greedy search.
+    """The same text translated by a checkpoint, by greedy search.
 
-    `tokens` are those asked for, T of them; `attention` is cross-attention `[T S]`, the mean over layers and heads.
+    `tokens` are the T target tokens; `attention` is cross-attention `[T S]`, the mean over layers and heads.
     """
 
     step: int
@@ -51,7 +51,7 @@ class Past(Strict):
 
 @dataclass(frozen=True)
 class Training(Strict):
-    """How the model came to be: what its run directory remembers."""
+    """The training of the model, from the records of its run directory."""
 
     history: list[Moment]
     validations: list[Validation]
@@ -60,7 +60,7 @@ class Training(Strict):
 
 @dataclass(frozen=True)
 class WrongAnswer(Strict):
-    """A held-out pair, and what the model says."""
+    """A held-out pair and the answer of the model."""
 
     source: str
     gold: str
@@ -70,7 +70,7 @@ class WrongAnswer(Strict):
 
 @dataclass(frozen=True)
 class Errors(Strict):
-    """The wrong ones among held-out `rows`; `examples` may be fewer than `wrong`."""
+    """The wrong answers among held-out `rows`; `examples` may be fewer than `wrong`."""
 
     rows: int
     wrong: int

@@ -1,6 +1,6 @@
-"""What a trace is: `glassformer-trace/1`. docs/trace-schema.md tells the same in words.
+"""The format of a trace: `glassformer-trace/1`. docs/trace-schema.md describes it.
 
-These dataclasses are the source; `trace-1.schema.json` beside this file is made from them and a test compares the two.
+These dataclasses are the source; `trace-1.schema.json` in this folder is made from them, and a test compares the two.
 No number of a trace is infinite or NaN.
 """
 
@@ -51,12 +51,12 @@ OPS: tuple[str, ...] = get_args(Op)
 """The closed set: a trace has no step of another kind."""
 
 MASK_REASONS = ("open", "causal", "source padding", "target padding")
-"""What the codes 0, 1, 2, 3 in the cells of a mask mean. Only 0 may be attended to."""
+"""The meaning of the codes 0, 1, 2, 3 in the cells of a mask. Only 0 may be attended to."""
 
 
 @dataclass(frozen=True)
 class Provenance(Strict):
-    """Which model, and how it was run.
+    """The model, and the settings of its search.
 
     `model_hash` is the SHA-256 over names, shapes and bytes of the tensors, before any edit; `data_hash` the
     fingerprint of the pairs that were trained on. `computed_in` is the type of the arithmetic, tensors are stored as
@@ -77,9 +77,9 @@ class Provenance(Strict):
 
 @dataclass(frozen=True)
 class Token(Strict):
-    """One position. `count`: how often the token was trained, where the model file says so.
+    """One position. `count`: how often the token is in the training data, if the model file has it.
 
-    `given` is what the text had where the vocabulary has nothing: the characters that became `<unk>`.
+    `given` are the characters of the text that became `<unk>`.
     """
 
     id: int
@@ -91,9 +91,9 @@ class Token(Strict):
 
 @dataclass(frozen=True)
 class Tokens(Strict):
-    """Row t of the decoder is fed `target_in[t]` and is asked for `target_out[t]`.
+    """Row t of the decoder is fed `target_in[t]`; its target is `target_out[t]`.
 
-    `gold_in` and `gold` are the same two for the target that was given, where there is one.
+    `gold_in` and `gold` are the same for the given target, if there is one.
     """
 
     source: list[Token]
@@ -105,9 +105,9 @@ class Tokens(Strict):
 
 @dataclass(frozen=True)
 class Vocabulary(Strict):
-    """The pieces of a side are the labels of `axis`; `counts` is empty where the model file has none.
+    """The pieces of a side are the labels of `axis`; `counts` is empty if the model file has none.
 
-    `specials` are the ids of "pad", "bos", "eos" and, where there is one, "unk", however they are written.
+    `specials` are the ids of "pad", "bos", "eos" and, if there is one, "unk", however they are written.
     """
 
     axis: str
@@ -117,9 +117,9 @@ class Vocabulary(Strict):
 
 @dataclass(frozen=True)
 class Axis(Strict):
-    """A direction of tensors. `labels` is empty where its places are only numbered, from 0.
+    """An axis of tensors. `labels` is empty if its positions are only numbered, from 0.
 
-    Rows of the decoder have two: `labels` are the tokens fed, `predicted` those asked for.
+    Rows of the decoder have two: `labels` are the tokens fed, `predicted` the target tokens.
     """
 
     length: int
@@ -145,7 +145,7 @@ class Tensor(Strict):
     def of(
         cls, array: NDArray[Any], axes: list[str], origin: Literal["step", "weight", "given"], *, text: bool = False
     ) -> Tensor:
-        """The tensor of an array; booleans and integers keep their kind, the rest becomes float32.
+        """The tensor of an array; booleans and integers keep their kind, all others become float32.
 
         Raises ModelFileError for a number that is not finite.
         """
@@ -164,7 +164,7 @@ class Tensor(Strict):
         return cls(axes, dtype, base64.b64encode(stored.tobytes()).decode("ascii"), origin)
 
     def array(self, axes: dict[str, Axis]) -> NDArray[Any]:
-        """The numbers again, in the shape that the axes of the trace give."""
+        """The numbers, in the shape given by the axes of the trace."""
         dtype = np.dtype(self.dtype).newbyteorder("<")
         shape = [axes[name].length for name in self.axes]
         if isinstance(self.data, str):
@@ -195,7 +195,7 @@ class Node(Strict):
     """A candidate of a search. `parent` is None in the first step, where all follow `<bos>`.
 
     `log_prob` is that of the token, `sum` that of all tokens so far, `normalised` the sum over the length penalty.
-    `rank` counts from 1 among the candidates of its step; `reason` says why it stayed or went.
+    `rank` counts from 1 among the candidates of its step; `reason` says why it was kept or pruned.
     """
 
     id: int
@@ -213,7 +213,7 @@ class Node(Strict):
 
 @dataclass(frozen=True)
 class Answer(Strict):
-    """What a search found. `node` is its last token; `ids` are without `<bos>` and `<eos>`."""
+    """An answer of a search. `node` is its last token; `ids` are without `<bos>` and `<eos>`."""
 
     node: int
     text: str
@@ -225,7 +225,7 @@ class Answer(Strict):
 
 @dataclass(frozen=True)
 class Search(Strict):
-    """A search: of each step its 2·`num_beams` best candidates, the losers too. `answers` are ranked, best first.
+    """A search: the 2·`num_beams` best candidates of each step, pruned ones too. `answers` are ranked, best first.
 
     `forced` are the ids of a prefix that the answer had to start with. `encoder_runs` is 1.
     """
@@ -251,10 +251,10 @@ class Searches(Strict):
 
 @dataclass(frozen=True)
 class Prediction(Strict):
-    """The likeliest next tokens at one decoder row: (id, text, probability), best first.
+    """The most probable next tokens at one decoder row: (id, text, probability), best first.
 
-    `rank` (from 1) is that of the token that was asked for, `margin` the log-probability of the best token minus that
-    of the best other one.
+    `rank` (from 1) is that of the target token, `margin` the log-probability of the best token minus that of the
+    second.
     """
 
     top: list[tuple[int, str, float]]
@@ -264,10 +264,10 @@ class Prediction(Strict):
 
 @dataclass(frozen=True)
 class Evidence(Strict):
-    """What the answer rests on; each is a tensor `[target, source_key]`, and attention alone is no explanation.
+    """The evidence for the answer, as tensors `[target, source_key]`; attention alone is not an explanation.
 
     `occluded_by` is a token, or "mask". The gradient comes from the fast path, which cannot make every edit:
-    `gradient_before_edits` says that it is of the model without those. `correlations`: with "occlusion", "gradient".
+    `gradient_before_edits` says that it is of the model without these. `correlations`: with "occlusion", "gradient".
     """
 
     attention: str
@@ -282,7 +282,7 @@ class Evidence(Strict):
 class Correlation(Strict):
     """Spearman's rank correlation of cross-attention with another measure, over all cells and for each output token.
 
-    None where one of the two is constant.
+    None if one of the two is constant.
     """
 
     all: float | None
@@ -311,7 +311,7 @@ class Difference(Strict):
 class Check(Strict):
     """`largest` difference found by a check of this trace, against its tolerance.
 
-    `passed` is None where the check cannot be made; `note` says why, or what was compared.
+    `passed` is None if the check cannot be made; `note` says why, or what was compared.
     """
 
     step: str
@@ -364,12 +364,12 @@ class Trace(Strict):
         return dataclasses.asdict(self)
 
     def dumps(self) -> str:
-        """One JSON document; a number that is not finite would be an error."""
+        """One JSON document. Raises ValueError for a number that is not finite."""
         return shown(json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False, separators=(",", ":")))
 
     @classmethod
     def loads(cls, document: str | bytes) -> Trace:
-        """The trace that `dumps` wrote. Raises ModelFileError for anything else."""
+        """A trace that `dumps` wrote. Raises ModelFileError for anything else."""
         try:
             return _adapter().validate_json(document)
         except ValidationError as error:

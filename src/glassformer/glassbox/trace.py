@@ -61,8 +61,8 @@ def explain(
     `target` adds the same for a given target, teacher-forced, with its loss. `edits` are applied first, and the trace
     has what they changed. `options` are fields of DecodingSettings that replace those of `decoding`, by default the
     model's own; answers are searched, never sampled. `weights` adds the weights to the trace, `history` the records of
-    a run directory: that of `model` where it is a path, or the one that `history` names. `pad_to` pads the source, which
-    changes no answer.
+    a run directory: that of `model` where it is a path, or the one that `history` names. `pad_to` pads the source,
+    which changes no answer.
 
     Raises TextError for a text that the model does not accept, UsageError for edits that do not fit the model, for a
     beam of more than MAX_BEAMS and a source padded to more than MAX_POSITIONS.

@@ -1,4 +1,4 @@
-/** Search: the greedy trail and the beam as a tree; losers are grey, with their rank and reason. */
+/** Search: the greedy trail and the beam as a tree; pruned candidates are grey, with their rank and reason. */
 
 import { bdi, choices, el, svg, table } from 'glassbox/dom.js';
 import { digits, grouped } from 'glassbox/numbers.js';
