@@ -1,8 +1,8 @@
-"""The catalogue of quantities: for each its op, axes, title, description, section of the paper and formula.
+"""The tensors of a trace: for each its op, axes, title, meaning, formula and section of the paper.
 
-A name is that of `reference.note`, with "self" and "cross" for "self_attention" and "cross_attention":
-`encoder.0.self.scores`, `decoder.2.cross_norm.output`, `target.embedded`, `logits`. Names of the given target begin
-with "gold.". `describe` finds the entry of a name.
+A name is that of `reference.note`, with "self" for "self_attention" and "cross" for "cross_attention":
+`encoder.0.self.scores`, `decoder.2.cross_norm.output`, `target.embedded`, `logits`. The prefix "gold." marks tensors of
+the gold target. `describe` returns the entry of a name.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ GOLD = "gold."
 
 @dataclass(frozen=True)
 class Entry:
-    """One kind of quantity. `op` is None if it is given, not computed.
+    """One kind of tensor. `op` is None if it is given, not computed.
 
-    Of the axes, "rows" and "keys" are positions of the source or the target, "vocabulary" is that of the target.
+    The axes "rows" and "keys" are positions of the source or the target, "vocabulary" is that of the target.
     """
 
     op: Op | None
@@ -38,28 +38,38 @@ _LOGITS = ("rows", "vocabulary")
 _CELLS = ("head", "rows", "keys")
 
 EMBEDDING = {
-    "ids": Entry(None, _ROWS, "token ids", "Each token is looked up in the vocabulary.", "3.4"),
-    "numbers": Entry(None, _ROWS, "position numbers", "Positions are counted from 0.", "3.5"),
-    "scale": Entry(None, (), "√d_model", "The number that embeddings are multiplied by.", "3.4"),
+    "ids": Entry(None, _ROWS, "token ids", "The ids of the tokens in the vocabulary.", "3.4"),
+    "numbers": Entry(None, _ROWS, "position numbers", "Positions count from 0.", "3.5"),
+    "scale": Entry(None, (), "√d_model", "The scale of the embeddings.", "3.4"),
     "embedded": Entry(
-        "embed", _STREAM, "embedding", "The row of the embedding matrix that belongs to the id.", "3.4", "embedded"
+        "embed", _STREAM, "embedding", "The row of the embedding matrix for the token id.", "3.4", "embedded"
     ),
-    "scaled": Entry(
-        "multiply", _STREAM, "scaled embedding", "Every number of the row times √d_model.", "3.4", "times_root_d"
-    ),
+    "scaled": Entry("multiply", _STREAM, "scaled embedding", "The embedding times √d_model.", "3.4", "times_root_d"),
     "positions": Entry(
-        "sinusoids", _STREAM, "position encoding", "Sinusoids of the position of a token.", "3.5", "sinusoids"
+        "sinusoids",
+        _STREAM,
+        "position encoding",
+        "Sine and cosine of the position, at a different frequency for each pair of features.",
+        "3.5",
+        "sinusoids",
     ),
-    "input": Entry("add", _STREAM, "input of the stack", "Embedding plus position encoding.", "3.5", "input"),
+    "input": Entry(
+        "add",
+        _STREAM,
+        "input of the stack",
+        "The embedding of the token plus the encoding of its position.",
+        "3.5",
+        "input",
+    ),
 }
 
 ATTENTION = {
-    "scale": Entry(None, (), "√d_k", "The root of one head's width, not of the model's.", "3.2.1"),
+    "scale": Entry(None, (), "√d_k", "The square root of the width of one head, not of d_model.", "3.2.1"),
     "queries": Entry(
         "project_heads",
         ("head", "rows", "d_k"),
         "queries",
-        "What each position looks for; every head reads the whole row.",
+        "The query of a position is compared with all keys. Every head reads the whole row.",
         "3.2.2",
         "queries",
     ),
@@ -67,7 +77,7 @@ ATTENTION = {
         "project_heads",
         ("head", "keys", "d_k"),
         "keys",
-        "What each position can be found by; every head reads the whole row.",
+        "The key of a position is compared with the queries. Every head reads the whole row.",
         "3.2.2",
         "keys",
     ),
@@ -75,7 +85,7 @@ ATTENTION = {
         "project_heads",
         ("head", "keys", "d_v"),
         "values",
-        "What each position contributes; every head reads the whole row.",
+        "The values are averaged with the attention weights. Every head reads the whole row.",
         "3.2.2",
         "values",
     ),
@@ -91,7 +101,7 @@ ATTENTION = {
         "divide",
         _CELLS,
         "scaled scores",
-        "Scores divided by √d_k, so that they do not grow with it.",
+        "The scores divided by √d_k. Without the division their size would grow with d_k.",
         "3.2.1",
         "scaled",
     ),
@@ -99,18 +109,23 @@ ATTENTION = {
         "softmax",
         _CELLS,
         "attention weights",
-        "Weights that add up to 1 in each row; a hidden key has 0.",
+        "Softmax over each row: the weights of a row add up to 1, and a masked key has the weight 0.",
         "3.2.1",
         "weights",
     ),
     "heads": Entry(
-        "matmul", ("head", "rows", "d_v"), "heads", "The sum of the values, weighted by the row.", "3.2.1", "heads"
+        "matmul",
+        ("head", "rows", "d_v"),
+        "heads",
+        "The sum of the values, weighted by the attention weights of the row.",
+        "3.2.1",
+        "heads",
     ),
     "concatenated": Entry(
         "concatenate_heads",
         ("rows", "heads_d_v"),
         "concatenated heads",
-        "All heads in one row.",
+        "The outputs of all heads in one row.",
         "3.2.2",
         "concatenated",
     ),
@@ -118,7 +133,12 @@ ATTENTION = {
         "linear", _STREAM, "output of attention", "The concatenated heads times W_O.", "3.2.2", "attention_output"
     ),
     "residual": Entry(
-        "add", _STREAM, "residual sum", "The residual stream plus the output of the sublayer.", "3.1", "residual"
+        "add",
+        _STREAM,
+        "residual sum",
+        "The residual stream plus the output of the sublayer.",
+        "3.1",
+        "residual",
     ),
 }
 
@@ -127,96 +147,123 @@ FEED_FORWARD = {
         "linear",
         ("rows", "d_ff"),
         "hidden, before activation",
-        "A wider row; each position separately.",
+        "A linear map to d_ff features, for each position separately.",
         "3.3",
         "hidden",
     ),
     "activated": Entry("relu", ("rows", "d_ff"), "hidden, activated", "Negative numbers become 0.", "3.3", "relu"),
     "output": Entry(
-        "linear", _STREAM, "output of the feed-forward", "Back to the width of the model.", "3.3", "feed_forward_output"
+        "linear",
+        _STREAM,
+        "output of the feed-forward network",
+        "A linear map back to d_model features.",
+        "3.3",
+        "feed_forward_output",
     ),
     "residual": ATTENTION["residual"],
 }
 
 NORM = {
-    "mean": Entry("mean", _ROWS, "mean of the row", "Over the features of one position.", "3.1", "mean"),
+    "mean": Entry("mean", _ROWS, "mean of the row", "The mean over the features of one position.", "3.1", "mean"),
     "variance": Entry(
-        "variance", _ROWS, "variance of the row", "Divided by d_model, not d_model − 1.", "3.1", "variance"
+        "variance",
+        _ROWS,
+        "variance of the row",
+        "The sum of squared deviations is divided by d_model, not by d_model − 1.",
+        "3.1",
+        "variance",
     ),
     "output": Entry(
         "layer_norm",
         _STREAM,
         "layer norm",
-        "Each row with mean 0 and variance 1, then multiplied by γ, plus β.",
+        "Each row is normalized to mean 0 and a variance close to 1, then multiplied by γ and shifted by β.",
         "3.1",
         "layer_norm",
     ),
 }
 
 OUTPUT = {
-    "logits": Entry("linear", _LOGITS, "logits", "The score of each token as the next one.", "3.4", "logits"),
+    "logits": Entry(
+        "linear", _LOGITS, "logits", "One unnormalized score for each token of the vocabulary.", "3.4", "logits"
+    ),
     "log_probs": Entry(
-        "log_softmax", _LOGITS, "log-probabilities", "The logarithm of the softmax of the logits.", "3.4", "log_probs"
+        "log_softmax",
+        _LOGITS,
+        "log-probabilities",
+        "The logarithm of the probability of each token: log softmax of the logits.",
+        "3.4",
+        "log_probs",
     ),
     "wanted": Entry(
         "smooth_targets",
         _LOGITS,
-        "smoothed targets",
-        "One-hot targets, a part of which label smoothing spreads over all tokens.",
+        "target distribution",
+        "Probability 1 − ε for the target token, plus ε spread evenly over the vocabulary (label smoothing).",
         "5.4",
-        "wanted",
+        "smoothed_targets",
     ),
     "losses": Entry(
-        "cross_entropy", _ROWS, "loss", "Cross-entropy with the smoothed targets, in nats.", "5.4", "losses"
+        "cross_entropy",
+        _ROWS,
+        "loss",
+        "Cross-entropy of the target distribution and the prediction, in nats.",
+        "5.4",
+        "losses",
     ),
-    "target_ids": Entry(None, _ROWS, "target ids", "The target, shifted by one.", "3.1"),
+    "target_ids": Entry(None, _ROWS, "target ids", "The target: the decoder input, shifted by one.", "3.1"),
 }
 
 MASKS = {
-    "encoder.self_mask": Entry(
-        None, ("source", "source_key"), "mask of the encoder", "Padding is not attended to.", "3.2.3"
-    ),
+    "encoder.self_mask": Entry(None, ("source", "source_key"), "mask of the encoder", "Padding is masked.", "3.2.3"),
     "decoder.self_mask": Entry(
-        None, ("target", "target_key"), "causal mask", "A position attends to itself and earlier ones.", "3.2.3"
+        None, ("target", "target_key"), "causal mask", "A position attends to itself and to earlier positions.", "3.2.3"
     ),
     "decoder.cross_mask": Entry(
-        None, ("target", "source_key"), "mask of the source", "Padding is not attended to.", "3.2.3"
+        None, ("target", "source_key"), "mask of the source", "Padding of the source is masked.", "3.2.3"
     ),
 }
 
 LEARNED_POSITIONS = Entry(
     "embed", _STREAM, "position embedding", "A learned row for each position.", "3.5", "learned_positions"
 )
-GELU = Entry("gelu", ("rows", "d_ff"), "hidden, activated", "Each number x becomes x Φ(x).", "3.3", "gelu")
+GELU = Entry(
+    "gelu",
+    ("rows", "d_ff"),
+    "hidden, activated",
+    "Each number h times Φ(h), the normal distribution function.",
+    "3.3",
+    "gelu",
+)
 
 
 class Described(NamedTuple):
-    """The entry of a name with its axes named, and the MathML of its formula."""
+    """The entry of a name with the names of its axes, and the MathML of its formula."""
 
     entry: Entry
     formula: str
 
 
 def shown(name: str) -> str:
-    """The name in a trace: without the word "attention"."""
+    """The name in a trace: "self" and "cross" without "_attention"."""
     return name.replace("_attention", "")
 
 
 def part_of(name: str) -> str:
-    """The part of the model that a quantity belongs to: its name without the last word."""
+    """The part of the model of a tensor: its name without the last component."""
     return name.rpartition(".")[0]
 
 
 def describe(name: str, model: ModelSettings) -> Described:
-    """The entry of the quantity `name`. Raises KeyError for an unknown one."""
+    """The entry of the tensor `name`. Raises KeyError for an unknown name."""
     gold, plain = (GOLD[:-1] + "_", name.removeprefix(GOLD)) if name.startswith(GOLD) else ("", name)
     entry = _entry(plain, model)
     part = part_of(plain)
     side = "source" if part.startswith(("source", "encoder")) else "target"
     key_side = "source" if part.endswith(".cross") else side
     vocabulary = "vocabulary" if model.tied_embeddings == "all" else "target_vocabulary"
-    named_axes = {"rows": side, "keys": f"{key_side}_key", "vocabulary": vocabulary}
-    named = (named_axes.get(axis, axis) for axis in entry.axes)
+    positions = {"rows": side, "keys": f"{key_side}_key", "vocabulary": vocabulary}
+    named = (positions.get(axis, axis) for axis in entry.axes)
     axes = tuple(gold + axis if axis.startswith("target") and axis != vocabulary else axis for axis in named)
     key = "residual_pre" if entry.formula == "residual" and model.norm == "pre" else entry.formula
     return Described(replace(entry, axes=axes), FORMULAS.get(key, ""))
@@ -230,13 +277,13 @@ def _entry(name: str, model: ModelSettings) -> Entry:
         return LEARNED_POSITIONS
     if local == "activated" and model.activation == "gelu":
         return GELU
-    for pattern, entries in _PARTS.items():
+    for pattern, entries in _ENTRIES.items():
         if re.fullmatch(pattern, part):
             return entries[local]
     raise KeyError(name)
 
 
-_PARTS: dict[str, dict[str, Entry]] = {
+_ENTRIES: dict[str, dict[str, Entry]] = {
     "source|target": EMBEDDING,
     r"encoder\.\d+\.self|decoder\.\d+\.(self|cross)": ATTENTION,
     r"(encoder|decoder)\.\d+\.feed_forward": FEED_FORWARD,
@@ -246,7 +293,7 @@ _PARTS: dict[str, dict[str, Entry]] = {
 
 
 def weight_axes(name: str, model: ModelSettings) -> tuple[str, ...]:
-    """The axes of the weights `name` (a matrix maps rows: y = x Wᵀ)."""
+    """The axes of the weights called `name` (a matrix maps rows: y = x Wᵀ)."""
     part, _, kind = name.rpartition(".")
     last = part.rpartition(".")[2]
     if last == "source_embedding":
@@ -270,9 +317,9 @@ def weight_axes(name: str, model: ModelSettings) -> tuple[str, ...]:
 
 AXES = {
     "source": "source position",
-    "source_key": "source position attended to",
-    "target": "decoder row: token fed, target token",
-    "target_key": "decoder row attended to",
+    "source_key": "source position, as key",
+    "target": "decoder row: input token, target token",
+    "target_key": "decoder row, as key",
     "head": "head",
     "d_model": "feature of the model",
     "d_k": "feature of a query or key",
@@ -285,4 +332,4 @@ AXES = {
     "source_vocabulary": "source token",
     "target_vocabulary": "target token",
 }
-"""Name of an axis -> its title; "gold_target" and "gold_target_key" have those of "target" and "target_key"."""
+"""Name of an axis -> its meaning; "gold_target" and "gold_target_key" are those of the gold target."""

@@ -1,4 +1,4 @@
-"""The formula of each step in MathML, which browsers render without a library."""
+"""The formula of each op in MathML, which browsers draw without a library."""
 
 from __future__ import annotations
 
@@ -90,7 +90,10 @@ FORMULAS: dict[str, str] = {
         _EQUALS,
         _over(
             _sup(_i("e"), _sub(_i("z"), _row(_i("t"), _i("s")))),
-            _row(_sum(_row(_i("j"), _i(" visible"))), _sup(_i("e"), _sub(_i("z"), _row(_i("t"), _i("j"))))),
+            _row(
+                _sum(_row(_i("j"), _i("\N{NO-BREAK SPACE}visible"))),
+                _sup(_i("e"), _sub(_i("z"), _row(_i("t"), _i("j")))),
+            ),
         ),
     ),
     "heads": _math(_HEAD, _EQUALS, _sub(_i("A"), _i("i")), _sub(_i("V"), _i("i"))),
@@ -122,10 +125,10 @@ FORMULAS: dict[str, str] = {
     "log_probs": _math(
         _i("log"), _i("p"), _EQUALS, _i("z"), _MINUS, _i("log"), _sum(_i("v")), _sup(_i("e"), _sub(_i("z"), _i("v")))
     ),
-    "wanted": _math(
+    "smoothed_targets": _math(
         _i("q"), _EQUALS, _row(_o("("), _n("1"), _MINUS, _i("ε"), _o(")")), _i("onehot"), _PLUS, _over(_i("ε"), _i("V"))
     ),
     "losses": _math(_i("L"), _EQUALS, _MINUS, _sum(_i("v")), _sub(_i("q"), _i("v")), _i("log"), _sub(_i("p"), _i("v"))),
     "overwrite": _math(_i("edited")),
 }
-"""Key of a formula -> MathML. x is what the sublayer reads; m is x in self-attention and the memory in cross."""
+"""Key of a formula -> MathML. x is the input of the sublayer; m is x in self-attention, the memory in cross."""

@@ -1,4 +1,4 @@
-"""A headless Chromium in which the page is opened, and which writes down all that the page asks for and says."""
+"""A headless Chromium that opens the page, and records its requests and its messages."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class Window:
         self.page = page
         self.origin = "file:"
         self.complaints: list[str] = []
-        page.on("console", lambda said: self.complaints.append(said.text) if said.type != "log" else None)
+        page.on("console", lambda message: self.complaints.append(message.text) if message.type != "log" else None)
         page.on("pageerror", lambda error: self.complaints.append(str(error)[:500]))
         page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
         page.on("request", lambda request: self._see(request.url))
 
     def _see(self, url: str) -> None:
         if not url.startswith((self.origin, "data:", "blob:")):
-            self.complaints.append(f"it asked for {url}")
+            self.complaints.append(f"it requested {url}")
 
     def open(self, trace: Trace | dict[str, Any], folder: Path, panel: str = "tokens") -> Window:
-        """The report of a trace, once every step is redone."""
+        """The report of a trace, once every tensor is recomputed."""
         whole = trace if isinstance(trace, Trace) else Trace.loads(json.dumps(trace))
         path = folder / "report.html"
         path.write_bytes(report_html(whole))
@@ -48,7 +48,7 @@ class Window:
         return self
 
     def settle(self) -> None:
-        """Wait until what was asked for is computed, drawn and redone."""
+        """Wait until the page is computed, drawn and checked."""
         self.page.wait_for_selector("body[data-checked]", timeout=30_000)
         self.page.evaluate("document.body.dataset.checked = 'false'")
         self.page.wait_for_selector("body[data-checked='true']", timeout=30_000)
@@ -71,7 +71,7 @@ class Window:
         return found
 
     def checks(self) -> tuple[int, ...]:
-        """How many steps are right, wrong, and there."""
+        """How many tensors are right, wrong, and in the trace."""
         return tuple(map(int, self.page.get_attribute("[data-checks]", "data-checks").split("/")))
 
 
@@ -79,7 +79,7 @@ class Window:
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api")
     if not CHROMIUM.exists():
-        pytest.skip("there is no /usr/bin/chromium: apt-get install chromium")
+        pytest.skip("/usr/bin/chromium is not available: apt-get install chromium")
     with playwright.sync_playwright() as running:
         arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
         started = running.chromium.launch(executable_path=str(CHROMIUM), args=arguments)

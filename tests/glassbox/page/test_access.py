@@ -18,7 +18,7 @@ from glassformer.text import learn
 pytestmark = pytest.mark.browser
 
 
-def test_nothing_is_asked_for_and_nothing_complained_of_in_any_panel(window: Any, trace: Trace, tmp_path: Path) -> None:
+def test_no_panel_sends_a_request_or_logs_an_error(window: Any, trace: Trace, tmp_path: Path) -> None:
     window.open(trace, tmp_path)
     for width in (1440, 390):
         window.page.set_viewport_size({"width": width, "height": 844})
@@ -51,9 +51,9 @@ def hostile_model() -> ModelFile:
     side = SideSettings(kind="words")
     model = ModelSettings(d_model=8, d_ff=6, n_heads=2, n_encoder_layers=1, n_decoder_layers=2, tied_embeddings="none")
     vocabulary = learn([" ".join(HOSTILE)], side)
-    chance = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     shapes = tensor_shapes(model, len(vocabulary), len(vocabulary))
-    tensors = {name: chance.normal(0, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
+    tensors = {name: rng.normal(0, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
     settings = Settings(model=model, tokens=TokenSettings(source=side, target=side))
     return ModelFile(settings, vocabulary, vocabulary, tensors, TrainingData(longest_target=6))
 
@@ -82,7 +82,7 @@ def test_large_matrices_are_shown_through_a_window(window: Any, random_model: An
     settings = ModelSettings(d_model=600, d_ff=900, n_heads=2, d_k=4, n_encoder_layers=1, n_decoder_layers=1)
     window.open(explain(random_model(settings, size=0.05), "abc", weights=True, num_beams=2), tmp_path, "norm")
     assert window.page.locator("[data-stage$='cross.residual'] td[data-cell]").count() <= 20 * 26
-    assert "× 600; numbers of rows" in window.page.inner_text("[data-stage$='cross.residual'] .overview")
+    assert "× 600; the table shows rows" in window.page.inner_text("[data-stage$='cross.residual'] .overview")
     window.page.focus("[data-stage$='cross.residual'] input[type=range]")
     window.page.keyboard.press("End")
     last = window.all("[data-stage$='cross.residual'] td[data-cell]", "each.dataset.cell")[-1]
@@ -144,14 +144,14 @@ CONTRAST = """
 const canvas = Object.assign(document.createElement('canvas'), { width: 1, height: 1 });
 const brush = canvas.getContext('2d', { willReadFrequently: true });
 const known = new Map();
-const rgba = (colour) => {
-  if (!known.has(colour)) {
+const rgba = (color) => {
+  if (!known.has(color)) {
     brush.clearRect(0, 0, 1, 1);
-    brush.fillStyle = colour;
+    brush.fillStyle = color;
     brush.fillRect(0, 0, 1, 1);
-    known.set(colour, [...brush.getImageData(0, 0, 1, 1).data]);
+    known.set(color, [...brush.getImageData(0, 0, 1, 1).data]);
   }
-  return known.get(colour);
+  return known.get(color);
 };
 const light = ([r, g, b]) => [r, g, b].map((part) => part / 255)
   .map((part) => (part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))

@@ -49,17 +49,17 @@ def test_the_live_page_opens_another_text_and_makes_edits(window: Any, live: str
     window.settle()
     assert window.checks()[1] == 0
     words = "head decoder.1.cross 1 off"
-    wanted = explain(case.model, "abcde", edits=[words])
+    expected = explain(case.model, "abcde", edits=[words])
     window.panel("whatif")
     window.press(f"toggle-{words}")
     window.page.wait_for_selector("[data-outcome='beam']")
-    assert wanted.difference is not None
+    assert expected.difference is not None
     after = window.page.locator("[data-outcome='beam'] td").nth(1).inner_text()
-    assert after == wanted.difference.beam.after.text.replace(" ", "␣")
+    assert after == expected.difference.beam.after.text.replace(" ", "␣")
     assert window.complaints == []
 
 
-def test_an_error_of_the_server_stands_beside_the_form(window: Any, live: str) -> None:
+def test_an_error_of_the_server_is_next_to_the_form(window: Any, live: str) -> None:
     window.origin = live
     window.page.goto(live)
     window.settle()

@@ -1,4 +1,4 @@
-"""The page computes what Python computes, and sees what was tampered with."""
+"""The page computes what Python computes, and detects changed traces."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MATRICES = ("embedding", "qkv", "attention", "norm", "logits")
 
 
 def shown(number: float) -> str:
-    """A number as a cell shows it, said a second time."""
+    """A number as a cell shows it, written independently of the page."""
     size = abs(number)
     places = 0 if number == int(number) else 3 if size < 10 else 2 if size < 100 else 1 if size < 1000 else 0
     text = f"{number:.{places}f}"
@@ -38,23 +38,23 @@ EDITS = (
 COMPARE = """
 const { Trace } = await import('glassbox/trace.js');
 const { whatIf, occlude } = await import('glassbox/whatif.js');
-const [base, wanted] = [new Trace(JSON.parse(given.base)), new Trace(JSON.parse(given.edited))];
+const [base, expected] = [new Trace(JSON.parse(given.base)), new Trace(JSON.parse(given.edited))];
 const wrong = base.steps.filter((step) => base.verdict(step.output).passed !== true).map((step) => step.output);
 const made = whatIf(base, given.words);
 wrong.push(...made.steps.filter((step) => made.verdict(step.output).passed !== true).map((step) => step.output));
-const names = wanted.names().filter((name) => !name.startsWith('evidence.'));
+const names = expected.names().filter((name) => !name.startsWith('evidence.'));
 const missing = names.filter((name) => !made.has(name));
 let largest = 0;
 const differ = (one, other) => { largest = Math.max(largest, Math.abs(one - other) / Math.max(1, Math.abs(one))); };
 for (const name of names.filter((each) => made.has(each))) {
-  const [one, other] = [wanted.get(name), made.get(name)];
+  const [one, other] = [expected.get(name), made.get(name)];
   if (one.axes.join() !== other.axes.join() || one.shape.join() !== other.shape.join()) missing.push(name);
   else one.numbers.forEach((number, i) => differ(number, other.numbers[i]));
 }
 const { largest: changes } = made.difference;
-for (const [name, change] of Object.entries(wanted.difference.largest)) differ(change, changes[name] ?? 9);
+for (const [name, change] of Object.entries(expected.difference.largest)) differ(change, changes[name] ?? 9);
 for (const kind of ['greedy', 'beam']) {
-  const [one, other] = [wanted.search[kind], made.search[kind]];
+  const [one, other] = [expected.search[kind], made.search[kind]];
   one.nodes.forEach((node, i) => differ(node.sum, other.nodes[i].sum));
   one.nodes.forEach((node, i) => differ(node.normalised, other.nodes[i].normalised));
 }
@@ -67,10 +67,10 @@ const plain = ({ search: { greedy, beam }, predictions, tokens, difference }) =>
   answers: [greedy, beam].map(({ answers }) => answers.map(pick('text', 'ids', 'finished', 'node'))),
   ranks: Object.entries(predictions).filter(([name]) => !name.startsWith('gold.'))
     .map(([name, rows]) => [name, rows.map(pick('rank'))]),
-  fed: tokens.target_in.map(pick('text')), source: tokens.source.map(pick('id')),
+  inputs: tokens.target_in.map(pick('text')), source: tokens.source.map(pick('id')),
   changed: [difference.greedy, difference.beam].map(pick('first_changed_step')),
 });
-return { wrong, missing, largest, made: plain(made), wanted: plain(wanted) };
+return { wrong, missing, largest, made: plain(made), expected: plain(expected) };
 """
 
 
@@ -88,22 +88,22 @@ def test_the_page_computes_what_python_computes(
         assert found["wrong"] == [], seed
         assert found["missing"] == [], seed
         assert found["largest"] < 1e-4, seed
-        assert found["made"] == found["wanted"], seed
+        assert found["made"] == found["expected"], seed
     assert window.complaints == []
 
 
 @pytest.mark.parametrize("words", [["token 1=\u1100"], ["prefix 너"]], ids=["token", "prefix"])
-def test_the_page_spells_as_the_model_does(
+def test_the_page_normalizes_text_as_the_model_does(
     window: Any, trace: Trace, random_model: Callable[..., Any], tmp_path: Path, words: list[str]
 ) -> None:
-    """Syllables that are taken apart (NFD) are forced in parts, and come out put together (NFC)."""
+    """Decomposed syllables (NFD) are forced in parts, and the output is composed (NFC)."""
     shape = ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
     model = random_model(shape, 5, texts=(["가나다", "강"], ["너머", "험"]), normalization="NFD")
     window.open(trace, tmp_path)
     base, edited = (explain(model, "나가", weights=True, num_beams=3, edits=each) for each in ([], words))
     found = window.run(COMPARE, {"base": base.dumps(), "edited": edited.dumps(), "words": words})
     assert found["wrong"] == []
-    assert found["made"] == found["wanted"]
+    assert found["made"] == found["expected"]
 
 
 @pytest.mark.parametrize("name", MATRICES)

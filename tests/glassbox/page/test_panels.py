@@ -17,27 +17,29 @@ pytestmark = pytest.mark.browser
 
 
 def test_rows_and_columns_have_their_own_labels_where_lengths_differ(window: Any, trace: Trace, tmp_path: Path) -> None:
-    source, fed, asked = (
+    source, inputs, outputs = (
         [token.text for token in tokens]
         for tokens in (trace.tokens.source, trace.tokens.target_in, trace.tokens.target_out)
     )
-    assert len(source) != len(fed)
+    assert len(source) != len(inputs)
     window.open(trace, tmp_path, "attention")
     grid = "[data-stage='decoder.1.cross.weights']"
     across = window.page.locator(f"{grid} thead th bdi").all_inner_texts()
     down = window.page.locator(f"{grid} tbody th bdi").all_inner_texts()
     seen = str.maketrans(" ", "␣")
     assert across == [token.translate(seen) for token in source]
-    assert down == [f"{one.translate(seen)} → {other.translate(seen)}" for one, other in zip(fed, asked, strict=True)]
+    assert down == [
+        f"{one.translate(seen)} → {other.translate(seen)}" for one, other in zip(inputs, outputs, strict=True)
+    ]
 
 
 def test_the_terms_of_a_cell_add_up_to_it(window: Any, trace: Trace, tmp_path: Path) -> None:
     window.open(trace, tmp_path)
-    chance = random.Random(1)
+    rng = random.Random(1)
     for step in trace.steps:
         if step.output.startswith("gold.") and step.op not in ("smooth_targets", "cross_entropy"):
             continue
-        index = [chance.randrange(length) for length in trace.array(step.output).shape]
+        index = [rng.randrange(length) for length in trace.array(step.output).shape]
         found = window.run(
             """const { Trace } = await import('glassbox/trace.js');
             const { termsOf } = await import('glassbox/terms.js');
@@ -72,13 +74,13 @@ def test_switching_off_a_head_gives_what_the_command_line_gives(
     window: Any, case: Any, trace: Trace, tmp_path: Path
 ) -> None:
     words = "head decoder.1.cross 1 off"
-    wanted = explain(case.model, case.text, edits=[words], num_beams=3)
+    expected = explain(case.model, case.text, edits=[words], num_beams=3)
     window.open(trace, tmp_path, "heads")
     window.press(words)
     window.settle()
     window.panel("whatif")
-    assert wanted.difference is not None
-    for name, outputs in (("greedy", wanted.difference.greedy), ("beam", wanted.difference.beam)):
+    assert expected.difference is not None
+    for name, outputs in (("greedy", expected.difference.greedy), ("beam", expected.difference.beam)):
         before, after, *_, first = window.page.locator(f"[data-outcome='{name}'] td").all_inner_texts()
         visible = str.maketrans(" ", "␣")
         assert (before, after) == (outputs.before.text.translate(visible), outputs.after.text.translate(visible))
@@ -90,7 +92,7 @@ def test_switching_off_a_head_gives_what_the_command_line_gives(
     assert window.page.locator(".edited").count() == 0
 
 
-def test_a_subword_is_forced_by_a_click_though_the_page_cannot_cut_texts(
+def test_a_subword_is_forced_by_a_click_although_the_page_cannot_split_texts(
     window: Any, random_model: Any, tmp_path: Path
 ) -> None:
     shape = ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
@@ -138,7 +140,7 @@ def test_the_tree_has_the_nodes_of_the_contract_and_its_best_path_is_the_transla
     assert window.page.inner_text("h1") == "Logits"
 
 
-def test_the_mistakes_lab_shows_what_gives_a_mistake_away(window: Any, trace: Trace, tmp_path: Path) -> None:
+def test_the_mistakes_lab_shows_what_reveals_a_mistake(window: Any, trace: Trace, tmp_path: Path) -> None:
     window.open(trace, tmp_path, "attention")
     window.press("view-mistakes")
     sign = "querySelector('[data-right]').dataset.right"

@@ -1,13 +1,13 @@
 /**
- * What is looked at: the trace, the place in it, the edits. Panels read it and ask for changes.
+ * The state of the page: the trace, the selected part of it, the edits. Panels read it and change it with `set`.
  *
- * `part` is where in the architecture: "source", "encoder.0.self", "decoder.1.feed_forward", "decoder_norm", "logits".
+ * `part` is a part of the architecture: "source", "encoder.0.self", "decoder.1.feed_forward", "decoder_norm", "logits".
  */
 
 import { whatIf } from 'glassbox/whatif.js';
 import { Trace } from 'glassbox/trace.js';
 
-const QUIET = ['tensor', 'cell']; // what only the inspector shows
+const QUIET = ['tensor', 'cell']; // shown in the inspector only
 
 export class App {
   /** @param contract  a glassformer-trace/1  @param server  see server.js, or null in a file */
@@ -39,40 +39,42 @@ export class App {
     this.listeners.push(listener);
   }
 
-  /** Change the state; what only concerns the inspector draws no panel anew. */
+  /** Change the state. Changes that concern only the inspector do not redraw the panel. */
   set(changes) {
     const part = changes.part ?? this.state.part;
     const attention = /\.(self|cross)$/.test(part) ? part : this.state.attention;
     this.state = { ...this.state, ...changes, attention };
-    this.tell(Object.keys(changes).every((key) => QUIET.includes(key)));
+    this.notify(Object.keys(changes).every((key) => QUIET.includes(key)));
   }
 
-  tell(isQuiet = false) {
+  notify(isQuiet = false) {
     for (const listener of this.listeners) listener(isQuiet);
   }
 
-  /** Look at a cell of a tensor, or with null at all of it. */
+  /** Select a cell of a tensor, or with null the whole tensor. */
   pick(tensor, cell) {
     this.set({ tensor, cell });
   }
 
-  /** The name of a quantity: of the given target where that is what is looked at. */
-  name(quantity) {
-    const gold = `gold.${quantity}`;
-    return this.state.gold && this.trace.has(gold) ? gold : quantity;
+  /** The name of a tensor: with "gold." where the gold target is selected. */
+  name(tensor) {
+    const gold = `gold.${tensor}`;
+    return this.state.gold && this.trace.has(gold) ? gold : tensor;
   }
 
-  /** Decoder rows that are looked at: tokens fed, and asked for. */
+  /** The decoder input, the targets of its rows, and the kind of the targets: output tokens or gold target tokens. */
   get rows() {
-    const { target_in: fed, target_out: asked, gold_in: goldFed, gold } = this.trace.tokens;
-    return this.state.gold && gold ? { fed: goldFed, asked: gold } : { fed, asked };
+    const { target_in: outputInputs, target_out: outputs, gold_in: goldInputs, gold } = this.trace.tokens;
+    return this.state.gold && gold
+      ? { inputs: goldInputs, targets: gold, kind: 'target token' }
+      : { inputs: outputInputs, targets: outputs, kind: 'output token' };
   }
 
   get row() {
-    return Math.min(this.state.row, this.rows.fed.length - 1);
+    return Math.min(this.state.row, this.rows.inputs.length - 1);
   }
 
-  /** Whether what-if can be computed: here with weights, or by the server. */
+  /** Whether edits are available: in the page if it has the weights, or from the server. */
   get canEdit() {
     return this.base.hasWeights || this.server !== null;
   }
@@ -87,14 +89,16 @@ export class App {
   }
 
   toggleEdit(words) {
-    return this.edit(this.words.includes(words) ? this.words.filter((each) => each !== words) : [...this.words, words]);
+    return this.edit(
+      this.words.includes(words) ? this.words.filter((other) => other !== words) : [...this.words, words],
+    );
   }
 
-  /** The trace with these edits; where one does not fit, the edits stay as they were and `problem` says why. */
+  /** The trace with these edits. An edit that is not valid changes nothing, and `problem` has the reason. */
   async edit(words) {
     this.busy = true;
     this.problem = '';
-    this.tell();
+    this.notify();
     try {
       const edited = words.length ? await this.withEdits(words) : this.base;
       this.trace = edited;
@@ -108,21 +112,21 @@ export class App {
 
   async withEdits(words) {
     if (this.base.hasWeights) {
-      await new Promise((resolve) => setTimeout(resolve)); // let "computing" be seen
+      await new Promise((resolve) => setTimeout(resolve)); // let the browser draw "computing"
       return whatIf(this.base, words);
     }
     return new Trace(await this.server.whatIf(this.base.contract, words));
   }
 
-  /** Show a quantity where it belongs. */
+  /** Show a tensor in its panel. */
   goTo(name, cell = null) {
-    const place = placeOf(name);
+    const location = locationOf(name);
     const head = this.trace.get(name)?.axes[0] === 'head' && cell ? { head: cell[0] } : {};
-    this.set({ ...place, ...head, gold: name.startsWith('gold.'), tensor: name, cell });
+    this.set({ ...location, ...head, gold: name.startsWith('gold.'), tensor: name, cell });
   }
 }
 
-const PLACES = [
+const LOCATIONS = [
   [/^(.*\.(self|cross))\.(queries|keys|values)$/, (part) => ({ panel: 'qkv', part })],
   [/^(.*\.(self|cross))\.residual$/, (part) => ({ panel: 'norm', part })],
   [/^(.*\.(self|cross))\.[a-z_]+$/, (part) => ({ panel: 'attention', part })],
@@ -134,12 +138,12 @@ const PLACES = [
   [/^(evidence)\.[a-z]+$/, () => ({ panel: 'alignment' })],
 ];
 
-/** The panel and part where a quantity is shown. */
-export function placeOf(name) {
+/** The panel and part in which a tensor is shown. */
+function locationOf(name) {
   const plain = name.replace(/^gold\./, '').replace(/_before_edit$|_edit$|_edited$/, '');
-  for (const [pattern, place] of PLACES) {
+  for (const [pattern, location] of LOCATIONS) {
     const found = pattern.exec(plain);
-    if (found) return place(found[1]);
+    if (found) return location(found[1]);
   }
   return {};
 }

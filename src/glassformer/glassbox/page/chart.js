@@ -1,4 +1,4 @@
-/** Line charts in SVG, with real text; series are told apart by dash and name, not by colour alone. */
+/** Line charts in SVG, with real text; series differ by dash and name, not by color alone. */
 
 import { el, svg } from 'glassbox/dom.js';
 import { digits } from 'glassbox/numbers.js';
@@ -8,15 +8,15 @@ const DASHES = ['none', '6 3', '2 3'];
 
 /**
  * @param {string} title
- * @param {{name: string, numbers: number[], places?: number[]}[]} series  places along x: 0, 1, … unless given
- * @param {{from?: string, mark?: number}} options  what runs along x, and a place to mark
+ * @param {{name: string, numbers: number[], xs?: number[]}[]} series  `xs` are 0, 1, … by default
+ * @param {{axis?: string, mark?: number}} options  the name of the x axis, and a value of x to mark
  */
-export function lines(title, series, { from = '', mark = null } = {}) {
-  const xs = series.flatMap(({ numbers, places }) => places ?? [...numbers.keys()]);
+export function lines(title, series, { axis = '', mark = null } = {}) {
+  const xs = series.flatMap(({ numbers, xs: given }) => given ?? [...numbers.keys()]);
   const ys = series.flatMap(({ numbers }) => numbers);
   const [left, right] = [Math.min(...xs), Math.max(...xs)];
   const [low, high] = [Math.min(...ys), Math.max(...ys)];
-  const x = (place) => LEFT + ((place - left) / (right - left || 1)) * (WIDTH - LEFT - 8);
+  const x = (value) => LEFT + ((value - left) / (right - left || 1)) * (WIDTH - LEFT - 8);
   const y = (number) => HEIGHT - BOTTOM - ((number - low) / (high - low || 1)) * (HEIGHT - BOTTOM - TOP);
   const text = (label, at, down, anchor) => svg('text', { x: at, y: down, 'text-anchor': anchor }, label);
   return el(
@@ -34,11 +34,11 @@ export function lines(title, series, { from = '', mark = null } = {}) {
       text(digits(high), LEFT - 6, TOP + 8, 'end'),
       text(digits(low), LEFT - 6, HEIGHT - BOTTOM, 'end'),
       text(String(left), LEFT, HEIGHT - 6, 'start'),
-      text(`${from} ${right}`, WIDTH - 8, HEIGHT - 6, 'end'),
-      series.map(({ numbers, places }, i) =>
+      text(`${axis} ${right}`, WIDTH - 8, HEIGHT - 6, 'end'),
+      series.map(({ numbers, xs: given }, i) =>
         svg(`polyline.series-${i}`, {
           'stroke-dasharray': DASHES[i % DASHES.length],
-          points: numbers.map((number, at) => `${x(places?.[at] ?? at).toFixed(1)},${y(number).toFixed(1)}`).join(' '),
+          points: numbers.map((number, at) => `${x(given?.[at] ?? at).toFixed(1)},${y(number).toFixed(1)}`).join(' '),
         }),
       ),
     ),

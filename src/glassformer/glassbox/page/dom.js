@@ -1,13 +1,13 @@
-/** Elements from data. Every text becomes a text node: nothing that a trace holds is ever read as HTML. */
+/** Elements from data. Every text becomes a text node: nothing in a trace is read as HTML. */
 
 const SVG = 'http://www.w3.org/2000/svg';
 
 /**
- * An element: `el('p.hint', { title: '…' }, 'some text', child)`. The options may be left out.
+ * An element: `el('p.hint', { title: '…' }, 'some text', child)`. The options are optional.
  *
  * @param {string} tag  a name, with classes after dots
- * @param {...any} parts  first, if it is a plain object: attributes, where `on` holds listeners, `data` what begins with
- *   data-, `style` properties; then nodes, texts, lists of them (null and false are left out)
+ * @param {...any} parts  first, if it is a plain object: attributes, where `on` holds listeners, `data` the
+ *   data- attributes, `style` the properties; then nodes, texts, lists of them (null and false are left out)
  */
 export function el(tag, ...parts) {
   const [name, ...classes] = tag.split('.');
@@ -41,14 +41,14 @@ function fill(element, classes, { on = {}, data = {}, style = {}, class: more, .
 
 const node = (child) => (child instanceof Node ? child : document.createTextNode(String(child)));
 
-/** A token on its own: isolated, so that right-to-left text turns nothing around it. */
+/** A token, isolated so that right-to-left text does not reorder the text around it. */
 export const bdi = (text, kind = '') => el('bdi.token', { class: kind, title: text }, text);
 
 export function button(label, onClick, options = {}) {
   return el('button', { type: 'button', ...options, on: { click: onClick } }, label);
 }
 
-/** One of several; keyboard and names come with the native element. */
+/** One of several choices; the native element has keyboard support and a name. */
 export function select(label, choices, chosen, onChange, key = label) {
   const options = choices.map(([value, text]) =>
     el('option', { value, selected: String(value) === String(chosen) }, text),

@@ -1,5 +1,5 @@
 /**
- * What may be changed, and the words for it: those of `explain --edit` (docs/trace-schema.md, "Edits").
+ * The edits and their syntax, which is that of `explain --edit` (docs/trace-schema.md, "Edits").
  *
  * @typedef {import('./numbers.js').Named} Named
  * @typedef {{kind: string} & Object<string, any>} Edit
@@ -37,7 +37,7 @@ export function parseEdit(words) {
   throw new Error(`cannot read the edit “${words}”`);
 }
 
-/** The weights with zeros where something is switched off. @param {Map<string, Named>} weights */
+/** The weights, with zeros in the parts that are switched off. @param {Map<string, Named>} weights */
 export function editWeights(weights, edits, valueWidth) {
   const edited = new Map(weights);
   for (const edit of edits) {
@@ -64,8 +64,8 @@ function withoutColumns(weight, from, count) {
   return copy;
 }
 
-/** What stands in place of the quantity called `name`; by itself the value. @returns {Named} */
-export function editQuantity(name, value, edits) {
+/** The tensor called `name` after the edits; `value` itself where no edit concerns it. @returns {Named} */
+export function editTensor(name, value, edits) {
   const plain = name.replace(/^gold\./, '');
   return edits.reduce((current, edit) => {
     if (edit.kind === 'positions' && /^(source|target)\.positions$/.test(plain)) return named(value.axes, value.shape);
@@ -76,7 +76,7 @@ export function editQuantity(name, value, edits) {
   }, value);
 }
 
-/** In the decoder's self-attention a row has the weights up to itself. */
+/** In the decoder's self-attention a row has only the weights of the positions up to its own. */
 function withRow(weights, { attention, head, row, weights: given }) {
   const [, rows, keys] = weights.shape;
   const length = /^decoder.*self$/.test(attention) ? row + 1 : keys;

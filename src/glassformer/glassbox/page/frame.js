@@ -1,4 +1,4 @@
-/** What stands around the panels: source and output above, decoding steps below, tabs, depth, light. */
+/** The frame of the panels: source and output above, decoding steps below, tabs, depth, theme. */
 
 import { bdi, button, choices, el } from 'glassbox/dom.js';
 import { percent } from 'glassbox/numbers.js';
@@ -21,16 +21,16 @@ export function header(app) {
       { class: isLong ? 'long' : null },
       pair('source', bdi(trace.text)),
       pair(
-        `output (beam of ${beams})`,
+        `output (${beams === 1 ? 'greedy search' : `beam width ${beams}`})`,
         [
-          bdi(trace.translation || '(nothing)', 'output'),
+          bdi(trace.translation || '(empty)', 'output'),
           el('small', ` ${percent(Math.exp(best.score))}${best.finished ? '' : ', unfinished'}`),
         ],
-        `length penalty α = ${alpha}; the encoder ran ${trace.search.beam.encoder_runs}×`,
+        `probability of the output; length penalty α = ${alpha}; the encoder ran ${trace.search.beam.encoder_runs}×`,
       ),
       gold === null
         ? null
-        : pair('gold', [bdi(gold), el('small', gold === trace.translation ? ' ✓ equal' : ' ✗ differs')]),
+        : pair('gold', [bdi(gold), el('small', gold === trace.translation ? ' ✓ equal' : ' ✗ different')]),
     ),
     el(
       'div.tools',
@@ -46,7 +46,7 @@ export function header(app) {
         app.state.depth,
         (depth) => app.set({ depth }),
       ),
-      button('◐', toggleLight(app), { 'aria-label': 'light or dark', data: { key: 'light' } }),
+      button('◐', toggleLight(app), { 'aria-label': 'light or dark theme', data: { key: 'light' } }),
     ),
     edited(app),
   ];
@@ -60,27 +60,29 @@ const goldSwitch = (app) =>
   choices(
     'decoder rows',
     [
-      [false, 'answer'],
+      [false, 'output'],
       [true, 'gold'],
     ],
     app.state.gold,
     (gold) => app.set({ gold, row: 0, tensor: null, cell: null }),
   );
 
-/** How many steps this page has redone so far, and how many are right. */
+/** How many tensors this page has recomputed so far, and how many of them are equal to the trace. */
 export function checks({ trace }) {
   const found = [...trace.verdicts.values()].map((verdict) => verdict.passed);
   const [right, wrong] = [
     found.filter((passed) => passed === true).length,
     found.filter((passed) => passed === false).length,
   ];
-  const kind = wrong ? 'red' : right ? 'green' : 'grey';
-  const text = wrong ? `✗ ${wrong} steps wrong` : `✓ ${right} of ${trace.steps.length} steps redone`;
+  const kind = wrong ? 'red' : right ? 'green' : 'gray';
+  const text = wrong
+    ? `✗ ${wrong} of ${trace.steps.length} tensors wrong`
+    : `✓ ${right} of ${trace.steps.length} tensors recomputed`;
   return el(
     `span.badge.${kind}`,
     {
       role: 'status',
-      title: 'each step, redone by this page from the numbers it shows',
+      title: 'This page recomputes each tensor from its inputs and compares the result with the trace.',
       data: { checks: `${right}/${wrong}/${trace.steps.length}` },
     },
     text,
@@ -96,21 +98,19 @@ function edited(app) {
     app.problem ? el('span.wrong', app.problem) : null,
     app.trace.edits.length
       ? [
-          el('strong', 'edited: '),
+          el('strong', 'edits: '),
           app.trace.edits.map((words) =>
             app.words.includes(words)
               ? button([words, ' ✕'], () => app.toggleEdit(words), {
                   class: 'pill',
-                  'aria-label': `take back: ${words}`,
+                  'aria-label': `undo: ${words}`,
                   data: { key: `edit-${words}` },
                 })
               : el('span.pill', words),
           ),
         ]
       : null,
-    app.words.length
-      ? button('take all back', () => app.edit([]), { class: 'link', data: { key: 'edit-none' } })
-      : null,
+    app.words.length ? button('undo all', () => app.edit([]), { class: 'link', data: { key: 'edit-none' } }) : null,
   );
 }
 
@@ -119,7 +119,7 @@ function toggleLight(app) {
     const root = document.documentElement;
     const isDark = getComputedStyle(root).getPropertyValue('color-scheme').trim() === 'dark';
     root.dataset.light = isDark ? 'light' : 'dark';
-    app.tell();
+    app.notify();
   };
 }
 
@@ -132,22 +132,22 @@ export const tabs = (app, panels) =>
     }),
   );
 
-/** One button for each decoder row; ← and → go along them. */
+/** One button for each decoding step; ← and → select the previous and the next one. */
 export function steps(app) {
-  const { fed, asked } = app.rows;
-  const buttons = asked.map((token, row) =>
+  const { inputs, targets, kind } = app.rows;
+  const buttons = targets.map((token, row) =>
     button([el('small', String(row)), el('bdi', visible(token.text))], () => app.set({ row }), {
       class: `step ${token.kind}`,
       'aria-current': row === app.row ? 'step' : null,
       data: { key: `row-${row}`, row },
-      title: `row ${row}: fed ${fed[row].text}, asked for ${token.text}`,
+      title: `row ${row}: decoder input ${inputs[row].text}, ${kind} ${token.text}`,
     }),
   );
-  const go = (by) => () => app.set({ row: Math.max(0, Math.min(asked.length - 1, app.row + by)) });
+  const go = (by) => () => app.set({ row: Math.max(0, Math.min(targets.length - 1, app.row + by)) });
   return [
-    el('span.size', app.state.gold ? 'gold, teacher-forced' : 'decoding steps'),
-    button('←', go(-1), { 'aria-label': 'the step before', data: { key: 'step-back' } }),
+    el('span.size', app.state.gold ? 'gold target, teacher forcing' : 'decoding steps'),
+    button('←', go(-1), { 'aria-label': 'previous step', data: { key: 'step-back' } }),
     el('div.track', { role: 'group', 'aria-label': 'decoding steps' }, buttons),
-    button('→', go(1), { 'aria-label': 'the next step', data: { key: 'step-on' } }),
+    button('→', go(1), { 'aria-label': 'next step', data: { key: 'step-on' } }),
   ];
 }

@@ -1,4 +1,4 @@
-/** Directions among the rows of an embedding: cosines, neighbours, and the two main components. */
+/** The geometry of the rows of an embedding: cosines, nearest neighbors, the first two principal components. */
 
 import { dot } from 'glassbox/numbers.js';
 
@@ -9,11 +9,11 @@ export function cosine(one, other) {
   return size > 0 ? dot(one, 0, other, 0, width) / size : 0;
 }
 
-/** Places of `rows` by cosine with `wanted`, best first. @param {Float64Array[]} rows @param {Set<number>} without */
-export const neighbours = (rows, wanted, without = new Set()) =>
+/** Indices of `rows` by cosine with `query`, largest first, `without` some of them. */
+export const neighbors = (rows, query, without = new Set()) =>
   rows
-    .map((row, place) => ({ place, cosine: cosine(row, wanted) }))
-    .filter(({ place }) => !without.has(place))
+    .map((row, index) => ({ index, cosine: cosine(row, query) }))
+    .filter(({ index }) => !without.has(index))
     .sort((one, other) => other.cosine - one.cosine);
 
 /** a − b + c */
@@ -23,7 +23,8 @@ const ROUNDS = 200;
 
 /**
  * Two coordinates of each row: the components of largest variance, by power iteration from a fixed start. The sign is
- * chosen so that the largest coordinate is positive: the same rows always give the same picture.
+ * chosen so that the largest coordinate is positive: the same rows always give the same picture. `fractions` are the
+ * fractions of the variance that the two components explain.
  * @param {Float64Array[]} rows
  */
 export function principal(rows) {
@@ -35,13 +36,13 @@ export function principal(rows) {
     const direction = mainDirection(left, width, which);
     let along = left.map((row) => dot(row, 0, direction, 0, width));
     left = left.map((row, at) => row.map((number, i) => number - along[at] * direction[i]));
-    const strongest = along.reduce((most, number) => (Math.abs(number) > Math.abs(most) ? number : most), 0);
-    if (strongest < 0) along = along.map((number) => -number);
-    return { along, share: along.reduce((sum, number) => sum + number * number, 0) / (total || 1) };
+    const largest = along.reduce((best, number) => (Math.abs(number) > Math.abs(best) ? number : best), 0);
+    if (largest < 0) along = along.map((number) => -number);
+    return { along, fraction: along.reduce((sum, number) => sum + number * number, 0) / (total || 1) };
   });
   return {
     points: rows.map((_, at) => [found[0].along[at], found[1].along[at]]),
-    shares: found.map(({ share }) => share),
+    fractions: found.map(({ fraction }) => fraction),
   };
 }
 
@@ -50,8 +51,8 @@ function mainDirection(rows, width, which) {
   for (let round = 0; round < ROUNDS; round += 1) {
     const next = new Float64Array(width);
     for (const row of rows) {
-      const share = dot(row, 0, direction, 0, width);
-      for (let i = 0; i < width; i += 1) next[i] += share * row[i];
+      const projection = dot(row, 0, direction, 0, width);
+      for (let i = 0; i < width; i += 1) next[i] += projection * row[i];
     }
     const size = Math.sqrt(dot(next, 0, next, 0, width));
     if (size < 1e-12) break;

@@ -1,4 +1,4 @@
-/** The inspector: a quantity or one cell of it, taken apart: formula, operands, statistics, check. */
+/** The inspector: a tensor, or one cell of it, with its formula, operands, statistics and check. */
 
 import { button, el } from 'glassbox/dom.js';
 import { formula } from 'glassbox/mathml.js';
@@ -7,7 +7,7 @@ import { at, digits, headOf, shapeText, sizeOf, statistics } from 'glassbox/numb
 import { badge } from 'glassbox/stage.js';
 import { termsOf } from 'glassbox/terms.js';
 
-const MOST_TERMS = 400;
+const MAX_TERMS = 400;
 
 export function inspector(app) {
   const { tensor: name, cell } = app.state;
@@ -15,11 +15,14 @@ export function inspector(app) {
   if (!x)
     return [
       el('h2', 'Inspector'),
-      el('p.hint', 'Choose a number, with the mouse or with Tab and the arrow keys: here you see what it is made of.'),
+      el('p.hint', 'Select a number, with the mouse or with Tab and the arrow keys, to see how it is computed.'),
     ];
   const step = app.trace.stepOf.get(name);
   return [
-    el('h2', step?.title ?? (app.trace.tensors[name]?.origin === 'weight' ? 'weights of the model' : 'given')),
+    el(
+      'h2',
+      step?.title ?? (app.trace.tensors[name]?.origin === 'weight' ? 'weights of the model' : 'given, not computed'),
+    ),
     el('p', el('code', name), ' ', step ? badge(app.trace, name) : ''),
     el('p.size', shapeText(x)),
     cell && sizeOf(x.shape) ? cellPart(app, name, x, step, cell) : null,
@@ -36,7 +39,7 @@ function cellPart(app, name, x, step, cell) {
     { 'aria-label': 'the cell' },
     el('output.value', { data: { value: String(at(x, cell)) } }, digits(at(x, cell))),
     el('ul.where', where),
-    step ? terms(app, step, cell) : el('p', 'A number that is given, not computed.'),
+    step ? terms(app, step, cell) : el('p', 'This number is given, not computed.'),
   );
 }
 
@@ -46,12 +49,12 @@ function terms(app, step, cell) {
     const missing = step.inputs.filter((name) => !app.trace.has(name));
     return el(
       'p.missing',
-      `To take it apart needs ${missing.join(', ')}, which is not in this ` +
-        'file: “explain --html” of a smaller model, or “serve”, has the weights.',
+      `The terms are not available: this page does not include ${missing.join(', ')}. ` +
+        'In Python, “glassformer.explain(model, text, weights=True)” includes the weights.',
     );
   }
   const text = (part) => (typeof part === 'number' ? digits(part) : part);
-  const rows = found.rows.slice(0, MOST_TERMS).map(({ label, cells }) =>
+  const rows = found.rows.slice(0, MAX_TERMS).map(({ label, cells }) =>
     el(
       'tr',
       { data: { term: String(cells.at(-1)) } },
@@ -61,10 +64,10 @@ function terms(app, step, cell) {
   );
   const width = found.columns.length;
   const more =
-    found.rows.length > MOST_TERMS
+    found.rows.length > MAX_TERMS
       ? el(
           'tr',
-          el('td', { colspan: width }, `… and ${found.rows.length - MOST_TERMS} more terms, all of them in the sum`),
+          el('td', { colspan: width }, `… and ${found.rows.length - MAX_TERMS} more terms, which are part of the sum`),
         )
       : null;
   const line = (label, number, kind) =>
@@ -107,7 +110,7 @@ function stepPart(app, step) {
     const link = x
       ? button(el('code', name), () => app.goTo(name), { class: 'link', data: { key: `input-${name}` } })
       : el('code', name);
-    return el('li', link, el('span.size', x ? ` ${size(x)}` : ' not in this file'));
+    return el('li', link, el('span.size', x ? ` ${size(x)}` : ' not in this page'));
   });
   const attributes = Object.entries(step.attributes)
     .map(([name, value]) => `${name} = ${value}`)
@@ -115,13 +118,13 @@ function stepPart(app, step) {
   const { passed, largest, note } = app.trace.verdict(step.output);
   const verdict =
     passed === null
-      ? `Not redone here: ${note}.`
+      ? `Not recomputed: ${note}.`
       : passed
-        ? `Redone from these numbers by this page: largest difference ${largest.toExponential(1)}.`
-        : `This step does not follow from its inputs. ${note || `Largest difference ${largest.toPrecision(3)}.`}`;
+        ? `Recomputed by this page from these inputs: largest difference ${largest.toExponential(1)}.`
+        : `This tensor does not follow from its inputs. ${note || `Largest difference ${largest.toPrecision(3)}.`}`;
   return el(
     'section',
-    { 'aria-label': 'the step' },
+    { 'aria-label': 'the operation' },
     el('p.words', step.words),
     formula(step.formula),
     el('h3', `${step.op} of`),
@@ -141,12 +144,12 @@ function statisticsPart(x, cell) {
     ['largest', digits(found.largest)],
     ['mean', digits(found.mean)],
     ['standard deviation', digits(found.deviation)],
-    ['share of zeros', `${(found.zeros * 100).toFixed(1)} %`],
+    ['fraction of zeros', `${(found.zeros * 100).toFixed(1)} %`],
   ];
   return el(
     'section',
     { 'aria-label': 'statistics' },
-    el('h3', part === x ? 'all its numbers' : `all numbers of head ${cell[0]}`),
+    el('h3', part === x ? 'all numbers of the tensor' : `all numbers of head ${cell[0]}`),
     el(
       'dl',
       rows.map(([name, value]) => [el('dt', name), el('dd', value)]),
@@ -160,7 +163,7 @@ function usersPart(app, name) {
   return el(
     'section',
     { 'aria-label': 'used by' },
-    el('h3', 'goes into'),
+    el('h3', 'used by'),
     el(
       'ul.inputs',
       users.slice(0, 12).map((step) =>

@@ -1,7 +1,8 @@
 /**
- * Redo a step from its inputs: every op of the closed set (docs/trace-schema.md), and along which axes its result lies.
+ * Recompute a step of a trace from its inputs: each op of the closed set (docs/trace-schema.md), and the axes of its
+ * output.
  *
- * The same as glassbox/interpreter.py, a second time; `model.js` computes with it too.
+ * It is the counterpart of glassbox/interpreter.py; `model.js` computes with it too.
  */
 
 import { dot, named, sizeOf } from 'glassbox/numbers.js';
@@ -15,17 +16,17 @@ import { dot, named, sizeOf } from 'glassbox/numbers.js';
  */
 export function redo(step, inputs) {
   const operation = OPERATIONS[step.op];
-  if (!operation) throw new Error(`there is no op ${step.op}`);
+  if (!operation) throw new Error(`unknown op ${step.op}`);
   return operation(inputs, step.attributes);
 }
 
-function meet(one, other) {
-  if (one.join() !== other.join()) throw new Error(`these axes do not meet: ${one.join(', ')} and ${other.join(', ')}`);
+function checkAxes(one, other) {
+  if (one.join() !== other.join()) throw new Error(`the axes do not match: ${one.join(', ')} and ${other.join(', ')}`);
 }
 
 function elementwise(combine) {
   return ([x, y]) => {
-    if (y.axes.length) meet(x.axes, y.axes); // a scalar goes with everything
+    if (y.axes.length) checkAxes(x.axes, y.axes); // a scalar is broadcast
     const step = y.axes.length ? 1 : 0;
     return named(
       x.axes,
@@ -35,7 +36,7 @@ function elementwise(combine) {
   };
 }
 
-const each =
+const unary =
   (change) =>
   ([x]) =>
     named(x.axes, x.shape, x.numbers.map(change));
@@ -53,14 +54,14 @@ function embed([ids, table]) {
   const width = table.shape[1];
   const found = named([...ids.axes, table.axes[1]], [ids.shape[0], width]);
   ids.numbers.forEach((id, row) => {
-    if (id < 0 || id >= table.shape[0]) throw new Error(`there is no row ${id} among ${table.shape[0]}`);
+    if (id < 0 || id >= table.shape[0]) throw new Error(`id ${id} is not in the table of ${table.shape[0]} rows`);
     found.numbers.set(table.numbers.subarray(id * width, (id + 1) * width), row * width);
   });
   return found;
 }
 
-export function sinusoid(place, column, base, width) {
-  const angle = place * base ** ((-2 * Math.floor(column / 2)) / width);
+export function sinusoid(position, column, base, width) {
+  const angle = position * base ** ((-2 * Math.floor(column / 2)) / width);
   return column % 2 ? Math.cos(angle) : Math.sin(angle);
 }
 
@@ -74,7 +75,7 @@ function sinusoids([numbers], { base, d_model: width }) {
 
 /** x [r i], W [o i], b [o] -> x Wᵀ + b [r o] */
 function linear([x, weight, bias]) {
-  meet(x.axes.slice(-1), weight.axes.slice(1));
+  checkAxes(x.axes.slice(-1), weight.axes.slice(1));
   const [rows, inner] = x.shape;
   const outer = weight.shape[0];
   const found = named([x.axes[0], weight.axes[0]], [rows, outer]);
@@ -87,7 +88,7 @@ function linear([x, weight, bias]) {
   return found;
 }
 
-/** Head i has the columns i·d … (i+1)·d - 1 of x Wᵀ. */
+/** Head i consists of the columns i·d … (i+1)·d - 1 of x Wᵀ. */
 function projectHeads(inputs, { n_heads: heads, as_keys: asKeys }) {
   const joined = linear(inputs);
   const [rows, all] = joined.shape;
@@ -105,7 +106,7 @@ function projectHeads(inputs, { n_heads: heads, as_keys: asKeys }) {
 
 /** x [h r k], y [h k d] -> [h r d] */
 function matmul([x, y]) {
-  meet([x.axes[0], x.axes[2]], y.axes.slice(0, 2));
+  checkAxes([x.axes[0], x.axes[2]], y.axes.slice(0, 2));
   const [heads, rows, inner] = x.shape;
   const width = y.shape[2];
   const found = named([x.axes[0], x.axes[1], y.axes[2]], [heads, rows, width]);
@@ -122,7 +123,7 @@ function matmul([x, y]) {
 
 /** x [h r d], y [h k d] -> [h r k] */
 function matmulTransposed([x, y]) {
-  meet([x.axes[0], x.axes[2]], [y.axes[0], y.axes[2]]);
+  checkAxes([x.axes[0], x.axes[2]], [y.axes[0], y.axes[2]]);
   const [heads, rows, width] = x.shape;
   const keys = y.shape[1];
   const found = named([x.axes[0], x.axes[1], y.axes[1]], [heads, rows, keys]);
@@ -135,9 +136,9 @@ function matmulTransposed([x, y]) {
   return found;
 }
 
-/** Over the last axis, where the mask is 0; a row with nothing visible is all zeros. */
+/** Over the last axis, where the mask is 0; a row that is fully masked is all zeros. */
 function softmax([scores, mask]) {
-  meet(scores.axes.slice(1), mask.axes);
+  checkAxes(scores.axes.slice(1), mask.axes);
   const [heads, rows, keys] = scores.shape;
   const found = named(scores.axes, scores.shape);
   for (let line = 0; line < heads * rows; line += 1) {
@@ -173,26 +174,26 @@ const mean = ([x]) => byRow(x, meanOf);
 
 const variance = ([x]) =>
   byRow(x, (row) => {
-    const middle = meanOf(row);
-    return row.reduce((sum, number) => sum + (number - middle) ** 2, 0) / row.length;
+    const average = meanOf(row);
+    return row.reduce((sum, number) => sum + (number - average) ** 2, 0) / row.length;
   });
 
-function layerNorm([x, middle, spread, gain, bias], { eps }) {
-  for (const row of [middle, spread]) meet(row.axes, x.axes.slice(0, 1));
-  for (const feature of [gain, bias]) meet(feature.axes, x.axes.slice(1));
+function layerNorm([x, means, variances, gain, bias], { eps }) {
+  for (const row of [means, variances]) checkAxes(row.axes, x.axes.slice(0, 1));
+  for (const feature of [gain, bias]) checkAxes(feature.axes, x.axes.slice(1));
   const width = x.shape[1];
   return named(
     x.axes,
     x.shape,
     x.numbers.map((number, i) => {
       const [row, column] = [Math.floor(i / width), i % width];
-      const normed = (number - middle.numbers[row]) / Math.sqrt(spread.numbers[row] + eps);
-      return normed * gain.numbers[column] + bias.numbers[column];
+      const normalized = (number - means.numbers[row]) / Math.sqrt(variances.numbers[row] + eps);
+      return normalized * gain.numbers[column] + bias.numbers[column];
     }),
   );
 }
 
-/** 2/√π ∫₀ˣ e^(−t²) dt: a power series near 0, a continued fraction far out. */
+/** 2/√π ∫₀ˣ e^(−t²) dt: a power series for small |x|, a continued fraction for large |x|. */
 export function erf(x) {
   const size = Math.abs(x);
   if (size > 6) return Math.sign(x);
@@ -211,7 +212,7 @@ export function erf(x) {
 }
 
 export function logSumExp(row) {
-  const largest = row.reduce((most, number) => Math.max(most, number), -Infinity);
+  const largest = row.reduce((best, number) => Math.max(best, number), -Infinity);
   return largest + Math.log(row.reduce((sum, number) => sum + Math.exp(number - largest), 0));
 }
 
@@ -224,28 +225,28 @@ function logSoftmax([x]) {
   );
 }
 
-function smoothTargets([ids, like], { label_smoothing: share }) {
-  meet(ids.axes, like.axes.slice(0, 1));
+function smoothTargets([ids, like], { label_smoothing: epsilon }) {
+  checkAxes(ids.axes, like.axes.slice(0, 1));
   const width = like.shape[1];
-  const found = named(like.axes, like.shape, new Float64Array(sizeOf(like.shape)).fill(share / width));
+  const found = named(like.axes, like.shape, new Float64Array(sizeOf(like.shape)).fill(epsilon / width));
   ids.numbers.forEach((id, row) => {
-    found.numbers[row * width + id] += 1 - share;
+    found.numbers[row * width + id] += 1 - epsilon;
   });
   return found;
 }
 
-function crossEntropy([wanted, logProbs]) {
-  meet(wanted.axes, logProbs.axes);
-  const [rows, width] = wanted.shape;
+function crossEntropy([targets, logProbs]) {
+  checkAxes(targets.axes, logProbs.axes);
+  const [rows, width] = targets.shape;
   const numbers = Float64Array.from(
     { length: rows },
-    (_, row) => -dot(wanted.numbers, row * width, logProbs.numbers, row * width, width),
+    (_, row) => -dot(targets.numbers, row * width, logProbs.numbers, row * width, width),
   );
-  return named(wanted.axes.slice(0, 1), [rows], numbers);
+  return named(targets.axes.slice(0, 1), [rows], numbers);
 }
 
 function overwrite([x, other, where]) {
-  for (const input of [other, where]) meet(x.axes, input.axes);
+  for (const input of [other, where]) checkAxes(x.axes, input.axes);
   return named(
     x.axes,
     x.shape,
@@ -268,8 +269,8 @@ const OPERATIONS = {
   mean,
   variance,
   layer_norm: layerNorm,
-  relu: each((number) => Math.max(number, 0)),
-  gelu: each((number) => (number * (1 + erf(number / Math.SQRT2))) / 2),
+  relu: unary((number) => Math.max(number, 0)),
+  gelu: unary((number) => (number * (1 + erf(number / Math.SQRT2))) / 2),
   log_softmax: logSoftmax,
   smooth_targets: smoothTargets,
   cross_entropy: crossEntropy,

@@ -1,4 +1,4 @@
-/** The page: reads the trace, draws what the state says, and draws it again when that changes. */
+/** The page: reads the trace, draws the state, and redraws it when it changes. */
 
 import { App } from 'glassbox/app.js';
 import { button, el } from 'glassbox/dom.js';
@@ -30,7 +30,7 @@ async function start() {
   checkAll(app);
 }
 
-/** Draw; the element that had the focus has it again. */
+/** Draw; the focus stays on the same element. */
 function draw(app, isQuiet) {
   const key = document.activeElement?.dataset.key;
   app.width = Math.max(280, part('panel').clientWidth - 52);
@@ -60,7 +60,7 @@ function draw(app, isQuiet) {
     document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
 }
 
-const compact = (parts) => parts.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false);
+const compact = (parts) => parts.flat(Infinity).filter((item) => item !== null && item !== undefined && item !== false);
 
 function markPicked({ state: { tensor, cell } }) {
   for (const old of document.querySelectorAll('td[aria-selected]')) old.removeAttribute('aria-selected');
@@ -70,7 +70,7 @@ function markPicked({ state: { tensor, cell } }) {
   found?.setAttribute('tabindex', '0');
 }
 
-/** Redo every step, a few at a time, so that nothing freezes. */
+/** Recompute every step of the trace, a few at a time, so that the page stays responsive. */
 function checkAll(app) {
   const { trace } = app;
   const until = performance.now() + 30;
@@ -86,5 +86,5 @@ function checkAll(app) {
 }
 
 start().catch((error) => {
-  part('panel').replaceChildren(el('h1', 'This page cannot be shown'), el('p.wrong', error.message));
+  part('panel').replaceChildren(el('h1', 'The page cannot be displayed'), el('p.wrong', error.message));
 });

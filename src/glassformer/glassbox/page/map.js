@@ -1,4 +1,4 @@
-/** The architecture as a map: two stacks, bottom up as in the paper; the layer that is looked at is open. */
+/** The architecture as a map: two stacks, bottom up as in the paper; the selected layer is open. */
 
 import { button, el } from 'glassbox/dom.js';
 
@@ -7,7 +7,7 @@ const PANEL_OF = { self: 'attention', cross: 'attention', feed_forward: 'norm' }
 
 export function map(app) {
   return [
-    el('h2', 'Where am I'),
+    el('h2', 'Architecture'),
     el(
       'div.stacks',
       stack(app, 'encoder', ['self', 'feed_forward']),
@@ -32,7 +32,12 @@ function stack(app, side, sublayers) {
     block(app, 'embedding', embedding, 'embedding'),
     block(app, isEncoder ? 'source' : 'target, shifted', embedding, 'tokens', 'end'),
   ];
-  return el('div.stack', { role: 'group', 'aria-label': `the ${side}, ${count} layers` }, el('h3', side), blocks);
+  return el(
+    'div.stack',
+    { role: 'group', 'aria-label': `the ${side}, ${count} ${count === 1 ? 'layer' : 'layers'}` },
+    el('h3', side),
+    blocks,
+  );
 }
 
 function openLayer({ state: { part, attention } }, side, count) {

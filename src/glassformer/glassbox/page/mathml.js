@@ -1,4 +1,4 @@
-/** Formulas: the MathML of a trace, read with a list of what may stand in it. */
+/** Formulas: the MathML of a trace, read with a list of the allowed elements. */
 
 const NAMESPACE = 'http://www.w3.org/1998/Math/MathML';
 const ALLOWED = new Set([
@@ -18,7 +18,7 @@ const ALLOWED = new Set([
 const ENTITIES = { '&lt;': '<', '&gt;': '>', '&amp;': '&', '&quot;': '"' };
 const PARTS = /<(\/?)([a-z]+)[^>]*>|([^<]+)/g;
 
-/** @param {string} text @returns {Element|null}  null where it is no formula */
+/** @param {string} text @returns {Element|null}  null where the text is not a formula */
 export function formula(text) {
   const open = [document.createElement('span')];
   for (const [, closing, tag, letters] of text.matchAll(PARTS)) {

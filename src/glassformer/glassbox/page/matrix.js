@@ -1,15 +1,15 @@
 /**
- * A matrix: a window of numbers as a table, and an overview of all of it where it is larger than the window.
+ * A matrix: a window of numbers as a table, and an overview of the whole matrix where it is larger than the window.
  *
- * Three carriers: the number; a colour (blue above 0, orange below); in Words a square whose area is the size of the
- * number, hollow below 0.
+ * A cell has a number and a color (blue above 0, orange below). The depth Words draws a square instead of the number:
+ * its area is the absolute value, and it is hollow below 0.
  */
 
 import { button, el } from 'glassbox/dom.js';
 import { at, digits, grouped, headOf, shapeText, shortDigits } from 'glassbox/numbers.js';
 import { overview } from 'glassbox/overview.js';
 
-const MOST_ROWS = 20;
+const MAX_ROWS = 20;
 const CELL = 50; // pixels, as in style.css
 
 /**
@@ -19,7 +19,7 @@ const CELL = 50; // pixels, as in style.css
  */
 export function matrix(app, name, options = {}) {
   const whole = app.trace.get(name);
-  if (!whole) return el('p.missing', `${name} is not in this file.`);
+  if (!whole) return el('p.missing', `${name} is not in this page.`);
   if (!whole.axes.length) return el('p.scalar', { data: { tensor: name, cell: '' } }, digits(whole.numbers[0]));
   const view = { app, name, whole, options, ...plane(whole, options.head ?? 0) };
   const box = el('div.matrix', { data: { tensor: name } });
@@ -43,11 +43,11 @@ function plane(whole, head) {
   return { x, index: (row, column) => (hasHeads ? [head, row, column] : [row, column]) };
 }
 
-/** Which part is shown: as many columns as there is room for beside the labels. */
+/** The part that is shown: as many columns as fit next to the labels. */
 function windowOf({ app, name, x }) {
   const [rows, columns] = x.shape;
   const fit = Math.max(4, Math.min(26, Math.floor((app.width - (app.width < 420 ? 96 : 132)) / CELL)));
-  const [height, width] = [Math.min(rows, MOST_ROWS), Math.min(columns, fit)];
+  const [height, width] = [Math.min(rows, MAX_ROWS), Math.min(columns, fit)];
   const [top, left] = app.windows.get(name) ?? [0, 0];
   return {
     top: Math.max(0, Math.min(top, rows - height)),
@@ -60,8 +60,8 @@ function windowOf({ app, name, x }) {
 
 function grid(view, shown) {
   const { app, name, x, options } = view;
-  const places = (from, count) => Array.from({ length: count }, (_, i) => from + i);
-  const [rows, columns] = [places(shown.top, shown.height), places(shown.left, shown.width)];
+  const range = (from, count) => Array.from({ length: count }, (_, i) => from + i);
+  const [rows, columns] = [range(shown.top, shown.height), range(shown.left, shown.width)];
   const scale = scaleOf(view);
   const head = el(
     'tr',
@@ -108,15 +108,15 @@ function grid(view, shown) {
 
 const corner = ({ x }) => (x.axes[0] ? `${x.axes[0]} ↓\n${x.axes[1]} →` : `${x.axes[1]} →`);
 
-function heading(view, axis, place, onChoose) {
+function heading(view, axis, index, onChoose) {
   const name = view.x.axes[axis];
-  const token = view.app.trace.label(name, place);
-  const parts = [el('small', String(place)), token ? el('bdi', { title: token }, token) : null];
+  const token = view.app.trace.label(name, index);
+  const parts = [el('small', String(index)), token ? el('bdi', { title: token }, token) : null];
   if (!onChoose) return el('span.heading', parts);
-  return button(parts, () => onChoose(place), {
+  return button(parts, () => onChoose(index), {
     class: 'heading',
-    title: `${name} ${place} ${token}`,
-    data: { key: `${view.name}-${axis}-${place}` },
+    title: `${name} ${index} ${token}`,
+    data: { key: `${view.name}-${axis}-${index}` },
   });
 }
 
@@ -136,20 +136,20 @@ function cell(view, row, column, scale) {
       role: 'gridcell',
       tabindex: isPicked || (row === 0 && column === 0) ? 0 : -1,
       'aria-selected': isPicked ? 'true' : null,
-      'aria-label': app.state.depth === 'words' ? `${digits(number)}${reason && `, hidden: ${reason}`}` : null,
+      'aria-label': app.state.depth === 'words' ? `${digits(number)}${reason && `, masked: ${reason}`}` : null,
       class: reason ? 'masked' : null,
-      title: reason ? `${digits(number)} — hidden: ${reason}` : digits(number),
+      title: reason ? `${digits(number)}; masked: ${reason}` : digits(number),
       data: { cell: index.join() },
-      style: { '--share': `${Math.round(Math.min(1, Math.abs(number) / scale) * 62)}%` },
+      style: { '--fraction': `${Math.round(Math.min(1, Math.abs(number) / scale) * 62)}%` },
     },
     inside,
   );
 }
 
-/** The number that gets the full colour: 1 for shares, else the largest of what is shown. */
+/** The absolute value with the full color: 1 for attention weights, otherwise the largest of the matrix. */
 function scaleOf({ x, name }) {
   if (/\.weights(_edit|_before_edit)?$|^evidence\.attention$/.test(name)) return 1;
-  return x.numbers.reduce((most, number) => Math.max(most, Math.abs(number)), 1e-12);
+  return x.numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12);
 }
 
 function reasonOf({ app, options }, row, column) {
@@ -164,7 +164,7 @@ function pick({ app, name }, target) {
 
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-/** The arrows go from cell to cell, and take the window along. */
+/** The arrow keys move from cell to cell; the window follows. */
 function move(view, shown, event) {
   const target = event.target.closest('td[data-cell]');
   if (!target) return;
@@ -179,13 +179,13 @@ function move(view, shown, event) {
   const [down, right] = MOVES[event.key];
   const [rows, columns] = view.x.shape;
   const [toRow, toColumn] = [clamp(row + down, rows), clamp(column + right, columns)];
-  const slide = (from, length, place) => Math.max(Math.min(from, place), place - length + 1);
+  const slide = (from, length, index) => Math.max(Math.min(from, index), index - length + 1);
   view.app.windows.set(view.name, [slide(shown.top, shown.height, toRow), slide(shown.left, shown.width, toColumn)]);
   view.app.pick(view.name, view.index(toRow, toColumn));
   view.draw(view.index(toRow, toColumn));
 }
 
-const clamp = (place, length) => Math.max(0, Math.min(length - 1, place));
+const clamp = (index, length) => Math.max(0, Math.min(length - 1, index));
 
-/** "14 × 10,000", for people. */
+/** The shape as text, such as "14 × 10,000". */
 export const size = (x) => x.shape.map(grouped).join(' × ') || '1';

@@ -1,12 +1,12 @@
 /**
- * The model of a trace, run again on other ids and with edits. Its program is the steps of the trace: no op depends on
- * the number of positions.
+ * The model of a trace, run on other ids and with edits. Its program is the steps of the trace: no op depends on the
+ * number of positions.
  *
  * @typedef {import('./numbers.js').Named} Named
- * @typedef {Map<string, Named>} Quantities
+ * @typedef {Map<string, Named>} Tensors
  */
 
-import { editQuantity, editWeights } from 'glassbox/edits.js';
+import { editTensor, editWeights } from 'glassbox/edits.js';
 import { redo } from 'glassbox/interpreter.js';
 import { named, rowOf } from 'glassbox/numbers.js';
 
@@ -40,12 +40,12 @@ export class Model {
     this.shortest = needed(this.decoder, 'log_probs');
   }
 
-  /** Everything that the source alone decides; cross-attention's keys and values too. @returns {Quantities} */
+  /** All tensors that depend on the source alone, with the keys and values of cross-attention. @returns {Tensors} */
   encode(ids, seen) {
     const hidden = (row, key) => (seen[key] ? 0 : 2);
     const given = [
-      ['source.ids', places('source', ids)],
-      ['source.numbers', places('source', ids.keys())],
+      ['source.ids', vector('source', ids)],
+      ['source.numbers', vector('source', ids.keys())],
       ['encoder.self_mask', mask(['source', 'source_key'], ids.length, ids.length, hidden)],
     ];
     const memory = this.run(this.encoder, given, new Map(this.weights));
@@ -53,12 +53,12 @@ export class Model {
     return memory;
   }
 
-  /** All quantities of a decoder that is fed `ids`, those of the encoder among them. @returns {Quantities} */
+  /** All tensors of the encoder, and of the decoder with the input `ids`. @returns {Tensors} */
   decode(memory, ids, program = this.decoder) {
     const { seen } = memory;
     const given = [
-      ['target.ids', places('target', ids)],
-      ['target.numbers', places('target', ids.keys())],
+      ['target.ids', vector('target', ids)],
+      ['target.numbers', vector('target', ids.keys())],
       ['decoder.self_mask', mask(['target', 'target_key'], ids.length, ids.length, (row, key) => (key > row ? 1 : 0))],
       [
         'decoder.cross_mask',
@@ -68,20 +68,20 @@ export class Model {
     return this.run(program, given, new Map(memory));
   }
 
-  /** Log-probabilities [V] of the token after the last one that is fed. */
+  /** Log-probabilities [V] of the token after the decoder input `ids`. */
   nextLogProbs(memory, ids) {
     return rowOf(this.decode(memory, ids, this.shortest).get('log_probs'), ids.length - 1);
   }
 
-  /** The log-probability of each token asked for. */
-  tokenScores(memory, fed, asked) {
-    const logProbs = this.decode(memory, fed, this.shortest).get('log_probs');
-    return asked.map((id, row) => rowOf(logProbs, row)[id]);
+  /** The log-probability of each target. */
+  tokenScores(memory, inputs, targets) {
+    const logProbs = this.decode(memory, inputs, this.shortest).get('log_probs');
+    return targets.map((id, row) => rowOf(logProbs, row)[id]);
   }
 
-  /** @returns {Quantities} */
+  /** @returns {Tensors} */
   run(program, given, known) {
-    for (const [name, value] of given) known.set(name, editQuantity(name, value, this.edits));
+    for (const [name, value] of given) known.set(name, editTensor(name, value, this.edits));
     for (const step of program) {
       const inputs = step.inputs.map((name) => known.get(name) ?? this.constant(name, known));
       this.keep(known, step.output, redo(step, inputs));
@@ -89,9 +89,9 @@ export class Model {
     return known;
   }
 
-  /** A computed quantity; an edit of it leaves what was computed, what stands instead, and where. */
+  /** Keep a computed tensor. Of an edited one, keep the computed value, the edited value, and the cells that differ. */
   keep(known, name, value) {
-    const edited = editQuantity(name, value, this.edits);
+    const edited = editTensor(name, value, this.edits);
     known.set(name, edited);
     if (edited === value) return;
     known.set(`${name}_before_edit`, value);
@@ -100,11 +100,11 @@ export class Model {
     known.set(`${name}_edited`, named(value.axes, value.shape, differs));
   }
 
-  /** The steps by which these quantities were computed. @param {Quantities} quantities */
-  stepsOf(quantities) {
+  /** The steps that computed these tensors. @param {Tensors} tensors */
+  stepsOf(tensors) {
     return [...this.encoder, ...this.decoder].flatMap((step) => {
       const before = `${step.output}_before_edit`;
-      if (!quantities.has(before)) return [{ ...step, id: step.output }];
+      if (!tensors.has(before)) return [{ ...step, id: step.output }];
       const inputs = [before, `${step.output}_edit`, `${step.output}_edited`];
       return [
         { ...step, id: before, output: before },
@@ -113,15 +113,15 @@ export class Model {
     });
   }
 
-  /** A scale: given, and the same for every text. */
+  /** A scale: it is given, and does not depend on the text. */
   constant(name, known) {
-    const value = editQuantity(name, this.trace.get(name), this.edits);
+    const value = editTensor(name, this.trace.get(name), this.edits);
     known.set(name, value);
     return value;
   }
 }
 
-const places = (axis, numbers) => {
+const vector = (axis, numbers) => {
   const listed = Float64Array.from(numbers);
   return named([axis], [listed.length], listed);
 };
@@ -131,14 +131,14 @@ function mask(axes, rows, keys, reason) {
   return named(axes, [rows, keys], numbers);
 }
 
-/** The steps of the answer, as they were before any edit of what they compute. */
+/** The steps that compute the output, as they are without edits. */
 function programOf(trace) {
   return trace.steps
     .filter((step) => step.op !== 'overwrite' && !step.output.startsWith('gold.'))
     .map((step) => ({ ...step, output: step.output.replace(/_before_edit$/, '') }));
 }
 
-/** The steps that need, directly or not, a quantity for which `isFirst` holds. */
+/** The steps that depend, directly or not, on a tensor for which `isFirst` holds. */
 function dependents(program, isFirst) {
   const names = new Set();
   const found = new Set();
@@ -151,7 +151,7 @@ function dependents(program, isFirst) {
   return found;
 }
 
-/** The steps without which there is no `name`. */
+/** The steps that are needed to compute `name`. */
 function needed(program, name) {
   const names = new Set([name]);
   return program

@@ -1,5 +1,5 @@
 /**
- * Numbers with named axes, and how they are read from a trace and written for people.
+ * Numbers with named axes: how they are read from a trace and formatted.
  *
  * @typedef {{axes: string[], shape: number[], numbers: Float64Array}} Named  row by row, the last axis innermost
  */
@@ -39,12 +39,12 @@ export function decode(tensor, axes) {
   );
 }
 
-/** Where the cell with these indices lies. */
-export const offset = (shape, index) => index.reduce((at, place, axis) => at * shape[axis] + place, 0);
+/** The offset of the cell with these indices. */
+export const offset = (shape, index) => index.reduce((at, i, axis) => at * shape[axis] + i, 0);
 
 export const at = (x, index) => x.numbers[offset(x.shape, index)];
 
-/** One head `[rows, columns]` of `[head, rows, columns]`; what has no heads comes back as it is. */
+/** One head `[rows, columns]` of `[head, rows, columns]`; a tensor without heads is returned unchanged. */
 export function headOf(x, head) {
   if (x.axes[0] !== 'head') return x;
   const size = sizeOf(x.shape.slice(1));
@@ -60,12 +60,12 @@ export function dot(a, aFrom, b, bFrom, length) {
 }
 
 /** With a real minus sign, and without one before zeros. */
-const fixed = (number, places) => {
-  const text = number.toFixed(places);
+const fixed = (number, decimals) => {
+  const text = number.toFixed(decimals);
   return Number(text) === 0 ? text.replace('-', '') : text.replace('-', '−');
 };
 
-/** As many digits as a cell holds: 4 after the point for small numbers, fewer for large ones. */
+/** As many digits as fit into a cell: 4 after the point for small numbers, fewer for large ones. */
 export function digits(number) {
   const size = Math.abs(number);
   if (size > 0 && size < 0.0001) return number.toExponential(2).replaceAll('-', '−');
@@ -78,10 +78,11 @@ export function shortDigits(number) {
   return fixed(number, Number.isInteger(number) ? 0 : size < 10 ? 3 : size < 100 ? 2 : size < 1000 ? 1 : 0);
 }
 
-export function percent(share) {
-  if (share > 0.999 && share < 1) return '> 99.9 %';
-  if (share > 0 && share < 1e-5) return '< 0.001 %';
-  return `${share > 0 && share < 0.001 ? Number((share * 100).toPrecision(2)) : (share * 100).toFixed(1)} %`;
+/** A probability or fraction in percent. */
+export function percent(p) {
+  if (p > 0.999 && p < 1) return '> 99.9 %';
+  if (p > 0 && p < 1e-5) return '< 0.001 %';
+  return `${p > 0 && p < 0.001 ? Number((p * 100).toPrecision(2)) : (p * 100).toFixed(1)} %`;
 }
 
 export const grouped = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ',');

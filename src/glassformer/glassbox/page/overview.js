@@ -1,20 +1,20 @@
-/** All of a large matrix as a picture, with the window of numbers as a frame; sliders move it, by mouse or keys. */
+/** A large matrix as a picture, with a frame around the part that the table shows; sliders move the frame. */
 
 import { el, slider } from 'glassbox/dom.js';
 import { grouped } from 'glassbox/numbers.js';
 
-const TALLEST = 120;
+const MAX_HEIGHT = 120;
 
 export function overview(view, shown) {
   const { app, name, x } = view;
   const [rows, columns] = x.shape;
   const width = Math.min(app.width, Math.max(columns, 240));
-  const height = Math.max(Math.min(rows * 4, TALLEST), 24);
+  const height = Math.max(Math.min(rows * 4, MAX_HEIGHT), 24);
   const canvas = el('canvas', {
     width,
     height,
     role: 'img',
-    'aria-label': `overview of ${name}: ${rows} rows, ${columns} columns; the frame shows which are below`,
+    'aria-label': `overview of ${name}: ${rows} rows, ${columns} columns; the frame marks the part in the table below`,
     on: { click: (event) => jump(view, shown, event) },
   });
   paint(canvas, view, shown);
@@ -39,25 +39,25 @@ export function overview(view, shown) {
     );
   }
   const words =
-    `${grouped(rows)} × ${grouped(columns)}; numbers of rows ` +
+    `${grouped(rows)} × ${grouped(columns)}; the table shows rows ` +
     `${shown.top}–${shown.top + shown.height - 1}, columns ${shown.left}–${shown.left + shown.width - 1}`;
   return el('div.overview', canvas, el('div.row', el('small', words), controls));
 }
 
-/** Each pixel is the number of largest size among those that it stands for. */
+/** Each pixel shows the number with the largest absolute value among those that it covers. */
 function paint(canvas, { x }, shown) {
   const [rows, columns] = x.shape;
   const { width, height } = canvas;
   const context = canvas.getContext('2d');
   const style = getComputedStyle(document.documentElement);
   const [ground, plus, minus] = ['--cell', '--plus', '--minus'].map((name) => rgb(style.getPropertyValue(name)));
-  const scale = x.numbers.reduce((most, number) => Math.max(most, Math.abs(number)), 1e-12);
+  const scale = x.numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12);
   const image = context.createImageData(width, height);
   for (let i = 0; i < width * height; i += 1) {
-    const number = strongest(x, [Math.floor(i / width), height, rows], [i % width, width, columns]);
+    const number = largestOf(x, [Math.floor(i / width), height, rows], [i % width, width, columns]);
     const hue = number < 0 ? minus : plus;
-    const share = Math.sqrt(Math.abs(number) / scale);
-    for (let c = 0; c < 3; c += 1) image.data[i * 4 + c] = ground[c] + (hue[c] - ground[c]) * share;
+    const strength = Math.sqrt(Math.abs(number) / scale);
+    for (let c = 0; c < 3; c += 1) image.data[i * 4 + c] = ground[c] + (hue[c] - ground[c]) * strength;
     image.data[i * 4 + 3] = 255;
   }
   context.putImageData(image, 0, 0);
@@ -72,7 +72,7 @@ function paint(canvas, { x }, shown) {
   );
 }
 
-function strongest(x, [y, height, rows], [left, width, columns]) {
+function largestOf(x, [y, height, rows], [left, width, columns]) {
   const row = Math.floor((y * rows) / height);
   const from = Math.floor((left * columns) / width);
   const to = Math.max(from + 1, Math.floor(((left + 1) * columns) / width));

@@ -1,23 +1,23 @@
-/** A small matrix as SVG with its labels and numbers, so that it can be saved as it stands. */
+/** A small matrix as SVG with its labels and numbers, which can be saved to a file. */
 
 import { button, el, svg } from 'glassbox/dom.js';
 
-const [CELL, HIGH, LEFT, TOP, MOST] = [40, 20, 78, 46, 60];
+const [CELL, HIGH, LEFT, TOP, MAX_CELLS] = [40, 20, 78, 46, 60];
 
 /**
  * @param {string} title
- * @param {number[][]} rows  numbers; blue squares are positive, orange hollow ones negative, by size
+ * @param {number[][]} rows  numbers; positive cells are blue, negative ones orange with a dashed border
  * @param {string[]} down  labels of the rows
  * @param {string[]} across  labels of the columns
  * @param {{scale?: number, row?: number}} options
  */
-export function picture(title, rows, down, across, { scale, row: lit } = {}) {
+export function picture(title, rows, down, across, { scale, row: selected } = {}) {
   const largest = scale ?? Math.max(1e-12, ...rows.flatMap((row) => [...row].map(Math.abs)));
   const power = largest < 0.1 ? Math.ceil(-Math.log10(largest)) : 0; // small numbers are shown times a power of ten
-  const [height, width] = [Math.min(rows.length, MOST), Math.min(across.length, MOST)];
+  const [height, width] = [Math.min(rows.length, MAX_CELLS), Math.min(across.length, MAX_CELLS)];
   const cells = rows.slice(0, height).flatMap((row, r) =>
     [...row].slice(0, width).map((number, c) => {
-      const share = Math.min(1, Math.abs(number) / largest);
+      const strength = Math.min(1, Math.abs(number) / largest);
       return svg(
         'g',
         svg('title', `${down[r]} × ${across[c]}: ${number.toFixed(4)}`),
@@ -26,8 +26,8 @@ export function picture(title, rows, down, across, { scale, row: lit } = {}) {
           y: TOP + r * HIGH,
           width: CELL - 1,
           height: HIGH - 1,
-          class: number < 0 && share > 0.02 ? 'minus' : 'plus',
-          'fill-opacity': (share * 0.62).toFixed(3),
+          class: number < 0 && strength > 0.02 ? 'minus' : 'plus',
+          'fill-opacity': (strength * 0.62).toFixed(3),
         }),
         svg(
           'text',
@@ -56,7 +56,7 @@ export function picture(title, rows, down, across, { scale, row: lit } = {}) {
       .map((label, r) =>
         svg(
           'text.label',
-          { x: LEFT - 6, y: TOP + r * HIGH + 14, 'text-anchor': 'end', 'font-weight': r === lit ? 700 : 400 },
+          { x: LEFT - 6, y: TOP + r * HIGH + 14, 'text-anchor': 'end', 'font-weight': r === selected ? 700 : 400 },
           cut(label, 10),
         ),
       ),
@@ -79,7 +79,7 @@ export function picture(title, rows, down, across, { scale, row: lit } = {}) {
   );
 }
 
-const cut = (label, most) => (label.length > most ? `${label.slice(0, most - 1)}…` : label);
+const cut = (label, length) => (label.length > length ? `${label.slice(0, length - 1)}…` : label);
 
 /** Two digits: ".05", "−.31", "8.74". */
 function short(number) {
@@ -87,7 +87,7 @@ function short(number) {
   return Number(text) === 0 ? '·' : text.replace('-', '−').replace(/^(−?)0\./, '$1.');
 }
 
-/** The picture as a file, with the colours that it has here. */
+/** The picture as a file, with its colors on the page. */
 function save(image, title) {
   const copy = image.cloneNode(true);
   const style = getComputedStyle(document.documentElement);

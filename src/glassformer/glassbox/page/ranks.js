@@ -1,4 +1,4 @@
-/** Spearman's rank correlation, without signs: what `evidence.py` computes. */
+/** Spearman's rank correlation of absolute values, as `evidence.py` computes it. */
 
 /** The correlation of two [T S], over all cells and for each row; null where one of the two is constant. */
 export function correlate(one, other) {
@@ -16,7 +16,7 @@ function spearman(one, other) {
   return size > 0 ? product(a, b) / size : null;
 }
 
-/** Rank of each number; equal ones share the mean of theirs. */
+/** The rank of each number; equal numbers have the mean of their ranks. */
 function ranks(numbers) {
   const order = [...numbers.keys()].sort((i, j) => numbers[i] - numbers[j]);
   const found = new Array(numbers.length);

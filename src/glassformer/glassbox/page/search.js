@@ -1,7 +1,7 @@
 /**
- * Beam search with a record of every near candidate: what glassbox/search.py does, a second time.
+ * Beam search with a record of the best candidates of each step, as in glassbox/search.py.
  *
- * Nodes and answers are those of the contract.
+ * Nodes and answers have the form of the contract. K is the number of beams.
  */
 
 /** ((5 + length) / 6)^alpha */
@@ -9,28 +9,28 @@ export const lengthPenalty = (length, alpha) => ((5 + length) / 6) ** alpha;
 
 /**
  * @param {(ids: number[]) => Float64Array} nextLogProbs  ids after <bos> -> log-probabilities of the next token
- * @param {{eos: number, forbidden: Set<number>, longest: number, forced: number[]}} space
+ * @param {{eos: number, forbidden: Set<number>, maxNewTokens: number, forced: number[]}} constraints
  * @param {{beams: number, alpha: number, best: number}} options
  * @param {{tokenText: (id: number) => string, decode: (ids: number[]) => string}} texts
  */
-export function search(nextLogProbs, space, { beams, alpha, best }, { tokenText, decode }) {
+export function search(nextLogProbs, constraints, { beams, alpha, best }, { tokenText, decode }) {
   const nodes = [];
   const idsOf = new Map([[null, []]]);
   const found = [];
   let live = [null];
   let runs = 0;
-  let stopped = `the limit of ${space.longest} tokens`;
-  for (let time = 0; time < space.longest; time += 1) {
-    const onlyEos = time + 1 === space.longest && found.length >= best;
+  let stopped = `the limit of ${constraints.maxNewTokens} tokens`;
+  for (let time = 0; time < constraints.maxNewTokens; time += 1) {
+    const onlyEos = time + 1 === constraints.maxNewTokens && found.length >= best;
     const candidates = live.flatMap((node) => {
       runs += 1;
-      return extensions(node, nextLogProbs(idsOf.get(node?.id ?? null)), allowed(space, time, onlyEos));
+      return extensions(node, nextLogProbs(idsOf.get(node?.id ?? null)), allowed(constraints, time, onlyEos));
     });
     const slots = beams - found.length;
     const near = candidates.sort((one, other) => other.sum - one.sum).slice(0, 2 * beams);
     const lastKept = slots && near.length ? near[Math.min(slots, near.length) - 1].sum : 0;
-    const added = near.map((candidate, place) => {
-      const [state, reason] = fate(candidate, place + 1, slots, lastKept, space.eos);
+    const added = near.map((candidate, index) => {
+      const [state, reason] = stateOf(candidate, index + 1, slots, lastKept, constraints.eos);
       const node = {
         id: nodes.length,
         parent: candidate.parent,
@@ -40,7 +40,7 @@ export function search(nextLogProbs, space, { beams, alpha, best }, { tokenText,
         log_prob: candidate.logProb,
         sum: candidate.sum,
         normalised: candidate.sum / lengthPenalty(time + 1, alpha),
-        rank: place + 1,
+        rank: index + 1,
         state,
         reason,
       };
@@ -50,7 +50,7 @@ export function search(nextLogProbs, space, { beams, alpha, best }, { tokenText,
     });
     found.push(...added.filter((node) => node.state === 'finished'));
     live = added.filter((node) => node.state === 'kept');
-    const reason = reasonToStop(live, found, best, space.longest, alpha);
+    const reason = reasonToStop(live, found, best, constraints.maxNewTokens, alpha);
     if (reason) {
       stopped = reason;
       break;
@@ -60,8 +60,8 @@ export function search(nextLogProbs, space, { beams, alpha, best }, { tokenText,
   return {
     num_beams: beams,
     length_alpha: alpha,
-    max_new_tokens: space.longest,
-    forced: space.forced,
+    max_new_tokens: constraints.maxNewTokens,
+    forced: constraints.forced,
     encoder_runs: 1,
     decoder_runs: runs,
     nodes,
@@ -84,7 +84,7 @@ function extensions(node, logProbs, isAllowed) {
   })).filter(({ token }) => isAllowed(token));
 }
 
-function fate(candidate, rank, slots, lastKept, eos) {
+function stateOf(candidate, rank, slots, lastKept, eos) {
   const ranked = `rank ${rank} for ${slots} slot${slots === 1 ? '' : 's'}`;
   if (rank > slots)
     return ['pruned', `${ranked}, ${shortNumber(lastKept - candidate.sum)} nats short`];
@@ -94,29 +94,29 @@ function fate(candidate, rank, slots, lastKept, eos) {
 
 const shortNumber = (number) => String(Number(number.toPrecision(3)));
 
-/** Why no live hypothesis can still enter the best, or nothing: a sum falls, and the last penalty is largest. */
-function reasonToStop(live, found, best, longest, alpha) {
+/** Why no live hypothesis can enter the best ones, or nothing: sums only fall, and the last penalty is the largest. */
+function reasonToStop(live, found, best, maxNewTokens, alpha) {
   if (!live.length) return 'every hypothesis is finished';
   if (found.length < best) return '';
   const worst = found.map((node) => node.normalised).sort((one, other) => other - one)[best - 1];
-  const hope = Math.max(...live.map((node) => node.sum)) / lengthPenalty(longest, alpha);
-  if (hope > worst) return '';
+  const bound = Math.max(...live.map((node) => node.sum)) / lengthPenalty(maxNewTokens, alpha);
+  if (bound > worst) return '';
   return (
-    `no live hypothesis can still win: at best ${shortNumber(hope)} ` +
+    `no live hypothesis can still win: at best ${shortNumber(bound)} ` +
     `after the penalty, against ${shortNumber(worst)}`
   );
 }
 
-/** All answers, best first: finished ones, and unfinished ones where those do not suffice. */
+/** All answers, best first: the finished ones, then unfinished ones if there are fewer finished ones than `best`. */
 function rank(live, found, best, stopped) {
   for (const node of live) node.reason = `still live when the search stopped: ${stopped}`;
   const isFinished = (node) => node.state === 'finished';
   const ranked = [...found, ...(found.length < best ? live : [])].sort(
     (one, other) => isFinished(other) - isFinished(one) || other.normalised - one.normalised,
   );
-  ranked.forEach((node, place) => {
-    const behind = place ? `, ${shortNumber(ranked[0].normalised - node.normalised)} behind the best` : '';
-    node.reason = `${isFinished(node) ? 'finished' : 'unfinished'}, answer ${place + 1} of ${ranked.length}${behind}`;
+  ranked.forEach((node, index) => {
+    const behind = index ? `, ${shortNumber(ranked[0].normalised - node.normalised)} behind the best` : '';
+    node.reason = `${isFinished(node) ? 'finished' : 'unfinished'}, answer ${index + 1} of ${ranked.length}${behind}`;
   });
   return ranked;
 }

@@ -3,7 +3,7 @@
 import { button, el } from 'glassbox/dom.js';
 
 export class Server {
-  /** The trace that the page opens with. */
+  /** The trace of the first example. */
   async first() {
     this.model = await this.get('api/model');
     return this.trace(this.model.example, null, null);
@@ -29,7 +29,7 @@ export class Server {
 
   async answer(request) {
     const response = await request.catch(() => {
-      throw new Error('the server does not answer; is “glassformer serve” still running?');
+      throw new Error('no answer from the server: check that “glassformer serve” is running');
     });
     const found = await response.json();
     if (!response.ok)
@@ -40,7 +40,7 @@ export class Server {
   }
 }
 
-/** Text, gold and beam of the next trace. */
+/** The text, the gold target and the beam width of the next trace. */
 export function askForm(app, server) {
   const field = (label, name, value, attributes = {}) =>
     el(
@@ -64,8 +64,12 @@ export function askForm(app, server) {
     'form',
     { on: { submit } },
     field('text', 'text', app.trace.text, { required: true, maxlength: server.model.limits.text }),
-    field('gold (may be empty)', 'target', app.trace.target ?? ''),
-    field('beam', 'beams', app.trace.search.beam.num_beams, { type: 'number', min: 1, max: server.model.limits.beams }),
+    field('gold (optional)', 'target', app.trace.target ?? ''),
+    field('beam width', 'beams', app.trace.search.beam.num_beams, {
+      type: 'number',
+      min: 1,
+      max: server.model.limits.beams,
+    }),
     button('explain', () => {}, { type: 'submit', class: 'primary', data: { key: 'ask' } }),
     problem,
   );

@@ -1,23 +1,23 @@
-/** One step of the computation as it is shown everywhere: title, size, verdict, words or formula, numbers. */
+/** One tensor as all panels show it: title, shape, check, words or formula, numbers. */
 
 import { button, el } from 'glassbox/dom.js';
 import { formula } from 'glassbox/mathml.js';
 import { matrix, size } from 'glassbox/matrix.js';
 import { shapeText } from 'glassbox/numbers.js';
 
-/** Green, red, or grey where it cannot be redone; the sign and the word say it without the colour. */
+/** The check of a tensor: green, red, or gray where it cannot be recomputed; a sign and a word repeat the color. */
 export function badge(trace, name) {
   const { passed, largest, note } = trace.verdict(name);
   const [kind, sign, word] =
-    passed === null ? ['grey', '–', 'not redone'] : passed ? ['green', '✓', 'redone'] : ['red', '✗', 'wrong'];
-  const title = note || `redone from its inputs; largest difference ${largest.toExponential(1)}`;
+    passed === null ? ['gray', '–', 'not recomputed'] : passed ? ['green', '✓', 'recomputed'] : ['red', '✗', 'wrong'];
+  const title = note || `recomputed from its inputs; largest difference ${largest.toExponential(1)}`;
   return el(`span.badge.${kind}`, { title, data: { verdict: String(passed), step: name } }, `${sign} ${word}`);
 }
 
 /**
  * @param {import('./app.js').App} app
  * @param {string} name  of a tensor
- * @param {object} options  those of `matrix`, and `title`, `words`, `after` (more to show below)
+ * @param {object} options  those of `matrix`, and `title`, `words`, `after` (elements below the matrix)
  */
 export function stage(app, name, options = {}) {
   const x = app.trace.get(name);
@@ -31,10 +31,10 @@ export function stage(app, name, options = {}) {
       'header',
       el('h3', title),
       el('span.size', { title: shapeText(x) }, size(x)),
-      step ? badge(app.trace, name) : el('span.badge.grey', 'given'),
+      step ? badge(app.trace, name) : el('span.badge.gray', 'given'),
       button(el('code', name), () => app.pick(name, null), {
         class: 'link',
-        title: 'in the inspector',
+        title: 'show in the inspector',
         data: { key: `stage-${name}` },
       }),
     ),

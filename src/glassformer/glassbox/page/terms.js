@@ -1,11 +1,11 @@
 /**
- * One cell, taken apart: the terms it is made of, and how they give the number.
+ * One cell and its terms: the operands, and how they give the number.
  *
  * @typedef {import('./numbers.js').Named} Named
  * @typedef {{
  *   columns: string[], rows: {label: string, cells: (number|string)[]}[],
  *   sum: number|null, after: [string, number][], value: number}} Terms
- * The last cell of each row is its term; the terms add up to `sum`; each line of `after` goes on from there to `value`.
+ * The last cell of each row is its term; the terms add up to `sum`; the lines of `after` lead from there to `value`.
  */
 
 import { erf, logSumExp, sinusoid } from 'glassbox/interpreter.js';
@@ -15,12 +15,12 @@ import { at, headOf, rowOf } from 'glassbox/numbers.js';
  * @param {import('./trace.js').Trace} trace
  * @param {{op: string, inputs: string[], attributes: Object<string, number>}} step
  * @param {number[]} index  of the cell in the output
- * @returns {Terms|null}  null where an input is not in the file
+ * @returns {Terms|null}  null where an input is not in the trace
  */
 export function termsOf(trace, step, index) {
   if (step.inputs.some((name) => !trace.has(name))) return null;
   const inputs = step.inputs.map((name) => trace.get(name));
-  const label = (axis, place) => [place, trace.label(axis, place)].filter((part) => part !== '').join(' ');
+  const label = (axis, i) => [i, trace.label(axis, i)].filter((part) => part !== '').join(' ');
   return MAKERS[step.op]({ inputs, index, attributes: step.attributes, label, reasons: trace.mask_reasons });
 }
 
@@ -31,7 +31,7 @@ function summed(columns, rows, after = []) {
   return { columns, rows, sum, after, value: after.length ? after.at(-1)[1] : sum };
 }
 
-/** No sum: one row of operands and what they give. */
+/** No sum: one row of operands and their result. */
 const single = (columns, label, cells) => ({
   columns,
   rows: [{ label, cells }],
@@ -40,7 +40,7 @@ const single = (columns, label, cells) => ({
   value: cells.at(-1),
 });
 
-/** x[i] · w[i] for all places of an axis. */
+/** x[i] · w[i] for all indices of an axis. */
 function products(axis, x, w, label) {
   return Array.from(x, (number, i) => ({ label: label(axis, i), cells: [number, w[i], number * w[i]] }));
 }
@@ -68,15 +68,15 @@ function softmaxCell({ inputs: [scores, mask], index: [head, row, key], label, r
   const sum = total(rows);
   const value = sum > 0 ? power(key) / sum : 0;
   return summed(['key', 'score', `e^(score − ${largest.toFixed(4)})`], rows, [
-    [`share of ${label(scores.axes[2], key)}`, value],
+    [`÷ sum: weight of ${label(scores.axes[2], key)}`, value],
   ]);
 }
 
 function layerNormCell({ inputs: [x, mean, variance, gain, bias], index, attributes: { eps } }) {
   const [row, column] = index;
-  const centred = at(x, index) - mean.numbers[row];
-  const normed = centred / Math.sqrt(variance.numbers[row] + eps);
-  const scaled = normed * gain.numbers[column];
+  const centered = at(x, index) - mean.numbers[row];
+  const normalized = centered / Math.sqrt(variance.numbers[row] + eps);
+  const scaled = normalized * gain.numbers[column];
   return {
     columns: ['', ''],
     rows: [
@@ -89,8 +89,8 @@ function layerNormCell({ inputs: [x, mean, variance, gain, bias], index, attribu
     ].map(([label, number]) => ({ label, cells: [number] })),
     sum: null,
     after: [
-      ['x − μ', centred],
-      ['÷ √(σ² + ε)', normed],
+      ['x − μ', centered],
+      ['÷ √(σ² + ε)', normalized],
       ['· γ', scaled],
       ['+ β', scaled + bias.numbers[column]],
     ],
@@ -102,7 +102,7 @@ const pair =
   (sign, combine) =>
   ({ inputs: [x, y], index }) => {
     const [left, right] = [at(x, index), y.axes.length ? at(y, index) : y.numbers[0]];
-    return single(['', 'first', sign, 'result'], '', [left, right, combine(left, right)]);
+    return single(['', 'x', `${sign} y`, `x ${sign} y`], '', [left, right, combine(left, right)]);
   };
 
 const MAKERS = {
@@ -123,8 +123,8 @@ const MAKERS = {
       rows: given.map(([label, number]) => ({ label, cells: [number] })),
       sum: null,
       after: [
-        ['angle: p divided by it', angle],
-        [column % 2 ? 'its cosine' : 'its sine', wave],
+        ['angle: p divided by this power', angle],
+        [column % 2 ? 'cosine of the angle' : 'sine of the angle', wave],
       ],
       value: wave,
     };
@@ -172,12 +172,12 @@ const MAKERS = {
   relu: ({ inputs: [x], index }) => single(['', 'h', 'max(0, h)'], '', [at(x, index), Math.max(0, at(x, index))]),
   gelu: ({ inputs: [x], index }) => {
     const h = at(x, index);
-    const share = (1 + erf(h / Math.SQRT2)) / 2;
-    return single(['', 'h', 'Φ(h)', 'h · Φ(h)'], '', [h, share, h * share]);
+    const phi = (1 + erf(h / Math.SQRT2)) / 2;
+    return single(['', 'h', 'Φ(h)', 'h · Φ(h)'], '', [h, phi, h * phi]);
   },
   log_softmax: ({ inputs: [x], index: [row, column], label }) => {
     const line = rowOf(x, row);
-    const largest = line.reduce((most, number) => Math.max(most, number), -Infinity);
+    const largest = line.reduce((best, number) => Math.max(best, number), -Infinity);
     const rows = Array.from(line, (z, i) => ({ label: label(x.axes[1], i), cells: [z, Math.exp(z - largest)] }));
     const log = logSumExp(line);
     return summed(['token', 'z', `e^(z − ${largest.toFixed(4)})`], rows, [
@@ -185,21 +185,27 @@ const MAKERS = {
       [`z of ${label(x.axes[1], column)} − log Σ e^z`, line[column] - log],
     ]);
   },
-  smooth_targets: ({ inputs: [ids, like], index: [row, column], attributes: { label_smoothing: share } }) =>
+  smooth_targets: ({ inputs: [ids, like], index: [row, column], attributes: { label_smoothing: epsilon } }) =>
     summed(
       ['', ''],
       [
-        { label: `the right token is ${ids.numbers[row]}`, cells: [ids.numbers[row] === column ? 1 - share : 0] },
-        { label: `spread over ${like.shape[1]} tokens`, cells: [share / like.shape[1]] },
+        {
+          label: `1 − ε if this is the target, id ${ids.numbers[row]}`,
+          cells: [ids.numbers[row] === column ? 1 - epsilon : 0],
+        },
+        { label: `ε ÷ ${like.shape[1]} tokens`, cells: [epsilon / like.shape[1]] },
       ],
     ),
-  cross_entropy: ({ inputs: [wanted, logProbs], index: [row], label }) => {
-    const [shares, logs] = [rowOf(wanted, row), rowOf(logProbs, row)];
-    const rows = Array.from(shares, (q, i) => ({ label: label(wanted.axes[1], i), cells: [q, logs[i], -q * logs[i]] }));
-    return summed(['token', 'wanted q', 'log p', '−q · log p'], rows);
+  cross_entropy: ({ inputs: [targets, logProbs], index: [row], label }) => {
+    const [probabilities, logs] = [rowOf(targets, row), rowOf(logProbs, row)];
+    const rows = Array.from(probabilities, (q, i) => ({
+      label: label(targets.axes[1], i),
+      cells: [q, logs[i], -q * logs[i]],
+    }));
+    return summed(['token', 'target q', 'log p', '−q · log p'], rows);
   },
   overwrite: ({ inputs: [x, other, where], index }) => {
     const value = at(where, index) ? at(other, index) : at(x, index);
-    return single(['', 'computed', 'edited', 'stands'], '', [at(x, index), at(other, index), value]);
+    return single(['', 'computed', 'edited', 'result'], '', [at(x, index), at(other, index), value]);
   },
 };

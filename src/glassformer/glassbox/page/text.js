@@ -1,4 +1,4 @@
-/** Pieces as text and text as pieces, as far as no library is needed (glassformer/text/segmenters.py). */
+/** Pieces to text and text to pieces, where no library is needed (see glassformer/text/segmenters.py). */
 
 const BYTE = /^<0x([0-9A-F]{2})>$/;
 const byteOf = (piece) => (BYTE.test(piece) ? parseInt(BYTE.exec(piece)[1], 16) : piece.charCodeAt(0));
@@ -18,24 +18,24 @@ const SPLIT = {
   bytes: (text) => [...new TextEncoder().encode(text)].map(pieceOf),
 };
 
-/** A "▁" is a space; one that the user wrote is kept as a space, and the other way round. */
+/** "▁" marks a space, so a "▁" in the text is stored as a space: the two are exchanged. */
 const exchange = (text) => text.replace(/[▁ ]/g, (letter) => (letter === '▁' ? ' ' : '▁'));
 
-/** What the pieces of a side with these settings say. */
+/** The text of pieces, with the settings of their side. */
 export function join({ kind, normalization }, pieces) {
   const text = JOIN[kind](pieces);
   return normalization === 'NFD' ? text.normalize('NFC') : text;
 }
 
-/** The text as it is cut. */
-export function normalise({ normalization, lowercase }, text) {
+/** The text after normalization. */
+export function normalize({ normalization, lowercase }, text) {
   const normal = normalization === 'none' ? text : text.normalize(normalization);
   return lowercase ? normal.toLowerCase() : normal;
 }
 
-/** The pieces of a text. Subwords need a library: the server has it, the page has not. */
+/** The pieces of a text. Subwords need a library that the page does not have. */
 export function split(settings, text) {
-  const cut = SPLIT[settings.kind];
-  if (!cut) throw new Error('cutting a text into subwords needs glassformer itself: use “glassformer serve”');
-  return cut(normalise(settings, text));
+  const splitter = SPLIT[settings.kind];
+  if (!splitter) throw new Error('the page cannot split text into subwords: use “glassformer explain --edit”');
+  return splitter(normalize(settings, text));
 }

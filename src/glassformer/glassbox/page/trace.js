@@ -1,8 +1,8 @@
 /**
- * A trace, opened: numbers and labels by name, and each step redone from the numbers that are shown.
+ * A trace: its numbers and labels by name, and each step recomputed from the recorded numbers.
  *
  * @typedef {import('./numbers.js').Named} Named
- * @typedef {{passed: boolean|null, largest: number, note: string}} Verdict  null: cannot be redone here
+ * @typedef {{passed: boolean|null, largest: number, note: string}} Verdict  null: cannot be recomputed here
  */
 
 import { redo } from 'glassbox/interpreter.js';
@@ -13,7 +13,7 @@ export const TOLERANCE = 1e-5;
 export class Trace {
   /**
    * @param contract  a glassformer-trace/1
-   * @param {Map<string, Named>} computed  what the page computed itself, in place of `contract.tensors`
+   * @param {Map<string, Named>} computed  tensors that the page computed; they replace those of `contract.tensors`
    */
   constructor(contract, computed = new Map()) {
     Object.assign(this, contract);
@@ -21,7 +21,7 @@ export class Trace {
     this.opened = computed;
     this.verdicts = new Map();
     this.stepOf = new Map(contract.steps.map((step) => [step.output, step]));
-    this.mislabelled = this.findMislabelled();
+    this.mislabeled = this.findMislabeled();
   }
 
   has(name) {
@@ -47,11 +47,11 @@ export class Trace {
     return this.steps.filter((step) => step.inputs.includes(name));
   }
 
-  /** The text of a place on an axis: a token, the token fed → the one asked for, or nothing. */
-  label(axis, place) {
+  /** The label of an index on an axis: a token, of a decoder row "decoder input → target", or nothing. */
+  label(axis, index) {
     const { labels = [], predicted } = this.axes[axis] ?? {};
-    if (place >= labels.length) return '';
-    return predicted ? `${visible(labels[place])} → ${visible(predicted[place])}` : visible(labels[place]);
+    if (index >= labels.length) return '';
+    return predicted ? `${visible(labels[index])} → ${visible(predicted[index])}` : visible(labels[index]);
   }
 
   /** @returns {Verdict} */
@@ -62,12 +62,12 @@ export class Trace {
 
   judge(step) {
     if (!step) return { passed: null, largest: 0, note: 'given, not computed' };
-    const mislabelled = this.get(step.output).axes.filter((axis) => this.mislabelled.has(axis));
-    if (mislabelled.length) {
-      return { passed: false, largest: 0, note: `the labels of ${mislabelled.join(', ')} are not the tokens` };
+    const mislabeled = this.get(step.output).axes.filter((axis) => this.mislabeled.has(axis));
+    if (mislabeled.length) {
+      return { passed: false, largest: 0, note: `The labels of ${mislabeled.join(', ')} are not the tokens.` };
     }
     const missing = step.inputs.filter((name) => !this.has(name));
-    if (missing.length) return { passed: null, largest: 0, note: `not in this file: ${missing.join(', ')}` };
+    if (missing.length) return { passed: null, largest: 0, note: `not in this page: ${missing.join(', ')}` };
     try {
       return compare(
         redo(
@@ -82,17 +82,18 @@ export class Trace {
   }
 
   /** Axes of positions whose labels are not the tokens. @returns {Set<string>} */
-  findMislabelled() {
-    const { source, target_in: fed, target_out: asked, gold_in: goldFed, gold } = this.tokens;
+  findMislabeled() {
+    const { source, target_in: inputs, target_out: outputs, gold_in: goldInputs, gold } = this.tokens;
     const sides = [
       ['source', source, null],
-      ['target', fed, asked],
+      ['target', inputs, outputs],
     ];
-    if (goldFed) sides.push(['gold_target', goldFed, gold]);
+    if (goldInputs) sides.push(['gold_target', goldInputs, gold]);
     const same = (labels, tokens) => (labels ?? []).join('\n') === (tokens ?? []).map((token) => token.text).join('\n');
     return new Set(
       sides.flatMap(([name, labels, predicted]) => {
-        const fits = (axis, asks) => same(this.axes[axis].labels, labels) && same(this.axes[axis].predicted, asks);
+        const fits = (axis, targets) =>
+          same(this.axes[axis].labels, labels) && same(this.axes[axis].predicted, targets);
         return [fits(name, predicted) ? '' : name, fits(`${name}_key`, null) ? '' : `${name}_key`].filter(Boolean);
       }),
     );
@@ -131,7 +132,7 @@ function compare(redone, recorded) {
     return {
       passed: false,
       largest: 0,
-      note: `it is ${recorded.shape.join(' × ')}; redone, ${redone.shape.join(' × ')}`,
+      note: `Its recorded shape is ${recorded.shape.join(' × ')}; recomputed, it is ${redone.shape.join(' × ')}.`,
     };
   }
   let [size, largest] = [1, 0];
@@ -143,5 +144,5 @@ function compare(redone, recorded) {
   return { passed: largest <= TOLERANCE, largest, note: '' };
 }
 
-/** White space that can be seen; everything else is as it is. */
+/** The text with visible white space. */
 export const visible = (text) => text.replaceAll(' ', '␣').replaceAll('\n', '⏎').replaceAll('\t', '⇥');

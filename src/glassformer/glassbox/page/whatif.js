@@ -1,7 +1,7 @@
 /**
- * What if: a trace with edits, made in the page from a trace with weights; what `explain(…, edits=…)` gives.
+ * What if: the trace of a model with edits, computed from a trace with weights, as `explain(…, edits=…)` does.
  *
- * The evidence stays as it was before the edits where the shapes still fit; occlusion can be measured again.
+ * The evidence is that of the model before the edits where the shapes match; attention and occlusion can be recomputed.
  */
 
 import { parseEdit } from 'glassbox/edits.js';
@@ -16,7 +16,7 @@ const TOP = 10;
 
 /**
  * @param {Trace} base  with weights
- * @param {string[]} words  edits, on top of those that the trace has already
+ * @param {string[]} words  edits, in addition to those of the trace
  * @returns {Trace}
  */
 export function whatIf(base, words) {
@@ -26,43 +26,43 @@ export function whatIf(base, words) {
   const ids = sourceIds(base, edits);
   const memory = model.encode(ids, visibleSource(base));
   const searches = searchAgain(base, model, memory, forcedIds(base, edits));
-  const { fed, asked } = rowsOf(base, searches.beam.answers[0]);
-  const quantities = model.decode(memory, fed);
-  checkRows(edits, ids.length, fed.length);
-  const contract = editedContract(base, { words, ids, fed, asked, searches, quantities });
-  contract.steps = model.stepsOf(quantities);
+  const { inputs, targets } = rowsOf(base, searches.beam.answers[0]);
+  const tensors = model.decode(memory, inputs);
+  checkRows(edits, ids.length, inputs.length);
+  const contract = editedContract(base, { words, ids, inputs, targets, searches, tensors });
+  contract.steps = model.stepsOf(tensors);
   const before = rowsOf(base, base.search.beam.answers[0]);
   contract.difference = {
     greedy: outputs(base.search.greedy, searches.greedy),
     beam: outputs(base.search.beam, searches.beam),
-    largest: changes(base, model.decode(memory, before.fed)),
+    largest: changes(base, model.decode(memory, before.inputs)),
   };
-  return new Trace(contract, quantities);
+  return new Trace(contract, tensors);
 }
 
-/** How much each token's log-probability falls without each source token [T S], on the trace as it stands. */
+/** The decrease of each output token's log-probability when a source token is occluded [T S]. */
 export function occlude(trace) {
   const model = new Model(trace, trace.edits.map(parseEdit));
   const ids = trace.tokens.source.map((token) => token.id);
   const seen = visibleSource(trace);
-  const { fed, asked } = rowsOf(trace, trace.search.beam.answers[0]);
+  const { inputs, targets } = rowsOf(trace, trace.search.beam.answers[0]);
   const unknown = trace.evidence.occluded_by === 'mask' ? null : trace.vocabularies.source.specials.unk;
-  const scores = (others, visible) => model.tokenScores(model.encode(others, visible), fed, asked);
+  const scores = (others, visible) => model.tokenScores(model.encode(others, visible), inputs, targets);
   const whole = scores(ids, seen);
-  const columns = ids.map((_, place) =>
-    unknown === null ? scores(ids, seen.with(place, false)) : scores(ids.with(place, unknown), seen),
+  const columns = ids.map((_, position) =>
+    unknown === null ? scores(ids, seen.with(position, false)) : scores(ids.with(position, unknown), seen),
   );
-  const numbers = Float64Array.from({ length: fed.length * ids.length }, (_, i) => {
+  const numbers = Float64Array.from({ length: inputs.length * ids.length }, (_, i) => {
     const [row, column] = [Math.floor(i / ids.length), i % ids.length];
     return whole[row] - columns[column][row];
   });
-  return named(['target', 'source_key'], [fed.length, ids.length], numbers);
+  return named(['target', 'source_key'], [inputs.length, ids.length], numbers);
 }
 
-/** Texts that were put together here, and their ids: they need not be cut again. */
+/** Texts that were joined from ids in this page, with their ids: they need not be split again. */
 const decoded = new Map();
 
-/** The text that ids of a side make. */
+/** The text of the ids of a side. */
 export function decodeIds(trace, side, ids) {
   const { axis, specials } = trace.vocabularies[side];
   const special = new Set(Object.values(specials));
@@ -80,10 +80,10 @@ function check(base, edits) {
   for (const edit of edits) {
     const name = edit.attention ?? (edit.sublayer?.endsWith('.feed_forward') ? null : edit.sublayer);
     if (name && !attentions.includes(name))
-      throw new Error(`there is no attention ${name}: there are ${attentions.join(', ')}`);
-    if (edit.head >= heads) throw new Error(`there is no head ${edit.head}: there are 0 to ${heads - 1}`);
+      throw new Error(`there is no attention ${name}; valid names: ${attentions.join(', ')}`);
+    if (edit.head >= heads) throw new Error(`there is no head ${edit.head}; valid heads: 0 to ${heads - 1}`);
     const layer = edit.layer ?? edit.sublayer?.replace(/\.[a-z_]+$/, '');
-    if (layer && !attentions.some((each) => each.startsWith(`${layer}.`)))
+    if (layer && !attentions.some((attention) => attention.startsWith(`${layer}.`)))
       throw new Error(`there is no layer ${layer}`);
   }
 }
@@ -92,7 +92,7 @@ function checkRows(edits, sourceRows, targetRows) {
   for (const { kind, attention, row } of edits) {
     const rows = attention?.startsWith('encoder') ? sourceRows : targetRows;
     if (kind === 'row' && row >= rows)
-      throw new Error(`there is no row ${row} in ${attention}: there are 0 to ${rows - 1}`);
+      throw new Error(`there is no row ${row} in ${attention}; valid rows: 0 to ${rows - 1}`);
   }
 }
 
@@ -103,7 +103,7 @@ function sourceIds(base, edits) {
     if (kind !== 'token') continue;
     const token = base.tokens.source[position];
     if (!token || ['bos', 'eos', 'pad'].includes(token.kind))
-      throw new Error(`there is no source token ${position} to edit`);
+      throw new Error(`there is no source token ${position} that can be edited`);
     const id = base.axes[axis].labels.indexOf(text);
     if (id < 0) throw new Error(`“${text}” is not one token of the source vocabulary`);
     ids[position] = id;
@@ -119,7 +119,7 @@ function forcedIds(base, edits) {
   if (settings.kind === 'subwords' && decoded.has(prefix.text)) return decoded.get(prefix.text);
   return split(settings, prefix.text).map((piece) => {
     const id = labels.indexOf(piece);
-    if (id < 0) throw new Error(`the target vocabulary does not have “${piece}”, so that no answer can start so`);
+    if (id < 0) throw new Error(`“${piece}” is not in the target vocabulary, so no answer can start with this prefix`);
     return id;
   });
 }
@@ -128,9 +128,9 @@ function searchAgain(base, model, memory, forced) {
   const { specials, axis } = base.vocabularies.target;
   const forbidden = new Set(Object.values(specials).filter((id) => id !== specials.eos));
   const beam = base.search.beam;
-  const space = { eos: specials.eos, forbidden, longest: beam.max_new_tokens, forced };
+  const constraints = { eos: specials.eos, forbidden, maxNewTokens: beam.max_new_tokens, forced };
   const texts = { tokenText: (id) => base.axes[axis].labels[id], decode: (ids) => decodeIds(base, 'target', ids) };
-  const known = new Map(); // greedy and beam search ask for many of the same
+  const known = new Map(); // greedy and beam search share many prefixes
   const next = (ids) => {
     const key = ids.join();
     if (!known.has(key)) known.set(key, model.nextLogProbs(memory, [specials.bos, ...ids]));
@@ -138,18 +138,18 @@ function searchAgain(base, model, memory, forced) {
   };
   const alpha = beam.length_alpha;
   const best = Math.min(base.provenance.decoding.num_return_sequences ?? 1, beam.num_beams);
-  const greedy = search(next, space, { beams: 1, alpha, best: 1 }, texts);
+  const greedy = search(next, constraints, { beams: 1, alpha, best: 1 }, texts);
   return {
     greedy,
-    beam: beam.num_beams === 1 ? greedy : search(next, space, { beams: beam.num_beams, alpha, best }, texts),
+    beam: beam.num_beams === 1 ? greedy : search(next, constraints, { beams: beam.num_beams, alpha, best }, texts),
   };
 }
 
-/** What the decoder is fed for an answer, and what it is asked for. */
+/** The decoder input of an answer, and its targets: the same tokens, shifted by one. */
 function rowsOf(trace, answer) {
   const { bos, eos } = trace.vocabularies.target.specials;
-  const asked = answer.finished ? [...answer.ids, eos] : answer.ids;
-  return { fed: [bos, ...asked.slice(0, -1)], asked };
+  const targets = answer.finished ? [...answer.ids, eos] : answer.ids;
+  return { inputs: [bos, ...targets.slice(0, -1)], targets };
 }
 
 function tokensOf(trace, side, ids) {
@@ -164,10 +164,10 @@ function tokensOf(trace, side, ids) {
   }));
 }
 
-function editedContract(base, { words, ids, fed, asked, searches, quantities }) {
+function editedContract(base, { words, ids, inputs, targets, searches, tensors }) {
   const given = base.tokens.source;
   const source = tokensOf(base, 'source', ids).map((token, i) => (token.id === given[i].id ? given[i] : token));
-  const [targetIn, targetOut] = [tokensOf(base, 'target', fed), tokensOf(base, 'target', asked)];
+  const [targetIn, targetOut] = [tokensOf(base, 'target', inputs), tokensOf(base, 'target', targets)];
   const labels = (tokens) => tokens.map((token) => token.text);
   const axis = (name, tokens, predicted = null) => ({
     [name]: {
@@ -177,9 +177,9 @@ function editedContract(base, { words, ids, fed, asked, searches, quantities }) 
       predicted: predicted && labels(predicted),
     },
   });
-  const fits = fed.length === base.tokens.target_in.length;
+  const fits = inputs.length === base.tokens.target_in.length;
   const kept = ([name]) =>
-    !quantities.has(name) && !/^gold\.|_edit(ed)?$|_before_edit$/.test(name) && (fits || !name.startsWith('evidence.'));
+    !tensors.has(name) && !/^gold\.|_edit(ed)?$|_before_edit$/.test(name) && (fits || !name.startsWith('evidence.'));
   return {
     ...base.contract,
     translation: searches.beam.answers[0].text,
@@ -195,8 +195,8 @@ function editedContract(base, { words, ids, fed, asked, searches, quantities }) 
     tensors: Object.fromEntries(Object.entries(base.tensors).filter(kept)),
     predictions: Object.fromEntries(
       Object.keys(base.predictions)
-        .filter((name) => quantities.has(name))
-        .map((name) => [name, asked.map((id, row) => predict(base, rowOf(quantities.get(name), row), id))]),
+        .filter((name) => tensors.has(name))
+        .map((name) => [name, targets.map((id, row) => predict(base, rowOf(tensors.get(name), row), id))]),
     ),
     search: searches,
     evidence: fits && base.evidence ? { ...base.evidence, before_edits: true } : null,
@@ -205,34 +205,34 @@ function editedContract(base, { words, ids, fed, asked, searches, quantities }) 
   };
 }
 
-/** The ten likeliest tokens of a row of logits, the rank of the one asked for, the margin of the best. */
-function predict(base, logits, asked) {
+/** The ten most likely tokens of a row of logits, the rank of the target, and the margin of the best token. */
+function predict(base, logits, target) {
   const { labels } = base.axes[base.vocabularies.target.axis];
   const total = logSumExp(logits);
   const order = Array.from(logits.keys()).sort((one, other) => logits[other] - logits[one]);
   return {
     top: order.slice(0, TOP).map((id) => [id, labels[id], Math.exp(logits[id] - total)]),
-    rank: logits.reduce((rank, logit) => rank + (logit > logits[asked]), 1),
+    rank: logits.reduce((rank, logit) => rank + (logit > logits[target]), 1),
     margin: order.length > 1 ? logits[order[0]] - logits[order[1]] : 0,
   };
 }
 
 function outputs(before, after) {
   const [one, other] = [before.answers[0], after.answers[0]];
-  const [left, right] = [one, other].map((each) => (each.finished ? [...each.ids, -1] : each.ids));
+  const [left, right] = [one, other].map(({ finished, ids }) => (finished ? [...ids, -1] : ids));
   const length = Math.max(left.length, right.length);
   const first = Array.from({ length }, (_, step) => step).find((step) => left[step] !== right[step]);
   return { before: one, after: other, first_changed_step: first ?? null };
 }
 
-/** The largest change of each quantity, with the decoder fed the answer from before. */
-function changes(base, quantities) {
+/** The largest change of each tensor, with the same decoder input as before the edits. */
+function changes(base, tensors) {
   const largest = {};
-  for (const [name, value] of quantities) {
+  for (const [name, value] of tensors) {
     const before = base.tensors[name]?.origin === 'weight' ? null : base.get(name);
     if (before && before.shape.join() === value.shape.join()) {
       largest[name] = value.numbers.reduce(
-        (most, number, i) => Math.max(most, Math.abs(number - before.numbers[i])),
+        (best, number, i) => Math.max(best, Math.abs(number - before.numbers[i])),
         0,
       );
     }

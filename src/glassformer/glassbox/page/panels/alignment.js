@@ -1,4 +1,4 @@
-/** Alignment: cross-attention beside occlusion and gradient × input; attention alone is not an explanation. */
+/** Alignment: cross-attention, occlusion and gradient × input side by side; attention alone is not an explanation. */
 
 import { button, choices, el, table } from 'glassbox/dom.js';
 import { digits, rowOf } from 'glassbox/numbers.js';
@@ -8,19 +8,26 @@ import { occlude } from 'glassbox/whatif.js';
 import { visible } from 'glassbox/trace.js';
 
 const WORDS = {
-  attention: 'Weights of cross-attention, mean over layers and heads: where the decoder looked.',
-  occlusion: 'How much the log-probability of the output token falls without the source token: what it leaned on.',
+  attention: 'Cross-attention weights, mean over layers and heads.',
+  occlusion:
+    'How much the log-probability of the output token falls when the source token is occluded. ' +
+    'The source token with the largest value in a row is the most influential token.',
   gradient:
-    'Gradient of that log-probability by the token’s embedding, times the embedding: what a small change would do.',
+    'Gradient of the log-probability of the output token with respect to the embedding ' +
+    'of the source token, times that embedding: a first-order estimate of its influence.',
 };
+
+const NAMES = { attention: 'attention', occlusion: 'occlusion', gradient: 'gradient × input' };
 
 export function alignment(app) {
   const { trace } = app;
   if (!trace.evidence)
     return el(
       'p.hint',
-      'There is no evidence for this answer: the edit changed its length, and gradients ' +
-        'need PyTorch. Take the edits back, or use “glassformer explain --edit”.',
+      app.words.length
+        ? 'The alignment is not available: the edit changed the length of the source or of the output, and the ' +
+            'page cannot compute gradients. Undo the edits, or use “glassformer explain --edit”.'
+        : 'The alignment is not available: this trace was made without it.',
     );
   const shown = app.state.evidence ?? 'all';
   const kinds = shown === 'all' ? Object.keys(WORDS) : [shown];
@@ -28,31 +35,21 @@ export function alignment(app) {
   return [
     el(
       'p.lead',
-      'Which source token does each output token rest on? Three ways to ' +
-        'ask. Where they disagree, attention alone would have misled you.',
+      'Which source tokens does each output token depend on? Three measures. ' +
+        'Attention weights alone are not an explanation: do not trust them where the measures disagree.',
     ),
-    choices(
-      'evidence',
-      [
-        ['all', 'all three'],
-        ['attention', 'attention'],
-        ['occlusion', 'occlusion'],
-        ['gradient', 'gradient × input'],
-      ],
-      shown,
-      (evidence) => app.set({ evidence }),
-    ),
+    choices('evidence', [['all', 'all'], ...Object.entries(NAMES)], shown, (evidence) => app.set({ evidence })),
     isOld
       ? el(
           'p.row',
-          el('span.badge.grey', 'evidence of before the edit'),
+          el('span.badge.gray', 'computed before the edits'),
           app.base.hasWeights
-            ? button('measure attention and occlusion again', () => measure(app), { data: { key: 'measure' } })
+            ? button('recompute attention and occlusion', () => measure(app), { data: { key: 'measure' } })
             : null,
         )
       : null,
     trace.evidence.gradient_before_edits || trace.evidence.measured_again
-      ? el('p', el('span.badge.grey', 'gradient × input is of before the edit'))
+      ? el('p', el('span.badge.gray', 'gradient × input: computed before the edits'))
       : null,
     kinds.map((kind) => one(app, kind)),
     correlations(app),
@@ -63,27 +60,35 @@ function one(app, kind) {
   const x = app.trace.get(app.trace.evidence[kind]);
   const rows = Array.from({ length: x.shape[0] }, (_, row) => rowOf(x, row));
   const labels = (axis) => Array.from({ length: app.trace.axes[axis].length }, (_, i) => app.trace.label(axis, i));
-  const asked = app.trace.tokens.target_out.map((token) => visible(token.text));
+  const outputs = app.trace.tokens.target_out.map((token) => visible(token.text));
   const { occluded_by: by } = app.trace.evidence;
-  const how = kind !== 'occlusion' ? '' : by === 'mask' ? ' (hidden by the masks)' : ` (replaced by ${by})`;
+  const how =
+    kind !== 'occlusion'
+      ? ''
+      : by === 'mask'
+        ? ' Occluded tokens are masked.'
+        : ` Occluded tokens are replaced by ${by}.`;
   return el(
     'section',
     { 'aria-label': kind, data: { evidence: kind } },
     el('p.words', WORDS[kind] + how),
-    picture(kind, rows, asked, labels('source_key'), { scale: kind === 'attention' ? 1 : undefined, row: app.row }),
+    picture(NAMES[kind], rows, outputs, labels('source_key'), {
+      scale: kind === 'attention' ? 1 : undefined,
+      row: app.row,
+    }),
   );
 }
 
 function correlations({ trace, row }) {
-  const text = (number) => (number === null ? 'none' : digits(number));
+  const text = (number) => (number === null ? 'not defined' : digits(number));
   return table(
-    'rank correlation with attention (Spearman, without signs)',
+    'rank correlation with attention (Spearman, absolute values)',
     ['', 'all cells', `row ${row}`],
     Object.entries(trace.evidence.correlations).map(([name, { all, rows }]) =>
       el(
         'tr',
         { data: { correlation: name } },
-        el('th', { scope: 'row' }, name),
+        el('th', { scope: 'row' }, NAMES[name] ?? name),
         el('td', text(all)),
         el('td', text(rows[row] ?? null)),
       ),
@@ -91,7 +96,7 @@ function correlations({ trace, row }) {
   );
 }
 
-/** Attention and occlusion of the edited model; the gradient stays as it was. */
+/** Attention and occlusion of the edited model; the gradient is not recomputed. */
 function measure(app) {
   const { trace } = app;
   const cross = trace
@@ -113,5 +118,5 @@ function measure(app) {
     measured_again: true,
     correlations: { occlusion: correlate(attention, occlusion) },
   };
-  app.tell();
+  app.notify();
 }

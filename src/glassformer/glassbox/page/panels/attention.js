@@ -1,15 +1,15 @@
-/** Attention, step by step: Q Kᵀ, ÷ √d_k, mask, softmax, · V, heads side by side, W_O. */
+/** The computation of attention: Q Kᵀ, ÷ √d_k, mask, softmax, · V, concatenation of the heads, W_O. */
 
 import { button, choices, el } from 'glassbox/dom.js';
 import { digits, entropies, headOf, percent, rowOf } from 'glassbox/numbers.js';
-import { attentionPicker, maskOf } from 'glassbox/panels/place.js';
+import { attentionPicker, maskOf } from 'glassbox/panels/selection.js';
 import { lookup } from 'glassbox/panels/lookup.js';
 import { mistakes } from 'glassbox/panels/mistakes.js';
 import { stage } from 'glassbox/stage.js';
 
 const VIEWS = [
-  ['steps', 'step by step'],
-  ['lookup', 'as a look-up'],
+  ['steps', 'computation'],
+  ['lookup', 'as a lookup'],
   ['mistakes', 'mistakes lab'],
 ];
 
@@ -22,7 +22,7 @@ export function attention(app) {
 function steps(app) {
   const { attention: name, head } = app.state;
   const isDecoder = name.startsWith('decoder');
-  const quantity = (kind) => app.name(`${name}.${kind}`);
+  const tensor = (kind) => app.name(`${name}.${kind}`);
   const options = {
     head,
     mask: maskOf(app, name),
@@ -34,44 +34,45 @@ function steps(app) {
   return [
     el(
       'p.lead',
-      'Each row asks, each column answers: how well they fit becomes a share, and the shares mix the values.',
+      'Each row is a query, each column is a key. Softmax turns the scores of a row into weights, ' +
+        'and the output of the row is the weighted sum of the values.',
     ),
     attentionPicker(app),
-    stage(app, quantity('scores'), { ...options, title: `scores of head ${head}: Q Kᵀ` }),
-    stage(app, quantity('scale'), { title: 'the scale: √d_k' }),
-    stage(app, quantity('scaled'), { ...options, title: 'divided by √d_k; hatched cells are hidden by the mask' }),
-    stage(app, quantity('weights'), {
+    stage(app, tensor('scores'), { ...options, title: `scores of head ${head}: Q Kᵀ` }),
+    stage(app, tensor('scale'), { title: 'the scale: √d_k' }),
+    stage(app, tensor('scaled'), { ...options, title: 'scaled scores: ÷ √d_k; hatched cells are masked' }),
+    stage(app, tensor('weights'), {
       ...options,
       title: 'weights: softmax over each row',
-      after: rowFacts(app, quantity('weights')),
+      after: rowFacts(app, tensor('weights')),
     }),
-    oneRow(app, quantity('weights')),
-    stage(app, quantity('heads'), {
+    oneRow(app, tensor('weights')),
+    stage(app, tensor('heads'), {
       ...options,
       mask: undefined,
       column: undefined,
       onColumn: undefined,
-      title: `weights · values of head ${head}`,
+      title: `output of head ${head}: weights · values`,
     }),
-    stage(app, quantity('concatenated'), { row: options.row }),
-    stage(app, quantity('output'), { row: options.row }),
+    stage(app, tensor('concatenated'), { row: options.row }),
+    stage(app, tensor('output'), { row: options.row }),
   ];
 }
 
-/** The sum of each row, and its entropy: 0 looks at one place, log(columns) at all alike. */
+/** The sum of each row, and its entropy: 0 for one key with weight 1, log(columns) for equal weights. */
 function rowFacts(app, name) {
   const weights = headOf(app.trace.get(name), app.state.head);
   const sums = Array.from({ length: weights.shape[0] }, (_, row) =>
-    rowOf(weights, row).reduce((sum, share) => sum + share, 0),
+    rowOf(weights, row).reduce((sum, weight) => sum + weight, 0),
   );
-  const spread = entropies(weights);
-  const most = Math.log(weights.shape[1]);
+  const entropy = entropies(weights);
+  const largest = Math.log(weights.shape[1]);
   return el(
     'details',
     el(
       'summary',
-      `row sums ${digits(Math.min(...sums))} to ${digits(Math.max(...sums))}; entropy ` +
-        `${digits(Math.min(...spread))} to ${digits(Math.max(...spread))} of at most ${digits(most)} nats`,
+      `row sums from ${digits(Math.min(...sums))} to ${digits(Math.max(...sums))}; entropy from ` +
+        `${digits(Math.min(...entropy))} to ${digits(Math.max(...entropy))} nats (maximum ${digits(largest)})`,
     ),
     el(
       'ul.facts',
@@ -79,7 +80,7 @@ function rowFacts(app, name) {
         el(
           'li',
           el('bdi', `${row} ${app.trace.label(weights.axes[0], row)}`),
-          ` sum ${digits(sum)}, entropy ${digits(spread[row])}`,
+          ` sum ${digits(sum)}, entropy ${digits(entropy[row])}`,
         ),
       ),
     ),
@@ -91,39 +92,45 @@ function oneRow(app, name) {
   const weights = headOf(app.trace.get(name), app.state.head);
   const { locked } = app.state;
   const isColumn = locked !== null && locked !== undefined && locked < weights.shape[1];
-  const row = weights.axes[0] === 'source' ? Math.min(app.state.column, weights.shape[0] - 1) : app.row;
+  const isEncoder = weights.axes[0] === 'source';
+  const row = isEncoder ? Math.min(app.state.column, weights.shape[0] - 1) : app.row;
   const axis = isColumn ? 0 : 1;
-  const shares = isColumn
-    ? Array.from({ length: weights.shape[0] }, (_, each) => rowOf(weights, each)[locked])
+  const shown = isColumn
+    ? Array.from({ length: weights.shape[0] }, (_, i) => rowOf(weights, i)[locked])
     : [...rowOf(weights, row)];
-  const place = isColumn ? locked : row;
+  const index = isColumn ? locked : row;
   const [whole, other] = [weights.axes[1 - axis], weights.axes[axis]];
   return el(
     'section',
     { 'aria-label': 'one row or column' },
     el(
       'h3',
-      isColumn ? 'who looks at ' : 'where ',
-      el('bdi', `${place} ${app.trace.label(whole, place)}`),
-      isColumn ? '' : ' looks',
+      isColumn ? 'weights on column ' : 'weights of row ',
+      el('bdi', `${index} ${app.trace.label(whole, index)}`),
     ),
     isColumn
-      ? button('unlock the column', () => app.set({ locked: null }), { class: 'link', data: { key: 'unlock' } })
-      : el('p.hint', 'The row is that of the decoding step below; choose a column by its heading to lock it.'),
-    bars(shares.map((share, i) => [`${i} ${app.trace.label(other, i)}`, share])),
+      ? button('show a row again', () => app.set({ locked: null }), { class: 'link', data: { key: 'unlock' } })
+      : el(
+          'p.hint',
+          isEncoder
+            ? 'The row is the source position that is selected in the panel “Embedding and position”. '
+            : 'The row is the selected decoding step. ',
+          'Select a column heading to show that column instead.',
+        ),
+    bars(shown.map((weight, i) => [`${i} ${app.trace.label(other, i)}`, weight])),
   );
 }
 
-/** Shares as bars with their numbers. @param {[string, number][]} shares */
-export const bars = (shares) =>
+/** Numbers from 0 to 1 as bars. @param {[string, number][]} fractions */
+export const bars = (fractions) =>
   el(
     'ul.bars',
-    shares.map(([label, share]) =>
+    fractions.map(([label, fraction]) =>
       el(
         'li',
         el('bdi', { title: label }, label),
-        el('i', { style: { '--share': `${Math.max(0, Math.min(1, share)) * 100}%` } }),
-        el('span', percent(share)),
+        el('i', { style: { '--fraction': `${Math.max(0, Math.min(1, fraction)) * 100}%` } }),
+        el('span', percent(fraction)),
       ),
     ),
   );

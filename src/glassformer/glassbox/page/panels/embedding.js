@@ -1,25 +1,26 @@
-/** Embedding and position: the row of the table, × √d_model, + the waves that say where. */
+/** Embedding and position: the row of the embedding matrix, × √d_model, + the position encoding. */
 
 import { button, choices, el, slider } from 'glassbox/dom.js';
 import { sinusoid } from 'glassbox/interpreter.js';
 import { digits, dot, rowOf } from 'glassbox/numbers.js';
 import { lines } from 'glassbox/chart.js';
-import { noEdits } from 'glassbox/panels/place.js';
+import { noEdits } from 'glassbox/panels/selection.js';
 import { stage } from 'glassbox/stage.js';
 
-const PLACES = 100; // positions of the curves
+const POSITIONS = 100; // positions of the curves
 
 export function embedding(app) {
   const side = app.state.part === 'target' ? 'target' : 'source';
-  const name = (quantity) => app.name(`${side}.${quantity}`);
+  const name = (tensor) => app.name(`${side}.${tensor}`);
   const onRow = (row) => app.set(side === 'target' ? { row } : { column: row });
   const row = side === 'target' ? app.row : Math.min(app.state.column, app.trace.axes.source.length - 1);
   const shown = { onRow, row };
   return [
     el(
       'p.lead',
-      'Each token has a row of numbers that was learned. It is multiplied ' +
-        'by √d_model, and a row that depends on the position alone is added.',
+      'Each token has a learned embedding: a row of the embedding matrix. ',
+      app.trace.has(name('scaled')) ? 'The embedding is multiplied by √d_model, and a ' : 'A ',
+      'vector that depends only on the position is added.',
     ),
     el(
       'div.row',
@@ -49,44 +50,50 @@ export function embedding(app) {
   ];
 }
 
-/** A column as a wave, and PE(p) · PE(p + k): it depends on k alone. */
+/** A column of the position encoding as a curve, and PE(p) · PE(p + k), which depends only on k. */
 function waves(app, name) {
   const step = app.trace.stepOf.get(name) ?? app.trace.stepOf.get(`${name}_before_edit`);
-  if (step?.op !== 'sinusoids') return el('p.hint', 'This model has learned positions: there are no waves to draw.');
+  if (step?.op !== 'sinusoids')
+    return el('p.hint', 'This model has learned position embeddings, so there are no sinusoids to show.');
   const { base, d_model: width } = step.attributes;
   const column = Math.min(app.state.wave ?? 4, width - 1);
-  const row = (place) => Float64Array.from({ length: width }, (_, i) => sinusoid(place, i, base, width));
-  const range = Array.from({ length: PLACES }, (_, place) => place);
-  const here = Math.min(app.state.column, PLACES - 1);
-  const near = row(here);
-  const products = range.map((place) => dot(near, 0, row(place), 0, width));
+  const row = (position) => Float64Array.from({ length: width }, (_, i) => sinusoid(position, i, base, width));
+  const positions = Array.from({ length: POSITIONS }, (_, position) => position);
+  const here = Math.min(app.state.column, POSITIONS - 1);
+  const encoded = row(here);
+  const products = positions.map((position) => dot(encoded, 0, row(position), 0, width));
   const recorded = app.trace.get(name);
-  const first = Array.from({ length: Math.min(6, recorded.shape[0]) }, (_, place) => place);
-  const texts = first.map((place) => digits(rowOf(recorded, place)[column]));
+  const first = Array.from({ length: Math.min(6, recorded.shape[0]) }, (_, position) => position);
+  const texts = first.map((position) => digits(rowOf(recorded, position)[column]));
   return el(
     'section',
-    { 'aria-label': 'waves' },
-    el('h2', 'The waves'),
+    { 'aria-label': 'sinusoids' },
+    el('h2', 'Sinusoids'),
     slider('feature', { max: width - 1, value: column }, (wave) => app.set({ wave })),
     lines(
-      `feature ${column} at positions 0 to ${PLACES - 1}`,
-      [{ name: column % 2 ? 'cosine' : 'sine', numbers: range.map((place) => sinusoid(place, column, base, width)) }],
-      { from: 'position' },
+      `feature ${column} at positions 0 to ${POSITIONS - 1}`,
+      [
+        {
+          name: column % 2 ? 'cosine' : 'sine',
+          numbers: positions.map((position) => sinusoid(position, column, base, width)),
+        },
+      ],
+      { axis: 'position' },
     ),
     el(
       'p.size',
       `wavelength ${digits(2 * Math.PI * base ** ((2 * Math.floor(column / 2)) / width))} positions; ` +
-        `in this text: ${texts.join(', ')} …`,
+        `in this trace: ${texts.join(', ')} …`,
     ),
-    slider('position p', { max: PLACES - 1, value: here }, (place) => app.set({ column: place })),
-    lines(`PE(${here}) · PE(q) for q from 0 to ${PLACES - 1}`, [{ name: 'dot product', numbers: products }], {
-      from: 'position q',
+    slider('position p', { max: POSITIONS - 1, value: here }, (position) => app.set({ column: position })),
+    lines(`PE(${here}) · PE(q) for q from 0 to ${POSITIONS - 1}`, [{ name: 'dot product', numbers: products }], {
+      axis: 'position q',
       mark: here,
     }),
     el(
       'p.words',
-      'The product depends on the distance alone, and is largest at ' +
-        'distance 0: that is how a head can look “two to the left”.',
+      'The dot product depends only on the distance between p and q, and it is largest at distance 0. For a ' +
+        'fixed k, PE(p + k) is a linear function of PE(p), so that a head can learn to attend by relative position.',
     ),
   );
 }

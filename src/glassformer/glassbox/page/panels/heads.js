@@ -1,22 +1,22 @@
-/** Heads: all attention weights at a glance; a tick switches a head off. */
+/** Heads: the attention weights of all heads; a checkbox switches a head off. */
 
 import { button, el, svg } from 'glassbox/dom.js';
 import { at, digits, entropies, headOf } from 'glassbox/numbers.js';
-import { noEdits, spoken } from 'glassbox/panels/place.js';
+import { noEdits, titleOf } from 'glassbox/panels/selection.js';
 
 const GROUPS = [
   ['encoder, self-attention', /^encoder.*self$/],
   ['decoder, self-attention', /^decoder.*self$/],
   ['cross-attention', /cross$/],
 ];
-const MOST = 48; // cells along one side of a small picture
+const MAX_CELLS = 48; // along one side of a small picture
 
 export function heads(app) {
   return [
     el(
       'p.lead',
-      'Every head of every layer. A row is where one position looks; the darker, the ' +
-        'larger the share. Choose one to open it; take its tick away to switch it off.',
+      'All heads of all layers. A row has the attention weights of one position: the stronger the ' +
+        'color, the larger the weight. Select a head to open it. Clear its checkbox to switch it off.',
     ),
     noEdits(app),
     GROUPS.map(([title, pattern]) =>
@@ -49,10 +49,10 @@ function row(app, name) {
 function tile(app, name, head, weights) {
   const off = `head ${name} ${head} off`;
   const isOff = app.words.includes(off);
-  const spread = entropies(weights);
-  const mean = spread.reduce((sum, entropy) => sum + entropy, 0) / spread.length;
-  const label = `head ${head} of ${spoken(name)}, mean entropy ${digits(mean)} nats`;
-  const tick = el('input', {
+  const entropy = entropies(weights);
+  const mean = entropy.reduce((sum, number) => sum + number, 0) / entropy.length;
+  const label = `head ${head} of ${titleOf(name)}, mean entropy ${digits(mean)} nats`;
+  const checkbox = el('input', {
     type: 'checkbox',
     checked: !isOff,
     disabled: !app.canEdit,
@@ -68,20 +68,20 @@ function tile(app, name, head, weights) {
       title: label,
       data: { key: `tile-${name}-${head}` },
     }),
-    el('label', tick, ` head ${head}`, el('span.visually-hidden', ` of ${spoken(name)} is on`)),
-    el('small', { title: 'mean entropy of its rows, in nats' }, `H ${digits(mean)}`),
+    el('label', checkbox, ` head ${head}`, el('span.visually-hidden', ` of ${titleOf(name)} is on`)),
+    el('small', { title: 'mean entropy of the rows, in nats' }, `H ${digits(mean)}`),
   );
 }
 
-/** Weights [rows columns] as squares; of long ones the first rows and columns. */
+/** Weights [rows columns] as squares; of a large matrix the first MAX_CELLS rows and columns. */
 function picture(weights) {
-  const [rows, columns] = weights.shape.map((length) => Math.min(length, MOST));
+  const [rows, columns] = weights.shape.map((length) => Math.min(length, MAX_CELLS));
   const cells = [];
   for (let row = 0; row < rows; row += 1) {
     for (let column = 0; column < columns; column += 1) {
-      const share = at(weights, [row, column]);
-      if (share >= 0.02)
-        cells.push(svg('rect', { x: column, y: row, width: 1, height: 1, 'fill-opacity': share.toFixed(2) }));
+      const weight = at(weights, [row, column]);
+      if (weight >= 0.02)
+        cells.push(svg('rect', { x: column, y: row, width: 1, height: 1, 'fill-opacity': weight.toFixed(2) }));
     }
   }
   return svg('svg', { viewBox: `0 0 ${columns} ${rows}`, preserveAspectRatio: 'none', 'aria-hidden': 'true' }, cells);

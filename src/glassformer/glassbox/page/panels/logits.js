@@ -1,61 +1,61 @@
-/** Logits: what the model would say next, how sure it is, and what it would have said after each layer. */
+/** Logits: the most likely next tokens with their probabilities, and the prediction after each layer (logit lens). */
 
 import { bdi, button, el, table } from 'glassbox/dom.js';
 import { digits, percent } from 'glassbox/numbers.js';
-import { noEdits, spoken } from 'glassbox/panels/place.js';
+import { noEdits, titleOf } from 'glassbox/panels/selection.js';
 import { decodeIds } from 'glassbox/whatif.js';
 import { stage } from 'glassbox/stage.js';
 import { visible } from 'glassbox/trace.js';
 
 export function logits(app) {
   const { row } = app;
-  const { fed, asked } = app.rows;
+  const { inputs, targets, kind } = app.rows;
   const found = app.trace.predictions[app.name('logits')][row];
   return [
-    el('p.lead', 'A number for each token of the vocabulary; softmax makes shares of them.'),
+    el('p.lead', 'One logit for each token of the vocabulary. Softmax turns the logits of a row into probabilities.'),
     el(
       'section',
       { 'aria-label': 'predictions' },
-      el('h2', `Row ${row}: after `, bdi(visible(fed[row].text)), ' comes …'),
+      el('h2', `Row ${row}: the next token after `, bdi(visible(inputs[row].text))),
       el(
         'p',
-        'asked for ',
-        bdi(visible(asked[row].text)),
-        `: rank ${found.rank}, the best is ${digits(found.margin)} nats ahead of the next`,
+        `${kind} `,
+        bdi(visible(targets[row].text)),
+        `: rank ${found.rank}. Margin of the most likely token over the second: ${digits(found.margin)} nats.`,
       ),
       el(
         'ul.bars',
-        found.top.map(([id, text, share]) => option(app, id, text, share, id === asked[row].id)),
+        found.top.map(([id, text, probability]) => option(app, id, text, probability, id === targets[row].id)),
       ),
       app.canEdit
-        ? el('p.hint', 'Choose a token to force it here: the answer so far and this token become the start.')
+        ? el('p.hint', 'Select a token to force it: the output up to this row and the token become a forced prefix.')
         : noEdits(app),
     ),
     lens(app),
-    stage(app, app.name('logits'), { row, onRow: (place) => app.set({ row: place }) }),
-    stage(app, app.name('log_probs'), { row, onRow: (place) => app.set({ row: place }) }),
+    stage(app, app.name('logits'), { row, onRow: (chosen) => app.set({ row: chosen }) }),
+    stage(app, app.name('log_probs'), { row, onRow: (chosen) => app.set({ row: chosen }) }),
     app.state.gold ? [stage(app, 'gold.wanted', { row }), stage(app, 'gold.losses')] : null,
   ];
 }
 
-function option(app, id, text, share, isAsked) {
+function option(app, id, text, probability, isTarget) {
   const inside = [
     el('bdi', { title: text }, visible(text)),
-    el('i', { style: { '--share': `${share * 100}%` } }),
-    el('span', percent(share)),
-    isAsked ? el('small', ' ← asked for') : null,
+    el('i', { style: { '--fraction': `${probability * 100}%` } }),
+    el('span', percent(probability)),
+    isTarget ? el('small', ` ← ${app.rows.kind}`) : null,
   ];
   const special = Object.values(app.trace.vocabularies.target.specials).includes(id);
   if (!app.canEdit || special || app.state.gold) return el('li', inside);
   const force = () => {
-    const ids = [...app.rows.asked.slice(0, app.row).map((token) => token.id), id];
+    const ids = [...app.rows.targets.slice(0, app.row).map((token) => token.id), id];
     const others = app.words.filter((words) => !words.startsWith('prefix '));
     app.edit([...others, `prefix ${decodeIds(app.base, 'target', ids)}`]);
   };
   return el('li', button(inside, force, { class: 'bar', title: `force ${text}`, data: { key: `force-${id}` } }));
 }
 
-/** The prediction read off after each layer, as if the others were not there. */
+/** The logit lens: the prediction after each decoder layer, without the layers above it. */
 function lens(app) {
   const names = Object.keys(app.trace.predictions).filter(
     (name) => name.endsWith('lens.logits') && name.startsWith('gold.') === (app.name('logits') === 'gold.logits'),
@@ -64,27 +64,27 @@ function lens(app) {
     return el(
       'p.hint',
       app.trace.layers('decoder') > 1
-        ? 'Predictions after each layer are left out of the trace of a large vocabulary.'
+        ? 'The predictions after each layer are not available: the trace of a large vocabulary leaves them out.'
         : null,
     );
   const all = [...names, app.name('logits')];
-  const { asked } = app.rows;
+  const { targets, kind } = app.rows;
   const title = (name) =>
     name.endsWith('lens.logits')
-      ? spoken(name.replace('gold.', '').replace('.lens.logits', '')).replace(/\.\d+$/, '')
+      ? titleOf(name.replace('gold.', '').replace('.lens.logits', '')).replace(/\.\d+$/, '')
       : 'the model';
   const layerOf = (name, i) =>
-    name.endsWith('lens.logits') ? `after layer ${i + 1}` : `after layer ${i + 1}: the answer`;
+    name.endsWith('lens.logits') ? `after layer ${i + 1}` : `after layer ${i + 1}: the model`;
   return el(
     'section',
     { 'aria-label': 'after each layer' },
-    el('h2', 'Read off after each layer'),
+    el('h2', 'Prediction after each layer (logit lens)'),
     el(
       'div.scroller',
       table(
         '',
-        ['row', 'asked for', ...all.map(layerOf)],
-        asked.map((token, row) =>
+        ['row', kind, ...all.map(layerOf)],
+        targets.map((token, row) =>
           el(
             'tr',
             { class: row === app.row ? 'lit' : null },
@@ -92,17 +92,17 @@ function lens(app) {
             el('td', bdi(visible(token.text))),
             all.map((name) => {
               const {
-                top: [[id, text, share]],
+                top: [[id, text, probability]],
                 rank,
               } = app.trace.predictions[name][row];
               return el(
                 'td',
                 {
                   class: id === token.id ? 'right' : null,
-                  title: `${title(name)}: rank of the token asked for ${rank}`,
+                  title: `${title(name)}: the ${kind} has rank ${rank}`,
                 },
                 bdi(visible(text)),
-                el('small', ` ${percent(share)}${id === token.id ? ' ✓' : ''}`),
+                el('small', ` ${percent(probability)}${id === token.id ? ' ✓' : ''}`),
               );
             }),
           ),

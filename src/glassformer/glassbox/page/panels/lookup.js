@@ -1,4 +1,4 @@
-/** Attention as a soft look-up: a query beside keys; each key has a value, and the answer is their mixture. */
+/** Attention as a soft lookup: a query is compared with keys; the result is the weighted mean of their values. */
 
 import { el, table } from 'glassbox/dom.js';
 import { digits, percent } from 'glassbox/numbers.js';
@@ -18,7 +18,7 @@ export function lookup(app) {
   const powers = scores.map((score) => Math.exp(score / scale));
   const total = powers.reduce((sum, power) => sum + power, 0);
   const weights = powers.map((power) => power / total);
-  const mixed = weights.reduce((sum, weight, i) => sum + weight * KEYS[i][3], 0);
+  const mean = weights.reduce((sum, weight, i) => sum + weight * KEYS[i][3], 0);
   const input = (number, i) =>
     el('input', {
       type: 'number',
@@ -33,37 +33,40 @@ export function lookup(app) {
     });
   return el(
     'section',
-    { 'aria-label': 'look-up' },
+    { 'aria-label': 'lookup' },
     el(
       'p.lead',
-      'A look-up in a dictionary finds one key. Attention finds all of them a ' +
-        'little: the better a key fits the query, the larger the share of its value.',
+      'A dictionary lookup returns the value of one key. Attention returns a weighted mean of ' +
+        'all values: the larger the dot product of query and key, the larger the weight.',
     ),
     el('p.row', el('span', `query “${QUERY[0]}”: `), query.map(input)),
-    table(
-      '',
-      ['key', 'its numbers', 'query · key', `÷ √${query.length}`, 'weight', 'value', 'its number'],
-      KEYS.map(([name, key, value, number], i) =>
-        el(
-          'tr',
-          { class: weights[i] === Math.max(...weights) ? 'lit' : null },
-          el('th', { scope: 'row' }, name),
-          [
-            key.map(digits).join('  '),
-            digits(scores[i]),
-            digits(scores[i] / scale),
-            percent(weights[i]),
-            value,
-            String(number),
-          ].map((part, at) => el('td', at === 4 ? { data: { weight: String(weights[i]) } } : {}, part)),
+    el(
+      'div.scroller',
+      table(
+        '',
+        ['key', 'key vector', 'query · key', `÷ √${query.length}`, 'weight', 'value', 'value as a number'],
+        KEYS.map(([name, key, value, number], i) =>
+          el(
+            'tr',
+            { class: weights[i] === Math.max(...weights) ? 'lit' : null },
+            el('th', { scope: 'row' }, name),
+            [
+              key.map(digits).join('  '),
+              digits(scores[i]),
+              digits(scores[i] / scale),
+              percent(weights[i]),
+              value,
+              String(number),
+            ].map((part, at) => el('td', at === 4 ? { data: { weight: String(weights[i]) } } : {}, part)),
+          ),
         ),
       ),
     ),
     el(
       'p',
       `The weights add up to ${digits(weights.reduce((sum, weight) => sum + weight, 0))}; ` +
-        `the answer is the mixture of the values, ${digits(mixed)}.`,
+        `the output is the weighted mean of the values, ${digits(mean)}.`,
     ),
-    el('p.hint', 'These numbers are made up, to show the idea; the other views are your model.'),
+    el('p.hint', 'These numbers are made up to show the idea. The other views show your model.'),
   );
 }

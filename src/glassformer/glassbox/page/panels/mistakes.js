@@ -1,9 +1,9 @@
-/** The mistakes lab: what is often got wrong, computed beside what is right, with the sign that gives it away. */
+/** The mistakes lab: common mistakes, each computed next to the correct version, with the number that reveals it. */
 
 import { bdi, el, table } from 'glassbox/dom.js';
 import { redo } from 'glassbox/interpreter.js';
 import { at, digits, entropies, headOf, named, rowOf } from 'glassbox/numbers.js';
-import { attentionPicker, maskOf } from 'glassbox/panels/place.js';
+import { attentionPicker, maskOf } from 'glassbox/panels/selection.js';
 import { visible } from 'glassbox/trace.js';
 
 /** Scaled scores of one head with a causal mask: tests/golden/attention.json. */
@@ -15,7 +15,7 @@ const SCALED = [
 ];
 
 export const mistakes = (app) => [
-  el('p.lead', 'Each of these runs, trains a little, and is wrong. The sign that gives it away is red.'),
+  el('p.lead', 'Each of these mistakes runs without an error message. The number that reveals the mistake is red.'),
   attentionPicker(app),
   columns(),
   scale(app),
@@ -34,9 +34,11 @@ const sign = (isRight, text) =>
 const lab = (title, words, ...parts) =>
   el('section.stage', { 'aria-label': title, data: { mistake: title } }, el('h3', title), el('p.words', words), parts);
 
+const meanOf = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
+
 const isOne = (sum) => Math.abs(sum - 1) < 1e-4;
 
-/** A matrix beside the sum of each of its rows. */
+/** A matrix and the sum of each of its rows. */
 function withSums(caption, weights) {
   return el(
     'div.scroller',
@@ -62,14 +64,14 @@ function columns() {
   const sums = powers.map((row) => row.reduce((total, number) => total + number, 0));
   return lab(
     'softmax that divides columns by row sums',
-    'Without keepdims, the row sums are spread over the columns: column s ' +
-      'is divided by the sum of row s. Shares must add up to 1 in each row.',
+    'Without keepdims=True, the row sums are broadcast over the columns: column s ' +
+      'is divided by the sum of row s. The weights of each row must add up to 1.',
     withSums(
-      'right: each row by its own sum',
+      'correct: each row is divided by its own sum',
       powers.map((row, t) => row.map((power) => power / sums[t])),
     ),
     withSums(
-      'wrong: each column by the sum of a row',
+      'wrong: each column is divided by the sum of a row',
       powers.map((row) => row.map((power, s) => power / sums[s])),
     ),
   );
@@ -87,7 +89,7 @@ function scale(app) {
     );
     const weights = headOf(redo({ op: 'softmax', attributes: {} }, [scaled, mask]), head);
     const found = entropies(weights);
-    return [found.reduce((sum, each) => sum + each, 0) / found.length, Math.max(...weights.numbers)];
+    return [meanOf(found), Math.max(...weights.numbers)];
   };
   const line = (name, width, isRight) => {
     const [entropy, largest] = spread(width);
@@ -100,19 +102,23 @@ function scale(app) {
   const isSame = perHead.length === whole.length;
   return lab(
     'dividing by √d_model',
-    'The scale is the root of one head’s width: for 512 features over 8 heads it is √64 = 8, not √512 = 22.6. ' +
+    'The scale is √d_k, where d_k is the width of one head: for d_model = 512 and 8 heads it is √64 = 8, ' +
+      'not √512 = 22.6. ' +
       `Here d_k = ${perHead.length} and d_model = ${whole.length}. ` +
-      'With the larger root every head looks everywhere at once.',
-    table(
-      '',
-      ['divided by', 'scale', 'mean entropy of the rows', 'largest weight'],
-      [line('√d_k', perHead.length, true), line('√d_model', whole.length, isSame)],
+      'A divisor that is too large makes the weights of a row too even: their entropy is too high.',
+    el(
+      'div.scroller',
+      table(
+        '',
+        ['divided by', 'scale', 'mean entropy of the rows', 'largest weight'],
+        [line('√d_k', perHead.length, true), line('√d_model', whole.length, isSame)],
+      ),
     ),
   );
 }
 
 function noMask(app) {
-  const name = app.trace.attentions().find((each) => /^decoder.*self$/.test(each));
+  const name = app.trace.attentions().find((attention) => /^decoder.*self$/.test(attention));
   const inputs = ['scaled', 'weights'].map((kind) => app.trace.get(app.name(`${name}.${kind}`)));
   const mask = app.trace.get(app.name('decoder.self_mask'));
   const open = named(mask.axes, mask.shape);
@@ -125,16 +131,16 @@ function noMask(app) {
     return sum / rows;
   };
   const line = (label, weights) => {
-    const share = future(headOf(weights, head));
-    return el('tr', el('th', { scope: 'row' }, label), el('td', sign(share < 1e-6, digits(share))));
+    const weight = future(headOf(weights, head));
+    return el('tr', el('th', { scope: 'row' }, label), el('td', sign(weight < 1e-6, digits(weight))));
   };
   return lab(
     'no causal mask',
-    'In training the decoder is fed the whole target at once. Without the mask each row sees ' +
-      'the answer it is asked for: the loss becomes wonderful and the translations do not.',
+    'In training, the decoder reads the whole target at once. Without the causal mask, a row can attend to ' +
+      'the token that it must predict: the training loss becomes very low, but translations are wrong.',
     table(
       '',
-      [`${name}, head ${head}`, 'mean weight on later rows'],
+      [`${name}, head ${head}`, 'mean weight on later positions'],
       [
         line('with the mask', inputs[1]),
         line('without it', redo({ op: 'softmax', attributes: {} }, [inputs[0], open])),
@@ -146,13 +152,12 @@ function noMask(app) {
 function unitNorm(app) {
   const step = app.trace.steps.find(({ op }) => op === 'layer_norm');
   const [x, mean, variance] = step.inputs.map((name) => app.trace.get(name));
-  const normed = [...rowOf(x, 0)].map(
+  const normalized = [...rowOf(x, 0)].map(
     (number) => (number - mean.numbers[0]) / Math.sqrt(variance.numbers[0] + step.attributes.eps),
   );
-  const [low, high] = [Math.min(...normed), Math.max(...normed)];
+  const [low, high] = [Math.min(...normalized), Math.max(...normalized)];
   const [small, large] = [Math.min(...rowOf(x, 0)), Math.max(...rowOf(x, 0))];
-  const squeezed = [...rowOf(x, 0)].map((number) => (number - small) / (large - small));
-  const middle = squeezed.reduce((sum, number) => sum + number, 0) / squeezed.length;
+  const rescaled = [...rowOf(x, 0)].map((number) => (number - small) / (large - small));
   const line = (label, parts, isRight) =>
     el(
       'tr',
@@ -162,32 +167,35 @@ function unitNorm(app) {
     );
   return lab(
     '“LayerNorm gives values from 0 to 1”',
-    'It gives each row mean 0 and variance 1: values below 0 and above 1 are usual. ' +
-      `Squeezing into 0 … 1 is another thing. The first row of ${step.output}:`,
-    table(
-      '',
-      ['', 'smallest', 'largest', 'mean', ''],
-      [
-        line('layer norm', [low, high, normed.reduce((sum, number) => sum + number, 0) / normed.length], true),
-        line('squeezed into 0 … 1', [0, 1, middle], false),
-      ],
+    'Before γ and β, each row has mean 0 and variance σ² ÷ (σ² + ε), which is usually close to 1: ' +
+      'values below 0 and above 1 are normal. ' +
+      `Min-max scaling to the range from 0 to 1 is a different operation. The first row of ${step.output}:`,
+    el(
+      'div.scroller',
+      table(
+        '',
+        ['', 'smallest', 'largest', 'mean', ''],
+        [
+          line('layer norm, before γ and β', [low, high, meanOf(normalized)], true),
+          line('min-max scaling to 0 … 1', [0, 1, meanOf(rescaled)], false),
+        ],
+      ),
     ),
   );
 }
 
 function notShifted(app) {
-  const { fed, asked } = app.rows;
+  const { inputs, targets } = app.rows;
   const logProbs = app.trace.get(app.name('log_probs'));
   const loss = (tokens) => tokens.map((token, row) => -at(logProbs, [row, token.id]));
-  const mean = (losses) => losses.reduce((sum, number) => sum + number, 0) / losses.length;
-  const [right, wrong] = [loss(asked), loss(fed)];
-  const rows = fed.slice(0, 8).map((token, row) =>
+  const [right, wrong] = [loss(targets), loss(inputs)];
+  const rows = inputs.slice(0, 8).map((token, row) =>
     el(
       'tr',
       el('th', { scope: 'row' }, String(row)),
       [
         bdi(visible(token.text)),
-        bdi(visible(asked[row].text)),
+        bdi(visible(targets[row].text)),
         digits(right[row]),
         bdi(visible(token.text)),
         digits(wrong[row]),
@@ -196,23 +204,23 @@ function notShifted(app) {
   );
   return lab(
     'target not shifted',
-    'If a row is asked for the very token that it is fed, copying is enough: the loss falls ' +
-      'to 0 and nothing is learned. This model, trained right, finds such targets absurd.',
+    'If the target of a row is its own input token, copying is enough: the training loss falls to 0 and the model ' +
+      'learns nothing useful. This model was trained with shifted targets, so unshifted targets have a high loss.',
     el(
       'div.scroller',
       table(
         '',
-        ['row', 'fed', 'asked for, shifted', 'loss', 'asked for, not shifted', 'loss'],
+        ['row', 'decoder input', 'target, shifted', 'loss', 'target, not shifted', 'loss'],
         [
           ...rows,
           el(
             'tr',
-            el('th', { scope: 'row' }, 'mean of all'),
+            el('th', { scope: 'row' }, 'mean of all rows'),
             el('td'),
             el('td'),
-            el('td', sign(true, digits(mean(right)))),
+            el('td', sign(true, digits(meanOf(right)))),
             el('td'),
-            el('td', sign(mean(wrong) <= mean(right), digits(mean(wrong)))),
+            el('td', sign(meanOf(wrong) <= meanOf(right), digits(meanOf(wrong)))),
           ),
         ],
       ),

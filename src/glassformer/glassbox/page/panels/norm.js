@@ -1,9 +1,9 @@
-/** Add & norm, feed-forward: what a sublayer says is added to the stream, and each row is normed. */
+/** Add & norm, feed-forward: the output of a sublayer is added to the residual stream, and each row is normalized. */
 
 import { el, select, table } from 'glassbox/dom.js';
 import { at, digits, rowOf } from 'glassbox/numbers.js';
 import { bars } from 'glassbox/panels/attention.js';
-import { spoken } from 'glassbox/panels/place.js';
+import { titleOf } from 'glassbox/panels/selection.js';
 import { stage } from 'glassbox/stage.js';
 
 const FEATURES = 12; // of the table of one position
@@ -13,70 +13,68 @@ export function norm(app) {
   const part = parts.includes(app.state.part) ? app.state.part : app.state.attention;
   const isEncoder = part.startsWith('encoder');
   const isLast = part.endsWith('_norm');
-  const quantity = (name) => app.name(`${part}${name}`);
+  const tensor = (name) => app.name(`${part}${name}`);
   const normName = isLast ? '' : '_norm';
-  const rows = app.trace.get(quantity(`${normName}.output`)).shape[0];
+  const rows = app.trace.get(tensor(`${normName}.output`)).shape[0];
   const row = isEncoder ? Math.min(app.state.column, rows - 1) : app.row;
-  const onRow = (place) => app.set(isEncoder ? { column: place } : { row: place });
+  const onRow = (chosen) => app.set(isEncoder ? { column: chosen } : { row: chosen });
   const shown = { row, onRow };
   const inside = isLast
     ? []
     : [
-        ...(part.endsWith('feed_forward')
-          ? feedForward(app, quantity, shown)
-          : [stage(app, quantity('.output'), shown)]),
-        stage(app, quantity('.residual'), shown),
+        ...(part.endsWith('feed_forward') ? feedForward(app, tensor, shown) : [stage(app, tensor('.output'), shown)]),
+        stage(app, tensor('.residual'), shown),
       ];
-  const normed = normStages(app, quantity, normName, shown);
+  const normStage = normStages(app, tensor, normName, shown);
   return [
     el(
       'p.lead',
       app.trace.isPreNorm
-        ? 'This model is pre-norm: each sublayer reads a normed copy of the stream, ' +
-            'and what it says is added to the stream itself (a departure from the paper).'
-        : 'As in the paper: what the sublayer says is added to what ' +
-            'it read, and the sum is normed, each position by itself.',
+        ? 'This model is pre-norm (the paper is post-norm): each sublayer reads a normalized copy of the ' +
+            'residual stream, and the output of the sublayer is added to the stream.'
+        : 'This model is post-norm, as in the paper: the output of a sublayer is added to its ' +
+            'input, and the sum is normalized for each position separately.',
     ),
     select(
       'sublayer',
-      parts.map((name) => [name, spoken(name)]),
+      parts.map((name) => [name, titleOf(name)]),
       part,
       (chosen) => app.set({ part: chosen }),
     ),
-    onePosition(app, quantity(`${normName}.output`), row),
-    app.trace.isPreNorm ? [normed, inside] : [inside, normed],
+    onePosition(app, tensor(`${normName}.output`), row),
+    app.trace.isPreNorm ? [normStage, inside] : [inside, normStage],
   ];
 }
 
-/** All sublayers, and the last norms of a pre-norm model, in the order of the steps. */
+/** All sublayers, and the final norms of a pre-norm model, in the order of the steps. */
 const partsOf = (trace) =>
   trace.steps.flatMap(({ output }) => {
     if (/^(encoder|decoder)_norm\.output$/.test(output)) return [output.replace('.output', '')];
     return /^(en|de)coder\.\d+\.\w+\.residual$/.test(output) ? [output.replace('.residual', '')] : [];
   });
 
-function feedForward(app, quantity, shown) {
-  const activated = app.trace.get(quantity('.activated'));
+function feedForward(app, tensor, shown) {
+  const activated = app.trace.get(tensor('.activated'));
   const [rows, width] = activated.shape;
   const zeros = Array.from(
     { length: rows },
     (_, row) => rowOf(activated, row).filter((number) => number === 0).length / width,
   );
   const axis = activated.axes[0];
-  const share = el(
+  const fraction = el(
     'details',
-    el('summary', 'share of zeros after the activation, by position'),
+    el('summary', 'fraction of zeros after the activation, by position'),
     bars(zeros.map((zero, row) => [`${row} ${app.trace.label(axis, row)}`, zero])),
   );
   return [
-    stage(app, quantity('.hidden'), shown),
-    stage(app, quantity('.activated'), { ...shown, after: share }),
-    stage(app, quantity('.output'), shown),
+    stage(app, tensor('.hidden'), shown),
+    stage(app, tensor('.activated'), { ...shown, after: fraction }),
+    stage(app, tensor('.output'), shown),
   ];
 }
 
-function normStages(app, quantity, normName, shown) {
-  const name = (kind) => quantity(`${normName}.${kind}`);
+function normStages(app, tensor, normName, shown) {
+  const name = (kind) => tensor(`${normName}.${kind}`);
   return [
     stage(app, name('mean')),
     stage(app, name('variance')),
@@ -84,18 +82,18 @@ function normStages(app, quantity, normName, shown) {
   ];
 }
 
-/** One position on its way through the norm: x, x − μ, ÷ √(σ² + ε), · γ, + β. */
+/** The layer norm of one position: x, x − μ, ÷ √(σ² + ε), · γ, + β. */
 function onePosition(app, name, row) {
   const step = app.trace.stepOf.get(name);
   const [x, mean, variance, gain, bias] = step.inputs.map((input) => app.trace.get(input));
-  const [middle, spread] = [mean.numbers[row], variance.numbers[row]];
+  const [mu, sigmaSquared] = [mean.numbers[row], variance.numbers[row]];
   const { eps } = step.attributes;
   const rows = Array.from({ length: Math.min(FEATURES, x.shape[1]) }, (_, column) => {
-    const centred = at(x, [row, column]) - middle;
-    const scaled = centred / Math.sqrt(spread + eps);
+    const centered = at(x, [row, column]) - mu;
+    const scaled = centered / Math.sqrt(sigmaSquared + eps);
     const cells = [
       at(x, [row, column]),
-      centred,
+      centered,
       scaled,
       gain?.numbers[column],
       bias?.numbers[column],
@@ -104,26 +102,26 @@ function onePosition(app, name, row) {
     return el(
       'tr',
       el('th', { scope: 'row' }, String(column)),
-      cells.map((number) => el('td', number === undefined ? '?' : digits(number))),
+      cells.map((number) => el('td', number === undefined ? 'not available' : digits(number))),
     );
   });
   return el(
     'section.stage',
-    { 'aria-label': 'one position through the norm' },
-    el('h3', 'one position through the norm: ', el('bdi', `${row} ${app.trace.label(x.axes[0], row)}`)),
+    { 'aria-label': 'layer norm of one position' },
+    el('h3', 'layer norm of one position: ', el('bdi', `${row} ${app.trace.label(x.axes[0], row)}`)),
     el(
       'p.size',
-      `μ = ${digits(middle)}, σ² = ${digits(spread)} (divided by ${x.shape[1]}, not ` +
+      `μ = ${digits(mu)}, σ² = ${digits(sigmaSquared)} (divided by ${x.shape[1]}, not ` +
         `${x.shape[1] - 1}), ε = ${eps}; the first ${rows.length} of ${x.shape[1]} features`,
     ),
     el(
       'div.scroller',
-      table('', ['feature', 'x', 'x − μ', '÷ √(σ² + ε)', 'γ', 'β', 'out'], rows, { class: 'figures' }),
+      table('', ['feature', 'x', 'x − μ', '÷ √(σ² + ε)', 'γ', 'β', 'output'], rows, { class: 'figures' }),
     ),
   );
 }
 
-/** Layer norm has a mean for each row; batch norm would have one for each column. */
+/** The means over each row, as in layer norm, and over each column, as in batch norm. */
 function means(app, name) {
   const x = app.trace.get(app.trace.stepOf.get(name).inputs[0]);
   const [rows, width] = x.shape;
@@ -140,7 +138,7 @@ function means(app, name) {
     );
   return el(
     'details',
-    el('summary', 'per row, not per column: the means of both'),
+    el('summary', 'layer norm uses the mean of each row; batch norm would use the mean of each column'),
     el(
       'div.scroller',
       table(
@@ -148,7 +146,7 @@ function means(app, name) {
         [],
         [
           line('mean of each row (layer norm)', byRow),
-          line(`mean of each column (batch norm), the first ${byColumn.length}`, byColumn),
+          line(`mean of each column (batch norm, over this text), the first ${byColumn.length}`, byColumn),
         ],
         { class: 'figures' },
       ),

@@ -1,7 +1,7 @@
-/** Q, K, V: what each position asks for, can be found by, and has to give. */
+/** Q, K, V: the queries, keys and values of an attention. */
 
 import { el } from 'glassbox/dom.js';
-import { attentionPicker } from 'glassbox/panels/place.js';
+import { attentionPicker } from 'glassbox/panels/selection.js';
 import { size } from 'glassbox/matrix.js';
 import { stage } from 'glassbox/stage.js';
 
@@ -12,10 +12,9 @@ export function qkv(app) {
     el(
       'p.lead',
       isCross
-        ? 'Queries come from the decoder, keys and values from the encoder’s output. Every ' +
-            'head reads whole rows: the projections are split among the heads, not the rows.'
-        : 'Queries, keys and values come from the same rows. Every head reads ' +
-            'whole rows: the projections are split among the heads, not the rows.',
+        ? 'Queries are computed from the decoder, keys and values from the encoder output (the memory). '
+        : 'Queries, keys and values are computed from the same rows. ',
+      'Every head reads whole rows: the projection matrices are split among the heads, the rows are not.',
     ),
     attentionPicker(app),
     ['queries', 'keys', 'values'].map((kind) => {
@@ -40,7 +39,7 @@ function shapes(app, name) {
   const width = weight ? size(weight) : `${axes.head.length * all.shape[2]} × ${axes.d_model.length}`;
   return el(
     'p.size',
-    `x (${size(x)}) times the transpose of ${inputs[1]} (${width}) ` +
-      `gives ${all.shape[0]} heads, each ${all.shape[1]} × ${all.shape[2]}`,
+    `x (${size(x)}) times the transpose of ${inputs[1]} (${width}), ` +
+      `split into ${all.shape[0]} ${all.shape[0] === 1 ? 'head' : 'heads'} of ${all.shape[1]} × ${all.shape[2]}`,
   );
 }

@@ -1,12 +1,12 @@
-/** Embedding map: tokens in the plane of the two main components, neighbours by cosine, a − b + c. */
+/** Embedding map: tokens in the plane of the first two principal components, neighbors by cosine, a − b + c. */
 
 import { bdi, choices, el, select, svg, table } from 'glassbox/dom.js';
-import { analogy, neighbours, principal } from 'glassbox/geometry.js';
+import { analogy, neighbors, principal } from 'glassbox/geometry.js';
 import { digits, grouped, percent, rowOf } from 'glassbox/numbers.js';
 import { visible } from 'glassbox/trace.js';
 
 const [WIDTH, HEIGHT, EDGE] = [640, 420, 26];
-const MOST = 1000; // tokens in the plane
+const MAX_TOKENS = 1000; // in the plane
 const NEAREST = 8;
 
 export function space(app) {
@@ -28,19 +28,20 @@ export function space(app) {
       both,
       el(
         'p.hint',
-        'The embedding matrix is not in this file (the model is large): “glassformer serve MODEL” shows it.',
+        `The embedding matrix is not available: this page does not include ${name}. ` +
+          'In Python, “glassformer.explain(model, text, weights=True)” includes the weights.',
       ),
     ];
   const special = new Set(Object.values(specials));
   const ids = app.trace.axes[axis].labels.map((_, id) => id).filter((id) => !special.has(id));
   const rows = ids.map((id) => rowOf(matrix, id));
-  const tokens = ids.map((id) => ({ id, text: app.trace.axes[axis].labels[id], never: counts[id] === 0 }));
+  const tokens = ids.map((id) => ({ id, text: app.trace.axes[axis].labels[id], unseen: counts[id] === 0 }));
   const picked = Math.min(app.state.picked ?? 0, tokens.length - 1);
   return [
     el(
       'p.lead',
-      'Each token is a point with as many coordinates as the model is wide. ' +
-        'This is the plane in which they differ most. Near means used alike.',
+      'The embedding of each token is a vector of d_model numbers. The map shows the first two principal components. ' +
+        'Tokens that are close here can be far apart in all dimensions: the cosines below use all of them.',
     ),
     both,
     plane(app, name, tokens, rows, picked),
@@ -49,10 +50,10 @@ export function space(app) {
 }
 
 function plane(app, name, tokens, rows, picked) {
-  const shown = tokens.slice(0, MOST);
+  const shown = tokens.slice(0, MAX_TOKENS);
   const key = `plane of ${name}`;
-  if (!app.windows.has(key)) app.windows.set(key, principal(rows.slice(0, MOST)));
-  const { points, shares } = app.windows.get(key);
+  if (!app.windows.has(key)) app.windows.set(key, principal(rows.slice(0, MAX_TOKENS)));
+  const { points, fractions } = app.windows.get(key);
   const [xs, ys] = [0, 1].map((i) => points.map((point) => point[i]));
   const scale = (all, length) => (number) =>
     EDGE + ((number - Math.min(...all)) / (Math.max(...all) - Math.min(...all) || 1)) * (length - 2 * EDGE);
@@ -62,10 +63,10 @@ function plane(app, name, tokens, rows, picked) {
     return svg(
       'g.point',
       {
-        class: [token.never ? 'never' : '', at === picked ? 'here' : ''].join(' '),
+        class: [token.unseen ? 'never' : '', at === picked ? 'here' : ''].join(' '),
         role: 'button',
         tabindex: 0,
-        'aria-label': `${token.text}${token.never ? ', never trained' : ''}`,
+        'aria-label': `${token.text}${token.unseen ? ', not in the training data' : ''}`,
         transform:
           `translate(${x(points[at][0]).toFixed(1)} ` +
           `${y(-points[at][1] + Math.max(...ys) + Math.min(...ys)).toFixed(1)})`,
@@ -85,8 +86,8 @@ function plane(app, name, tokens, rows, picked) {
     ),
     el(
       'figcaption',
-      `${grouped(shown.length)} of ${grouped(tokens.length)} tokens; the plane holds ` +
-        `${percent(shares[0] + shares[1])} of their variance. Hollow and grey: never trained.`,
+      `${grouped(shown.length)} of ${grouped(tokens.length)} tokens; the plane explains ` +
+        `${percent(fractions[0] + fractions[1])} of their variance. Hollow and gray: not in the training data.`,
     ),
   );
 }
@@ -94,46 +95,46 @@ function plane(app, name, tokens, rows, picked) {
 const lines = (tokens, found) =>
   found
     .slice(0, NEAREST)
-    .map(({ place, cosine }, i) =>
+    .map(({ index, cosine }, i) =>
       el(
         'tr',
         el('th', { scope: 'row' }, String(i + 1)),
-        el('td', bdi(visible(tokens[place].text))),
+        el('td', bdi(visible(tokens[index].text))),
         el('td', digits(cosine)),
-        el('td', tokens[place].never ? 'never trained' : ''),
+        el('td', tokens[index].unseen ? 'not in the training data' : ''),
       ),
     );
 
 function nearest(tokens, rows, picked) {
   return el(
     'section',
-    { 'aria-label': 'neighbours' },
-    el('h2', 'Neighbours of ', bdi(visible(tokens[picked].text))),
-    el('p.hint', 'Choose a point above.'),
+    { 'aria-label': 'neighbors' },
+    el('h2', 'Neighbors of ', bdi(visible(tokens[picked].text))),
+    el('p.hint', 'Select a point on the map.'),
     table(
       'nearest by cosine',
       ['rank', 'token', 'cosine', ''],
-      lines(tokens, neighbours(rows, rows[picked], new Set([picked]))),
+      lines(tokens, neighbors(rows, rows[picked], new Set([picked]))),
     ),
   );
 }
 
 function arithmetic(app, tokens, rows) {
   const chosen = app.state.analogy ?? [0, 1, 2].map((i) => Math.min(i, tokens.length - 1));
-  const listed = tokens.slice(0, MOST).map((token, at) => [at, visible(token.text)]);
+  const listed = tokens.slice(0, MAX_TOKENS).map((token, at) => [at, visible(token.text)]);
   const pick = (i, label) =>
     select(label, listed, chosen[i], (at) => app.set({ analogy: chosen.with(i, Number(at)) }), `analogy-${i}`);
-  const wanted = analogy(...chosen.map((at) => rows[at]));
+  const query = analogy(...chosen.map((at) => rows[at]));
   return el(
     'section',
     { 'aria-label': 'arithmetic' },
     el('h2', 'a − b + c'),
     el('div.row', pick(0, 'a'), pick(1, '− b'), pick(2, '+ c')),
     table(
-      'nearest to a − b + c (a, b and c themselves left out)',
+      'nearest to a − b + c (without a, b and c)',
       ['rank', 'token', 'cosine', ''],
-      lines(tokens, neighbours(rows, wanted, new Set(chosen))),
+      lines(tokens, neighbors(rows, query, new Set(chosen))),
     ),
-    el('p.hint', 'On small models such sums often mean nothing; the cosines say how much.'),
+    el('p.hint', 'In a small model such sums often have no meaning. Compare the cosines.'),
   );
 }

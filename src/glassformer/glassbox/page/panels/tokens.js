@@ -1,8 +1,8 @@
-/** Tokens: text → tokens → ids; what the decoder is fed beside what it is asked for. */
+/** Tokens: text → tokens → ids; the decoder input and the target, shifted by one. */
 
 import { bdi, button, el, table } from 'glassbox/dom.js';
 import { digits, grouped, percent } from 'glassbox/numbers.js';
-import { noEdits } from 'glassbox/panels/place.js';
+import { noEdits } from 'glassbox/panels/selection.js';
 import { visible } from 'glassbox/trace.js';
 
 const LISTED = 200;
@@ -12,8 +12,8 @@ export function tokens(app) {
   return [
     el(
       'p.lead',
-      'A model reads no text. The text is cut into tokens, each token ' +
-        'has a number, and the numbers are framed by <bos> and <eos>.',
+      'A model reads token ids, not text. The text is split into tokens, each token ' +
+        'has an id, and <bos> and <eos> are added at the beginning and the end.',
     ),
     el(
       'section',
@@ -26,11 +26,17 @@ export function tokens(app) {
     el(
       'section',
       { 'aria-label': 'target' },
-      el('h2', 'The target, shifted by one'),
+      el(
+        'h2',
+        app.state.gold ? 'Decoder input and target, shifted by one' : 'Decoder input and output, shifted by one',
+      ),
       el(
         'p.words',
-        'In each row the decoder is fed one token and is asked for the next one. ' +
-          'That is the whole sequence, shifted: it is not asked for <eos> alone.',
+        app.state.gold
+          ? 'Each row has an input token of the decoder, and its target, the next token. The target is the ' +
+              'whole sequence, shifted by one.'
+          : 'Each row has an input token of the decoder, and the next token of the output, which is the next ' +
+              'decoder input.',
       ),
       shifted(app),
       depth === 'words' ? null : targetTable(app),
@@ -38,25 +44,25 @@ export function tokens(app) {
     el(
       'section',
       { 'aria-label': 'vocabularies' },
-      el('h2', 'What was trained'),
+      el('h2', 'Vocabularies and training counts'),
       ['source', 'target'].map((side) => coverage(app, side)),
     ),
   ];
 }
 
-const SUGGESTED = 2000; // pieces that a field of tokens offers
+const SUGGESTED = 2000; // pieces in the list of suggestions
 
 const chips = (app) => [
   suggestions(app),
   el(
     'ol.chips',
-    app.trace.tokens.source.map((token, place) => {
-      const isEdited = app.base.tokens.source[place]?.id !== token.id;
+    app.trace.tokens.source.map((token, position) => {
+      const isEdited = app.base.tokens.source[position]?.id !== token.id;
       return el(
         'li.chip',
         { class: `${token.kind} ${isEdited ? 'changed' : ''}` },
-        el('small', String(place)),
-        editable(app, token, place),
+        el('small', String(position)),
+        editable(app, token, position),
         el('small.id', `id ${token.id}`),
         token.given ? el('small.wrong', 'unknown: ', bdi(token.given)) : null,
       );
@@ -75,13 +81,13 @@ function suggestions(app) {
   );
 }
 
-/** A token that can be another one: the choice is an edit. */
-function editable(app, token, place) {
+/** A token as a field: another token is an edit. */
+function editable(app, token, position) {
   if (!app.canEdit || ['bos', 'eos', 'pad'].includes(token.kind)) return bdi(visible(token.text));
   const change = (event) => {
-    const others = app.words.filter((words) => !words.startsWith(`token ${place}=`));
-    const isBack = event.target.value === app.base.tokens.source[place].text;
-    app.edit(isBack || event.target.value === '' ? others : [...others, `token ${place}=${event.target.value}`]);
+    const others = app.words.filter((words) => !words.startsWith(`token ${position}=`));
+    const isBack = event.target.value === app.base.tokens.source[position].text;
+    app.edit(isBack || event.target.value === '' ? others : [...others, `token ${position}=${event.target.value}`]);
   };
   return el('input.piece', {
     value: token.text,
@@ -89,30 +95,30 @@ function editable(app, token, place) {
     size: Math.max(1, Math.min(12, token.text.length)),
     autocomplete: 'off',
     spellcheck: 'false',
-    'aria-label': `source token ${place}, ${token.text}: type another one`,
-    data: { key: `token-${place}` },
+    'aria-label': `source token ${position}, ${token.text}: type another token`,
+    data: { key: `token-${position}` },
     on: { change, focus: (event) => event.target.select() },
   });
 }
 
-const count = (token) => (token.count === null ? '?' : grouped(token.count));
+const count = (token) => (token.count === null ? 'not available' : grouped(token.count));
 
 const sourceTable = ({ trace }) =>
   table(
-    'each source position',
-    ['position', 'token', 'id', 'kind', 'times trained'],
-    trace.tokens.source.map((token, place) =>
+    'source tokens',
+    ['position', 'token', 'id', 'kind', 'training count'],
+    trace.tokens.source.map((token, position) =>
       el(
         'tr',
-        el('th', { scope: 'row' }, String(place)),
+        el('th', { scope: 'row' }, String(position)),
         [bdi(visible(token.text)), String(token.id), token.kind, count(token)].map((part) => el('td', part)),
       ),
     ),
   );
 
-/** Two lines, one above the other: fed and asked for. */
+/** The decoder input and the target as two lines, one above the other. */
 function shifted(app) {
-  const { fed, asked } = app.rows;
+  const { inputs, targets, kind } = app.rows;
   const line = (name, listed) =>
     el(
       'tr',
@@ -125,21 +131,21 @@ function shifted(app) {
     'div.scroller',
     el(
       'table.shift',
-      { 'aria-label': 'fed and asked for' },
+      { 'aria-label': `decoder input and ${kind}` },
       el(
         'tbody',
         el(
           'tr',
           el('th', { scope: 'row' }, 'row'),
-          fed.map((_, row) =>
+          inputs.map((_, row) =>
             el(
               'td',
               button(String(row), () => app.set({ row }), { class: 'link', data: { key: `shift-${row}` } }),
             ),
           ),
         ),
-        line('fed', fed),
-        line('asked for', asked),
+        line('decoder input', inputs),
+        line(kind, targets),
       ),
     ),
   );
@@ -147,18 +153,18 @@ function shifted(app) {
 
 function targetTable(app) {
   const { trace, state } = app;
-  const { fed, asked } = app.rows;
+  const { inputs, targets, kind } = app.rows;
   const logProbs = trace.get(app.name('log_probs'));
   const losses = state.gold ? trace.get('gold.losses') : null;
   const smoothing = trace.provenance.settings.training?.label_smoothing ?? 0;
-  const columns = ['row', 'fed', 'asked for', 'id', 'times trained', 'probability'];
+  const columns = ['row', 'decoder input', kind, 'id', 'training count', 'probability'];
   return table(
-    state.gold ? 'the given target, teacher-forced' : 'the answer',
-    losses ? [...columns, 'cross-entropy', `loss (smoothing ${smoothing})`] : columns,
-    asked.map((token, row) => {
+    state.gold ? 'gold target, teacher forcing' : 'output',
+    losses ? [...columns, 'cross-entropy', `loss (label smoothing ${smoothing})`] : columns,
+    targets.map((token, row) => {
       const log = logProbs.numbers[row * logProbs.shape[1] + token.id];
       const cells = [
-        bdi(visible(fed[row].text)),
+        bdi(visible(inputs[row].text)),
         bdi(visible(token.text)),
         String(token.id),
         count(token),
@@ -175,40 +181,37 @@ function targetTable(app) {
   );
 }
 
-/** Tokens that training never saw are grey, and counted. */
+/** The vocabulary of a side; tokens that are not in the training data are gray, and counted. */
 function coverage({ trace }, side) {
   const { axis, counts, specials } = trace.vocabularies[side];
   const { labels } = trace.axes[axis];
   const special = new Set(Object.values(specials));
   if (!counts.length)
-    return el(
-      'p.hint',
-      `${side}: ${grouped(labels.length)} tokens; the model file does not say how often each was trained.`,
-    );
+    return el('p.hint', `${side}: ${grouped(labels.length)} tokens; the training counts are not available.`);
   const listed = labels.map((text, id) => ({ text, id, count: counts[id] })).filter(({ id }) => !special.has(id));
-  const never = listed.filter((token) => token.count === 0);
+  const unseen = listed.filter((token) => token.count === 0);
   return el(
     'div',
     el(
       'p',
-      `${side}: ${grouped(labels.length)} tokens, ${special.size} of them special; ${grouped(never.length)} ` +
-        `of the other ${grouped(listed.length)} were never trained${never.length ? ' (grey)' : ''}.`,
+      `${side}: ${grouped(labels.length)} tokens, ${special.size} of them special. ` +
+        (unseen.length
+          ? `${grouped(unseen.length)} of the other ${grouped(listed.length)} are not in the training data (gray).`
+          : `All other ${grouped(listed.length)} are in the training data.`),
     ),
     el(
       'ul.vocabulary',
       { 'aria-label': `${side} vocabulary` },
-      listed
-        .slice(0, LISTED)
-        .map((token) =>
-          el(
-            'li',
-            {
-              class: token.count === 0 ? 'never' : null,
-              title: `id ${token.id}, trained ${grouped(token.count)} times`,
-            },
-            el('bdi', visible(token.text)),
-          ),
+      listed.slice(0, LISTED).map((token) =>
+        el(
+          'li',
+          {
+            class: token.count === 0 ? 'never' : null,
+            title: `id ${token.id}, ${grouped(token.count)} times in the training data`,
+          },
+          el('bdi', visible(token.text)),
         ),
+      ),
     ),
     listed.length > LISTED ? el('p.size', `the first ${LISTED} of ${grouped(listed.length)}`) : null,
   );

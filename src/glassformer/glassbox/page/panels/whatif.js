@@ -1,11 +1,11 @@
-/** What if: change something, and see what changes: the answers, the first step, every quantity. */
+/** What if: edit the model or the text, and compare the outputs, the first changed step and all tensors. */
 
 import { bdi, button, el, select, table } from 'glassbox/dom.js';
 import { digits } from 'glassbox/numbers.js';
-import { noEdits, spoken } from 'glassbox/panels/place.js';
+import { noEdits, titleOf } from 'glassbox/panels/selection.js';
 import { visible } from 'glassbox/trace.js';
 
-const MOST_CHANGED = 12;
+const MAX_CHANGED = 12;
 
 export function whatif(app) {
   if (!app.canEdit) return noEdits(app);
@@ -13,14 +13,14 @@ export function whatif(app) {
     el(
       'p.lead',
       app.base.hasWeights
-        ? 'Change the model or the text. This page runs the model again, here, and compares.'
-        : 'Change the model or the text. The server runs the model again, and the page compares.',
+        ? 'Edit the model or the text. This page runs the model again and compares the results.'
+        : 'Edit the model or the text. The server runs the model again, and the page shows the differences.',
     ),
     switches(app),
     sublayers(app),
     rowEdit(app),
     typed(app),
-    app.trace.difference ? [outcome(app), largest(app), command(app)] : el('p.hint', 'Nothing is changed yet.'),
+    app.trace.difference ? [outcome(app), largest(app), command(app)] : el('p.hint', 'There are no edits.'),
   ];
 }
 
@@ -34,12 +34,12 @@ const switches = (app) =>
   el(
     'section',
     { 'aria-label': 'switches' },
-    el('h2', 'Everywhere'),
+    el('h2', 'Whole model'),
     el(
       'div.row',
-      toggle(app, 'positions off', 'no positions'),
+      toggle(app, 'positions off', 'no position encoding'),
       toggle(app, 'causal off', 'no causal mask'),
-      toggle(app, 'scale off', 'no ÷ √d_k'),
+      toggle(app, 'scale off', 'no scaling by √d_k'),
     ),
   );
 
@@ -87,34 +87,35 @@ function sublayers(app) {
     el('h2', 'Switch off'),
     el(
       'p.hint',
-      'A head’s rows of W_O become 0 in a copy of the weights; a ' +
-        'sublayer that is off says 0, and residual and norm stay.',
+      'A head that is off has its rows of W_O set to 0 in a copy of the weights. A sublayer ' +
+        'that is off outputs 0; the residual connection and the norm remain.',
     ),
     table('', [], rows),
   );
 }
 
-/** Attention weights of one row, given by hand. */
+/** Attention weights of one row, set by the user: 1 for one key, 0 for the others. */
 function rowEdit(app) {
   const { attention, head } = app.state;
   const weights = app.trace.get(`${attention}.weights`);
   const isDecoder = attention.startsWith('decoder');
   const row = isDecoder ? Math.min(app.row, weights.shape[1] - 1) : Math.min(app.state.column, weights.shape[1] - 1);
   const length = isDecoder && attention.endsWith('self') ? row + 1 : weights.shape[2];
-  const apply = (place) => {
-    const numbers = Array.from({ length }, (_, key) => (key === place ? 1 : 0)).join(',');
+  const apply = (position) => {
+    const numbers = Array.from({ length }, (_, key) => (key === position ? 1 : 0)).join(',');
     const start = `attention ${attention} head ${head} row ${row} =`;
     app.edit([...app.words.filter((words) => !words.startsWith(start)), `${start} ${numbers}`]);
   };
   return el(
     'section',
     { 'aria-label': 'attention row' },
-    el('h2', 'Look at one place only'),
+    el('h2', 'Attend to one position only'),
+    el('p.hint', 'Select a key: its weight in this row becomes 1, and the other weights become 0.'),
     el(
       'div.row',
       select(
         'attention',
-        app.trace.attentions().map((name) => [name, spoken(name)]),
+        app.trace.attentions().map((name) => [name, titleOf(name)]),
         attention,
         (part) => app.set({ part }),
       ),
@@ -143,12 +144,13 @@ function rowEdit(app) {
   );
 }
 
-/** Any edit, in the words of the command line. */
+/** Any edit, in the syntax of `explain --edit`. */
 function typed(app) {
   const input = el('input', {
     name: 'words',
-    'aria-label': 'an edit in words',
+    'aria-label': 'an edit, as for --edit',
     placeholder: 'token 3=7 · prefix Jan · head encoder.0.self 2 off',
+    size: 44,
     autocomplete: 'off',
     spellcheck: 'false',
     data: { key: 'typed' },
@@ -159,8 +161,8 @@ function typed(app) {
   };
   return el(
     'section',
-    { 'aria-label': 'in words' },
-    el('h2', 'In words'),
+    { 'aria-label': 'any edit' },
+    el('h2', 'Any edit, as for --edit'),
     el(
       'form.row',
       { on: { submit } },
@@ -192,7 +194,7 @@ function outcome({ trace: { difference } }) {
       'div.scroller',
       table(
         '',
-        ['search', 'before', 'after', 'log-probability before', 'after', 'first step that changed'],
+        ['search', 'before', 'after', 'log-probability before', 'log-probability after', 'first changed step'],
         [row('greedy', difference.greedy), row('beam', difference.beam)],
       ),
     ),
@@ -206,12 +208,16 @@ function largest(app) {
   return el(
     'section',
     { 'aria-label': 'largest changes' },
-    el('h2', 'What changed most'),
-    el('p.hint', `${changed.length} quantities changed, when the decoder is fed the answer from before.`),
+    el('h2', 'Largest changes'),
+    el(
+      'p.hint',
+      `${changed.length} ${changed.length === 1 ? 'tensor' : 'tensors'} changed. ` +
+        'For this comparison the decoder input is the output from before the edits.',
+    ),
     table(
       '',
-      ['quantity', 'largest change'],
-      changed.slice(0, MOST_CHANGED).map(([name, change]) =>
+      ['tensor', 'largest change'],
+      changed.slice(0, MAX_CHANGED).map(([name, change]) =>
         el(
           'tr',
           el(
@@ -228,7 +234,7 @@ function largest(app) {
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** The same on the command line. */
+/** The same edits as a command. */
 function command({ trace }) {
   const text = [
     'glassformer explain',
@@ -244,7 +250,7 @@ function command({ trace }) {
   return el(
     'section',
     { 'aria-label': 'as a command' },
-    el('h2', 'The same as a command'),
+    el('h2', 'Equivalent command'),
     el('pre', { tabindex: 0 }, el('code', text)),
     button('copy', copy, { data: { key: 'copy' } }),
   );

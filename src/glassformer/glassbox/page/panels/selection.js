@@ -1,18 +1,18 @@
-/** Where in the architecture a panel looks: an attention, a head, a sublayer. */
+/** The selected part of the architecture: an attention, a head, a sublayer. */
 
 import { choices, el, select } from 'glassbox/dom.js';
 
 const NAMES = { self: 'self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
 
-/** "decoder.1.cross" as people say it. */
-export function spoken(part) {
+/** The title of a part: "decoder.1.cross" is "decoder layer 2, cross-attention". */
+export function titleOf(part) {
   const [side, layer, kind] = part.split('.');
   return kind
     ? `${side} layer ${Number(layer) + 1}, ${NAMES[kind]}`
-    : ({ encoder_norm: 'encoder, last norm', decoder_norm: 'decoder, last norm' }[part] ?? part);
+    : ({ encoder_norm: 'encoder, final norm', decoder_norm: 'decoder, final norm' }[part] ?? part);
 }
 
-/** Choose attention and head. */
+/** Controls that select an attention and a head. */
 export function attentionPicker(app) {
   const { attention, head } = app.state;
   const heads = Array.from({ length: app.trace.axes.head.length }, (_, i) => [i, String(i)]);
@@ -20,7 +20,7 @@ export function attentionPicker(app) {
     'div.row',
     select(
       'attention',
-      app.trace.attentions().map((name) => [name, spoken(name)]),
+      app.trace.attentions().map((name) => [name, titleOf(name)]),
       attention,
       (part) => app.set({ part }),
     ),
@@ -32,18 +32,18 @@ export function attentionPicker(app) {
   );
 }
 
-/** The masks of an attention. */
+/** The mask of an attention. */
 export function maskOf(app, attention) {
   const kind = attention.split('.').at(-1);
   return app.name(`${attention.startsWith('encoder') ? 'encoder' : 'decoder'}.${kind}_mask`);
 }
 
-/** A hint that something cannot be edited here, or nothing. */
+/** A hint if edits are not available, otherwise nothing. */
 export const noEdits = (app) =>
   app.canEdit
     ? null
     : el(
         'p.hint',
-        'This file has no weights (the model is large), so that ' +
-          'nothing can be changed here: “glassformer serve MODEL” can.',
+        'Edits are not available: this page does not include the weights ' +
+          'of the model. Use “glassformer serve MODEL”.',
       );

@@ -1,0 +1,101 @@
+"""The page speaks in the terms of the field, and what it says about itself is true."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.glassbox.report import without_weights
+from glassformer.glassbox.schema import Trace
+
+pytestmark = pytest.mark.browser
+
+AVOIDED = re.compile(
+    r"\b(fed|asked|wanted|told|losers?|leans?|leaned|shares?|chance|moments?|stands?|lies|beside|likeliest"
+    r"|quantit(y|ies)|redone|trained|normed|look-up|colour\w*|grey|centre\w*|normalis\w*|neighbour\w*|favour\w*)\b",
+    re.IGNORECASE,
+)
+NAMES = re.compile(r"gold\.wanted|This model was trained with")  # a tensor of the trace; a model is trained
+VISIBLE = """
+const texts = [document.body.innerText];
+for (const each of document.querySelectorAll('body *')) {
+  for (const name of ['aria-label', 'title', 'placeholder']) texts.push(each.getAttribute(name) ?? '');
+}
+return texts.join('\\n');
+"""
+
+
+def avoided_words(window: Any) -> list[str]:
+    return sorted({found.group() for found in AVOIDED.finditer(NAMES.sub("", window.run(VISIBLE)))})
+
+
+@pytest.mark.parametrize("rows", ["false", "true"], ids=["output", "gold"])
+def test_every_panel_uses_the_terms_of_the_field(window: Any, trace: Trace, tmp_path: Path, rows: str) -> None:
+    window.open(trace, tmp_path)
+    window.press(f"decoder rows-{rows}")
+    for name in window.panels:
+        window.panel(name)
+        for depth in ("words", "formula", "numbers"):
+            window.press(f"depth-{depth}")
+            assert avoided_words(window) == [], (name, depth)
+    window.panel("attention")
+    for view in ("lookup", "mistakes"):
+        window.press(f"view-{view}")
+        assert avoided_words(window) == [], view
+
+
+def test_the_inspector_and_an_edit_use_the_terms_of_the_field(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path)
+    for step in trace.steps:
+        index = [0] * len(trace.tensors[step.output].axes)
+        window.run(
+            """const { inspector } = await import('glassbox/inspector.js');
+            const { App } = await import('glassbox/app.js');
+            globalThis.app ??= new App(JSON.parse(document.getElementById('trace').textContent));
+            app.state = { ...app.state, tensor: given.name, cell: given.index };
+            document.getElementById('inspector').replaceChildren(...inspector(app).flat(9).filter(Boolean));""",
+            {"name": step.output, "index": index},
+        )
+        assert avoided_words(window) == [], step.output
+    window.panel("whatif")
+    window.press("toggle-positions off")
+    window.settle()
+    assert avoided_words(window) == []
+
+
+def test_rows_are_called_by_what_their_targets_are(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path)
+    assert window.all(".shift th", "each.innerText") == ["row", "decoder input", "output token"]
+    window.press("decoder rows-true")
+    assert window.all(".shift th", "each.innerText") == ["row", "decoder input", "target token"]
+
+
+def test_the_hint_of_a_row_names_what_selects_it(window: Any, trace: Trace, tmp_path: Path) -> None:
+    """A row of the encoder is a source position: the decoding step does not select it."""
+    window.open(trace, tmp_path, "attention")
+    hint = "[aria-label='one row or column'] .hint"
+    assert "decoding step" in window.page.inner_text(hint)
+    window.page.select_option("[data-key='attention']", "encoder.0.self")
+    assert "source position" in window.page.inner_text(hint)
+    assert "decoding step" not in window.page.inner_text(hint)
+
+
+def test_a_page_without_weights_does_not_say_that_the_server_shows_them(
+    window: Any, trace: Trace, tmp_path: Path
+) -> None:
+    """The server leaves the weights of a large model out as well; what it can do is make edits."""
+    window.open(without_weights(trace), tmp_path, "space")
+    assert "serve" not in window.page.inner_text("#panel")
+    window.panel("whatif")
+    assert "glassformer serve MODEL" in window.page.inner_text("#panel")
+
+
+@pytest.mark.parametrize("view", ["lookup", "mistakes"])
+def test_the_views_of_attention_fit_a_narrow_window(window: Any, trace: Trace, tmp_path: Path, view: str) -> None:
+    window.open(trace, tmp_path, "attention")
+    window.press(f"view-{view}")
+    window.page.set_viewport_size({"width": 390, "height": 844})
+    assert window.run("return document.documentElement.scrollWidth") <= 390
