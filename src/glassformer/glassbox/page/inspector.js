@@ -121,7 +121,7 @@ function stepPart(app, step) {
       ? `Not recomputed: ${note}.`
       : passed
         ? `Recomputed by this page from these inputs: largest difference ${largest.toExponential(1)}.`
-        : `This tensor does not follow from its inputs. ${note || `Largest difference ${largest.toPrecision(3)}.`}`;
+        : `This tensor does not follow from its inputs: ${note || `largest difference ${largest.toPrecision(3)}`}.`;
   return el(
     'section',
     { 'aria-label': 'the operation' },

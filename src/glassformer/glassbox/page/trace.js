@@ -64,7 +64,7 @@ export class Trace {
     if (!step) return { passed: null, largest: 0, note: 'given, not computed' };
     const mislabeled = this.get(step.output).axes.filter((axis) => this.mislabeled.has(axis));
     if (mislabeled.length) {
-      return { passed: false, largest: 0, note: `The labels of ${mislabeled.join(', ')} are not the tokens.` };
+      return { passed: false, largest: 0, note: `the labels of ${mislabeled.join(', ')} are not the tokens` };
     }
     const missing = step.inputs.filter((name) => !this.has(name));
     if (missing.length) return { passed: null, largest: 0, note: `not in this page: ${missing.join(', ')}` };
@@ -132,7 +132,7 @@ function compare(redone, recorded) {
     return {
       passed: false,
       largest: 0,
-      note: `Its recorded shape is ${recorded.shape.join(' × ')}; recomputed, it is ${redone.shape.join(' × ')}.`,
+      note: `its shape is recorded as ${recorded.shape.join(' × ')}; it is ${redone.shape.join(' × ')}`,
     };
   }
   let [size, largest] = [1, 0];
