@@ -14,7 +14,7 @@ from glassformer.datasets import dates
 ALL_DAYS = 601 * 365 + 151 - 5
 
 
-def test_a_date_is_written_in_two_ways():
+def test_a_date_has_two_notations():
     rows = dict(dates(ALL_DAYS, seed=0))
     assert rows["1845-01-05"] == "January 5, 1845"
     assert rows["1467-07-28"] == "July 28, 1467"
@@ -35,7 +35,7 @@ def test_both_cells_are_the_same_day():
         assert not day.startswith("0")
 
 
-def test_days_are_different_and_lie_between_1400_and_2000():
+def test_days_are_different_and_between_1400_and_2000():
     rows = dates(10_000, seed=1)
     assert len(set(rows)) == len({iso for iso, _ in rows}) == 10_000
     assert min(rows)[0] >= "1400-01-01"
@@ -54,7 +54,7 @@ def test_the_same_seed_gives_the_same_table():
     assert dates(50, seed=7) != dates(50, seed=8)
 
 
-def test_there_are_only_so_many_days():
+def test_more_rows_than_days_is_an_error():
     assert dates(0, seed=1) == []
     assert len(dates(ALL_DAYS, seed=1)) == ALL_DAYS
     for number in (ALL_DAYS + 1, -1):

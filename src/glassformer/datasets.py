@@ -1,4 +1,4 @@
-"""The built-in table: dates, written in two ways."""
+"""The built-in table: dates in two notations."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ MONTHS = (
 
 
 def dates(n_rows: int, seed: int) -> list[tuple[str, str]]:
-    """Different days from 1400 to 2000 (Gregorian): `("1845-01-05", "January 5, 1845")`.
+    """Return random days from 1400 to 2000 (Gregorian), all different: `("1845-01-05", "January 5, 1845")`.
 
-    Raises ValueError when there are not that many days.
+    Raises ValueError when `n_rows` is negative or larger than the number of days.
     """
     first, last = datetime.date(1400, 1, 1).toordinal(), datetime.date(2000, 12, 31).toordinal()
     if not 0 <= n_rows <= last - first + 1:

@@ -47,11 +47,11 @@ TABLES = {
     "unclosed quote": ("t.csv", b'a,b\nc,"d\n', 1, ["1 damaged row", "line 2"]),
     "NUL": ("t.csv", b"a,b\nc\0,d\n", 1, ["line 2: NUL character"]),
     "unknown suffix": ("t.xlsx", b"a,b\nc,d\n", 1, ["the suffix '.xlsx'", ".csv"]),
-    "no suffix": ("t", b"a,b\nc,d\n", 1, ["cannot tell what kind of table this is", "no suffix"]),
-    "a lone text": ("t.txt", b"a\nb\n", 1, ["a .txt file holds one column of text", "source.txt,target.txt"]),
-    "no gzip": ("t.csv.gz", b"a,b\nc,d\n", 1, ["the file is damaged, or is not what its suffix says"]),
+    "no suffix": ("t", b"a,b\nc,d\n", 1, ["the format of the table is unknown", "no suffix"]),
+    "a lone text": ("t.txt", b"a\nb\n", 1, ["a .txt file has one column of text", "source.txt,target.txt"]),
+    "no gzip": ("t.csv.gz", b"a,b\nc,d\n", 1, ["the file is damaged or does not match its suffix"]),
     "half a gzip": ("t.csv.gz", gzip.compress(b"a,b\n" * 999)[:-9], 1, ["the file is damaged"]),
-    "no parquet": ("t.parquet", b"a,b\nc,d\n", 1, ["the file is damaged, or is not what its suffix says"]),
+    "no parquet": ("t.parquet", b"a,b\nc,d\n", 1, ["the file is damaged or does not match its suffix"]),
     "no JSON": ("t.jsonl", b'{"a": 1\n', 1, ["line 1"]),
 }
 
@@ -81,7 +81,7 @@ def test_a_missing_file_and_a_folder_are_told_apart(tmp_path, call, run, verb):
     (tmp_path / "pairs.csv").write_text(GOOD, encoding="utf-8")
     for path, parts in (
         (tmp_path / "pears.csv", ["there is no such file", "did you mean 'pairs.csv'?"]),
-        (tmp_path / "no" / "pairs.csv", ["there is no such file", "there is no folder"]),
+        (tmp_path / "no" / "pairs.csv", ["there is no such file", "does not exist"]),
         (tmp_path, ["this is a folder, not a table", "name a file in it"]),
     ):
         words = ("train", path, "--out", tmp_path / "run") if verb == "train" else (verb, run, path)

@@ -195,10 +195,10 @@ def test_a_guess_about_the_first_row_is_said_with_the_option_that_changes_it(tmp
     table = tmp_path / "h.csv"
     table.write_text("to,from\n1845-01-05,a\n", encoding="utf-8")
     said = call(verb, run, table).err
-    assert "the first row was taken for a header: 'to' | 'from' (otherwise: --no-header)\n" in said
-    assert "taken for a header: 'to' | 'from'\n" in call(verb, run, table, "--source", "to", "--target", "from").err
+    assert "the first row was read as a header: 'to' | 'from' (otherwise: --no-header)\n" in said
+    assert "read as a header: 'to' | 'from'\n" in call(verb, run, table, "--source", "to", "--target", "from").err
     table.write_text("1845-01-05,a\n", encoding="utf-8")
-    assert "the first row was taken for data: '1845-01-05' | 'a' (otherwise: --header)\n" in call(verb, run, table).err
+    assert "the first row was read as data: '1845-01-05' | 'a' (otherwise: --header)\n" in call(verb, run, table).err
 
 
 # The ledger of a table

@@ -140,7 +140,7 @@ def test_every_choice_is_printed_with_its_reason(trained):
     said = trained[1].err
     assert "200 rows read, 200 kept" in said
     assert "source: iso (column 0) · target: english (column 1)" in said
-    assert "the first row was taken for a header: 'iso' | 'english' (otherwise: --no-header)" in said
+    assert "the first row was read as a header: 'iso' | 'english' (otherwise: --no-header)" in said
     assert re.search(r"tokens\.source\.kind\s+characters\s+1\.0 words a text", said)
     assert re.search(r"model\.d_model\s+32\s+set by you \(advice: 128\)", said)
     assert re.search(r"training\.schedule\s+cosine\s+the rate falls to zero", said)

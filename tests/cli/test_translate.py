@@ -269,7 +269,7 @@ FIRST_ROWS = [
         [
             "read TABLE (CSV, with a header): 2 rows read, 2 kept",
             "column: to (column 0)",
-            "the first row was taken for a header: 'to' | 'from' (otherwise: --no-header)",
+            "the first row was read as a header: 'to' | 'from' (otherwise: --no-header)",
         ],
     ),
     (
@@ -277,7 +277,7 @@ FIRST_ROWS = [
         [
             "read TABLE (CSV, with a header): 2 rows read, 2 kept",
             "column: to (column 0)",
-            "the first row was taken for a header: 'to' | 'from'",
+            "the first row was read as a header: 'to' | 'from'",
         ],
     ),
     (
@@ -285,7 +285,7 @@ FIRST_ROWS = [
         [
             "read TABLE (CSV, without a header): 3 rows read, 3 kept",
             "column: 1",
-            "the first row was taken for data: 'to' | 'from'",
+            "the first row was read as data: 'to' | 'from'",
         ],
     ),
 ]
@@ -308,7 +308,7 @@ def test_a_first_row_that_was_taken_for_data_is_said_with_its_option(tmp_path, c
     table.write_text(f"{'1' * 80}\tb\t{'c' * 70}" + "\td" * 20 + "\n")
     answer = call("translate", run, table, "--column", 1)
     first = f"'{'1' * 59}…' | 'b' | '{'c' * 59}…'" + " | 'd'" * 5 + " | …"
-    assert f"the first row was taken for data: {first} (otherwise: --header)\n" in answer.err
+    assert f"the first row was read as data: {first} (otherwise: --header)\n" in answer.err
     assert "(TSV, without a header)" in answer.err
 
 

@@ -19,8 +19,8 @@ def planned(lengths, batch_tokens=100, seed=1, epoch=0):
 
 
 def skewed(n_rows):
-    chance = np.random.default_rng(0)
-    return [(int(length), int(length) + 1) for length in 2 + chance.geometric(0.1, n_rows)]
+    generator = np.random.default_rng(0)
+    return [(int(length), int(length) + 1) for length in 2 + generator.geometric(0.1, n_rows)]
 
 
 @quick
@@ -33,7 +33,7 @@ def test_every_row_is_in_one_batch(lengths, batch_tokens, seed, epoch):
 
 @quick
 @given(lengths_of_rows, st.integers(1, 200))
-def test_a_batch_stays_within_the_budget_on_either_side_padding_counted(lengths, batch_tokens):
+def test_a_batch_stays_within_the_budget_on_either_side_padding_included(lengths, batch_tokens):
     for batch in planned(lengths, batch_tokens):
         for side in (0, 1):
             padded = len(batch) * max(lengths[row][side] for row in batch)
@@ -49,14 +49,14 @@ def test_the_plan_is_a_pure_function(lengths, seed, epoch):
     assert planned(lengths, 100, seed, epoch) == first
 
 
-def test_a_row_longer_than_the_budget_stands_alone():
+def test_a_row_longer_than_the_budget_is_a_batch_of_its_own():
     plan = planned([(3, 3), (500, 4), (4, 500), (3, 4)], batch_tokens=100)
     assert [1] in plan
     assert [2] in plan
     assert {0, 3} in [set(batch) for batch in plan]
 
 
-def test_rows_of_like_length_share_a_batch():
+def test_rows_of_similar_length_are_in_one_batch():
     lengths = skewed(1000)
     for batch in planned(lengths, batch_tokens=500):
         widths = [lengths[row][1] for row in batch]
@@ -80,12 +80,12 @@ def test_another_epoch_or_seed_is_another_plan(changed):
     assert sorted(map(sorted, one)) != sorted(map(sorted, other))
 
 
-def test_seed_and_epoch_do_not_stand_for_each_other():
+def test_seed_and_epoch_are_not_interchangeable():
     lengths = skewed(200)
     assert planned(lengths, seed=1, epoch=2) != planned(lengths, seed=2, epoch=1)
 
 
-def test_batches_do_not_come_in_order_of_length():
+def test_batches_are_not_in_order_of_length():
     lengths = skewed(1000)
     longest = [max(lengths[row][1] for row in batch) for batch in planned(lengths, 500)]
     assert longest != sorted(longest)

@@ -22,14 +22,14 @@ sequences = st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_si
 tables = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40).map(
     lambda sources: [Pair(source, str(row)) for row, source in enumerate(sources)]
 )
-shares = st.floats(0, 0.99)
+fractions = st.floats(0, 0.99)
 
 # Sequences
 
 
 @quick
 @given(sequences)
-def test_packed_sequences_come_back_one_by_one(lists):
+def test_packed_sequences_can_be_read_one_by_one(lists):
     packed = Sequences.pack(lists)
     assert len(packed) == len(lists)
     assert packed.lengths.tolist() == [len(row) for row in lists]
@@ -61,7 +61,7 @@ def test_no_sequences_can_be_packed_too():
 # Corpus
 
 
-def test_both_sides_are_framed_and_stay_in_step():
+def test_both_sides_are_framed_and_stay_aligned():
     source = learn(["ab", "b"], SideSettings(kind="characters"))
     target = learn(["x y", "y"], SideSettings(kind="words"))
     corpus = Corpus.encode([Pair("ab", "y x"), Pair("b", "y"), Pair("bab", "x")], source, target)
@@ -73,7 +73,7 @@ def test_both_sides_are_framed_and_stay_in_step():
     assert corpus.target.lengths.tolist() == [4, 3, 3]
 
 
-def test_a_text_that_cannot_be_carried_is_named_by_its_number():
+def test_a_text_that_cannot_be_encoded_is_named_by_its_number():
     known = learn(["ab"], SideSettings(kind="characters", unknown=False))
     with pytest.raises(TextError, match=r"the character 'z' .* is not in the vocabulary") as caught:
         Corpus.encode([Pair("ab", "ab"), Pair("az", "b")], known, known)
@@ -84,37 +84,37 @@ def test_a_text_that_cannot_be_carried_is_named_by_its_number():
 
 
 @quick
-@given(tables, shares, st.integers(1, 20), st.integers(0, 5))
-def test_every_row_stands_on_one_side_and_every_source_too(pairs, share, most, seed):
-    train, held = hold_out(pairs, share, most, seed)
+@given(tables, fractions, st.integers(1, 20), st.integers(0, 5))
+def test_every_row_is_on_one_side_and_every_source_too(pairs, fraction, max_rows, seed):
+    train, held = hold_out(pairs, fraction, max_rows, seed)
     assert sorted(train + held) == list(range(len(pairs)))
     assert train == sorted(train)
     assert held == sorted(held)
     assert train
     assert not {pairs[row].source for row in train} & {pairs[row].source for row in held}
-    assert hold_out(pairs, share, most, seed) == (train, held)
+    assert hold_out(pairs, fraction, max_rows, seed) == (train, held)
 
 
 @quick
-@given(tables, shares, st.integers(1, 20), st.integers(0, 5))
-def test_at_least_one_row_is_held_out_and_no_more_than_asked(pairs, share, most, seed):
-    held = hold_out(pairs, share, most, seed)[1]
+@given(tables, fractions, st.integers(1, 20), st.integers(0, 5))
+def test_at_least_one_row_is_held_out_and_no_more_than_requested(pairs, fraction, max_rows, seed):
+    held = hold_out(pairs, fraction, max_rows, seed)[1]
     counts = Counter(pair.source for pair in pairs)
-    if share == 0 or len(counts) == 1:
+    if fraction == 0 or len(counts) == 1:
         assert held == []
         return
-    wanted = min(most, max(1, round(share * len(pairs))))
-    assert 1 <= len(held) <= max(wanted, min(counts.values()))
+    limit = min(max_rows, max(1, round(fraction * len(pairs))))
+    assert 1 <= len(held) <= max(limit, min(counts.values()))
 
 
-@pytest.mark.parametrize("share", [0.01, 0.1, 0.5])
-def test_of_different_sources_the_share_is_held_out_exactly(share):
+@pytest.mark.parametrize("fraction", [0.01, 0.1, 0.5])
+def test_of_different_sources_the_fraction_is_held_out_exactly(fraction):
     pairs = [Pair(str(row), "x") for row in range(1000)]
-    assert len(hold_out(pairs, share, 10_000, seed=1)[1]) == 1000 * share
-    assert len(hold_out(pairs, share, 7, seed=1)[1]) == 7
+    assert len(hold_out(pairs, fraction, 10_000, seed=1)[1]) == 1000 * fraction
+    assert len(hold_out(pairs, fraction, 7, seed=1)[1]) == 7
 
 
-def test_a_source_with_too_many_rows_gives_way_to_one_that_fits():
+def test_a_source_with_too_many_rows_is_passed_over_for_one_that_fits():
     pairs = [Pair("often", str(row)) for row in range(99)] + [Pair("once", "x")]
     for seed in range(10):
         assert hold_out(pairs, 0.1, 1000, seed)[1] == [99]
@@ -127,8 +127,8 @@ def test_where_no_source_fits_the_rarest_is_held_out():
 
 
 def test_two_rows_are_one_to_train_on_and_one_to_validate_on():
-    for share in (0.001, 0.5, 0.99):
-        train, held = hold_out([Pair("a", "1"), Pair("b", "2")], share, 1000, seed=1)
+    for fraction in (0.001, 0.5, 0.99):
+        train, held = hold_out([Pair("a", "1"), Pair("b", "2")], fraction, 1000, seed=1)
         assert len(train) == len(held) == 1
 
 
@@ -145,16 +145,16 @@ def test_the_order_of_targets_does_not_matter():
     assert hold_out(pairs, 0.2, 1000, seed=4) == hold_out(others, 0.2, 1000, seed=4)
 
 
-def test_nothing_is_held_out_of_nothing():
+def test_no_rows_are_held_out_of_an_empty_table():
     assert hold_out([], 0.1, 10, seed=1) == ([], [])
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "most", "expected"),
+    ("n_rows", "max_rows", "expected"),
     [(0, 3, []), (1, 3, [0]), (3, 3, [0, 1, 2]), (9, 3, [0, 4, 8]), (10, 4, [0, 3, 6, 9]), (5, 1, [0])],
 )
-def test_rows_that_are_looked_at_stand_far_apart(n_rows: int, most: int, expected: list[int]) -> None:
-    assert spread(n_rows, most).tolist() == expected
+def test_spread_rows_are_evenly_spaced(n_rows: int, max_rows: int, expected: list[int]) -> None:
+    assert spread(n_rows, max_rows).tolist() == expected
 
 
 def test_a_source_in_two_normal_forms_is_one_source() -> None:

@@ -99,7 +99,7 @@ def test_a_valid_cell_is_a_cell_whatever_its_size(folder, name, data):
     assert read_column(path, 1, data).cells == [row[1] for row in rows]
 
 
-def test_damage_next_to_a_large_cell_takes_one_row(folder):
+def test_damage_next_to_a_large_cell_loses_one_row(folder):
     large = 'say "yes",\n' * 30_000
     head, tail = written([("1", "a"), ("2", large)]), written([("4", large), ("5", "e")])
     for damage, reason in (
@@ -115,7 +115,7 @@ def test_damage_next_to_a_large_cell_takes_one_row(folder):
         assert [(row, why) for row, _, why in lost(table.ledger)] == [(3, reason)]
 
 
-def test_a_limit_that_somebody_set_for_the_whole_process_is_raised_and_never_lowered(folder):
+def test_the_limit_of_the_csv_module_is_raised_and_never_lowered(folder):
     before = csv.field_size_limit()
     try:
         csv.field_size_limit(10)
@@ -167,7 +167,7 @@ def test_the_limit_is_sixteen_million_characters_of_a_row(folder):
 
 
 @pytest.mark.parametrize("n_rows", [0, 10, 5000], ids=["no rows", "few rows", "more rows than memory takes"])
-def test_a_quote_that_is_never_closed_takes_its_own_line_only(folder, small_rows, n_rows):
+def test_a_quote_that_is_never_closed_loses_its_own_line_only(folder, small_rows, n_rows):
     after = [(str(n), f"b{n}") for n in range(n_rows)]
     text = '1,a\n2,"b\n' + written(after, lineterminator="\n")
     table = read_table(put(folder, text), SKIP)
@@ -183,7 +183,7 @@ def test_the_line_of_the_quote_is_named_when_the_row_began_before_it(folder, sma
     assert table.pairs == [("1", "a"), *[("3", "c")] * 99]
 
 
-def test_a_quote_that_opens_far_behind_the_start_of_its_row_takes_the_lines_up_to_it(folder, small_rows):
+def test_a_quote_that_opens_far_after_the_start_of_its_row_loses_the_lines_up_to_it(folder, small_rows):
     text = '1,a\n"2' + "\n" * 300 + '","b\n' + "3,c\n" * 99
     table = read_table(put(folder, text), SKIP)
     assert lost(table.ledger) == [(2, 2, "unclosed quote (the quote opens in line 302)")]
@@ -208,7 +208,7 @@ tables = st.lists(st.tuples(large, large), min_size=1, max_size=8)
 
 @settings(max_examples=200, deadline=None)
 @given(tables, st.booleans())
-def test_of_a_valid_table_all_rows_are_kept_but_those_that_are_too_long(rows, all_quoted):
+def test_all_rows_of_a_valid_table_are_kept_except_those_that_are_too_long(rows, all_quoted):
     quoting, end = (csv.QUOTE_ALL, "\n") if all_quoted else (csv.QUOTE_MINIMAL, "\r\n")
     text = written(rows, quoting=quoting, lineterminator=end)
     assert by_the_csv_module(text) == rows
@@ -277,7 +277,7 @@ assert any(row.fault for row in rows)
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-def test_memory_stays_bounded_behind_a_quote_that_is_never_closed(monkeypatch):
+def test_memory_stays_bounded_after_a_quote_that_is_never_closed(monkeypatch):
     """Four megabytes behind the quote, of which four thousand characters may be held."""
     monkeypatch.setattr(delimited, "MAX_ROW_CHARACTERS", 2**12)
     lines = itertools.chain([b'1,"a\n'], itertools.repeat(b"2," + b"b" * 29 + b"\n", 2**17))

@@ -24,7 +24,7 @@ def test_entries_are_counted_by_their_reason_whatever_the_detail():
     assert {type(key) for key in filled().counts()} == {str}  # they go into the model file
 
 
-def test_the_reasons_are_a_closed_set_of_words_that_programs_can_rely_on():
+def test_the_reasons_do_not_change():
     """Changing one changes the format of ledger.jsonl and of the counts in model files."""
     assert [reason.value for reason in Reason] == [
         "blank line",
@@ -102,7 +102,7 @@ def test_the_ledger_is_written_as_json_lines(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_writing_where_no_folder_can_be_is_a_run_error(tmp_path):
+def test_writing_into_a_folder_that_cannot_be_created_is_a_run_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError) as caught:
         filled().write(tmp_path / "file" / "ledger.jsonl")

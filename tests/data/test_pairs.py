@@ -18,11 +18,11 @@ def failing(first: Any, error: Exception) -> Iterator[Any]:
     raise error
 
 
-def test_pairs_of_every_sensible_form_are_taken():
-    wanted = [Pair("a", "b"), Pair("c", "")]
+def test_any_pair_of_two_texts_is_accepted():
+    expected = [Pair("a", "b"), Pair("c", "")]
     array = np.array([["a", "b"], ["c", ""]])
-    for pairs in (wanted, [["a", "b"], ["c", ""]], (pair for pair in wanted), {("a", "b"): 1, ("c", ""): 2}, array):
-        assert list(checked_pairs(pairs)) == wanted
+    for pairs in (expected, [["a", "b"], ["c", ""]], (pair for pair in expected), {("a", "b"): 1, ("c", ""): 2}, array):
+        assert list(checked_pairs(pairs)) == expected
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_pairs_of_every_sensible_form_are_taken():
     ],
     ids=lambda pair: repr(pair)[:20],
 )
-def test_what_is_not_two_texts_is_named_by_its_row(pair):
+def test_a_pair_that_is_not_two_texts_is_an_error_with_its_row(pair):
     with pytest.raises(UsageError, match="row 2 of the pairs is not a pair") as caught:
         list(checked_pairs([("a", "b"), pair]))
     assert caught.value.got
@@ -43,15 +43,15 @@ def test_what_is_not_two_texts_is_named_by_its_row(pair):
 
 
 @pytest.mark.parametrize("values", ["ab", b"ab", None, 3, 2.5, object()], ids=lambda values: repr(values)[:20])
-def test_what_is_not_a_list_is_refused(values):
-    with pytest.raises(UsageError, match="the pairs come as a list"):
+def test_values_that_are_not_iterable_or_are_text_are_an_error(values):
+    with pytest.raises(UsageError, match="the pairs are not a list"):
         list(checked_pairs(values))
-    with pytest.raises(UsageError, match="the prefixes come as a list"):
+    with pytest.raises(UsageError, match="the prefixes are not a list"):
         checked_texts(values, "prefixes")
 
 
-def test_a_generator_that_fails_is_named_with_its_row():
-    with pytest.raises(UsageError, match="the pairs cannot be read to their end") as caught:
+def test_an_error_of_a_generator_is_reported_with_its_row():
+    with pytest.raises(UsageError, match="reading the pairs failed") as caught:
         list(checked_pairs(failing(("a", "b"), KeyError("gone"))))
     assert (caught.value.where, caught.value.got) == ("row 2", "KeyError: 'gone'")
     with pytest.raises(TableError, match="torn"):
@@ -59,7 +59,7 @@ def test_a_generator_that_fails_is_named_with_its_row():
 
 
 @pytest.mark.parametrize("text", [None, 3, b"a", float("nan"), ["a"]])
-def test_what_is_not_text_is_refused(text):
+def test_a_value_that_is_not_text_is_an_error(text):
     with pytest.raises(UsageError, match="row 2 of the texts is not text"):
         checked_texts(["a", text], "texts")
     with pytest.raises(UsageError, match="the target is not text"):

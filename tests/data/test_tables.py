@@ -164,7 +164,7 @@ def test_suffixes_may_be_in_capitals(folder):
 
 @settings(max_examples=150, deadline=None)
 @given(hostile_rows, st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]), st.booleans())
-def test_csv_cells_come_back_as_the_csv_module_wrote_and_reads_them(folder, rows, quoting, bom):
+def test_csv_cells_are_read_as_the_csv_module_writes_and_reads_them(folder, rows, quoting, bom):
     content = csv_bytes(rows, quoting=quoting)
     oracle = list(csv.reader(io.StringIO(content.decode(), newline=""), strict=True))
     path = put(
@@ -193,7 +193,7 @@ def test_csv_that_the_csv_module_reads_is_read_the_same(folder, text):
 
 @settings(max_examples=80, deadline=None)
 @given(hostile_rows.map(lambda rows: [tuple(c.replace("\t", "T").replace("\n", "L") for c in row) for row in rows]))
-def test_tsv_cells_come_back_as_written(folder, rows):
+def test_tsv_cells_are_read_as_written(folder, rows):
     rows = [(one.lstrip("\ufeff") or "x", other.rstrip("\r") or "x") for one, other in rows]
     rows = [row for row in rows if row[0].strip() and row[1].strip()] or [("x", "y")]
     assert pairs_of(put(folder, "pairs.tsv", tsv_bytes(rows))) == rows
@@ -201,19 +201,19 @@ def test_tsv_cells_come_back_as_written(folder, rows):
 
 @settings(max_examples=60, deadline=None)
 @given(hostile_rows, st.booleans())
-def test_json_lines_cells_come_back_as_written(folder, rows, ascii_only):
+def test_json_lines_cells_are_read_as_written(folder, rows, ascii_only):
     assert pairs_of(put(folder, "pairs.jsonl", jsonl_bytes(rows, ascii_only))) == rows
 
 
 @settings(max_examples=30, deadline=None)
 @given(hostile_rows)
-def test_parquet_cells_come_back_as_written(folder, rows):
+def test_parquet_cells_are_read_as_written(folder, rows):
     assert pairs_of(put(folder, "pairs.parquet", parquet_bytes(rows))) == rows
 
 
 @settings(max_examples=60, deadline=None)
 @given(hostile_rows.map(lambda rows: [tuple(c.replace("\n", "L").replace("\r", "R") for c in row) for row in rows]))
-def test_parallel_lines_come_back_as_written(folder, rows):
+def test_parallel_lines_are_read_as_written(folder, rows):
     rows = [(one.replace("\ufeff", "B"), other.replace("\ufeff", "B")) for one, other in rows]
     one = put(folder, "a.x", "".join(row[0] + "\n" for row in rows))
     other = put(folder, "a.y", "\n".join(row[1] for row in rows))
@@ -257,7 +257,7 @@ def test_a_lone_quote_is_text_in_tsv(folder):
     assert pairs_of(put(folder, "a.tsv", '"\t\'\n"a\tb"\nc\td\n')) == [('"', "'"), ('"a', 'b"'), ("c", "d")]
 
 
-def test_json_values_are_taken_as_they_are_written(folder):
+def test_json_values_keep_their_written_form(folder):
     lines = '{"x": 1.50, "y": -0}\n{"x": true, "y": 123456789012345678901}\r\n{"y": "a", "x": false, "z": [1]}\n'
     assert pairs_of(put(folder, "a.jsonl", lines)) == [
         ("1.50", "-0"),
@@ -278,7 +278,7 @@ def test_parquet_numbers_become_text_and_other_columns_are_left_alone(folder):
     assert pairs_of(path) == [("p", "q")]
 
 
-def test_a_moment_that_python_cannot_tell_is_a_damaged_row(folder):
+def test_a_time_that_python_cannot_represent_is_a_damaged_row(folder):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = put(folder, "a.parquet", b"")
     moments = arrow.array([0, 2**53], arrow.timestamp("ms"))
@@ -308,7 +308,7 @@ def test_a_moment_that_python_cannot_tell_is_a_damaged_row(folder):
         ("1845-01-05,1467-07-28", {}, False),
     ],
 )
-def test_a_header_is_recognised_or_stated(folder, first, data, header):
+def test_a_header_is_recognized_or_set(folder, first, data, header):
     row = ",".join("abc"[: first.count(",") + 1])
     table = read_table(put(folder, "a.csv", f"{first}\n{row}\n"), DataSettings(**data))
     assert table.header is header
@@ -365,14 +365,14 @@ def test_columns_are_taken_by_name_or_position(folder, data, pair, taken):
 @pytest.mark.parametrize(
     ("name", "text"), [("a.csv", "id,target,source\ni,t,s\n"), ("a.jsonl", '{"target": "t", "source": "s"}')]
 )
-def test_columns_called_source_and_target_need_no_word(folder, name, text):
+def test_columns_named_source_and_target_are_the_default(folder, name, text):
     path = put(folder, name, text)
     assert pairs_of(path, DataSettings()) == [("s", "t")]
     assert read_column(path, None, DataSettings()).cells == ["s"]
 
 
 @pytest.mark.parametrize(("data", "pair"), [({"source": 1}, ("b", "a")), ({"target": 0}, ("b", "a"))])
-def test_of_two_columns_one_tells_the_other(folder, data, pair):
+def test_of_two_columns_one_determines_the_other(folder, data, pair):
     assert pairs_of(put(folder, "a.csv", "a,b\n"), DataSettings(header="no", **data)) == [pair]
 
 
@@ -406,41 +406,41 @@ THREE = "id,source,target\n1,a,b\n"
             {
                 "what": "source and target are the same column",
                 "got": "source (column 1)",
-                "expected": "two of these: id | source | target",
+                "expected": "two different columns of: id | source | target",
             },
         ),
         (
             THREE,
             {"source": "source"},
             {
-                "what": "the source column is named, the target column is not",
+                "what": "the source column is set, but the target column is not",
                 "got": "3 columns: id | source | target",
-                "hint": "name it with --target",
+                "hint": "set it with --target",
             },
         ),
-        (THREE, {"target": "source"}, {"what": "the target column is named, the source column is not"}),
+        (THREE, {"target": "source"}, {"what": "the target column is set, but the source column is not"}),
         (
             "huis,h œy s\n",
             {"source": "woord", "target": 1},
             {
-                "what": "there is no column 'woord', because the first row was not taken for a header",
+                "what": "there is no column 'woord', because the first row was not read as a header",
                 "got": "the first row huis | h œy s",
                 "expected": "a position from 0 to 1",
-                "hint": "if the first row names the columns, say --header, and take a name from it",
+                "hint": "if the first row is a header, use --header and one of its names",
             },
         ),
         (
             "x,x\na,b\n",
             {"source": "x", "target": 1},
             {
-                "what": "2 columns are called 'x'",
+                "what": "2 columns are named 'x'",
                 "got": "x | x",
-                "hint": "say which by its position, 0 for the first of them",
+                "hint": "give its position instead, for example 0 for the first of them",
             },
         ),
     ],
 )
-def test_a_column_that_is_not_there_is_explained(folder, text, data, parts):
+def test_a_missing_column_is_an_error_that_lists_the_columns(folder, text, data, parts):
     path = put(folder, "a.csv", text)
     error = failure(ColumnError, read_table, path, DataSettings(**data))
     assert error.where == str(path)
@@ -456,7 +456,7 @@ HUGE_POSITIONS = {
 
 
 @pytest.mark.parametrize("name", HUGE_POSITIONS)
-def test_a_position_of_any_number_of_digits_is_a_column_that_is_not_there(folder, name):
+def test_a_position_of_any_number_of_digits_outside_the_table_is_a_missing_column(folder, name):
     column, what = HUGE_POSITIONS[name]
     path = put(folder, "a.csv", THREE)
     for call in (
@@ -469,7 +469,7 @@ def test_a_position_of_any_number_of_digits_is_a_column_that_is_not_there(folder
         assert len(str(error)) < 500
 
 
-def test_zeros_before_a_position_do_not_count(folder):
+def test_leading_zeros_of_a_position_are_ignored(folder):
     path = put(folder, "a.csv", THREE)
     assert pairs_of(path, DataSettings(source="0" * 5000 + "1", target="0" * 5000)) == [("a", "1")]
 
@@ -482,7 +482,7 @@ def test_a_long_name_is_shortened_in_the_message(folder):
 
 
 @pytest.mark.parametrize("name", ["a\0b.csv", "a.csv\0", "a.en,a\0.de", "a\ud800b.csv", "\ud800,a.de"])
-def test_a_path_that_no_file_can_have_is_an_error_in_words(name):
+def test_an_invalid_path_is_a_table_error(name):
     for call in (
         lambda: read_table(name, HEADLESS),
         lambda: read_column(name, 0, HEADLESS),
@@ -576,7 +576,7 @@ def test_one_ledger_serves_several_tables(folder):
     assert [Path(entry.file).name for entry in ledger.entries] == ["train.tsv", "valid.tsv"]
 
 
-def test_a_table_of_which_nothing_is_kept_says_why(folder):
+def test_a_table_without_usable_rows_is_an_error_that_says_why(folder):
     ledger = Ledger()
     error = failure(TableError, read_table, put(folder, "a.tsv", "a\t\n\tb\n\n"), DataSettings(), ledger)
     assert error.what == "no row of the table can be kept"
@@ -596,7 +596,7 @@ def test_a_table_of_which_nothing_is_kept_says_why(folder):
         ("a.csv", "", None),
         ("a.csv.gz", gzip.compress(b"", mtime=0), None),
         ("a.tsv", "\ufeff", None),
-        ("a.csv", "source,target\n", "a header and nothing below it"),
+        ("a.csv", "source,target\n", "a header and no other row"),
         ("a.jsonl", "", None),
     ],
 )
@@ -605,7 +605,7 @@ def test_a_table_without_rows_is_an_error(folder, name, text, got):
     assert (error.what, error.got) == ("the table has no rows", got)
 
 
-def test_blank_lines_alone_are_rows_but_nothing_to_keep(folder):
+def test_a_table_of_blank_lines_has_rows_but_no_pairs(folder):
     error = failure(TableError, read_table, put(folder, "a.csv", "\n\n"), DataSettings())
     assert error.what == "no row of the table can be kept"
     assert error.got is not None
@@ -619,8 +619,8 @@ def test_one_row_is_enough(folder):
 # --- Damaged rows ---
 
 HOW_TO_SKIP = (
-    "correct them, or leave them out with --bad-rows skip; "
-    "then a run lists them in its ledger.jsonl, other commands in --ledger FILE"
+    "correct them, or skip them with --bad-rows skip; "
+    "training then lists them in the ledger.jsonl of the run, other commands in --ledger FILE"
 )
 DAMAGE = [
     (
@@ -708,8 +708,8 @@ def test_the_unquoted_comma_of_a_date_is_named_by_its_line(folder):
             "the table has 1 damaged row",
             f"  where: {path}",
             "  got: line 3: wrong number of cells (3 cells instead of 2)",
-            "  expected: a cell with a comma, a quote or a line break stands in "
-            '"double quotes", a quote in it twice ("")',
+            "  expected: a cell with a comma, a quote or a line break is in "
+            '"double quotes", and a quote in it is doubled ("")',
             f"  next: {HOW_TO_SKIP}",
         ]
     )
@@ -723,12 +723,12 @@ def test_ten_damaged_rows_are_named_and_the_others_counted(folder):
     assert named == [f"line {n}: wrong number of cells (1 cell instead of 2)" for n in range(2, 12)] + ["and 37 more"]
 
 
-def test_a_damaged_header_that_was_promised_stops_even_when_rows_are_skipped(folder):
+def test_a_damaged_first_row_set_as_header_stops_even_when_rows_are_skipped(folder):
     path = put(folder, "a.tsv", b"\xff\ttarget\na\tb\n")
     error = failure(TableError, read_table, path, DataSettings(header="yes", bad_rows="skip"))
     assert error.what == "the header is damaged"
     assert error.got == "not UTF-8 (byte 0xff at offset 0 of the file)"
-    assert error.hint == "mend it"
+    assert error.hint == "correct the first row"
 
 
 @pytest.mark.parametrize(
@@ -754,7 +754,7 @@ def test_damaged_json_lines_are_named(folder, line, reason):
     assert error.got == f"line 2: {reason}"
     assert (
         error.expected
-        == 'one object a line, as in {"source": "…", "target": "…"}; the values taken are text or numbers'
+        == 'one object per line, as in {"source": "…", "target": "…"}; the values used are text or numbers'
     )
     table = read_table(path, SKIP)
     assert table.rows == [1, 3]
@@ -785,7 +785,7 @@ def test_damaged_parquet_cells_are_named_by_row(folder):
         "row 3: value that is not text (the type of 'y' is bytes)",
         "row 4: NUL character (in 'x')",
     ]
-    assert error.expected == "the values taken are text or numbers, none of them null"
+    assert error.expected == "the values used are text or numbers, none of them null"
     table = read_table(path, SKIP)
     assert table.pairs == [("a", "a")]
     assert entries_of(table.ledger)[0] == (2, None, "missing value ('x' is missing or null)")
@@ -808,7 +808,9 @@ def test_parallel_files_of_different_length_are_not_paired(folder):
     assert error.what == "the two parallel files do not have the same number of lines, so they cannot be paired"
     assert error.where == f"{one},{other}"
     assert error.got == f"1,200 lines in {one} and 1,199 lines in {other}"
-    assert error.hint == "line i of one file must belong to line i of the other; find where they drift apart"
+    assert (
+        error.hint == "line i of one file must belong to line i of the other; find the first line that does not match"
+    )
     assert ledger.read == 0
 
 
@@ -825,7 +827,7 @@ def test_lines_that_are_not_text_are_named():
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf16_is_recognised(folder, encoding):
+def test_utf16_is_recognized(folder, encoding):
     error = failure(TableError, read_table, put(folder, "a.csv", "\ufeffa,b\n".encode(encoding)), DataSettings())
     assert (error.what, error.hint) == ("the text is UTF-16, not UTF-8", "save the file as UTF-8")
 
@@ -866,7 +868,7 @@ def test_a_column_of_no_rows(folder):
     assert failure(TableError, read_column, put(folder, "a.csv", ""), 0, HEADLESS).what == "the table has no rows"
 
 
-def test_a_column_that_is_not_there_is_an_error(folder):
+def test_a_missing_column_is_an_error(folder):
     error = failure(ColumnError, read_column, put(folder, "a.csv", "a\n"), 1, HEADLESS)
     assert (error.got, error.expected) == ("1 column: a", "position 0")
 
@@ -874,14 +876,14 @@ def test_a_column_that_is_not_there_is_an_error(folder):
 # --- Files ---
 
 
-def test_a_missing_file_names_its_neighbours(folder):
+def test_a_missing_file_is_an_error_that_names_similar_files(folder):
     path = put(folder, "pairs.csv", "a,b\n")
     error = failure(TableError, read_table, path.with_name("pair.csv"), DataSettings())
     assert (error.what, error.where) == ("there is no such file", str(path.with_name("pair.csv")))
     assert error.hint == "did you mean 'pairs.csv'?"
     assert failure(TableError, read_table, path.with_name("zzz.tsv"), DataSettings()).hint is None
     nowhere = path.parent / "nowhere" / "pairs.csv"
-    assert failure(TableError, read_lines, nowhere).hint == f"there is no folder {str(nowhere.parent)!r} either"
+    assert failure(TableError, read_lines, nowhere).hint == f"the folder {str(nowhere.parent)!r} does not exist"
 
 
 def test_a_missing_parallel_file_is_named_alone(folder):
@@ -890,7 +892,7 @@ def test_a_missing_parallel_file_is_named_alone(folder):
     assert (error.where, error.hint) == (str(one.with_name("a.de")), "did you mean 'a.en'?")
 
 
-def test_a_comma_may_stand_in_a_file_name(folder):
+def test_a_file_name_may_contain_a_comma(folder):
     path = put(folder, "a,b.csv", "a,b\n")
     assert pairs_of(path) == [("a", "b")]
     missing = failure(TableError, read_table, path.with_name("a,c.csv"), DataSettings())
@@ -902,7 +904,7 @@ def test_a_comma_may_stand_in_a_file_name(folder):
 def test_two_tables_are_not_parallel_files(folder):
     one, other = put(folder, "a.csv", "a,b\n"), put(folder, "b.csv", "c,d\n")
     error = failure(TableError, read_table, f"{one},{other}", DataSettings())
-    assert error.what == "two parallel files must be plain text, one sentence a line"
+    assert error.what == "two parallel files must be plain text, one sentence per line"
     assert error.got == "a.csv, which is a table by its suffix"
 
 
@@ -914,7 +916,7 @@ def test_a_folder_is_not_a_table(folder):
         assert (error.what, error.hint) == ("this is a folder, not a table", "name a file in it")
 
 
-def test_a_file_that_may_not_be_read_says_so(folder, monkeypatch):
+def test_a_file_without_read_permission_is_an_error(folder, monkeypatch):
     path = put(folder, "a.csv", "a,b\n")
 
     def refuse(*_arguments, **_options):
@@ -934,22 +936,22 @@ VALID = ".csv, .tsv, .tab, .jsonl, .ndjson, .parquet, each also with .gz or .zst
         (
             "a.xlsx",
             {
-                "what": "cannot tell what kind of table this is",
+                "what": "the format of the table is unknown",
                 "got": "the suffix '.xlsx'",
                 "expected": f"{VALID}; or two parallel text files, as in a.en,a.de",
                 "hint": "give the file the suffix of its format",
             },
         ),
-        ("a.gz", {"what": "cannot tell what kind of table this is", "got": "no suffix"}),
+        ("a.gz", {"what": "the format of the table is unknown", "got": "no suffix"}),
         (
             "a.txt",
             {
-                "what": "a .txt file holds one column of text, and pairs need two",
+                "what": "a .txt file has one column of text, and pairs need two",
                 "expected": f"a table: {VALID}",
                 "hint": "give two parallel text files as source.txt,target.txt; or name a tab-separated table .tsv",
             },
         ),
-        ("a.txt.gz", {"what": "a .txt file holds one column of text, and pairs need two"}),
+        ("a.txt.gz", {"what": "a .txt file has one column of text, and pairs need two"}),
     ],
 )
 def test_an_unknown_suffix_lists_the_known_ones(folder, name, parts):
@@ -976,11 +978,11 @@ def corrupted():
 
 
 @pytest.mark.parametrize("case", range(9))
-def test_a_damaged_file_is_an_error_in_plain_words(folder, case):
+def test_a_damaged_file_is_a_table_error(folder, case):
     name, content = list(corrupted())[case]
     path = put(folder, name, content)
     error = failure(TableError, read_table, path, DataSettings())
-    assert error.what == "the file is damaged, or is not what its suffix says"
+    assert error.what == "the file is damaged or does not match its suffix"
     assert error.where == str(path)
     assert error.got
     assert error.hint == "copy or download it again, and check its suffix"
@@ -1024,7 +1026,7 @@ def test_different_pairs_or_orders_have_different_fingerprints(one, other):
 
 
 @pytest.mark.parametrize("name", ["a\0b.csv", "a\ud800b.csv"], ids=["NUL", "surrogate"])
-def test_a_name_that_no_file_can_have_is_refused(tmp_path, name):
+def test_an_invalid_file_name_is_an_error(tmp_path, name):
     for read in (lambda path: read_table(path, DataSettings()), read_lines):
         with pytest.raises(TableError, match="no file can have this name"):
             read(tmp_path / name)

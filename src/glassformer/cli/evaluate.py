@@ -54,7 +54,7 @@ def evaluate(
 def _evaluate(reporter: Reporter, translator: Translator, table: Any, options: dict[str, Any], as_json: bool) -> None:
     from glassformer.evaluation import evaluate
 
-    report = evaluate(translator, table.pairs, rows_read=table.ledger.read, where=table.places, **options)
+    report = evaluate(translator, table.pairs, rows_read=table.ledger.read, where=table.locations, **options)
     if translator.proof:
         reporter.print(str(translator.proof))
         if not translator.proof.is_exact:

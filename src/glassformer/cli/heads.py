@@ -47,7 +47,7 @@ def heads(
         decoding=model_file.settings.decoding.override(options),
         device=device,
         precision=precision,
-        where=pairs.places,
+        where=pairs.locations,
     )
     write_ledger(reporter, pairs.ledger, ledger)
     if as_json:

@@ -38,7 +38,7 @@ def score(
     data = opt.data_options(source, target, header, bad_rows)
     pairs = read_pairs(reporter, table, data, ledger, overwrite=overwrite)
     translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision)
-    scores = translator.score(pairs.pairs, where=pairs.places)
+    scores = translator.score(pairs.pairs, where=pairs.locations)
     warn_unknown(reporter, (scored.unknown for scored in scores))
     write_ledger(reporter, pairs.ledger, ledger)
     for row, pair, scored in zip(pairs.rows, pairs.pairs, scores, strict=True):

@@ -1,1 +1,1 @@
-"""From a table in any format to pairs, ids and batches; every row is accounted for in a ledger."""
+"""Read a table of any format as pairs, ids and batches. A ledger accounts for every row."""

@@ -1,4 +1,4 @@
-"""Which rows share a batch: a pure function of lengths, budget, seed and epoch."""
+"""The assignment of rows to batches: a pure function of lengths, budget, seed and epoch."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def plan_batches(
     seed: int,
     epoch: int,
 ) -> list[NDArray[np.int64]]:
-    """Every row once, rows of like length together, in a new order each epoch.
+    """Return the rows of each batch: every row once, rows of similar length together, in a new order each epoch.
 
-    A batch holds at most `batch_tokens` tokens on either side, padding counted; a single row that is longer
-    stands alone. Lengths are in framed tokens.
+    A batch has at most `batch_tokens` tokens on either side, padding included. A longer row is a batch of its own.
+    Lengths are in tokens, with those that `Tokenizer.frame` adds.
     """
-    chance = np.random.default_rng([seed, epoch])
-    order = chance.permutation(len(source_lengths))
-    # A stable sort, so that chance decides among equals.
+    generator = np.random.default_rng([seed, epoch])
+    order = generator.permutation(len(source_lengths))
+    # A stable sort: rows of equal length stay in random order.
     order = order[np.lexsort((source_lengths[order], target_lengths[order]))]
     longer = np.maximum(source_lengths, target_lengths)[order]
     starts: list[int] = []
@@ -34,7 +34,7 @@ def plan_batches(
             starts.append(position)
             longest = length
     batches = [order[start:stop] for start, stop in pairwise([*starts, len(order)])]
-    return [batches[i] for i in chance.permutation(len(batches))]
+    return [batches[i] for i in generator.permutation(len(batches))]
 
 
 def padding_fraction(sides: Sequence[NDArray[np.int64]], batches: list[NDArray[np.int64]]) -> float:

@@ -1,4 +1,4 @@
-"""Which columns of a table are taken, and whether its first row names them."""
+"""The choice of the source and target columns of a table, and of its first row as header or data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glassformer.settings import DataSettings
 
 ColumnName = str | int | None  # by name, by position from 0, or not given
 
-# Two of these among the cells of a first row, and it is taken for a header.
+# A first row with two of these among its cells is read as a header.
 _USUAL_NAME_LIST = """
     source target src tgt trg x y input output inputs outputs text label labels from to question answer
     query response prompt completion instruction word words pron pronunciation phoneme phonemes phone
@@ -30,19 +30,19 @@ _MAX_POSITION_DIGITS = 20
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of one open table: their names, if any, and where the names come from."""
+    """The columns of one open table: their names, if any, and the source of the names."""
 
     table: str
     names: tuple[str, ...] | None
     first: tuple[str, ...]
     width: int
     header: bool
-    consumed: bool  # the first row is the header, and not a row
-    guessed: bool  # nothing but the cells of the first row said whether it is a header
+    consumed: bool  # the first row is the header, and not data
+    guessed: bool  # the header was detected from the cells of the first row only
 
     @classmethod
-    def of(cls, source: Source, asked: Sequence[ColumnName], header: str, table: str) -> Columns:
-        """Raises TableError when the first row is said to be a header and is damaged."""
+    def of(cls, source: Source, requested: Sequence[ColumnName], header: str, table: str) -> Columns:
+        """Create the columns of a table. Raises TableError when `header` is "yes" and the first row is damaged."""
         if source.names is not None:
             own = source.format != "parallel text"
             return cls(table, source.names, (), source.width, header=own, consumed=False, guessed=False)
@@ -52,14 +52,14 @@ class Columns:
                 where=table,
                 got=str(source.first_fault),
                 expected=source.advice,
-                hint="mend it",
+                hint="correct the first row",
             )
-        found, guessed = _is_header(source.first, asked, header)
+        found, guessed = _is_header(source.first, requested, header)
         names = source.first if found else None
         return cls(table, names, source.first, source.width, header=found, consumed=found, guessed=guessed)
 
     def pair(self, data: DataSettings) -> tuple[int, int]:
-        """The positions of source and target. Raises ColumnError, or TableError for a table of one column."""
+        """Return the positions of source and target. Raises ColumnError, or TableError for a table of one column."""
         if self.width < 2:
             raise self._one_column()
         if data.source is None and data.target is None:
@@ -77,20 +77,20 @@ class Columns:
                 "source and target are the same column",
                 where=self.table,
                 got=self.label(source),
-                expected=f"two of these: {self._listed()}",
+                expected=f"two different columns of: {self._listed()}",
             )
         return source, target
 
     def position(self, column: ColumnName) -> int:
-        """Where a column stands, given by name or position from 0. Raises ColumnError."""
+        """Return the position (from 0) of a column given by name or position. Raises ColumnError."""
         names = self.names or ()
         if isinstance(column, str) and column in names:
             if names.count(column) > 1:
                 raise ColumnError(
-                    f"{names.count(column)} columns are called {column!r}",
+                    f"{names.count(column)} columns are named {column!r}",
                     where=self.table,
                     got=self._listed(),
-                    hint=f"say which by its position, {names.index(column)} for the first of them",
+                    hint=f"give its position instead, for example {names.index(column)} for the first of them",
                 )
             return names.index(column)
         if _is_position(column):
@@ -98,35 +98,35 @@ class Columns:
             if position is not None and 0 <= position < self.width:
                 return position
             raise ColumnError(
-                f"there is no column {_position_for_people(column)}",
+                f"there is no column {_shortened_position(column)}",
                 where=self.table,
                 got=f"{self.width} {'column' if self.width == 1 else 'columns'}: {self._listed()}",
                 expected=f"a position from 0 to {self.width - 1}" if self.width > 1 else "position 0",
             )
         if self.names is None:
             raise ColumnError(
-                f"there is no column {shortened(str(column))!r}, because the first row was not taken for a header",
+                f"there is no column {shortened(str(column))!r}, because the first row was not read as a header",
                 where=self.table,
                 got=f"the first row {self._listed()}",
                 expected=f"a position from 0 to {self.width - 1}",
-                hint="if the first row names the columns, say --header, and take a name from it",
+                hint="if the first row is a header, use --header and one of its names",
             )
         name = shortened(str(column))
         raise ColumnError(f"there is no column {name!r}", where=self.table, hint=nearest(name, names))
 
     def _other(self, known: int, given: str, missing: str) -> int:
-        """The column beside the known one, where there is only one such."""
+        """Return the other column of a table with two. Raises ColumnError for a table with more."""
         if self.width == 2:
             return 1 - known
         raise ColumnError(
-            f"the {given} column is named, the {missing} column is not",
+            f"the {given} column is set, but the {missing} column is not",
             where=self.table,
             got=f"{self.width} columns: {self._listed()}",
-            hint=f"name it with --{missing}",
+            hint=f"set it with --{missing}",
         )
 
     def label(self, position: int) -> str:
-        """One column for people."""
+        """Return the name and position of a column, for messages."""
         return f"column {position}" if self.names is None else f"{self.names[position]} (column {position})"
 
     def _listed(self) -> str:
@@ -154,15 +154,15 @@ def _is_position(column: ColumnName) -> TypeGuard[int | str]:
 
 
 def _as_position(column: int | str) -> int | None:
-    """The number that a position says; None for digits that no table has columns for."""
+    """Return a position as a number; None for more digits than any table has columns."""
     if isinstance(column, int):
         return column
     digits = column.lstrip("0") or "0"
     return int(digits) if len(digits) <= _MAX_POSITION_DIGITS else None
 
 
-def _position_for_people(column: int | str) -> str:
-    """A position for a message: Python refuses to write integers of thousands of digits, and nobody reads them."""
+def _shortened_position(column: int | str) -> str:
+    """Return a position for a message, shortened: Python does not convert integers of thousands of digits."""
     if isinstance(column, int):
         too_long = abs(column) >= 10**_MAX_POSITION_DIGITS
         return f"with a position of more than {_MAX_POSITION_DIGITS} digits" if too_long else str(column)
@@ -172,14 +172,15 @@ def _position_for_people(column: int | str) -> str:
     return f"{digits[:_MAX_POSITION_DIGITS]}… ({len(digits):,} digits)"
 
 
-def _is_header(first: tuple[str, ...], asked: Sequence[ColumnName], header: str) -> tuple[bool, bool]:
-    """Whether the first row names the columns, as set by the user or as the asked names tell; else a guess from it.
+def _is_header(first: tuple[str, ...], requested: Sequence[ColumnName], header: str) -> tuple[bool, bool]:
+    """Return whether the first row is a header, and whether that was guessed.
 
-    The second answer is whether it was a guess.
+    It is not a guess when `header` is "yes" or "no", or when the first row contains all requested names. Otherwise the
+    cells of the first row decide.
     """
     if header != "auto":
         return header == "yes", False
-    names = [column for column in asked if isinstance(column, str) and not _is_position(column)]
+    names = [column for column in requested if isinstance(column, str) and not _is_position(column)]
     if names and all(name in first for name in names):
         return True, False
     cells = [cell.strip().lower() for cell in first]

@@ -1,4 +1,4 @@
-"""Pairs as ids, packed into flat arrays; and the rows that are held out for validation."""
+"""Pairs as ids in flat arrays, and the choice of rows that are held out for validation."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class Sequences:
 
     @classmethod
     def pack(cls, sequences: Sequence[Sequence[int]]) -> Sequences:
+        """Create the array from separate sequences of ids."""
         lengths = np.fromiter((len(sequence) for sequence in sequences), np.int64, len(sequences))
         ids = np.fromiter((i for sequence in sequences for i in sequence), np.int32, int(lengths.sum()))
         return cls(ids, np.concatenate(([0], lengths.cumsum())))
@@ -32,17 +33,18 @@ class Sequences:
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
+        """The number of ids of each sequence."""
         return np.diff(self.offsets)
 
     def packed(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The ids of `rows`, one sequence after the other."""
+        """Return the ids of `rows`, one sequence after the other, without padding."""
         lengths = self.lengths[rows]
         starts = self.offsets[rows] - np.concatenate(([0], lengths.cumsum()[:-1]))
-        where = np.repeat(starts, lengths) + np.arange(int(lengths.sum()))
-        return self.ids[where].astype(np.int64)  # type: ignore[no-any-return]
+        indices = np.repeat(starts, lengths) + np.arange(int(lengths.sum()))
+        return self.ids[indices].astype(np.int64)  # type: ignore[no-any-return]
 
     def counts(self, size: int) -> list[int]:
-        """How often each id of a vocabulary of `size` occurs."""
+        """Return how often each id of a vocabulary of `size` occurs."""
         return np.bincount(self.ids, minlength=size).tolist()  # type: ignore[no-any-return]
 
 
@@ -64,7 +66,7 @@ class Corpus:
         target_tokenizer: Tokenizer,
         where: Sequence[str] | None = None,
     ) -> Corpus:
-        """Raises TextError for a token that there is no id for; `where[i]` names pair i in it."""
+        """Encode pairs. Raises TextError for a piece without an id; `where[i]` names pair i in it."""
         source = source_tokenizer.encode_many([pair.source for pair in pairs], where=where)
         target = target_tokenizer.encode_many([pair.target for pair in pairs], where=where)
         return cls(
@@ -73,29 +75,29 @@ class Corpus:
         )
 
 
-def hold_out(pairs: Sequence[Pair], share: float, most: int, seed: int) -> tuple[list[int], list[int]]:
-    """Row numbers (from 0) to train on and to validate on, grouped by source.
+def hold_out(pairs: Sequence[Pair], fraction: float, max_rows: int, seed: int) -> tuple[list[int], list[int]]:
+    """Return the row numbers (from 0) for training and those for validation.
 
-    All rows of one source (in NFC) stand on one side, so that validation never asks for one that was trained on.
-    Chance picks sources whose rows fit into `share` of all rows (at most `most`, at least one); where none
-    fits, the source with the fewest rows is held out. With a single source, or a share of 0, nothing is.
+    All rows of one source (in NFC) are on the same side, so that no validation source was trained on. Random sources
+    are held out as long as their rows fit into `fraction` of all rows (at most `max_rows`, at least one). If none fits,
+    the source with the fewest rows is held out. With a single source, or a fraction of 0, no row is held out.
     """
     rows_of: dict[str, list[int]] = {}
     for row, pair in enumerate(pairs):
         rows_of.setdefault(normalize("NFC", pair.source), []).append(row)
     groups = list(rows_of.values())
-    if share == 0 or len(groups) < 2:
+    if fraction == 0 or len(groups) < 2:
         return list(range(len(pairs))), []
-    wanted = min(most, max(1, round(share * len(pairs))), len(pairs) - 1)
+    limit = min(max_rows, max(1, round(fraction * len(pairs))), len(pairs) - 1)
     held: set[int] = set()
     for index in np.random.default_rng(seed).permutation(len(groups)):
-        if len(held) + len(groups[index]) <= wanted:
+        if len(held) + len(groups[index]) <= limit:
             held.update(groups[index])
     smallest = min(groups, key=len)
     held = held or set(smallest)
     return [row for row in range(len(pairs)) if row not in held], sorted(held)
 
 
-def spread(n_rows: int, most: int) -> NDArray[np.int64]:
-    """At most `most` of so many row numbers, in order and evenly far apart: tables are often sorted."""
-    return np.linspace(0, n_rows - 1, min(n_rows, most)).astype(np.int64)
+def spread(n_rows: int, max_rows: int) -> NDArray[np.int64]:
+    """Return at most `max_rows` of `n_rows` row numbers, in order and evenly spaced: tables are often sorted."""
+    return np.linspace(0, n_rows - 1, min(n_rows, max_rows)).astype(np.int64)

@@ -1,11 +1,11 @@
-"""Rows of cells that a comma (CSV) or a tab (TSV) separates, with the damage that was found in them.
+"""Rows of cells separated by a comma (CSV) or a tab (TSV), with the faults found in them.
 
     csv_rows(lines) -> Row, Row, …     RFC 4180, as the csv module reads it when strict
     tsv_rows(lines) -> Row, Row, …     no quoting: a lone quote is text
 
-A cell of CSV may have many lines, so that a quote that is never closed swallows the rest of the file. Only its own line
-is lost then, and what was swallowed is read again. No line is read again twice: the next quote that could open a cell
-would have ended the swallowing.
+A cell of CSV may have many lines, so that a quote that is never closed extends its cell to the end of the file. Only
+the lines of the row up to that quote are lost, and the lines after them are read again. No line is read again twice:
+the next quote that could open a cell would have ended the first reading.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from glassformer.data.ledger import Fault, Reason
 from glassformer.data.lines import Lines
 
 MAX_ROW_CHARACTERS = 2**24
-"""Characters of a row of CSV, line ends included, that are held in memory; a longer row is damaged."""
+"""Maximum number of characters of a row of CSV, line ends included; a longer row is damaged."""
 
 _REST_OF_QUOTED = re.compile(r'[^"]*+(?:""[^"]*+)*+"')
 _UNQUOTED = re.compile(r"[^,\r\n]*+")
@@ -30,7 +30,7 @@ _AFTER_CELL = re.compile(r",|\r\n|\r|\n|\Z")
 
 
 class Row(NamedTuple):
-    """One row: its first physical line from 1 (None where a format has no lines), and its cells.
+    """One row: the number of its first line from 1 (None in a format without lines), and its cells.
 
     A damaged row has a `fault` and no cells; a blank line has neither.
     """
@@ -41,20 +41,20 @@ class Row(NamedTuple):
 
 
 def tsv_rows(lines: Lines) -> Iterator[Row]:
-    """The lines of a TSV file."""
+    """Return the rows of a TSV file, one per line."""
     for number, text, fault in lines.numbered():
         yield Row(number, text.split("\t") if text and not fault else (), fault)
 
 
 def csv_rows(lines: Lines) -> Iterator[Row]:
-    """The records of a CSV file, whose `lines` end at a lone \\r too, as the csv module's do.
+    """Return the rows of a CSV file. `lines` must end at a lone \\r too, as those of the csv module do.
 
-    The csv module's own limit for a cell holds for the whole process. It is raised to `MAX_ROW_CHARACTERS` where it is
-    lower, and stays there: with a lower one, a valid cell would look like a quote that is never closed.
+    The csv module's own limit for a cell applies to the whole process. It is raised to `MAX_ROW_CHARACTERS` if it is
+    lower, and not reset: with a lower limit, a valid cell would look like a quote that is never closed.
     """
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_CHARACTERS))
-    tape, record, number = _Tape(lines), [""], 1
-    reader = csv.reader(_fed(tape, record), strict=True)
+    pushback, record, number = _PushbackLines(lines), [""], 1
+    reader = csv.reader(_fed(pushback, record), strict=True)
     with ExitStack() as files:
         while True:
             record.clear()
@@ -66,12 +66,12 @@ def csv_rows(lines: Lines) -> Iterator[Row]:
             except StopIteration:
                 return
             except (csv.Error, _RowTooLongError) as error:
-                n_lines, fault = _recover(record, tape, files)
+                n_lines, fault = _recover(record, pushback, files)
                 if fault is None:
                     fault = Fault(Reason.ROW_TOO_LONG, str(error))
                 elif n_lines > 1:
                     fault = fault._replace(detail=f"the quote opens in line {number + n_lines - 1}")
-                reader = csv.reader(_fed(tape, record), strict=True)
+                reader = csv.reader(_fed(pushback, record), strict=True)
             if lines.faults:
                 found = (lines.faults[n] for n in range(number, number + n_lines) if n in lines.faults)
                 fault = fault or next(found, None)
@@ -83,28 +83,28 @@ class _RowTooLongError(Exception):
     """The row that is being read has more than `MAX_ROW_CHARACTERS`."""
 
 
-class _Tape:
-    """Lines that can be put back, to come once more."""
+class _PushbackLines:
+    """Lines that can be put back and read again."""
 
     def __init__(self, lines: Lines) -> None:
-        self._rest: list[Iterator[str]] = [iter(lines)]  # the last one comes first
+        self._rest: list[Iterator[str]] = [iter(lines)]  # the last one is read first
 
     def __iter__(self) -> Iterator[str]:
         while self._rest:
-            # Not `yield from`: when this generator is left, that would end what it draws from.
+            # Not `yield from`: when this generator is closed, that would close the inner one too.
             for text in self._rest[-1]:  # noqa: UP028
                 yield text
             self._rest.pop()
 
     def put_back(self, lines: Iterator[str]) -> None:
-        """These lines come next."""
+        """Make these the next lines."""
         self._rest.append(lines)
 
 
-def _fed(tape: _Tape, record: list[str]) -> Iterator[str]:
-    """The lines of a tape for the csv module, noted in `record`. Raises _RowTooLongError."""
+def _fed(pushback: _PushbackLines, record: list[str]) -> Iterator[str]:
+    """Return the lines for the csv module, each appended to `record`. Raises _RowTooLongError."""
     size = 0
-    for text in tape:
+    for text in pushback:
         size = size + len(text) if record else len(text)
         record.append(text)
         if size > MAX_ROW_CHARACTERS:
@@ -112,27 +112,27 @@ def _fed(tape: _Tape, record: list[str]) -> Iterator[str]:
         yield text
 
 
-def _recover(record: list[str], tape: _Tape, files: ExitStack) -> tuple[int, Fault | None]:
-    """How many lines are lost to the record that begins with `record`, and to what (None: the record is whole).
+def _recover(record: list[str], pushback: _PushbackLines, files: ExitStack) -> tuple[int, Fault | None]:
+    """Return how many lines the row that begins with `record` has, and its fault (None: the row is complete).
 
-    The lines after them are put back. What the record has beyond `record` may be the rest of the file, so those lines
-    wait in a temporary file, which is closed with `files` at the latest.
+    The lines after the row are put back. Lines that were read beyond `record` may be the rest of the file, so they are
+    kept in a temporary file, which is closed with `files` at the latest.
     """
     beyond: SpooledTemporaryFile[bytes] = SpooledTemporaryFile(MAX_ROW_CHARACTERS)  # noqa: SIM115, it may outlive this
-    n_lines, fault = _scan(chain(record, _copied(tape, beyond)))
+    n_lines, fault = _scan(chain(record, _copied(pushback, beyond)))
     if beyond.tell():
         files.enter_context(beyond)
-        tape.put_back(islice(_read_back(beyond), max(0, n_lines - len(record)), None))
+        pushback.put_back(islice(_read_back(beyond), max(0, n_lines - len(record)), None))
     else:
         beyond.close()
-    tape.put_back(iter(record[n_lines:]))
+    pushback.put_back(iter(record[n_lines:]))
     return n_lines, fault
 
 
 def _scan(lines: Iterable[str]) -> tuple[int, Fault | None]:
-    """The number of lines of the record that `lines` begin with, however long it is, and None.
+    """Return the number of lines of the first row of `lines`, whatever its length, and None.
 
-    If one of its cells is damaged: the number of lines up to the one in which that cell begins, and what is wrong.
+    If one of its cells is damaged: the number of lines up to the one in which that cell begins, and the fault.
     """
     opened: int | None = None  # the line in which a quoted cell begins that has not ended yet
     for index, text in enumerate(lines):
@@ -142,7 +142,7 @@ def _scan(lines: Iterable[str]) -> tuple[int, Fault | None]:
                 opened, position = index, position + 1
             cell = (_UNQUOTED if opened is None else _REST_OF_QUOTED).match(text, position)
             if cell is None:
-                break  # it goes on in the next line
+                break  # the cell continues in the next line
             end = _AFTER_CELL.match(text, cell.end())
             if end is None:
                 reason = Reason.TEXT_AFTER_QUOTE if opened == index else Reason.UNCLOSED_QUOTE
@@ -154,7 +154,7 @@ def _scan(lines: Iterable[str]) -> tuple[int, Fault | None]:
 
 
 def _copied(lines: Iterable[str], file: SpooledTemporaryFile[bytes]) -> Iterator[str]:
-    """The lines, each written to `file` first."""
+    """Return the lines, each written to `file` first."""
     for text in lines:
         data = text.encode("utf-8", "surrogateescape")
         file.write(len(data).to_bytes(8) + data)
@@ -162,7 +162,7 @@ def _copied(lines: Iterable[str], file: SpooledTemporaryFile[bytes]) -> Iterator
 
 
 def _read_back(file: SpooledTemporaryFile[bytes]) -> Iterator[str]:
-    """The lines that `_copied` wrote; then the file is closed."""
+    """Return the lines that `_copied` wrote, then close the file."""
     file.seek(0)
     while head := file.read(8):
         yield file.read(int.from_bytes(head)).decode("utf-8", "surrogateescape")

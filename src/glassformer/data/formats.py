@@ -1,10 +1,10 @@
-"""Files of every format as rows of cells, one row at a time, with the damage that was found in them.
+"""Files of every format as rows of cells, one row at a time, with the faults found in them.
 
-    open_source(path) -> Source                what stands in the file, before any column is chosen
-    Source.rows(take, header) -> Row, Row, …   the taken cells of each row, or what is wrong with it
+    open_source(path) -> Source                the open table, before any column is chosen
+    Source.rows(take, header) -> Row, Row, …   the cells of the chosen columns of each row, or its fault
 
-A format only knows its own grammar; that of CSV and TSV is in `delimited`. Files and lines come from `lines`; which
-columns are taken, and what a damaged row does, is decided in `tables`.
+Each reader handles the grammar of one format; `delimited` has that of CSV and TSV. `lines` opens and decodes files;
+`tables` chooses the columns and handles damaged rows.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from glassformer.errors import TableError
 class Source:
     """An open table, before any column is chosen.
 
-    `names` are the columns' names where the format carries them; else `first` is the first whole row, which
-    may be a header, and `first_fault` is damage before it. `width` is the number of columns, 0 for none.
-    `rows(take, header)` can be called once; it yields the cells at the positions `take` of every row, and
-    leaves out `first` if that is a header. `advice` says how a row must look.
+    `names` are the column names if the format contains them. Otherwise `first` is the first undamaged row, which may
+    be a header, and `first_fault` is the first fault before it. `width` is the number of columns, 0 for none.
+    `rows(take, header)` can be called once. It yields the cells at the positions `take` of every row, without `first`
+    if that is a header. `advice` describes a valid row.
     """
 
     format: str
@@ -47,10 +47,10 @@ class Source:
 
 @contextmanager
 def open_source(path: str) -> Iterator[Source]:
-    """The table at `path`, open for as long as the context lasts.
+    """Open the table at `path` for the duration of the context.
 
-    Raises TableError for a file that is missing, unreadable, of an unknown kind or damaged as a whole, and
-    MissingExtraError when its format needs pyarrow and that is not installed.
+    Raises TableError for a file that is missing, unreadable, of an unknown format or damaged as a whole, and
+    MissingExtraError when it needs pyarrow and that is not installed.
     """
     with system_errors(path), ExitStack() as stack:
         files = _files(path)
@@ -66,7 +66,7 @@ def open_source(path: str) -> Iterator[Source]:
 
 
 def _files(path: str) -> tuple[Path, ...]:
-    """One file, or the two of `a.en,a.de`; a file that has the comma in its own name comes first."""
+    """Return one file, or the two of `a.en,a.de`. An existing file with a comma in its name has priority."""
     whole = Path(path)
     if "," not in path or whole.exists():
         return (whole,)
@@ -76,16 +76,16 @@ def _files(path: str) -> tuple[Path, ...]:
     tables = [file for file in both if _suffix(file) in _FORMATS]
     if found and tables:
         raise TableError(
-            "two parallel files must be plain text, one sentence a line",
+            "two parallel files must be plain text, one sentence per line",
             where=path,
             got=f"{tables[0].name}, which is a table by its suffix",
-            hint="give one table that holds both columns, or name the text files otherwise, as in a.en,a.de",
+            hint="give one table with both columns, or rename the text files, for example to a.en,a.de",
         )
     return (whole,) if tables else both
 
 
 def _suffix(path: Path) -> str:
-    """The lower-case suffix that names the format, compression left out."""
+    """Return the suffix of the format in lower case, without that of the compression."""
     name = path.name.lower()
     for compression in COMPRESSIONS:
         name = name.removesuffix(compression)
@@ -103,13 +103,13 @@ def _format_of(path: Path) -> Callable[[BinaryIO, Path], Source]:
     valid = f"{', '.join(_FORMATS)}, each also with {' or '.join(COMPRESSIONS)}"
     if suffix == ".txt":
         raise TableError(
-            "a .txt file holds one column of text, and pairs need two",
+            "a .txt file has one column of text, and pairs need two",
             where=str(path),
             expected=f"a table: {valid}",
             hint="give two parallel text files as source.txt,target.txt; or name a tab-separated table .tsv",
         )
     raise TableError(
-        "cannot tell what kind of table this is",
+        "the format of the table is unknown",
         where=str(path),
         got=f"the suffix {suffix!r}" if suffix else "no suffix",
         expected=f"{valid}; or two parallel text files, as in a.en,a.de",
@@ -121,22 +121,22 @@ def _format_of(path: Path) -> Callable[[BinaryIO, Path], Source]:
 
 
 def _csv(stream: BinaryIO, path: Path) -> Source:
-    # The csv module ends an unquoted row at a lone \r too, and its count of lines goes with that.
+    # The csv module ends an unquoted row at a lone \r too; lines must be counted in the same way.
     rows = csv_rows(Lines(stream, path, lone_cr=True))
     return _delimited(
         "CSV",
         rows,
-        'a cell with a comma, a quote or a line break stands in "double quotes", a quote in it twice ("")',
+        'a cell with a comma, a quote or a line break is in "double quotes", and a quote in it is doubled ("")',
     )
 
 
 def _tsv(stream: BinaryIO, path: Path) -> Source:
-    advice = "cells are separated by one tab, and hold neither tabs nor line breaks"
+    advice = "cells are separated by one tab, and contain neither tabs nor line breaks"
     return _delimited("TSV", tsv_rows(Lines(stream, path)), advice)
 
 
 def _delimited(name: str, rows: Iterator[Row], advice: str) -> Source:
-    """A source whose first whole row tells the number of columns."""
+    """Return a source whose first undamaged row determines the number of columns."""
     before: list[Row] = []
     first = Row(None, ())
     for row in rows:
@@ -168,7 +168,7 @@ def _delimited(name: str, rows: Iterator[Row], advice: str) -> Source:
 
 
 class _FaultError(ValueError):
-    """A value that cannot be taken as it stands."""
+    """A value that is not valid in a table."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(reason)
@@ -187,7 +187,7 @@ def _refuse_constant(name: str) -> None:
     raise _FaultError(Reason.NOT_JSON, f"{name} is not a JSON value")
 
 
-# Numbers are kept as they are written: 1.50 stays 1.50.
+# Numbers keep their written form: 1.50 stays 1.50.
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_json_object, parse_int=str, parse_float=str, parse_constant=_refuse_constant
 )
@@ -204,22 +204,22 @@ def _json_lines(stream: BinaryIO, path: Path) -> Source:
             break
 
     def rows(take: Sequence[int], _header: bool) -> Iterator[Row]:
-        wanted = [names[i] for i in take]
+        chosen = [names[i] for i in take]
         for line, members, fault in chain(before, records):
             if members is None:
                 yield Row(line, (), fault)
                 continue
             try:
-                yield Row(line, [_as_text(members.get(name), name) for name in wanted])
+                yield Row(line, [_as_text(members.get(name), name) for name in chosen])
             except _FaultError as wrong:
                 yield Row(line, (), wrong.fault)
 
-    advice = 'one object a line, as in {"source": "…", "target": "…"}; the values taken are text or numbers'
+    advice = 'one object per line, as in {"source": "…", "target": "…"}; the values used are text or numbers'
     return Source("JSON Lines", rows, len(names), names, advice=advice)
 
 
 def _json_records(lines: Lines) -> Iterator[tuple[int, dict[str, Any] | None, Fault | None]]:
-    """Line, members of the object, fault; no members: a blank or damaged line."""
+    """Return line number, members of the object and fault of each line; a blank or damaged line has no members."""
     for number, text, fault in lines.numbered():
         if fault or not text.strip():
             yield number, None, fault
@@ -238,12 +238,12 @@ def _json_records(lines: Lines) -> Iterator[tuple[int, dict[str, Any] | None, Fa
 
 
 def _as_text(value: object, name: str) -> str:
-    """A value of the column `name` as text. Raises _FaultError when it is none."""
+    """Return a value of the column `name` as text. Raises _FaultError when it is not text."""
     if value is None:
         raise _FaultError(Reason.MISSING_VALUE, f"{name!r} is missing or null")
     if isinstance(value, bool):
         return "true" if value else "false"
-    if value != value:  # as only NaN does
+    if value != value:  # only NaN is not equal to itself
         raise _FaultError(Reason.MISSING_VALUE, f"{name!r} is NaN")
     if isinstance(value, (dict, list, bytes)) or hasattr(value, "as_py"):
         raise _FaultError(Reason.NOT_TEXT, f"the type of {name!r} is {type(value).__name__}")
@@ -266,24 +266,24 @@ def _parquet(stream: BinaryIO, path: Path) -> Source:
     from pyarrow.parquet import ParquetFile
 
     try:
-        # A Parquet file is read from its end, so a compressed one is unpacked into memory first.
-        packed = path.suffix.lower() in COMPRESSIONS
-        file = ParquetFile(io.BytesIO(stream.read()) if packed else stream)
+        # A Parquet file is read from its end, so a compressed one is decompressed into memory first.
+        is_compressed = path.suffix.lower() in COMPRESSIONS
+        file = ParquetFile(io.BytesIO(stream.read()) if is_compressed else stream)
     except arrow.ArrowException as error:
         raise corrupt(str(path), error) from None
     names = tuple(file.schema_arrow.names)
 
     def rows(take: Sequence[int], _header: bool) -> Iterator[Row]:
-        # By name only the wanted columns are read; a name that stands twice would be ambiguous.
-        wanted = [names[i] for i in take] if len(set(names)) == len(names) else None
+        # Only the chosen columns are read, by name; a repeated name would be ambiguous.
+        chosen = [names[i] for i in take] if len(set(names)) == len(names) else None
         try:
-            for batch in file.iter_batches(columns=wanted):
-                columns = [batch.column(names[i] if wanted else i) for i in take]
+            for batch in file.iter_batches(columns=chosen):
+                columns = [batch.column(names[i] if chosen else i) for i in take]
                 yield from _parquet_rows([_values(column) for column in columns], [names[i] for i in take])
         except arrow.ArrowException as error:
             raise corrupt(str(path), error) from None
 
-    return Source("Parquet", rows, len(names), names, advice="the values taken are text or numbers, none of them null")
+    return Source("Parquet", rows, len(names), names, advice="the values used are text or numbers, none of them null")
 
 
 def _parquet_rows(columns: list[list[Any]], names: list[str]) -> Iterator[Row]:
@@ -295,11 +295,11 @@ def _parquet_rows(columns: list[list[Any]], names: list[str]) -> Iterator[Row]:
 
 
 def _values(column: Any) -> list[Any]:
-    """The Python values of an Arrow array; of those that Python cannot tell, what is no text."""
+    """Return the Python values of an Arrow array; a value that Python cannot represent is returned as it is."""
     try:
         return cast(list[Any], column.to_pylist())
     except (ValueError, OverflowError):
-        return [_value(each) for each in column]
+        return [_value(scalar) for scalar in column]
 
 
 def _value(scalar: Any) -> Any:
@@ -307,7 +307,7 @@ def _value(scalar: Any) -> Any:
         return scalar.as_py()
     except UnicodeDecodeError:
         return scalar.cast("binary").as_py()
-    except (ValueError, OverflowError):  # a moment too late or too fine for Python
+    except (ValueError, OverflowError):  # a time that is out of range or too precise for Python
         return scalar
 
 
@@ -315,7 +315,7 @@ def _value(scalar: Any) -> Any:
 
 
 def _parallel(names: list[str], files: list[Lines]) -> Source:
-    """Line i of one file and line i of the other are row i; a blank line is an empty cell of that row."""
+    """Return two files as one table: line i of each is row i. A blank line is an empty cell."""
 
     def rows(take: Sequence[int], _header: bool) -> Iterator[Row]:
         end = (0, "", None)
@@ -330,14 +330,14 @@ def _parallel(names: list[str], files: list[Lines]) -> Source:
                 "the two parallel files do not have the same number of lines, so they cannot be paired",
                 where=",".join(names),
                 got=" and ".join(f"{count:,} lines in {name}" for count, name in zip(counts, names, strict=True)),
-                hint="line i of one file must belong to line i of the other; find where they drift apart",
+                hint="line i of one file must belong to line i of the other; find the first line that does not match",
             )
 
-    return Source("parallel text", rows, 2, tuple(names), advice="both files are UTF-8 text, one sentence a line")
+    return Source("parallel text", rows, 2, tuple(names), advice="both files are UTF-8 text, one sentence per line")
 
 
 def _in_file(fault: Fault, name: str) -> Fault:
-    """The fault of a line in one of two files."""
+    """Return the fault of a line in one of two files, with the name of the file."""
     return Fault(fault.reason, f"{fault.detail}, in {name}" if fault.detail else f"in {name}")
 
 

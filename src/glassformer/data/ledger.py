@@ -1,4 +1,4 @@
-"""The ledger: every row that was not kept, each with its reason, so that nothing is dropped in silence."""
+"""The ledger: every row that was not kept, with the reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROWS_IN_SUMMARY = 5
 
 
 class Reason(StrEnum):
-    """Why a row was not kept. The values are those of `ledger.jsonl`."""
+    """The reason why a row was not kept. The values are those of `ledger.jsonl`."""
 
     BLANK_LINE = "blank line"
     EMPTY_SOURCE = "empty source"
@@ -38,7 +38,7 @@ class Reason(StrEnum):
 
 
 class Fault(NamedTuple):
-    """What is wrong with a row: the reason, and what differs from row to row."""
+    """A fault of a row: the reason, and the detail of this row."""
 
     reason: Reason
     detail: str = ""
@@ -49,11 +49,11 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One row that was not kept, or a fact about one that was.
+    """One row that was not kept.
 
-    `row` counts the rows of the table from 1, the header left out (the line number for plain text). `line` is
-    the physical line from 1 where the row starts, None where the format has none. `file` is the table's name
-    as given. `detail` completes the reason, as in "3 cells instead of 2", and may be empty.
+    `row` counts the rows of the table from 1, without the header. `line` is the line of the file, from 1, where the row
+    starts; None in a format without lines. `file` is the path of the table as given. `detail` completes the reason, as
+    in "3 cells instead of 2", and may be empty.
     """
 
     row: int
@@ -64,10 +64,9 @@ class LedgerEntry:
 
 
 class Ledger:
-    """What became of every row: how many were read and kept, and an entry for each of the others.
+    """The number of rows that were read and kept, and an entry for each row that was not kept.
 
-    `add` leaves `read` and `kept` alone, because an entry may also tell of a row that was kept: who drops a
-    row that was counted as kept also lowers `kept`.
+    `add` does not change `read` and `kept`. A caller that drops a row that was counted as kept also lowers `kept`.
     """
 
     def __init__(self) -> None:
@@ -76,23 +75,23 @@ class Ledger:
         self.entries: list[LedgerEntry] = []
 
     def add(self, row: int, line: int | None, file: str, reason: Reason, detail: str = "") -> None:
-        """Enter one row."""
+        """Add an entry for one row."""
         self.entries.append(LedgerEntry(row, line, file, reason, detail))
 
     def include(self, other: Ledger) -> None:
-        """Take over the counts and entries of another ledger."""
+        """Add the counts and entries of another ledger."""
         self.read += other.read
         self.kept += other.kept
         self.entries += other.entries
 
     def counts(self) -> dict[str, int]:
-        """`read`, `kept`, and the number of entries of each reason, in order of appearance."""
+        """Return `read`, `kept`, and the number of entries of each reason, in order of appearance."""
         return {"read": self.read, "kept": self.kept} | {
             str(reason): len(rows) for reason, rows in self._rows_by_reason().items()
         }
 
     def summary(self) -> str:
-        """The ledger for people: one line of counts, then one line for each reason."""
+        """Return the ledger as text: one line of counts, then one line for each reason."""
         lines = [f"{self.read:,} {'row' if self.read == 1 else 'rows'} read, {self.kept:,} kept"]
         for reason, rows in self._rows_by_reason().items():
             named = ", ".join(str(row) for row in islice(rows, _ROWS_IN_SUMMARY))
@@ -101,11 +100,11 @@ class Ledger:
         return "\n".join(lines)
 
     def write(self, path: str | Path) -> None:
-        """Write the entries as JSON Lines, one object with the fields of `LedgerEntry` a line.
+        """Write the entries as JSON Lines, one object with the fields of `LedgerEntry` per line.
 
-        The file appears complete or not at all. Raises RunError when it cannot be written.
+        The file is written atomically. Raises RunError when it cannot be written.
         """
-        # A file name that is not UTF-8 reaches us with lone surrogates; written as \udcXX they are still JSON.
+        # A file name that is not UTF-8 contains lone surrogates; written as \udcXX they are valid JSON.
         with (
             atomic(Path(path)) as temporary,
             temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file,

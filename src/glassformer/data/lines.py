@@ -1,4 +1,4 @@
-"""Files as bytes, and bytes as lines of text: opening, decompression, decoding, and what can be wrong with them."""
+"""Open and decompress files, and decode bytes as lines of text, with the errors of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from glassformer.errors import MissingExtraError, TableError, quoted
 from glassformer.files import is_file_name
 
 COMPRESSIONS = (".gz", ".zst")
-"""Suffixes of files that are decompressed while they are read."""
+"""Suffixes of files that are decompressed while they are read, in lower case."""
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -26,7 +26,7 @@ _AFTER_LONE_CR = re.compile(rb"(?<=\r)(?!\n)(?!\Z)")
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, decompressed where its name ends in .gz or .zst."""
+    """Open a file for reading bytes, decompressed if its name ends in .gz or .zst."""
     with ExitStack() as stack:
         file = stack.enter_context(path.open("rb"))
         match path.suffix.lower():
@@ -42,7 +42,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def system_errors(path: str) -> Iterator[None]:
-    """What the operating system or a decompressor says about a file, as a TableError."""
+    """Raise TableError for the errors of the operating system and of decompressors inside the context."""
     if not is_file_name(path):
         raise TableError("no file can have this name", where=quoted(path), hint="choose another name")
     try:
@@ -55,16 +55,16 @@ def system_errors(path: str) -> Iterator[None]:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise corrupt(path, error) from None
     except OSError as error:
-        # A decompressor's own complaint carries no number of the system.
+        # An error of a decompressor has no error number.
         if error.errno is None:
             raise corrupt(path, error) from None
         raise TableError("the file cannot be read", where=path, got=error.strerror) from None
 
 
 def corrupt(path: str, error: Exception) -> TableError:
-    """What a decompressor or a reader of a binary format found wrong, as an error for the user."""
+    """Return the TableError for an error of a decompressor or of a reader of a binary format."""
     return TableError(
-        "the file is damaged, or is not what its suffix says",
+        "the file is damaged or does not match its suffix",
         where=path,
         got=str(error).partition("\n")[0],
         hint="copy or download it again, and check its suffix",
@@ -72,9 +72,9 @@ def corrupt(path: str, error: Exception) -> TableError:
 
 
 def _nearby(missing: Path) -> str | None:
-    """The files in the same folder with the nearest names, as a question."""
+    """Return a hint with the files of the same folder whose names are nearest."""
     if not missing.parent.is_dir():
-        return f"there is no folder {str(missing.parent)!r} either"
+        return f"the folder {str(missing.parent)!r} does not exist"
     try:
         names = [file.name for file in missing.parent.iterdir()]
     except OSError:
@@ -84,7 +84,7 @@ def _nearby(missing: Path) -> str | None:
 
 
 def pyarrow(feature: str) -> Any:
-    """The module pyarrow. Raises MissingExtraError when it is not installed."""
+    """Return the module pyarrow. Raises MissingExtraError when it is not installed."""
     try:
         import pyarrow
     except ImportError:
@@ -95,8 +95,8 @@ def pyarrow(feature: str) -> Any:
 class Lines:
     r"""The lines of a UTF-8 stream, endings included, split at \n only (`lone_cr`: also at a \r without \n).
 
-    A byte order mark is dropped. A line that is not UTF-8 or holds NUL comes all the same, and `faults` says
-    by its number from 1 what is wrong with it. Raises TableError for UTF-16.
+    A byte order mark is dropped. A line that is not UTF-8 or contains NUL is returned too; `faults` maps its number
+    (from 1) to its fault. Raises TableError for UTF-16.
     """
 
     def __init__(self, stream: Iterable[bytes], name: object, *, lone_cr: bool = False) -> None:
@@ -125,7 +125,7 @@ class Lines:
             yield text
 
     def numbered(self) -> Iterator[tuple[int, str, Fault | None]]:
-        r"""Number, text without \n or \r\n, and fault, if any, of each line."""
+        r"""Return the number, the text without \n or \r\n, and the fault, if any, of each line."""
         for number, text in enumerate(self, 1):
             fault = self.faults.pop(number, None) if self.faults else None
             yield number, text.removesuffix("\n").removesuffix("\r"), fault

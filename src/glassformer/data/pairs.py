@@ -1,4 +1,4 @@
-"""Pairs and texts that a program gives: what is not text is refused in words, with its row."""
+"""Checks of pairs and texts passed from Python; an error names the row."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ PAIR = "a source and a target, both text: (source, target)"
 
 
 def checked_pairs(pairs: Iterable[Any], name: str = "pairs") -> Iterator[Pair]:
-    """Each of the pairs as a Pair. Raises UsageError for what is not two texts, with its row from 1."""
-    for row, pair in enumerate(_each(pairs, name, f"a list of pairs, each {PAIR}"), 1):
+    """Yield each of the pairs as a Pair. Raises UsageError, with the row from 1, for one that is not two texts."""
+    for row, pair in enumerate(_values(pairs, name, f"a list of pairs, each {PAIR}"), 1):
         texts = () if isinstance(pair, (str, bytes, Mapping, Set)) else _members(pair)
         if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
             raise UsageError(f"row {row} of the {name} is not a pair", got=quoted(pair), expected=PAIR)
@@ -21,9 +21,9 @@ def checked_pairs(pairs: Iterable[Any], name: str = "pairs") -> Iterator[Pair]:
 
 
 def checked_texts(texts: Iterable[Any], name: str) -> list[str]:
-    """The texts as a list. Raises UsageError for what is not text, with its row from 1."""
+    """Return the texts as a list. Raises UsageError, with the row from 1, for a value that is not text."""
     checked = []
-    for row, text in enumerate(_each(texts, name, "a list of texts"), 1):
+    for row, text in enumerate(_values(texts, name, "a list of texts"), 1):
         if not isinstance(text, str):
             raise UsageError(f"row {row} of the {name} is not text", got=quoted(text), expected="a str")
         checked.append(text)
@@ -31,15 +31,15 @@ def checked_texts(texts: Iterable[Any], name: str) -> list[str]:
 
 
 def check_text(text: object, name: str) -> None:
-    """Raise UsageError for what is not text."""
+    """Raise UsageError unless `text` is a str."""
     if not isinstance(text, str):
         raise UsageError(f"the {name} is not text", got=quoted(text), expected="a str")
 
 
-def _each(values: Any, name: str, expected: str) -> Iterator[Any]:
-    """The values one by one. Raises UsageError for what is not a list or the like, and where it ends in an error."""
+def _values(values: Any, name: str, expected: str) -> Iterator[Any]:
+    """Yield the values. Raises UsageError when they are not iterable or text, and when the iteration fails."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise UsageError(f"the {name} come as a list", got=quoted(values), expected=expected)
+        raise UsageError(f"the {name} are not a list", got=quoted(values), expected=expected)
     row = 0
     values = iter(values)
     while True:
@@ -52,12 +52,12 @@ def _each(values: Any, name: str, expected: str) -> Iterator[Any]:
             raise
         except Exception as error:
             got = f"{type(error).__name__}: {error}"[:200]
-            raise UsageError(f"the {name} cannot be read to their end", where=f"row {row}", got=got) from error
+            raise UsageError(f"reading the {name} failed", where=f"row {row}", got=got) from error
         yield value
 
 
 def _members(pair: Any) -> tuple[Any, ...]:
-    """What is in a pair, or nothing where it is not a list or the like."""
+    """Return the two members of a pair, or nothing when it does not have two."""
     try:
         first, second = pair
     except (TypeError, ValueError):

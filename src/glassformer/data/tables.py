@@ -1,9 +1,9 @@
-"""A table of any format as pairs of source and target, with a ledger of every row that was not kept.
+"""Read a table of any format as pairs of source and target, with a ledger of every row that was not kept.
 
     table = read_table("pairs.csv", DataSettings())      table.pairs, table.rows, table.ledger
 
-Everything is text as it stands: "NA", "null", "nan" and a lone quote are cells like any other, and no cell is
-stripped. `formats` reads the files; here columns are chosen, a header is recognised, rows are kept or not.
+All cells are text, unchanged: "NA", "null", "nan" and a lone quote are cells like any other, and no cell is stripped.
+`formats` reads the files, `columns` chooses the columns and recognizes a header, and this module keeps or drops rows.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class Pair(NamedTuple):
 class Table:
     """The pairs of a table, and how it was read.
 
-    `rows` holds the row number of each kept pair, counted as in `LedgerEntry`. `columns` are the names of all
-    columns (from the header, the keys of JSON objects, or the two file names), or None. `taken` says for
-    people what became source and target. `header` tells whether the names stand in the table. `first` is the first row
-    (empty where the format has names of its own), and `header_guessed` whether only its cells told if it is a header.
+    `rows` has the row number of each kept pair, counted as in `LedgerEntry`. `columns` are the names of all columns
+    (from the header, the keys of JSON objects, or the two file names), or None. `taken` are the labels of the source
+    and target columns. `header` is whether the table itself contains the names. `first` is the first row (empty in a
+    format with column names), and `header_guessed` is whether the header was detected from its cells only.
     """
 
     path: str
@@ -67,19 +67,19 @@ class Table:
     first: tuple[str, ...] = ()
     header_guessed: bool = False
 
-    def place(self, index: int) -> str:
-        """Where kept pair `index` (from 0) stands, for errors."""
+    def location(self, index: int) -> str:
+        """Return the path and row of kept pair `index` (from 0), for errors."""
         return f"{self.path}, row {self.rows[index]}"
 
     @property
-    def places(self) -> list[str]:
-        """Where each kept pair stands."""
-        return [self.place(index) for index in range(len(self.rows))]
+    def locations(self) -> list[str]:
+        """The path and row of each kept pair, for errors."""
+        return [self.location(index) for index in range(len(self.rows))]
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table, a cell for every row, and how it was read; see `Table`."""
+    """One column of a table, with a cell for every row, and how it was read; see `Table`."""
 
     path: str
     cells: list[str]
@@ -92,16 +92,16 @@ class Column:
 
 
 def read_table(path: str | Path, data: DataSettings, ledger: Ledger | None = None) -> Table:
-    """The pairs of the table at `path`; what is not kept goes to `ledger`, or to a new one.
+    """Read the pairs of the table at `path`. Rows that are not kept are added to `ledger`, or to a new one.
 
-    A blank line and an empty (or all white) source or target are entered in the ledger. A damaged row
-    (ragged, unclosed quote, not UTF-8, NUL, a value that is no text) is an error, or with `data.bad_rows`
-    "skip" goes to the ledger. JSON Lines, Parquet and parallel files have their own names, whatever
-    `data.header` says.
+    A blank line and an empty source or target (or white space only) are added to the ledger. A damaged row (wrong
+    number of cells, unclosed quote, not UTF-8, NUL, a value that is not text) is an error, or with `data.bad_rows`
+    "skip" is added to the ledger. `data.header` is ignored for JSON Lines, Parquet and parallel files, which have
+    column names.
 
-    Raises TableError for a table that cannot be read or holds no pairs, ColumnError for a column that it does
-    not have, MissingExtraError when its format needs pyarrow. `ledger` then stays as it was, unless the table
-    could be read and no row could be kept.
+    Raises TableError for a table that cannot be read or has no pairs, ColumnError for a column that it does not have,
+    MissingExtraError when it needs pyarrow and that is not installed. After an error `ledger` is unchanged, unless all
+    rows were read and none could be kept.
     """
     name = str(path)
     found = Ledger()
@@ -128,7 +128,7 @@ def read_table(path: str | Path, data: DataSettings, ledger: Ledger | None = Non
         raise TableError(
             "the table has no rows",
             where=name,
-            got="a header and nothing below it" if columns.consumed else None,
+            got="a header and no other row" if columns.consumed else None,
         )
     if not pairs:
         raise TableError("no row of the table can be kept", where=name, got=found.summary())
@@ -148,10 +148,10 @@ def read_table(path: str | Path, data: DataSettings, ledger: Ledger | None = Non
 
 
 def read_column(path: str | Path, column: str | int | None, data: DataSettings, ledger: Ledger | None = None) -> Column:
-    """One column (None: "source", or else the first) with every cell of it, so that cell i is of row i + 1.
+    """Read all cells of one column (None: "source", or else the first); cell i is from row i + 1.
 
-    An empty cell is kept; a blank line, or with `data.bad_rows == "skip"` a damaged row, is an empty cell
-    too and is entered in `ledger`, or in a new one. Raises as `read_table` does; a header without rows gives no cells.
+    An empty cell is kept. A blank line, or with `data.bad_rows` "skip" a damaged row, is an empty cell too and is added
+    to `ledger`, or to a new one. Raises the errors of `read_table`, except that a header without rows gives no cells.
     """
     name = str(path)
     found = Ledger()
@@ -171,21 +171,21 @@ def read_column(path: str | Path, column: str | int | None, data: DataSettings, 
 
 
 def first_row_note(table: Table | Column) -> str:
-    """What the first row of a table was taken for, in words; nothing where its format has names of its own."""
+    """Return a note on how the first row was read (header or data); "" in a format with column names."""
     if not table.first:
         return ""
     cells = [repr(shortened(cell)) for cell in table.first[:_CELLS_OF_FIRST_ROW]]
     shown = " | ".join([*cells, "…"] if len(table.first) > len(cells) else cells)
     role, option = ("a header", "--no-header") if table.header else ("data", "--header")
     otherwise = f" (otherwise: {option})" if table.header_guessed else ""
-    return f"the first row was taken for {role}: {shown}{otherwise}"
+    return f"the first row was read as {role}: {shown}{otherwise}"
 
 
 def read_lines(source: str | Path | BinaryIO) -> list[str]:
-    r"""The lines of a plain text, from a path (also .gz, .zst) or a binary stream.
+    r"""Read the lines of a plain text, from a path (also .gz, .zst) or a binary stream.
 
-    Lines end at \n or \r\n and nowhere else; a last line without an end counts. A byte order mark is dropped.
-    Raises TableError for a file that cannot be read, and for lines that are not UTF-8 or hold NUL.
+    Lines end only at \n or \r\n; a last line without an end counts. A byte order mark is dropped. Raises TableError
+    for a file that cannot be read, and for lines that are not UTF-8 or contain NUL.
     """
     if isinstance(source, (str, Path)):
         with system_errors(str(source)), open_bytes(Path(source)) as stream:
@@ -194,7 +194,7 @@ def read_lines(source: str | Path | BinaryIO) -> list[str]:
 
 
 def fingerprint(pairs: Iterable[tuple[str, str]]) -> str:
-    """SHA-256 (hex) over the pairs in order; the lengths go in too, so that no text runs into the next."""
+    """Return the SHA-256 (hex) of the pairs in order. Lengths are included, so that texts cannot merge."""
     digest = hashlib.sha256()
     for source, target in pairs:
         one, other = source.encode("utf-8", "surrogatepass"), target.encode("utf-8", "surrogatepass")
@@ -206,16 +206,16 @@ def fingerprint(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 class _Faults:
-    """The damaged rows of one table: the first few by name, the rest as a number."""
+    """The damaged rows of one table: the first `_NAMED_FAULTS` are listed, the others counted."""
 
     def __init__(self) -> None:
         self.count = 0
         self._named: list[str] = []
 
-    def add(self, place: str, fault: Fault) -> None:
+    def add(self, location: str, fault: Fault) -> None:
         self.count += 1
         if self.count <= _NAMED_FAULTS:
-            self._named.append(f"{place}: {fault}")
+            self._named.append(f"{location}: {fault}")
 
     def error(self, name: str, what: str, *, expected: str, hint: str) -> TableError:
         more = [f"and {self.count - _NAMED_FAULTS:,} more"] if self.count > _NAMED_FAULTS else []
@@ -232,7 +232,7 @@ class _Faults:
 def _scan(
     source: Source, take: Sequence[int], columns: Columns, data: DataSettings, ledger: Ledger
 ) -> Iterator[tuple[int, int | None, Sequence[str]]]:
-    """Row, line and taken cells of every row; no cells: blank or damaged, and entered in the ledger.
+    """Yield row number, line and chosen cells of every row; a blank or damaged row has none and is in the ledger.
 
     Raises TableError after the last row, if any was damaged and `data.bad_rows` is "stop".
     """
@@ -250,8 +250,8 @@ def _scan(
             name,
             "row",
             expected=source.advice,
-            hint="correct them, or leave them out with --bad-rows skip; "
-            "then a run lists them in its ledger.jsonl, other commands in --ledger FILE",
+            hint="correct them, or skip them with --bad-rows skip; "
+            "training then lists them in the ledger.jsonl of the run, other commands in --ledger FILE",
         )
 
 

@@ -80,7 +80,7 @@ class Plan:
         """Score the trained model on the test table. Raises UsageError when there is none."""
         if self.test is None:
             raise UsageError("there is no test table to evaluate on", hint="plan(…, test=TABLE)")
-        return evaluate(translator, self.test.pairs, rows_read=self.test.ledger.read, where=self.test.places)
+        return evaluate(translator, self.test.pairs, rows_read=self.test.ledger.read, where=self.test.locations)
 
 
 def plan(
@@ -130,7 +130,7 @@ def plan(
     prepared = prepare(table, settings, held_out, tokenizers, None if tested is None else tested.ledger)
     if tested is not None:
         sources = [pair.source for pair in tested.pairs]
-        encode_sources(sources, tested.places, prepared.source_tokenizer, settings)
+        encode_sources(sources, tested.locations, prepared.source_tokenizer, settings)
     return Plan(
         settings,
         choices,

@@ -194,7 +194,7 @@ def _encode(
     `checked`: these are the rows to train on, and the limits must leave half of them.
     """
     pairs = [table.pairs[row] for row in rows]
-    corpus = Corpus.encode(pairs, source, target, [table.place(row) for row in rows])
+    corpus = Corpus.encode(pairs, source, target, [table.location(row) for row in rows])
     limits = {"source": settings.max_source_tokens, "target": settings.max_target_tokens}
     if checked:
         _check_lengths(corpus, limits, table.path)

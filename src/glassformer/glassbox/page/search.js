@@ -30,7 +30,7 @@ export function search(nextLogProbs, constraints, { beams, alpha, best }, { toke
     const near = candidates.sort((one, other) => other.sum - one.sum).slice(0, 2 * beams);
     const lastKept = slots && near.length ? near[Math.min(slots, near.length) - 1].sum : 0;
     const added = near.map((candidate, index) => {
-      const [state, reason] = fate(candidate, index + 1, slots, lastKept, constraints.eos);
+      const [state, reason] = stateOf(candidate, index + 1, slots, lastKept, constraints.eos);
       const node = {
         id: nodes.length,
         parent: candidate.parent,
