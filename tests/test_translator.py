@@ -383,7 +383,7 @@ def test_an_ensemble_of_files_finds_answers_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_device_that_is_not_there_is_refused() -> None:
-    with pytest.raises(DeviceError, match="there is no device 'warp' here"):
+    with pytest.raises(DeviceError, match="device 'warp' is not available"):
         Translator(untrained(), device="warp")
 
 

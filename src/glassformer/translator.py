@@ -14,8 +14,8 @@ from typing import Any
 from glassformer.data.pairs import checked_pairs, checked_texts
 from glassformer.decoding import Hypothesis
 from glassformer.engines import Engine, load_engine
+from glassformer.engines.agreement import Agreement, CheckedEngine
 from glassformer.engines.memory import check_search_fits
-from glassformer.engines.proof import Proof, ProvenEngine
 from glassformer.errors import ModelFileError, NotFiniteError, TextError, UsageError, quoted
 from glassformer.modelfile import ModelFile
 from glassformer.records import TrainingData
@@ -131,9 +131,9 @@ class Translator:
         return cls(ModelFile.load(path), ensemble=others, device=device, precision=precision, engine=engine)
 
     @property
-    def proof(self) -> Proof | None:
-        """How the engine compared with PyTorch on the first texts; None for PyTorch itself."""
-        return self.engine.proof if isinstance(self.engine, ProvenEngine) else None
+    def agreement(self) -> Agreement | None:
+        """The agreement of the engine with PyTorch on the first texts; None for PyTorch itself."""
+        return self.engine.agreement if isinstance(self.engine, CheckedEngine) else None
 
     @property
     def max_source_length(self) -> int:

@@ -238,12 +238,12 @@ def test_a_precision_or_device_that_is_not_there(call, run, table, verb):
     assert_is_for_people(answer, 2, "there is no precision 'wrong'", "valid: auto, float32, bfloat16")
     for device in ("gpu", "cuda", "cuda:99"):
         answer = call(verb, run, table, *rest, "--device", device)
-        assert_is_for_people(answer, 1, f"there is no device '{device}' here", "expected: auto, cpu")
+        assert_is_for_people(answer, 1, f"device '{device}' is not available", "expected: auto, cpu")
 
 
 def test_training_on_a_device_that_is_not_there_writes_nothing(tmp_path, call, table):
     answer = call("train", table, "--out", tmp_path / "run", "--device", "cuda:99")
-    assert_is_for_people(answer, 1, "there is no device 'cuda:99' here")
+    assert_is_for_people(answer, 1, "device 'cuda:99' is not available")
     answer = call("train", table, "--out", tmp_path / "run", "--precision", "bfloat61")
     assert_is_for_people(answer, 2, "'training.precision'", "did you mean 'bfloat16'?")
     assert not (tmp_path / "run").exists()
@@ -589,7 +589,7 @@ def test_what_a_model_says_never_acts_on_the_terminal(tmp_path, call, run):
 def test_a_model_or_search_that_no_memory_holds_is_refused(tmp_path, call, run, table):
     absurd = ("--set", "model.d_model=65536", "--set", "model.n_encoder_layers=1000", "--set", "model.d_ff=65536")
     answer = call("train", table, "--out", tmp_path / "run", *absurd)
-    assert_is_for_people(answer, 1, "too little memory on cpu to train this model", "expected: at least ", "next: ")
+    assert_is_for_people(answer, 1, "not enough memory on cpu to train this model", "expected: at least ", "next: ")
     answer = call("translate", run, "--beam", "10000", "--set", "decoding.max_new_tokens=1000000", stdin=b"1\n")
-    assert_is_for_people(answer, 1, "too little memory on cpu to search", "10,000 hypotheses of 1,000,000 tokens")
+    assert_is_for_people(answer, 1, "not enough memory on cpu to search", "10,000 hypotheses of 1,000,000 tokens")
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""The CTranslate2 engine: PyTorch's answers and scores for every kind of model, and a proof that notices others."""
+"""The CTranslate2 engine: PyTorch's answers and scores for every kind of model, and a check that notices others."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from glassformer.decoding import Hypothesis, is_certain
-from glassformer.engines import load_engine, proof
+from glassformer.engines import agreement, load_engine
+from glassformer.engines.agreement import CheckedEngine
 from glassformer.engines.ctranslate2 import CTranslate2Engine, find_device, resolve_precision
-from glassformer.engines.proof import ProvenEngine
 from glassformer.engines.torch import TorchEngine, build_model, get_weights
 from glassformer.errors import DeviceError, EngineError, MissingExtraError, SettingsError, TextError, UsageError
 from glassformer.model import Transformer
@@ -280,7 +280,7 @@ def test_a_device_a_precision_or_an_engine_that_is_not_there_names_those_that_ar
     monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: 0)
     monkeypatch.setattr(ctranslate2, "get_supported_compute_types", lambda _: {"float32", "int8", "int8_float32"})
     assert find_device("auto") == find_device("cpu") == ("cpu", 0)
-    with pytest.raises(DeviceError, match=r"'mps' here for ctranslate2\n  expected: auto, cpu$"):
+    with pytest.raises(DeviceError, match=r"'mps' is not available in ctranslate2\n  expected: auto, cpu$"):
         find_device("mps")
     assert resolve_precision("cpu", "auto") == "int8"
     with pytest.raises(SettingsError, match=r"no precision 'bfloat16' on cpu\n.*valid: auto, int8, float32"):
@@ -313,24 +313,24 @@ def test_what_the_library_cannot_do_is_refused_with_the_way_out() -> None:
         Translator(model_file, engine="ctranslate2", device="cpu").translate(["a"], do_sample=True)
 
 
-# --- The proof ---
+# --- The check against PyTorch ---
 
 
 @needs_library
 def test_the_first_rows_are_proved_once_over_several_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proof, "ROWS", 25)
+    monkeypatch.setattr(agreement, "ROWS", 25)
     model_file = untrained()
     translator = Translator(model_file, engine="ctranslate2", device="cpu")
     expected = Translator(model_file, device="cpu")
-    assert translator.proof is not None
-    assert translator.proof.rows == 0
+    assert translator.agreement is not None
+    assert translator.agreement.rows == 0
     texts = [ALPHABET[at:] + ALPHABET[:at] for at in range(8)]
     for n_rows in (8, 16, 24, 25, 25):
         answers = translator.translate(["", *texts], num_beams=1, max_new_tokens=LONGEST)
-        assert str(translator.proof) == f"ctranslate2 in float32: equal to torch on {n_rows} of {n_rows} rows"
+        assert str(translator.agreement) == f"ctranslate2 in float32: equal to torch on {n_rows} of {n_rows} rows"
     others = expected.translate(["", *texts], num_beams=1, max_new_tokens=LONGEST)
     assert [answer.text for answer in answers] == [answer.text for answer in others]
-    assert expected.proof is None
+    assert expected.agreement is None
 
 
 @needs_library
@@ -342,27 +342,27 @@ def test_another_model_is_noticed_and_nothing_is_translated(change: dict[str, An
         model_file,
         settings=settings.model_copy(update={"model": settings.model.model_copy(update=change)}),
     )
-    engine = ProvenEngine(CTranslate2Engine(changed), model_file)
+    engine = CheckedEngine(CTranslate2Engine(changed), model_file)
     with pytest.raises(
         EngineError, match="does not compute this model as torch does; nothing was translated\n"
     ) as error:
         engine.search(random_sources(model_file), BEAM, LONGEST)
-    assert "the first 60: number " in (error.value.where or "")
-    assert engine.proof.rows == 0
+    assert "of the first 60 texts that are not empty: number " in (error.value.where or "")
+    assert engine.agreement.rows == 0
 
 
 @needs_library
 def test_a_low_precision_is_counted_and_not_refused() -> None:
     model_file = untrained()
     sources = random_sources(model_file)
-    engine = ProvenEngine(CTranslate2Engine(model_file, precision="int8"), model_file)
+    engine = CheckedEngine(CTranslate2Engine(model_file, precision="int8"), model_file)
     engine.search(sources, GREEDY, LONGEST)
     ours = engine.engine.search(sources, GREEDY, LONGEST)
     expected = oracle(model_file).search(sources, GREEDY, LONGEST)
     same = sum(a[0].ids == b[0].ids for a, b in zip(ours, expected, strict=True))
     assert 0 < same < len(sources)
-    assert not engine.proof.is_exact
-    assert (engine.proof.rows, engine.proof.equal - engine.proof.ties) == (len(sources), same)
+    assert not engine.agreement.is_exact
+    assert (engine.agreement.rows, engine.agreement.equal - engine.agreement.ties) == (len(sources), same)
 
 
 def test_two_tokens_that_are_equally_likely_are_a_tie_and_others_are_not() -> None:
@@ -378,4 +378,4 @@ def test_two_tokens_that_are_equally_likely_are_a_tie_and_others_are_not() -> No
 
     ours = [answer(5, 6, 7), answer(5, 6, 1000), answer(5, 6, 8), answer(5, 6, 1000, finished=False)]
     expected = [answer(5, 6, 7), answer(5, 6, 1001, 9), answer(5, 6, 9), answer(5, 6)]
-    assert proof._ties(Oracle(), [[]] * 4, ours, expected) == {1}  # type: ignore[arg-type]
+    assert agreement._ties(Oracle(), [[]] * 4, ours, expected) == {1}  # type: ignore[arg-type]

@@ -498,7 +498,7 @@ def test_the_engine_of_a_tokenizer_forbids_its_special_tokens(model: Transformer
 def test_a_device_that_is_not_there_is_refused_with_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    with pytest.raises(DeviceError, match="there is no device 'cuda' here") as caught:
+    with pytest.raises(DeviceError, match="device 'cuda' is not available") as caught:
         find_device("cuda")
     assert caught.value.expected == "auto, cpu"
     assert find_device("auto") == find_device("cpu") == torch.device("cpu")

@@ -55,10 +55,10 @@ def _evaluate(reporter: Reporter, translator: Translator, table: Any, options: d
     from glassformer.evaluation import evaluate
 
     report = evaluate(translator, table.pairs, rows_read=table.ledger.read, where=table.locations, **options)
-    if translator.proof:
-        reporter.print(str(translator.proof))
-        if not translator.proof.is_exact:
-            _compare(reporter, translator, table.pairs[: translator.proof.rows], options)
+    if translator.agreement:
+        reporter.print(str(translator.agreement))
+        if not translator.agreement.is_exact:
+            _compare(reporter, translator, table.pairs[: translator.agreement.rows], options)
     warn_unknown(reporter, map(translator.source_tokenizer.unknown, (pair.source for pair in table.pairs)))
     warn_unfinished_rows(reporter, report.unfinished)
     if as_json:
@@ -72,9 +72,9 @@ def _compare(reporter: Reporter, translator: Translator, pairs: list[Pair], opti
     from glassformer.evaluation import evaluate
     from glassformer.translator import Translator
 
-    assert translator.proof is not None
+    assert translator.agreement is not None
     engines = (
         ("torch, float32", Translator(translator.model_file)),
-        (f"ctranslate2, {translator.proof.precision}", translator),
+        (f"ctranslate2, {translator.agreement.precision}", translator),
     )
     print_comparison(reporter, [(name, evaluate(engine, pairs, **options)) for name, engine in engines])

@@ -57,8 +57,8 @@ def translate(
     options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=nbest, seed=seed)
     translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision, engine=engine)
     answers = translator.translate(texts, **options)
-    if translator.proof:
-        reporter.print(str(translator.proof))
+    if translator.agreement:
+        reporter.print(str(translator.agreement))
     warn_unknown(reporter, (answer.unknown for answer in answers))
     warn_unfinished(reporter, answers)
     write_ledger(reporter, found, ledger)

@@ -1,4 +1,4 @@
-"""What runs a search: PyTorch, or CTranslate2 (an extra)."""
+"""Engines compute searches and scores: PyTorch, or CTranslate2 (an extra)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """Framed ids in (`<bos> … <eos>`), hypotheses out, in the order of what was asked."""
+    """Computes hypotheses and scores, in the order of its inputs. Ids are framed: `<bos> … <eos>`."""
 
     def search(
         self,
@@ -24,14 +24,14 @@ class Engine(Protocol):
         prefixes: Sequence[Sequence[int]] = (),
         on_answers: OnAnswers | None = None,
     ) -> list[list[Hypothesis]]:
-        """The answers for each source, best first. `on_answers` gets some at a time, as soon as they are found.
+        """Return the answers for each source, best first; `on_answers` receives each batch as soon as it is found.
 
         Raises NotFiniteError for a source without an answer of finite score.
         """
         ...
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
-        """Log-probability of every target token after `<bos>`, for (source, target) ids.
+        """Return the log-probability (nats) of every target token after `<bos>`, for (source, target) ids.
 
         Raises NotFiniteError for one that is not finite.
         """
@@ -39,10 +39,10 @@ class Engine(Protocol):
 
 
 def load_engine(name: str, model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
-    """The engine called `name` for a model, or for several whose probabilities are averaged (an ensemble).
+    """Load the engine called `name` for a model, or for several whose probabilities are averaged (an ensemble).
 
-    Raises UsageError, DeviceError or SettingsError for an engine, device or precision that is not there, and for a
-    model that the engine cannot carry; MissingExtraError when its library is not installed.
+    Raises UsageError, DeviceError or SettingsError for an engine, device or precision that is not available, or that
+    does not support the model; MissingExtraError when its library is not installed.
     """
     if name not in ENGINES:
         raise UsageError(f"there is no engine {name!r}", hint=nearest(name, ENGINES))
@@ -52,18 +52,18 @@ def load_engine(name: str, model_files: Sequence[ModelFile], device: str, precis
 def _torch(model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
     from glassformer.engines.torch import TorchEngine, build_model, find_device
 
-    place = find_device(device)
-    models = [build_model(each).to(place) for each in model_files]
-    return TorchEngine.of(models, model_files[0].target_tokenizer, place, precision, frozen=True)
+    found = find_device(device)
+    models = [build_model(model_file).to(found) for model_file in model_files]
+    return TorchEngine.of(models, model_files[0].target_tokenizer, found, precision, frozen=True)
 
 
 def _ctranslate2(model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
+    from glassformer.engines.agreement import CheckedEngine
     from glassformer.engines.ctranslate2 import CTranslate2Engine
-    from glassformer.engines.proof import ProvenEngine
 
     if len(model_files) > 1:
         raise UsageError("ctranslate2 runs one model, not an ensemble", hint="--engine torch")
-    return ProvenEngine(CTranslate2Engine(model_files[0], device, precision), model_files[0])
+    return CheckedEngine(CTranslate2Engine(model_files[0], device, precision), model_files[0])
 
 
 ENGINES: dict[str, Callable[[Sequence[ModelFile], str, str], Engine]] = {"torch": _torch, "ctranslate2": _ctranslate2}

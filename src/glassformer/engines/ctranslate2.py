@@ -1,15 +1,15 @@
-"""The CTranslate2 engine: the same answers from a library that does nothing but inference, also in int8.
+"""The CTranslate2 engine: the same answers from a library for inference alone, also in int8.
 
-How its search comes to the answers of ours:
+How its search gives the same answers as ours:
 
 - Its scores are plain sums of log-probabilities (`length_penalty=0`); the answers of a beam are ranked here.
 - It spreads the probability of suppressed tokens over all others. So nothing is suppressed, and the scores are the
   model's; only a sentence with a forbidden token in its answers is searched again without them, and scored anew.
-- Its beam refills the slot of a finished hypothesis, ours keeps it. Both find the same best answer but in rare cases;
-  the further answers of an n-best differ more often.
+- Its beam refills the slot of a finished hypothesis, ours keeps it. Both find the same best answer except in rare
+  cases; the further answers of an n-best differ more often.
 - Where greedy search finds an answer that no other can outrank (`is_certain`), no beam is searched.
 
-A search tells no scores of single tokens (`Hypothesis.token_scores` is empty); `score` does.
+A search gives no scores of single tokens (`Hypothesis.token_scores` is empty); `score` does.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ from glassformer.decoding import (
     length_penalty,
     search_greedy_first,
 )
-from glassformer.engines.ctranslate2_spec import check_can_carry, library, source_names, target_names, write_model
+from glassformer.engines.ctranslate2_spec import check_supported, library, source_names, target_names, write_model
 from glassformer.errors import DeviceError, SettingsError, TextError, UsageError, nearest
 from glassformer.modelfile import ModelFile
 from glassformer.settings import DecodingSettings
 
 BATCH_POSITIONS = {"int8": 448, "bfloat16": 512, "float32": 512}
-"""About how many positions a batch of a core has; in a beam half of them. Measured: its caches are small."""
+"""The approximate number of positions in the batch of a core; half as many with a beam. Measured: core caches are
+small."""
 GPU_POSITIONS = 16_384  # not measured
 BATCHES_A_CALL, CALLS_AHEAD = 3, 2
-"""Batches for each worker that one call hands over, and calls that wait for another: what is under way cannot be
-stopped, so that Ctrl-C waits for it."""
-ROWS_TOLD = 128  # of which the answers are told together
+"""Batches for each worker in one call of the library, and calls that wait. Calls cannot be stopped, so Ctrl-C waits for
+them."""
+ROWS_TOGETHER = 128  # whose answers are passed to `on_answers` together
 POSITIONS = 512  # of a table of sinusoids, which grows when needed
 NO_SCORE = -1e9  # of a slot of the beam that no hypothesis fills
 PRECISIONS = ("bfloat16", "int8", "float32")  # "auto" is the first that the device has
@@ -55,20 +56,20 @@ _Candidate = tuple[tuple[int, ...], float]
 
 
 def find_device(name: str) -> tuple[str, int]:
-    """Kind and number of the device called `name`. Raises DeviceError when it is not there for CTranslate2."""
+    """Return kind and number of the device called `name`. Raises DeviceError for one not available."""
     gpus = range(library().get_cuda_device_count())
-    places = {"cpu": ("cpu", 0)} | {f"cuda:{i}": ("cuda", i) for i in gpus}
+    devices = {"cpu": ("cpu", 0)} | {f"cuda:{i}": ("cuda", i) for i in gpus}
     if gpus:
-        places["cuda"] = ("cuda", 0)
-    places["auto"] = places.get("cuda", ("cpu", 0))
-    if name not in places:
-        raise DeviceError(f"there is no device {name!r} here for ctranslate2", expected=", ".join(sorted(places)))
-    return places[name]
+        devices["cuda"] = ("cuda", 0)
+    devices["auto"] = devices.get("cuda", ("cpu", 0))
+    if name not in devices:
+        raise DeviceError(f"device {name!r} is not available in ctranslate2", expected=", ".join(sorted(devices)))
+    return devices[name]
 
 
 def resolve_precision(kind: str, precision: str) -> str:
-    """What a precision means on a kind of device. Raises SettingsError for one that CTranslate2 does not have there."""
-    supported = [each for each in PRECISIONS if each in library().get_supported_compute_types(kind)]
+    """Return the precision to use on a kind of device. Raises SettingsError for one not available."""
+    supported = [known for known in PRECISIONS if known in library().get_supported_compute_types(kind)]
     if precision == "auto":
         return supported[0]
     if precision not in supported:
@@ -82,13 +83,13 @@ def resolve_precision(kind: str, precision: str) -> str:
 class CTranslate2Engine:
     """Runs searches and scores pairs with one model, which is converted when it is first used.
 
-    On a CPU every core has batches of its own (`inter_threads`) and one thread for each (`intra_threads=1`): the
-    matrices of such models are too small to be divided, and two threads for a batch were measured to be 2 to 4 times
-    slower than one. The number of cores is PyTorch's number of threads, so that `OMP_NUM_THREADS` counts.
+    On a CPU each core computes its own batches (`inter_threads`) with one thread (`intra_threads=1`): the matrices of
+    such models are too small to be divided, and two threads for a batch were measured to be 2 to 4 times slower than
+    one. The number of cores is PyTorch's number of threads, so that `OMP_NUM_THREADS` counts.
     """
 
     def __init__(self, model_file: ModelFile, device: str = "cpu", precision: str = "float32") -> None:
-        check_can_carry(model_file.settings.model)
+        check_supported(model_file.settings.model)
         self.model_file = model_file
         self.kind, self.device_index = find_device(device)
         self.precision = resolve_precision(self.kind, precision)
@@ -110,7 +111,7 @@ class CTranslate2Engine:
         prefixes: Sequence[Sequence[int]] = (),
         on_answers: OnAnswers | None = None,
     ) -> list[list[Hypothesis]]:
-        """The answers for each framed source, best first, in the order of `sources`.
+        """Return the answers for each framed source, best first, in the order of `sources`.
 
         Learned positions may end before `max_new_tokens`; then the answers do too. Raises UsageError for sampling.
         """
@@ -123,7 +124,7 @@ class CTranslate2Engine:
         def decode(rows: Sequence[int], width: int) -> AnswerBatches:
             forced = [prefixes[row] for row in rows] if prefixes else ()
             answers = self._decode([sources[row] for row in rows], width, longest, forced)
-            while fresh := {rows[at]: self._rank(each, alpha)[:n_best] for at, each in islice(answers, ROWS_TOLD)}:
+            while fresh := {rows[i]: self._rank(found, alpha)[:n_best] for i, found in islice(answers, ROWS_TOGETHER)}:
                 yield fresh
 
         if decoding.num_beams > 1 and n_best == 1 and not prefixes:
@@ -133,21 +134,21 @@ class CTranslate2Engine:
         return collect(found, n_sources, on_answers)
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
-        """Log-probability of every target token after `<bos>`, for framed (source, target) ids."""
+        """Return the log-probability (nats) of every target token after `<bos>`, for framed (source, target) ids."""
         n_source, n_target = (max((len(pair[side]) for pair in pairs), default=0) for side in (0, 1))
         self._make_ready(n_source, n_target - 1)
-        asked = [target[1:] for _, target in pairs]
-        given = [ids[:-1] if ids and ids[-1] == self._eos_id else ids for ids in asked]  # <eos> comes by itself
+        targets = [target[1:] for _, target in pairs]
+        given = [ids[:-1] if ids and ids[-1] == self._eos_id else ids for ids in targets]  # the library adds <eos>
         results: list[list[float]] = [[] for _ in pairs]
         sources = [source for source, _ in pairs]
         for row, scored in self._in_batches(self._translator.score_batch, sources, given):
-            results[row] = scored.log_probs[: len(asked[row])]
+            results[row] = scored.log_probs[: len(targets[row])]
         return check_token_scores(results)
 
     def _decode(
         self, sources: Sequence[Sequence[int]], width: int, longest: int, prefixes: Sequence[Sequence[int]]
     ) -> Iterator[tuple[int, list[_Candidate]]]:
-        """Number of each source and its answers, as they are found: of a beam, with the model's own scores."""
+        """Yield the number of each source and its answers, scored by the model, as they are found."""
         again = []
         if not prefixes:
             for row, answers in self._translate(sources, width, longest):
@@ -161,10 +162,10 @@ class CTranslate2Engine:
             suppressed = [[self._target_names[token]] for token in sorted(self._forbidden)]
             chosen = [sources[row] for row in again]
             searched = dict(self._translate(chosen, width, longest, forced, suppress_sequences=suppressed))
-            pairs = [(chosen[at], (self._bos_id, *ids)) for at, answers in searched.items() for ids, _ in answers]
+            pairs = [(chosen[i], (self._bos_id, *ids)) for i, answers in searched.items() for ids, _ in answers]
             scores = iter(self.score(pairs))
-            for at, answers in searched.items():
-                yield again[at], [(ids, sum(next(scores))) for ids, _ in answers]
+            for i, answers in searched.items():
+                yield again[i], [(ids, sum(next(scores))) for ids, _ in answers]
 
     def _is_forbidden(self, answer: _Candidate) -> bool:
         return not self._forbidden.isdisjoint(answer[0])
@@ -177,7 +178,7 @@ class CTranslate2Engine:
         prefixes: Sequence[Sequence[int]] = (),
         **options: Any,
     ) -> Iterator[tuple[int, list[_Candidate]]]:
-        """What the library's own beam gives for each source, as it is found."""
+        """Yield the number of each source and the answers of the library's own beam, as they are found."""
         options |= {"beam_size": width, "num_hypotheses": width, "length_penalty": 0, "return_scores": True}
         options |= {"max_decoding_length": longest, "min_decoding_length": 0, "return_end_token": True}
         ids = self._target_ids
@@ -199,7 +200,7 @@ class CTranslate2Engine:
         width: int = 1,
         **options: Any,
     ) -> Iterator[tuple[int, Any]]:
-        """Row and result of each source, the longest first. While some are computed, others are made ready or read."""
+        """Yield row and result of each source, longest first. Other batches are prepared or read meanwhile."""
         begun: deque[zip[tuple[int, Any]]] = deque()
         for rows, batch_size in self._calls(sources, targets, width):
             sides = [[[self._source_names[token] for token in sources[row]] for row in rows]]
@@ -209,24 +210,24 @@ class CTranslate2Engine:
             begun.append(zip(rows, given, strict=True))
             if len(begun) > CALLS_AHEAD:
                 yield from _results(begun.popleft())
-        for each in begun:
-            yield from _results(each)
+        for results in begun:
+            yield from _results(results)
 
     def _calls(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], width: int
     ) -> Iterator[tuple[Sequence[int], int]]:
-        """The rows of each call, and how many a batch has: its batches are equal in size and number for all workers.
+        """Yield the rows of each call and their number in a batch, so that all workers have equal work.
 
-        A row is as long as the longer of its sides.
+        The length of a row is that of its longer side.
         """
         lengths = [max(map(len, sides)) for sides in (zip(sources, targets, strict=True) if targets else zip(sources))]
         order = sorted(range(len(sources)), key=lengths.__getitem__, reverse=True)
-        most = GPU_POSITIONS if self.kind == "cuda" else BATCH_POSITIONS[self.precision] // min(width, 2)
+        max_positions = GPU_POSITIONS if self.kind == "cuda" else BATCH_POSITIONS[self.precision] // min(width, 2)
         start = total = 0
         for end, row in enumerate(order, 1):
             total += lengths[row]
-            if total >= BATCHES_A_CALL * self.n_workers * most or end == len(order):
-                n_batches = self.n_workers * max(1, round(total / (most * self.n_workers)))
+            if total >= BATCHES_A_CALL * self.n_workers * max_positions or end == len(order):
+                n_batches = self.n_workers * max(1, round(total / (max_positions * self.n_workers)))
                 yield order[start:end], math.ceil((end - start) / n_batches)
                 start, total = end, 0
 
@@ -239,12 +240,12 @@ class CTranslate2Engine:
             ranked.append(Hypothesis(ids[:-1] if finished else ids, (), score, rank_score, finished))
         return best_first(ranked)
 
-    def _make_ready(self, n_source: int, n_fed: int) -> None:
-        """Convert and load the model, unless it is there and has positions for so many tokens of encoder and decoder.
+    def _make_ready(self, n_source: int, n_target: int) -> None:
+        """Convert and load the model, unless it is loaded with positions for `n_source` and `n_target` tokens.
 
-        Raises TextError for more tokens than learned positions, DeviceError when the library refuses.
+        Raises TextError for more tokens than learned positions, DeviceError for an error of the library.
         """
-        longest, learned_positions = max(n_source, n_fed), self.model_file.settings.model.n_positions
+        longest, learned_positions = max(n_source, n_target), self.model_file.settings.model.n_positions
         if learned_positions and longest > learned_positions:
             raise TextError(
                 f"a sequence of {longest} tokens is longer than the {learned_positions} learned positions",
@@ -273,4 +274,4 @@ class CTranslate2Engine:
 
 
 def _results(call: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
-    return ((row, each.result()) for row, each in call)
+    return ((row, result.result()) for row, result in call)

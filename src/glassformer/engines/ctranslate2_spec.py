@@ -1,4 +1,4 @@
-"""A model file as CTranslate2 reads it. Nothing is left to that library's defaults, which are those of other models."""
+"""Writes a model in the format of CTranslate2. Every option is set, because the defaults are those of other models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def library() -> Any:
 
 
 def source_names(size: int) -> list[str]:
-    """Names of the source tokens, by id.
+    """Return the names of the source tokens, by id.
 
     The library looks tokens up by name. Those of the texts could be written like each other or like a special token,
     so it never sees them; and a source name is no target name, since it takes a source of its own two special tokens
@@ -34,15 +34,15 @@ def source_names(size: int) -> list[str]:
 
 
 def target_names(size: int) -> list[str]:
-    """Names of the target tokens, by id: the digits of the id."""
+    """Return the names of the target tokens, by id: the digits of the id."""
     return [str(token) for token in range(size)]
 
 
-def check_can_carry(settings: ModelSettings) -> None:
-    """Raise SettingsError for a model that CTranslate2 has no form for."""
+def check_supported(settings: ModelSettings) -> None:
+    """Raise SettingsError for a model that CTranslate2 cannot represent."""
     if settings.d_k != settings.d_v:
         raise SettingsError(
-            "ctranslate2 cannot carry this model: its keys and values must have one width",
+            "ctranslate2 does not support this model: keys and values must have one width",
             got=f"d_k={settings.d_k}, d_v={settings.d_v}",
             hint="--engine torch",
         )
@@ -56,7 +56,7 @@ def write_model(model_file: ModelFile, folder: Path, n_positions: int) -> None:
     config.layer_norm_epsilon = model_file.settings.model.norm_eps
     config.decoder_start_token = config.bos_token = str(vocabulary.bos_id)
     config.eos_token = str(vocabulary.eos_id)
-    config.unk_token = str(vocabulary.pad_id)  # what a name without an id stands for; there is no such name
+    config.unk_token = str(vocabulary.pad_id)  # the id of unknown names; there are none
     config.add_source_bos = config.add_source_eos = False  # sources come framed
     spec.register_source_vocabulary(source_names(len(model_file.source_tokenizer)))
     spec.register_target_vocabulary(target_names(len(model_file.target_tokenizer)))
@@ -104,16 +104,16 @@ def _spec(model_file: ModelFile, n_positions: int) -> Any:
 
 
 def _positions(model_file: ModelFile, side: str, n_positions: int) -> NDArray[Any]:
-    """The position table [length D]: our sinusoids are interleaved, the library's own stand in halves."""
+    """The position table [length D]: our sinusoids are interleaved, those of the library are in two halves."""
     settings = model_file.settings.model
     if settings.positions == "sinusoidal":
         return sinusoids(n_positions, settings.d_model, settings.position_base).numpy()
     table = model_file.tensors[f"{side}_positions.table"]
-    return np.pad(table, ((0, 1), (0, 0)))  # scoring feeds one token more than it is asked about
+    return np.pad(table, ((0, 1), (0, 0)))  # scoring has one more input than targets
 
 
 def _set_attention(model_file: ModelFile, spec: Any, name: str, *groups: list[str]) -> None:
-    """Each group of projections is one matrix there, and the norm of a sublayer belongs to its attention."""
+    """Set the weights of attention: each group of projections is one matrix; it includes the norm."""
     for linear, group in zip(spec.linear, groups, strict=True):
         _set_linear(model_file, linear, [f"{name}.{projection}" for projection in group])
     _set_norm(model_file, spec.layer_norm, f"{name}_norm")

@@ -1,6 +1,6 @@
-"""The memory that a run or a search needs at least, against what the device has: too much is refused beforehand.
+"""The minimum memory of a run or a search, checked against the memory of the device before work begins.
 
-Every estimate is a lower bound, so that nothing is refused that could work.
+Every estimate is a lower bound, so that nothing that fits is refused.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from glassformer.settings import DecodingSettings, ModelSettings, Settings
 
 FLOAT = 4  # bytes
 COPIES = 4  # of each weight in training: itself, its gradient, and Adam's two means
-NOT_TOLD = 2**46  # bytes: 64 TiB, where the system does not tell how much memory there is
+UNKNOWN_MEMORY = 2**46  # bytes: 64 TiB, where the system does not report its memory
 SMALLEST_VOCABULARY = 4
 
 
 def memory_of(device: torch.device) -> int:
-    """All memory of a device in bytes, whoever uses it at the moment."""
+    """Return all memory of a device in bytes, whether in use or free."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
-        return NOT_TOLD
+        return UNKNOWN_MEMORY
 
 
 def check_training_fits(
@@ -79,8 +79,8 @@ def _check(device: torch.device, needed: int, work: str, of_what: str, hint: str
     available = memory_of(device)
     if needed > available:
         raise DeviceError(
-            f"there is too little memory on {device} to {work}",
-            got=f"{_gigabytes(available)} in all",
+            f"not enough memory on {device} to {work}",
+            got=f"{_gigabytes(available)} in total",
             expected=f"at least {_gigabytes(needed)}, for {of_what}",
             hint=hint,
         )

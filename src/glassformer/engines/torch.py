@@ -1,4 +1,4 @@
-"""The PyTorch engine: framed ids in, hypotheses out, the same ones in any batch.
+"""The PyTorch engine: its answers are the same in any batch.
 
 A text's padded length depends on that text alone (its length, rounded up), and only equal padded lengths share a
 batch, so that neighbours never change a number beyond rounding.
@@ -41,12 +41,12 @@ from glassformer.timelimit import check_time_limit
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
-BATCH_POSITIONS = 6144  # most source positions times hypotheses that are searched at once
-SCORING_WIDTH = 4  # a scored pair counts as so many hypotheses: it has logits at all its positions at once
+BATCH_POSITIONS = 6144  # maximum of source positions times hypotheses in a batch of a search
+SCORING_WIDTH = 4  # hypotheses that a scored pair counts as: it has logits at all its positions at once
 
 
 def find_device(name: str) -> torch.device:
-    """The device called `name` ("auto", "cpu", "cuda", "cuda:1", "mps"). Raises DeviceError when it is not there."""
+    """Return the device called `name` ("auto", "cpu", "cuda", "cuda:1", "mps"). Raises DeviceError otherwise."""
     available = ["cpu"]
     if torch.cuda.is_available():
         available += ["cuda", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
@@ -55,7 +55,7 @@ def find_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device(next((best for best in ("cuda", "mps") if best in available), "cpu"))
     if name not in available:
-        raise DeviceError(f"there is no device {name!r} here", expected=", ".join(["auto", *available]))
+        raise DeviceError(f"device {name!r} is not available", expected=", ".join(["auto", *available]))
     return torch.device(name)
 
 
@@ -67,9 +67,9 @@ def has_fast_bfloat16(device: torch.device) -> bool:
 
 
 def resolve_precision(device: torch.device, precision: str) -> str:
-    """What "auto" means on a device: bfloat16 where it is fast, float32 elsewhere.
+    """Return the precision that "auto" means on a device: bfloat16 where it is fast, float32 elsewhere.
 
-    Raises SettingsError for a precision that there is not.
+    Raises SettingsError for an unknown precision.
     """
     if precision not in get_args(Precision):
         raise SettingsError(f"there is no precision {precision!r}", hint=nearest(precision, get_args(Precision)))
@@ -79,7 +79,7 @@ def resolve_precision(device: torch.device, precision: str) -> str:
 
 
 def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[object]:
-    """Matrix products in `precision`."""
+    """Return a context in which matrix products are computed in `precision`."""
     if resolve_precision(device, precision) == "float32":
         return contextlib.nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16)
@@ -112,9 +112,9 @@ class TorchEngine:
         *,
         frozen: bool = False,
     ) -> TorchEngine:
-        """The engine of models that write the target tokens; no special token but `<eos>` is ever written.
+        """Create the engine of models with this target tokenizer; of the special tokens, answers have only `<eos>`.
 
-        `frozen`: their weights will not change any more, so that a search need not look at them again.
+        `frozen`: the weights do not change, so that they are prepared for search once.
         """
         vocabulary = target.vocabulary
         resolve_precision(device, precision)
@@ -129,7 +129,7 @@ class TorchEngine:
         prefixes: Sequence[Sequence[int]] = (),
         on_answers: OnAnswers | None = None,
     ) -> list[list[Hypothesis]]:
-        """The answers for each framed source, best first, in the order of `sources`.
+        """Return the answers for each framed source, best first, in the order of `sources`.
 
         Learned positions may end before `max_new_tokens`; then the answers do too. Raises NotFiniteError for a text
         whose log-probabilities are not finite.
@@ -196,7 +196,7 @@ class TorchEngine:
         )
 
     def _prepare(self) -> None:
-        """Lay the weights out for search; once and for all where they will not change any more."""
+        """Prepare the weights for search; once if they are frozen."""
         if not (self._inference and self.frozen):
             dtype = torch.bfloat16 if resolve_precision(self.device, self.precision) == "bfloat16" else torch.float32
             self._inference = [Inference(model, dtype) for model in self.models]
@@ -208,7 +208,7 @@ class TorchEngine:
         return _mean_log_probs(logits), state
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
-        """Log-probability of every target token after `<bos>`, for framed (source, target) ids.
+        """Return the log-probability (nats) of every target token after `<bos>`, for framed (source, target) ids.
 
         Raises NotFiniteError for one that is not finite.
         """
@@ -220,21 +220,21 @@ class TorchEngine:
                 length = self._padded(lengths[rows[-1]])  # of both sides, so that it depends on the pair alone
                 source, visible = pad([pairs[row][0] for row in rows], length, self.device)
                 given, _ = pad([pairs[row][1][:-1] for row in rows], length, self.device)
-                asked, real = pad([pairs[row][1][1:] for row in rows], length, self.device)
+                targets, real = pad([pairs[row][1][1:] for row in rows], length, self.device)
                 logits = [model(source, visible, given) for model in self.models]
-                log_probs = _mean_log_probs(logits).gather(2, asked[:, :, None])[:, :, 0]
-                for line, row in enumerate(rows):
-                    results[row] = log_probs[line][real[line]].tolist()
+                log_probs = _mean_log_probs(logits).gather(2, targets[:, :, None])[:, :, 0]
+                for i, row in enumerate(rows):
+                    results[row] = log_probs[i][real[i]].tolist()
         return check_token_scores(results)
 
     @property
     def _n_positions(self) -> int | None:
-        """How many positions all models have; None where they go on for ever."""
-        ends = (model.settings.n_positions for model in self.models)
-        return min((end for end in ends if end is not None), default=None)
+        """The number of positions that all models have; None where it is unlimited."""
+        limits = (model.settings.n_positions for model in self.models)
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def _padded(self, length: int) -> int:
-        """The padded length, but not past the last learned position."""
+        """The padded length, at most the number of learned positions."""
         padded = padded_length(length)
         return max(length, min(padded, self._n_positions or padded))
 
@@ -265,15 +265,15 @@ class _Caches:
 
 
 def _mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
-    """Log of the mean probability over models; for one model its log-softmax."""
-    log_probs = [each.float().log_softmax(dim=-1) for each in logits]
+    """Return the log of the mean probability over models; for one model its log-softmax."""
+    log_probs = [of_model.float().log_softmax(dim=-1) for of_model in logits]
     if len(log_probs) == 1:
         return log_probs[0]
     return torch.stack(log_probs).logsumexp(dim=0) - math.log(len(log_probs))
 
 
 def build_model(model_file: ModelFile) -> Transformer:
-    """The Transformer of a model file, ready to evaluate, on the CPU."""
+    """Build the Transformer of a model file, in evaluation mode, on the CPU."""
     sizes = len(model_file.source_tokenizer), len(model_file.target_tokenizer)
     model = Transformer(model_file.settings.model, *sizes)
     set_weights(model, model_file.tensors)
@@ -281,12 +281,12 @@ def build_model(model_file: ModelFile) -> Transformer:
 
 
 def get_weights(model: Transformer) -> Arrays:
-    """Copies of all trained parameters under their stable names; a shared matrix appears once."""
+    """Return copies of all trained parameters by name; a shared matrix is there once."""
     return {name: value.detach().cpu().numpy().copy() for name, value in model.named_parameters()}
 
 
 def set_weights(model: Transformer, weights: Mapping[str, NDArray[Any]]) -> None:
-    """Copy weights that `get_weights` gave into a model of the same settings."""
+    """Copy the weights of `get_weights` into a model with the same settings."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(torch.from_numpy(weights[name]))
@@ -295,7 +295,7 @@ def set_weights(model: Transformer, weights: Mapping[str, NDArray[Any]]) -> None
 def pad(
     sequences: Sequence[Sequence[int]], length: int, device: torch.device | None = None
 ) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
-    """Ids padded on the right to `length`, and where they are visible. Padding is id 0; the mask hides it."""
+    """Return the ids padded on the right with 0 to `length`, and the mask of tokens that are visible."""
     lengths = torch.tensor([len(sequence) for sequence in sequences])
     ids = torch.zeros((len(sequences), length), dtype=torch.long)
     visible = torch.arange(length) < lengths[:, None]
@@ -304,15 +304,15 @@ def pad(
 
 
 def padded_length(length: int) -> int:
-    """`length` rounded up, by about a sixteenth at most."""
+    """Return `length` rounded up, by at most a sixteenth."""
     multiple = 1 + length // 16
     return -(-length // multiple) * multiple
 
 
 def plan_equal_lengths(lengths: Sequence[int], width: int) -> list[list[int]]:
-    """Batches of row numbers: rows of one padded length, at most BATCH_POSITIONS positions times `width` each.
+    """Return batches of row numbers: rows of one padded length, at most BATCH_POSITIONS of positions times `width`.
 
-    The longest padded length comes first; inside a batch lengths rise, so that its last row is its longest.
+    The longest padded length is first; in a batch lengths rise, so that its last row is its longest.
     """
     by_length: dict[int, list[int]] = {}
     for row, length in enumerate(lengths):

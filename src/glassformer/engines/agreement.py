@@ -1,4 +1,4 @@
-"""Proof that CTranslate2 computes the model: PyTorch answers its first sources too, and the answers are compared."""
+"""A check that CTranslate2 agrees with PyTorch, which answers the first sources too."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from glassformer.settings import DecodingSettings
 
 ROWS = 200
 TOLERANCE = 1e-3
-"""Largest difference (nats) that rounding may make in a token; tokens that differ by less are a tie."""
+"""Maximum difference (nats) that rounding makes in a log-probability; tokens that differ by less are a tie."""
 
 GREEDY = DecodingSettings(num_beams=1)
 
 
 @dataclass(frozen=True)
-class Proof:
-    """On how many rows greedy search gave PyTorch's answer; on `ties` of them another one that is as likely.
+class Agreement:
+    """The number of rows whose greedy answers were compared with PyTorch's, and of those that are equal.
 
-    `str(proof)` is the text for people.
+    `ties` of the equal ones are other answers that are as likely. `str()` gives the text for people.
     """
 
     precision: str
@@ -36,7 +36,7 @@ class Proof:
 
     @property
     def is_exact(self) -> bool:
-        """Whether equal answers are demanded, not only counted."""
+        """Whether answers must be equal (float32), and are not only counted."""
         return self.precision == "float32"
 
     def __str__(self) -> str:
@@ -45,16 +45,16 @@ class Proof:
 
 
 @final
-class ProvenEngine:
-    """CTranslate2, whose first ROWS sources are answered by PyTorch too (greedy search, in float32 on the CPU).
+class CheckedEngine:
+    """CTranslate2, compared with PyTorch on the first ROWS sources (greedy search, in float32 on the CPU).
 
-    In float32 the answers must be the same, but for ties, and so must the log-probabilities of their tokens within
-    TOLERANCE; else EngineError. In a lower precision `proof` counts what is equal.
+    In float32 the answers must be equal, except for ties, and the log-probabilities of their tokens within TOLERANCE;
+    otherwise a search raises EngineError. In a lower precision `agreement` counts the equal answers.
     """
 
     def __init__(self, engine: CTranslate2Engine, model_file: ModelFile) -> None:
         self.engine = engine
-        self.proof = Proof(engine.precision)
+        self.agreement = Agreement(engine.precision)
         self._oracle: TorchEngine | None = TorchEngine.of(
             [build_model(model_file)], model_file.target_tokenizer, torch.device("cpu")
         )
@@ -67,43 +67,43 @@ class ProvenEngine:
         prefixes: Sequence[Sequence[int]] = (),
         on_answers: OnAnswers | None = None,
     ) -> list[list[Hypothesis]]:
-        """The answers for each framed source, best first, in the order of `sources`."""
+        """Return the answers for each framed source, best first, in the order of `sources`."""
         if self._oracle and not decoding.do_sample:
-            self._prove(self._oracle, sources[: ROWS - self.proof.rows], max_new_tokens)
+            self._compare(self._oracle, sources[: ROWS - self.agreement.rows], max_new_tokens)
         return self.engine.search(sources, decoding, max_new_tokens, prefixes, on_answers)
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
-        """Log-probability of every target token after `<bos>`. What the proof of a search covers holds here too."""
+        """Return the log-probability (nats) of every target token after `<bos>`. Not checked."""
         return self.engine.score(pairs)
 
-    def _prove(self, oracle: TorchEngine, sources: Sequence[Sequence[int]], max_new_tokens: int) -> None:
+    def _compare(self, oracle: TorchEngine, sources: Sequence[Sequence[int]], max_new_tokens: int) -> None:
         ours, expected = (
             [answers[0] for answers in engine.search(sources, GREEDY, max_new_tokens)]
             for engine in (self.engine, oracle)
         )
         tied = _ties(oracle, sources, ours, expected)
         wrong = [row for row in range(len(sources)) if ours[row].ids != expected[row].ids and row not in tied]
-        if self.proof.is_exact:
+        if self.agreement.is_exact:
             pairs = [(source, _framed(oracle, answer)) for source, answer in zip(sources, expected, strict=True)]
             scored = zip(self.engine.score(pairs), oracle.score(pairs), strict=True)
-            drifts = [max(abs(a - b) for a, b in zip(*each, strict=True)) for each in scored]
+            drifts = [max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) for ours, theirs in scored]
             wrong += [row for row, drift in enumerate(drifts) if drift > TOLERANCE and row not in wrong]
             if wrong:
-                named = ", ".join(str(self.proof.rows + row + 1) for row in sorted(wrong)[:10])
+                named = ", ".join(str(self.agreement.rows + row + 1) for row in sorted(wrong)[:10])
                 raise EngineError(
                     "ctranslate2 does not compute this model as torch does; nothing was translated",
-                    where=f"of the texts that are not empty, the first {len(sources)}: number {named}",
+                    where=f"of the first {len(sources)} texts that are not empty: number {named}",
                     got=f"{len(wrong)} other answers; log-probabilities differ by up to {max(drifts):.1e}",
                     expected=f"the same answers, and at most {TOLERANCE:.0e}",
                     hint="--engine torch, and please report this",
                 )
-        self.proof = replace(
-            self.proof,
-            rows=self.proof.rows + len(sources),
-            equal=self.proof.equal + len(sources) - len(wrong),
-            ties=self.proof.ties + len(tied),
+        self.agreement = replace(
+            self.agreement,
+            rows=self.agreement.rows + len(sources),
+            equal=self.agreement.equal + len(sources) - len(wrong),
+            ties=self.agreement.ties + len(tied),
         )
-        if self.proof.rows >= ROWS:
+        if self.agreement.rows >= ROWS:
             self._oracle = None
 
 
@@ -113,7 +113,7 @@ def _ties(
     ours: Sequence[Hypothesis],
     expected: Sequence[Hypothesis],
 ) -> set[int]:
-    """The rows where two answers part at tokens that are equally likely."""
+    """The rows where two answers first differ at tokens that are equally likely."""
     rows = [row for row in range(len(sources)) if ours[row].ids != expected[row].ids]
     targets = [(_framed(oracle, ours[row]), _framed(oracle, expected[row])) for row in rows]
     scores = iter(
@@ -121,8 +121,8 @@ def _ties(
     )
     tied = set()
     for row, (one, other) in zip(rows, targets, strict=True):
-        part = next(at for at, (a, b) in enumerate(zip(one[1:], other[1:], strict=False)) if a != b)
-        if abs(next(scores)[part] - next(scores)[part]) <= TOLERANCE:
+        position = next(i for i, (a, b) in enumerate(zip(one[1:], other[1:], strict=False)) if a != b)
+        if abs(next(scores)[position] - next(scores)[position]) <= TOLERANCE:
             tied.add(row)
     return tied
 
