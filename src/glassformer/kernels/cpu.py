@@ -59,3 +59,12 @@ def on_every_core(work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterato
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(n_cores)  # also for threads started later
+
+
+def _use_one_thread() -> None:
+    """A forked process has none of its parent's threads, and OpenMP would wait for them forever."""
+    torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_use_one_thread)

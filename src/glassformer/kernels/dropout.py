@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,10 @@ def _fill(part: Tensor, seed: int) -> None:
 @cache
 def _cores() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(torch.get_num_threads())
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has none of the pool's threads
+    os.register_at_fork(after_in_child=_cores.cache_clear)
 
 
 def relu_and_drop(x: Float[Tensor, "*shape"], probability: float) -> Float[Tensor, "*shape"]:
