@@ -82,7 +82,8 @@ class Translator:
     """A trained model that translates.
 
     `Translator.load(path).translate(["1845-01-05"])[0].text`. The same text gives the same answer alone, in any batch
-    and in any order (in float32, the default).
+    and in any order, in float32, the default: to the last bit on an x86-64 CPU, elsewhere unless two answers have the
+    same probability but for rounding.
     """
 
     def __init__(

@@ -153,6 +153,11 @@ def test_without_a_length_penalty_certain_is_more_than_half_of_the_probability()
     assert not is_certain(answer_of(0.499, 3, 0.0), 0.0, 50)
 
 
+def test_what_another_kernel_would_round_to_another_side_is_not_certain() -> None:
+    """Two answers of nearly a half each: in a beam, whose numbers are rounded otherwise, the other one may win."""
+    assert not is_certain(answer_of(0.500002, 3, 0.0), 0.0, 50)
+
+
 def test_a_longest_answer_with_all_the_rest_must_not_outrank_it() -> None:
     """One token of .7, against one of 31 tokens with all of the other .3: log .3 over its penalty of 6 ranks higher."""
     answer = answer_of(0.7, 1, 1.0)

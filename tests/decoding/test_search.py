@@ -450,3 +450,13 @@ def test_finished_answers_rank_before_unfinished_ones_and_then_by_their_score() 
 
     expected = [answer(-1.0, True), answer(-3.0, True), answer(-0.5, False), answer(-2.0, False)]
     assert best_first([expected[i] for i in (3, 1, 0, 2)]) == expected
+
+
+@pytest.mark.parametrize("n_sentences", [1, 2, 7])
+def test_how_many_hypotheses_a_step_has_depends_on_time_alone(n_sentences: int) -> None:
+    """Otherwise a sentence would go through other kernels in a batch than alone, which round differently."""
+    stepper, constraints = Stepper(random_toy(1, vocabulary=3)), SearchConstraints(BOS, 2, (), 8)
+    beam_search(stepper, start(n_sentences), n_sentences, constraints, num_beams=7, alpha=3.0, n_best=7)
+    widths = [width for _, width in stepper.calls]
+    assert len(widths) > 4
+    assert widths == [1, 3, 7, 7, 7, 7, 7, 7][: len(widths)]

@@ -18,6 +18,7 @@ from glassformer.engines import inference as inference_module
 from glassformer.engines.inference import Inference
 from glassformer.engines.torch import get_weights
 from glassformer.errors import TextError
+from glassformer.kernels.products import PreparedLinear, has_prepared_products
 from glassformer.model import Transformer
 from glassformer.settings import ModelSettings
 
@@ -99,19 +100,17 @@ def test_steps_are_decoding_all_at_once_past_the_first_growth_of_the_cache(
     n_sentences=st.integers(1, 3),
     width=st.integers(1, 3),
     room=st.sampled_from([1, 3, 16]),
-    plain=st.sampled_from([0, 2**40]),
     padding=st.integers(0, 3),
     seed=st.integers(0, 10_000),
 )
 def test_cached_steps_equal_the_reference_whatever_the_search_does(
-    changes: dict[str, Any], n_sentences: int, width: int, room: int, plain: int, padding: int, seed: int
+    changes: dict[str, Any], n_sentences: int, width: int, room: int, padding: int, seed: int
 ) -> None:
     """A search by chance: hypotheses are kept, doubled and dropped, and sentences change places and leave."""
     model, chance, sources = make(**changes), random.Random(seed), drawn(n_sentences, 6, seed)
     beams: list[list[list[int]]] = [[[]] for _ in sources]  # the hypotheses of each sentence so far
     with torch.inference_mode(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(inference_module, "CACHE_STEPS", room)
-        patch.setattr(inference_module, "PLAIN_NUMBERS", plain)
         inference = Inference(model)
         cache = inference.start(sources, max(map(len, sources)) + padding)
         for _ in range(5):
@@ -153,6 +152,47 @@ def test_without_onednn_the_numbers_are_the_same(changes: dict[str, Any], monkey
 def test_padding_is_not_seen(padding: int) -> None:
     model, sources, targets = make(), [[3, 1, 4], [1, 5], [9]], torch.tensor([[2, 7], [1, 8], [2, 8]])
     close(steps(Inference(model), sources, targets, padding), all_at_once(model, sources, targets))
+
+
+# The same bits
+
+
+@pytest.mark.parametrize("with_onednn", [True, False])
+@pytest.mark.parametrize(("n_in", "n_out"), [(16, 13), (128, 384), (1024, 256), (1536, 8), (4096, 64)])
+@torch.inference_mode()
+def test_a_row_of_a_product_has_the_same_bits_whatever_the_number_of_rows(
+    n_in: int, n_out: int, with_onednn: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not with_onednn:
+        monkeypatch.setattr("glassformer.kernels.products.has_prepared_products", lambda: False)
+    elif not has_prepared_products():
+        pytest.skip("no oneDNN here")
+    generator = torch.Generator().manual_seed(0)
+    weight, bias, x = (torch.randn(shape, generator=generator) for shape in ((n_out, n_in), (n_out,), (300, n_in)))
+    product = PreparedLinear(torch.float32, (weight, bias))
+    for activation in ("none", "relu"):
+        whole = product.product(x[:64], activation)
+        for n in (*range(1, 20), 33, 64):
+            assert torch.equal(product.product(x[:n], activation), whole[:n])
+            assert torch.equal(product.product(x[64 - n : 64].clone(), activation), whole[64 - n :])
+        if with_onednn:
+            assert torch.equal(product.product(x, activation)[:64], whole)
+
+
+@pytest.mark.parametrize(("n_heads", "d"), [(2, 8), (3, 5), (1, 7), (4, 24), (4, 32)])
+@pytest.mark.parametrize("length", [1, 2, 5, 17])
+@torch.inference_mode()
+def test_attention_of_a_row_has_the_same_bits_whatever_the_number_of_rows(n_heads: int, d: int, length: int) -> None:
+    """Keys and values stand as the cache keeps them, step after step."""
+    generator = torch.Generator().manual_seed(0)
+    key, value = (torch.randn((length, 20, n_heads, d), generator=generator) for _ in range(2))
+    query = torch.randn((20, n_heads, d), generator=generator)
+
+    def attend(n: int) -> Tensor:
+        return inference_module._attention_of_one(query[:n], *(x[:, :n].clone().transpose(0, 1) for x in (key, value)))
+
+    whole = attend(20)
+    assert all(torch.equal(attend(n), whole[:n]) for n in range(1, 20))
 
 
 # Once for each sentence

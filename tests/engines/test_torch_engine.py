@@ -32,7 +32,7 @@ from glassformer.engines.torch import (
     set_weights,
 )
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, TextError
-from glassformer.kernels.products import PreparedLinear
+from glassformer.kernels.products import PreparedLinear, has_prepared_products
 from glassformer.model import Transformer
 from glassformer.settings import DecodingSettings, ModelSettings
 from glassformer.text import ascii68
@@ -239,6 +239,65 @@ def test_neighbours_order_and_padding_never_change_an_answer(
         expected = alone[tuple(source)]
         assert [answer.ids for answer in answers] == [answer.ids for answer in expected]
         assert [answer.score for answer in answers] == pytest.approx([a.score for a in expected], abs=1e-4)
+
+
+def with_twins(model: Transformer, noise: float) -> Transformer:
+    """Every second ordinary token is as likely as the one before it, but for `noise` in its row of the output layer."""
+    with torch.no_grad():
+        rows = model.output_projection.weight
+        rows[5::2] = rows[4::2] + noise * torch.randn(rows[5::2].shape, generator=torch.Generator().manual_seed(1))
+    return model
+
+
+SHAPES: dict[str, list[dict[str, Any]]] = {
+    "tiny": [{}],
+    "pre-norm, gelu, learned positions": [{"norm": "pre", "activation": "gelu", "d_ff": 24, "positions": "learned"}],
+    "widths that fill no register": [{"n_heads": 3, "d_k": 3, "d_v": 5, "d_ff": 21}],
+    "one head of seven": [{"n_heads": 1, "d_k": 7, "d_v": 2, "attention_bias": True}],
+    "as wide as the demo": [{"d_model": 128, "d_ff": 512, "n_heads": 4}],
+    "a wide feed-forward": [{"d_ff": 2048}],
+    "an ensemble of five": [{}, {}, {}, {}, {}],
+}
+SEARCHES = [GREEDY, BEAM, BEST, DecodingSettings(do_sample=True, num_return_sequences=3)]
+
+
+@pytest.mark.skipif(not has_prepared_products(), reason="the promise to the last bit is for oneDNN on x86-64")
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+@same_examples(max_examples=4)
+@given(
+    seed=st.integers(0, 100),
+    noise=st.sampled_from([0.0, 1e-8, 1e-7, 1e-6]),
+    decoding=st.sampled_from(SEARCHES),
+    shuffle=st.randoms(use_true_random=False),
+    positions=st.sampled_from([40, 150, 8192]),
+    n_cores=st.sampled_from([1, 3]),
+)
+def test_where_tokens_are_tied_but_for_rounding_an_answer_is_the_same_to_the_last_bit(
+    shape: list[dict[str, Any]],
+    seed: int,
+    noise: float,
+    decoding: DecodingSettings,
+    shuffle: random.Random,
+    positions: int,
+    n_cores: int,
+) -> None:
+    """Answers, and scores of every token: alone, in any batch, in any order, twice in one batch, on any cores."""
+    engine = engine_of(*(with_twins(random_model(seed + i, **changes), noise) for i, changes in enumerate(shape)))
+    engine.frozen = True
+    sources = random_sources(5, longest=20, seed=seed)
+    batch = sources * 2
+    shuffle.shuffle(batch)
+    alone = {tuple(source): engine.search([source], decoding, 8)[0] for source in sources}
+    before = torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_module, "BATCH_POSITIONS", positions)
+        patch.setattr(engine_module, "MIN_HYPOTHESES", 1)
+        torch.set_num_threads(n_cores)
+        try:
+            together = engine.search(batch, decoding, 8)
+        finally:
+            torch.set_num_threads(before)
+    assert together == [alone[tuple(source)] for source in batch]
 
 
 @same_examples(max_examples=15)

@@ -20,6 +20,7 @@ from glassformer.kernels.cpu import (
     M_TRIM_THRESHOLD,
     on_every_core,
     settle_memory,
+    split_batches,
 )
 
 VARIABLES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
@@ -64,9 +65,60 @@ def test_each_core_works_at_jobs_of_its_own_with_one_thread(n_cores: int) -> Non
 
 
 @pytest.mark.parametrize("jobs", [[], [7]])
-def test_a_single_job_has_all_threads(n_cores: int, jobs: list[int]) -> None:
+def test_a_single_job_has_one_thread_too(n_cores: int, jobs: list[int]) -> None:
     found = list(on_every_core(lambda job: (job, threading.current_thread(), torch.get_num_threads()), jobs))
-    assert found == [(job, threading.current_thread(), n_cores) for job in jobs]
+    assert found == [(job, threading.current_thread(), 1) for job in jobs]
+    assert (torch.get_num_threads(), threads_of_a_new_thread()) == (n_cores, n_cores)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_a_job_keeps_one_thread_while_another_search_ends(n_cores: int, n_jobs: int) -> None:
+    """A search that ends gives its threads back, also while another one is at work in another Python thread."""
+    n_at_once = min(n_jobs, n_cores)
+    begun, ended = threading.Barrier(n_at_once + 1), threading.Event()
+    found: list[int] = []
+
+    def work(job: int) -> int:
+        if job < n_at_once:
+            begun.wait(20)
+            ended.wait(20)
+        return torch.get_num_threads()
+
+    search = threading.Thread(target=lambda: found.extend(on_every_core(work, range(n_jobs))))
+    search.start()
+    begun.wait(20)
+    torch.set_num_threads(n_cores)
+    ended.set()
+    search.join(20)
+    assert found == [1] * n_jobs
+
+
+def test_the_error_of_a_single_job_gives_the_threads_back(n_cores: int) -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(on_every_core(lambda job: 1 // job, [0]))
+    assert (torch.get_num_threads(), threads_of_a_new_thread()) == (n_cores, n_cores)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "n", "least", "expected"),
+    [
+        ([8], 2, 4, [4, 4]),
+        ([8], 2, 5, [8]),
+        ([9], 4, 2, [2, 2, 2, 3]),
+        ([3, 10], 3, 1, [3, 5, 5]),
+        ([2, 3], 2, 1, [2, 3]),
+        ([1], 5, 1, [1]),
+        ([], 5, 1, []),
+    ],
+)
+def test_large_batches_are_halved_until_each_core_has_one(
+    sizes: list[int], n: int, least: int, expected: list[int]
+) -> None:
+    numbers = iter(range(100))
+    batches = [[next(numbers) for _ in range(size)] for size in sizes]
+    shared = split_batches(batches, n, least)
+    assert sorted(map(len, shared)) == sorted(expected)
+    assert [row for rows in shared for row in rows] == [row for rows in batches for row in rows]
 
 
 def test_the_error_of_a_job_is_raised_after_the_results_before_it(n_cores: int) -> None:

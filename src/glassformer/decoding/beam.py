@@ -74,7 +74,7 @@ def beam_search(
             not_eos = torch.arange(log_probs.shape[2]) != constraints.eos_id
             log_probs.masked_fill_((enough[:, None, None] & not_eos).to(log_probs.device), -torch.inf)
         slots = stay * torch.tensor([num_beams - len(found[sentence]) for sentence in alive])
-        parents, beam = _extend(beam, log_probs, slots)
+        parents, beam = _extend(beam, log_probs, slots, num_beams)
         best = beam.scores[:, :1]  # -inf where no candidate is left, which is no harm where there are answers
         unanswered = torch.tensor([not found[sentence] for sentence in alive])
         check_finite(best, (stay & (unanswered | best[:, 0].isnan()))[:, None], alive, time)
@@ -106,11 +106,14 @@ def beam_search(
     return [best_first(answers)[:n_best] for answers in found]
 
 
-def _extend(beam: _Beam, log_probs: Tensor, slots: Tensor) -> tuple[Tensor, _Beam]:
-    """The best `slots[n]` extensions of each sentence, and the row (n·K + k) of the hypothesis each one extends."""
+def _extend(beam: _Beam, log_probs: Tensor, slots: Tensor, num_beams: int) -> tuple[Tensor, _Beam]:
+    """The best `slots[n]` extensions of each sentence, and the row (n·K + k) of the hypothesis each one extends.
+
+    C does not depend on `slots`, so that ties of one sentence are not broken differently because of another.
+    """
     n_sentences, n_live, vocabulary = log_probs.shape
     totals = (beam.scores.to(log_probs.device)[:, :, None] + log_probs).flatten(1)  # [N K·V]
-    scores, flat = totals.topk(min(int(slots.max()), totals.shape[1]), dim=1)  # [N C]
+    scores, flat = totals.topk(min(num_beams, totals.shape[1]), dim=1)  # [N C]
     newest = log_probs.flatten(1).gather(1, flat)
     scores, flat, newest = scores.cpu(), flat.cpu(), newest.cpu()
     scores = scores.masked_fill(torch.arange(scores.shape[1]) >= slots[:, None], -torch.inf)

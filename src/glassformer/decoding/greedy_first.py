@@ -9,6 +9,7 @@ from contextlib import closing
 from glassformer.decoding.constraints import Hypothesis, length_penalty
 from glassformer.errors import NotFiniteError
 
+ROUNDING = 1e-4  # what rounding may add to the log-probability of an answer
 PROBE = 256  # sentences that show whether greedy search before a beam saves time
 
 AnswerBatches = Generator[dict[int, list[Hypothesis]]]
@@ -25,10 +26,11 @@ def is_certain(answer: Hypothesis, alpha: float, longest: int) -> bool:
     """Whether no other answer of at most `longest` tokens can outrank this one.
 
     All others share the rest of the probability. A beam would return this answer too: its beginnings have more than
-    half of the probability, and so they always have a slot.
+    half of the probability, and so they always have a slot. Within ROUNDING of a tie nothing is certain: a beam rounds
+    its products differently.
     """
     rest = max(-math.expm1(answer.score), 1e-6)  # of what is smaller, rounding leaves nothing
-    return answer.finished and answer.rank_score > math.log(rest) / length_penalty(longest, alpha)
+    return answer.finished and answer.rank_score > math.log(rest) / length_penalty(longest, alpha) + ROUNDING
 
 
 def search_greedy_first(

@@ -8,6 +8,10 @@
                  many processors; in bfloat16 the products with weights alone are, all else stays float32
     attention    of one query a row, plain multiplications: for so little, a call of the fused kernel costs more
 
+The same bits in any batch, on a CPU in float32: what a row gets does not depend on the rows next to it, nor on their
+number. Products use one kernel for any number of rows, and sums run over each row by itself. A batch has one thread:
+with several, the fused kernel computes otherwise.
+
 Axes: N sentences · K hypotheses of a sentence · R = N·K rows · S source positions · t target positions so far ·
 H heads · V vocabulary · D d_model.
 """
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 CACHE_STEPS = 32  # the cache grows by so many positions at a time
-PLAIN_NUMBERS = 2**15  # from so many numbers in its keys on, attention of one query a row is plain multiplications
+SUMMED_TOGETHER = 64  # PyTorch adds up this number of columns at once, and the last few of all rows in another order
 
 
 class _FeedForward:
@@ -46,9 +50,29 @@ class _FeedForward:
         return self.w_2(self.activation(self.w_1(x)))
 
 
-def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-    """`model.attention` of queries that are scaled already; `mask` is added to the scores."""
-    return F.scaled_dot_product_attention(query, key, value, mask, scale=1.0)
+def _attention(
+    query: Float[Tensor, "N T H d_k"],
+    key: Float[Tensor, "N S H d_k"],
+    value: Float[Tensor, "N S H d_v"],
+    mask: Float[Tensor, "N S"] | None = None,
+) -> Float[Tensor, "N T C"]:
+    """`model.attention` of queries that are scaled already, heads side by side: C = H·d_v; `mask` is added to scores.
+
+    On a CPU each sentence starts at a multiple of 64 bytes: otherwise the fused kernel adds up in another order.
+    """
+    d_v = value.shape[3]
+    if key.device.type == "cpu":
+        query, key, value = (_aligned(each) for each in (query, key, value))
+    mask = None if mask is None else mask[:, None, None]
+    query, key, value = (each.transpose(1, 2) for each in (query, key, value))
+    heads = F.scaled_dot_product_attention(query, key, value, mask, scale=1.0)
+    return heads.transpose(1, 2)[..., :d_v].flatten(2)
+
+
+def _aligned(x: Float[Tensor, "N T H d"]) -> Float[Tensor, "N T H d2"]:
+    """With zeros after each head's numbers, where a sentence would not end at a multiple of 16 numbers."""
+    _, _, n_heads, d = x.shape
+    return F.pad(x, (0, -d % 16)) if n_heads * d % 16 else x
 
 
 def _attention_of_one(
@@ -57,14 +81,16 @@ def _attention_of_one(
     value: Float[Tensor, "R S H d_v"],
     mask: Float[Tensor, "R S"] | None = None,
 ) -> Float[Tensor, "R C"]:
-    """The same of one query a row, heads side by side: C = H·d_v."""
-    if key.numel() < PLAIN_NUMBERS or key.device.type != "cpu":
-        mask = None if mask is None else mask[:, None, None]
-        return _attention(query.unsqueeze(2), key.transpose(1, 2), value.transpose(1, 2), mask).flatten(1)
+    """The same of one query a row."""
+    if key.device.type != "cpu":
+        return _attention(query[:, None], key, value, mask)[:, 0]
     scores = (key * query[:, None]).sum(-1, keepdim=True)
     if mask is not None:
         scores += mask[:, :, None, None]
-    return (value * scores.softmax(1)).sum(1).flatten(1)
+    weighted = value * scores.softmax(1)
+    if weighted[0, 0].numel() % SUMMED_TOGETHER:
+        weighted = weighted.contiguous()
+    return weighted.sum(1).flatten(1)
 
 
 class _Norm:
@@ -115,10 +141,8 @@ class _Layer:
 
     def encode(self, x: Tensor, layout: Layout, mask: Tensor | None) -> Tensor:
         def attend(y: Tensor) -> Tensor:
-            query, key, value = (
-                part.transpose(1, 2) for part in self.self_attention.split(layout.pad(self.self_attention.project(y)))
-            )
-            return self.self_attention.w_o(layout.pack(_attention(query, key, value, mask).transpose(1, 2).flatten(2)))
+            query, key, value = self.self_attention.split(layout.pad(self.self_attention.project(y)))
+            return self.self_attention.w_o(layout.pack(_attention(query, key, value, mask)))
 
         x = self.add_and_norm(self.self_attention_norm, x, attend)
         return self.add_and_norm(self.feed_forward_norm, x, self.feed_forward)
@@ -137,13 +161,10 @@ class _Layer:
 
         def attend_memory(y: Tensor) -> Tensor:
             key, value = cache.memory[i]
-            mask = cache.memory_mask
             query = self.query(y).view(len(key), -1, *key.shape[2:])  # [N K H d_k]
             if query.shape[1] == 1:
-                return self.cross_out(_attention_of_one(query[:, 0], key, value, mask))
-            key, value = key.transpose(1, 2), value.transpose(1, 2)
-            heads = _attention(query.transpose(1, 2), key, value, None if mask is None else mask[:, None, None])
-            return self.cross_out(heads.transpose(1, 2).reshape(len(y), -1))
+                return self.cross_out(_attention_of_one(query[:, 0], key, value, cache.memory_mask))
+            return self.cross_out(_attention(query, key, value, cache.memory_mask).flatten(0, 1))
 
         x = self.add_and_norm(self.self_attention_norm, x, attend)
         x = self.add_and_norm(self.cross_norm, x, attend_memory)
@@ -235,7 +256,7 @@ class Inference:
             mask = torch.zeros(visible.shape, device=device).masked_fill_(~visible, -torch.inf)
         x = self.source_embedding[layout.fill(ids)] + self.positions[0](length)[layout.positions]
         for layer in self.encoder:
-            x = layer.encode(x, layout, None if mask is None else mask[:, None, None])
+            x = layer.encode(x, layout, mask)
         memory = x if self.encoder_norm is None else self.encoder_norm(x)
 
         read = [layer.read_memory(memory, layout) for layer in self.decoder]

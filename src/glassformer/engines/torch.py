@@ -1,7 +1,7 @@
 """The PyTorch engine: its answers are the same in any batch.
 
-A text's padded length depends on that text alone (its length, rounded up), and only equal padded lengths share a
-batch, so that neighbours never change a number beyond rounding.
+A text's padded length depends on that text alone (its length, rounded up), only equal padded lengths share a batch, and
+on a CPU in float32 no number depends on the batch, to the last bit (`inference`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import torch
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from glassformer.decoding import (
 from glassformer.decoding.sampling import draw_uniform
 from glassformer.engines.inference import Cache, Inference
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, nearest
-from glassformer.kernels.cpu import on_every_core, settle_memory
+from glassformer.kernels.cpu import on_every_core, settle_memory, split_batches
 from glassformer.model import Transformer
 from glassformer.modelfile import Arrays, ModelFile
 from glassformer.settings import DecodingSettings, Precision
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
 BATCH_POSITIONS = 6144  # maximum of source positions times hypotheses in a batch of a search
+MIN_HYPOTHESES = 64  # a batch is halved for another core where each half has this number of hypotheses
 SCORING_WIDTH = 4  # hypotheses that a scored pair counts as: it has logits at all its positions at once
 
 
@@ -148,9 +149,13 @@ class TorchEngine:
                 except NotFiniteError as error:
                     raise error.moved_to(batch[error.row or 0]) from None
 
-            plan = plan_equal_lengths([len(sources[row]) for row in rows], max(num_beams, n_best))
+            width = max(num_beams, n_best)
+            plan = plan_equal_lengths([len(sources[row]) for row in rows], width)
             batches = [[rows[i] for i in batch] for batch in plan]
-            run = on_every_core if self.device.type == "cpu" else map
+            run: Any = map
+            if self.device.type == "cpu":
+                run = on_every_core
+                batches = split_batches(batches, torch.get_num_threads(), MIN_HYPOTHESES // width)
             for batch, answers in zip(batches, run(search_batch, batches), strict=True):
                 yield dict(zip(batch, answers, strict=True))
 
@@ -269,7 +274,9 @@ def _mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
     log_probs = [of_model.float().log_softmax(dim=-1) for of_model in logits]
     if len(log_probs) == 1:
         return log_probs[0]
-    return torch.stack(log_probs).logsumexp(dim=0) - math.log(len(log_probs))
+    highest = torch.stack(log_probs).amax(dim=0)
+    total = sum((each - highest).exp() for each in log_probs)  # in the same order for every row
+    return highest + cast("Tensor", total).log() - math.log(len(log_probs))
 
 
 def build_model(model_file: ModelFile) -> Transformer:

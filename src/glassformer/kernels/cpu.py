@@ -46,19 +46,48 @@ def on_every_core(work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterato
     """Yield `work(job)` for every job, in order; each core works on jobs of its own, with one thread.
 
     The matrices of a search are small, and threads that share one wait for each other most of the time. A job runs in a
-    copy of the caller's context, so that its time limit holds there too.
+    copy of the caller's context, so that its time limit holds there too. A single job has one thread too: the bits of
+    its results do not depend on what else there is to do.
     """
     n_cores = torch.get_num_threads()
-    if n_cores == 1 or len(jobs) < 2:
+    if n_cores == 1:
         yield from map(work, jobs)
-        return
-    pool = ThreadPoolExecutor(n_cores, initializer=torch.set_num_threads, initargs=(1,))
+    elif len(jobs) < 2:
+        yield from [_in_one_thread(work, job, n_cores) for job in jobs]
+    else:
+        pool = ThreadPoolExecutor(n_cores, initializer=_take_one_thread)
+        try:
+            contexts = [copy_context() for _ in jobs]  # a context is entered by one thread at a time
+            yield from pool.map(lambda context, job: context.run(work, job), contexts, jobs)
+        finally:
+            pool.shutdown(cancel_futures=True)
+            torch.set_num_threads(n_cores)  # also for threads started later
+
+
+def _take_one_thread() -> None:
+    """Use one thread for what this Python thread computes from now on, whatever other Python threads set."""
+    torch.get_num_threads()  # the first call in a Python thread takes what was set last anywhere
+    torch.set_num_threads(1)
+
+
+def _in_one_thread(work: Callable[[Job], Result], job: Job, n_cores: int) -> Result:
+    _take_one_thread()
     try:
-        contexts = [copy_context() for _ in jobs]  # a context is entered by one thread at a time
-        yield from pool.map(lambda context, job: context.run(work, job), contexts, jobs)
+        return work(job)
     finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(n_cores)  # also for threads started later
+        torch.set_num_threads(n_cores)
+
+
+def split_batches(batches: Sequence[list[int]], n_batches: int, min_rows: int) -> list[list[int]]:
+    """The same rows in `n_batches` batches or more: the largest are halved, but no half has fewer than `min_rows`."""
+    split = list(batches)
+    while 0 < len(split) < n_batches:
+        largest = max(range(len(split)), key=lambda i: len(split[i]))
+        rows = split[largest]
+        if len(rows) < 2 * max(1, min_rows):
+            break
+        split[largest : largest + 1] = [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
+    return split
 
 
 def _use_one_thread() -> None:
