@@ -43,13 +43,13 @@ def error_classes() -> dict[str, type[GlassformerError]]:
     return {name: kind for name, kind in found if issubclass(kind, Exception)}
 
 
-def test_every_error_is_in_the_tree_and_knows_its_exit_code():
+def test_every_error_is_in_the_tree_and_has_its_exit_code():
     classes = error_classes()
     assert all(issubclass(kind, GlassformerError) for kind in classes.values())
     assert {name: kind.exit_code for name, kind in classes.items()} == EXIT_CODES
 
 
-def test_the_docstring_draws_the_whole_tree():
+def test_the_docstring_shows_the_whole_tree():
     drawn = dict(line.split("─ ")[-1].split()[:2] for line in (errors.__doc__ or "").splitlines() if "─ " in line)
     assert {name: int(code) for name, code in drawn.items()} == {
         name: code for name, code in EXIT_CODES.items() if name != "GlassformerError"
@@ -57,7 +57,7 @@ def test_the_docstring_draws_the_whole_tree():
 
 
 @pytest.mark.parametrize("kind", [SettingsError, ColumnError])
-def test_wrong_settings_and_columns_are_wrong_usage(kind):
+def test_errors_of_settings_and_columns_are_usage_errors(kind):
     assert issubclass(kind, UsageError)
 
 
@@ -66,17 +66,17 @@ def test_an_interrupted_command_exits_with_130():
 
 
 def test_an_error_is_one_sentence_and_then_one_line_for_each_part_that_is_known():
-    error = TableError("the row is torn", where="a.csv", got="1 cell", expected="2 cells", hint="mend it")
-    assert str(error) == "the row is torn\n  where: a.csv\n  got: 1 cell\n  expected: 2 cells\n  next: mend it"
+    error = TableError("the row is torn", where="a.csv", got="1 cell", expected="2 cells", hint="correct it")
+    assert str(error) == "the row is torn\n  where: a.csv\n  got: 1 cell\n  expected: 2 cells\n  next: correct it"
 
 
-def test_parts_that_are_not_known_are_left_out():
+def test_unknown_parts_are_omitted():
     assert str(RunError("it went wrong")) == "it went wrong"
     assert str(RunError("it went wrong", hint="", got=None)) == "it went wrong\n  next: "
     assert str(RunError("it went wrong", expected="luck")) == "it went wrong\n  expected: luck"
 
 
-def test_a_part_that_is_learned_later_is_shown():
+def test_a_part_that_is_set_later_is_shown():
     error = ModelFileError("the tokens are damaged")
     error.where = "m.safetensors"
     assert str(error) == "the tokens are damaged\n  where: m.safetensors"
@@ -88,7 +88,7 @@ def test_the_parts_can_be_read_by_a_program():
     assert error.args == ("no",)
 
 
-def test_an_error_keeps_its_parts_on_the_way_to_another_process():
+def test_an_error_keeps_its_parts_when_it_is_pickled():
     error = pickle.loads(pickle.dumps(SettingsError("no", where="a", hint="d")))
     assert (type(error), str(error)) == (SettingsError, "no\n  where: a\n  next: d")
 
@@ -107,7 +107,7 @@ def test_the_nearest_word_is_named_before_the_others():
     )
 
 
-def test_where_no_word_is_near_all_are_listed():
+def test_if_no_word_is_near_all_are_listed():
     assert nearest("qqq", ["source", "target"]) == "valid: source, target"
     assert nearest("qqq", []) == "valid: "
 

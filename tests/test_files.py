@@ -21,7 +21,7 @@ def test_text_is_written_as_utf_8_with_plain_line_ends(tmp_path):
     assert [file.name for file in (tmp_path / "new").iterdir()] == ["a.txt"]
 
 
-def test_the_old_file_stands_until_the_new_one_is_whole(tmp_path):
+def test_the_old_file_is_kept_until_the_new_one_is_complete(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
     with atomic(path) as temporary:
@@ -33,7 +33,7 @@ def test_the_old_file_stands_until_the_new_one_is_whole(tmp_path):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, MemoryError])
-def test_after_an_error_the_old_file_stands_and_nothing_else_is_left(tmp_path, error):
+def test_after_an_error_only_the_old_file_is_left(tmp_path, error):
     path = tmp_path / "a.txt"
     path.write_text("old")
 
@@ -61,13 +61,13 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch, step):
         write_text(path, "new")
     assert str(caught.value) == (
         f"cannot write the file\n  where: {path}\n  got: No space left on device\n"
-        "  next: free some space, or write elsewhere; nothing that was there before is lost"
+        "  next: free some space, or write to another disk; existing files are unchanged"
     )
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_where_a_link_stands_the_file_that_it_leads_to_is_written(tmp_path):
+def test_writing_to_a_link_replaces_its_target(tmp_path):
     (tmp_path / "there").mkdir()
     for name in ("old", "new"):
         link, file = tmp_path / f"{name} link", tmp_path / "there" / name
@@ -78,7 +78,7 @@ def test_where_a_link_stands_the_file_that_it_leads_to_is_written(tmp_path):
     assert sorted(file.name for file in (tmp_path / "there").iterdir()) == ["new", "old"]
 
 
-def test_a_place_that_cannot_be_written_to_is_known_beforehand(tmp_path):
+def test_check_writable_finds_a_path_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("old")
     for path in (tmp_path / "file" / "a.txt", tmp_path):
         with pytest.raises(RunError, match="cannot write the file") as caught:
@@ -91,7 +91,7 @@ def test_a_place_that_cannot_be_written_to_is_known_beforehand(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_new_file_may_be_read_by_whom_the_old_one_could_be(tmp_path):
+def test_a_new_file_has_the_permissions_of_the_old_one(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("mine")
     path.chmod(0o600)
@@ -99,23 +99,23 @@ def test_a_new_file_may_be_read_by_whom_the_old_one_could_be(tmp_path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_link_that_leads_to_itself_gives_way(tmp_path):
+def test_a_link_to_itself_is_replaced(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "link")
     check_writable(tmp_path / "link")
     write_text(tmp_path / "link", "new")
     assert (tmp_path / "link").read_text() == "new"
 
 
-def test_a_folder_that_is_a_file_is_named(tmp_path):
+def test_a_path_through_a_file_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file" / "a.txt", tmp_path / "file" / "deep" / "a.txt"):
         with pytest.raises(RunError, match="cannot write the file") as caught:
             write_text(path, "new")
         assert caught.value.where == str(path)
-        assert caught.value.hint == "a part of this path is a file; choose another place"
+        assert caught.value.hint == "a part of this path is a file; choose another path"
 
 
-def test_a_target_that_is_a_folder_is_refused_and_stays(tmp_path):
+def test_writing_to_a_folder_is_an_error_and_the_folder_is_kept(tmp_path):
     (tmp_path / "a.txt").mkdir()
     with pytest.raises(RunError, match="cannot write the file"):
         write_text(tmp_path / "a.txt", "new")
@@ -123,19 +123,19 @@ def test_a_target_that_is_a_folder_is_refused_and_stays(tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
-def test_a_folder_that_may_not_be_written_to_is_answered_with_advice(tmp_path, number):
+def test_an_error_of_a_folder_without_write_permission_has_a_hint(tmp_path, number):
     error = cannot_write(tmp_path, OSError(number, os.strerror(number)))
-    assert error.hint == "choose a folder that you may write to"
+    assert error.hint == "choose a folder with write permission"
     assert error.got == os.strerror(number)
 
 
-def test_an_error_of_the_system_that_is_not_foreseen_is_still_told(tmp_path):
+def test_an_unexpected_operating_system_error_is_reported(tmp_path):
     assert cannot_write(tmp_path, OSError("odd")).got == "odd"
     assert cannot_write(tmp_path, OSError("odd")).hint is None
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_pipe_is_written_to_and_stays(tmp_path):
+def test_a_pipe_is_written_to_and_kept(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     read: list[str] = []
@@ -162,7 +162,7 @@ def test_a_name_of_every_allowed_length_can_be_written(tmp_path, name):
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
-def test_a_temporary_name_holds_the_whole_name_where_that_fits(tmp_path):
+def test_a_temporary_name_contains_the_whole_name_if_it_fits(tmp_path):
     with atomic(tmp_path / ("a" * 240)) as temporary:
         assert temporary.name.startswith("." + "a" * 240 + ".")
         temporary.touch()
@@ -170,7 +170,7 @@ def test_a_temporary_name_holds_the_whole_name_where_that_fits(tmp_path):
 
 @on_linux
 @pytest.mark.parametrize("path", ["a" * 256, "é" * 128, "a" * 9999 + "/b", "deep/" * 900 + "b"])
-def test_a_name_that_is_too_long_is_known_beforehand(tmp_path, path):
+def test_check_writable_finds_a_name_that_is_too_long(tmp_path, path):
     for refuse in (check_writable, check_path, lambda path: write_text(path, "")):
         with pytest.raises(RunError, match="cannot write the file") as caught:
             refuse(tmp_path / path)
@@ -180,7 +180,7 @@ def test_a_name_that_is_too_long_is_known_beforehand(tmp_path, path):
 
 
 @on_linux
-def test_a_path_of_every_allowed_length_can_be_written_once_it_is_not_refused(tmp_path):
+def test_a_path_of_every_length_that_check_path_accepts_can_be_written(tmp_path):
     folder = Path(*["d" * 250] * 15)
     folder_bytes = len(str(tmp_path / folder))
     for length in range(4085 - folder_bytes - 20, 4100 - folder_bytes):
@@ -195,14 +195,14 @@ def test_a_path_of_every_allowed_length_can_be_written_once_it_is_not_refused(tm
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
-def test_a_name_that_no_file_can_have_is_refused(tmp_path, name):
+def test_an_invalid_name_is_an_error(tmp_path, name):
     for refuse in (check_writable, check_path, lambda path: write_text(path, "")):
         with pytest.raises(RunError, match="no file can have this name"):
             refuse(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_half_of_a_surrogate_pair_is_written_as_an_escape(tmp_path):
+def test_a_lone_surrogate_is_written_as_an_escape(tmp_path):
     write_text(tmp_path / "a.txt", "a\udcff\ud800é")
     assert (tmp_path / "a.txt").read_text("utf-8") == "a\\udcff\\ud800é"
     assert shown(Path("t\udcff.csv")) == "t\\udcff.csv"

@@ -35,7 +35,7 @@ def tree(path: Path) -> set[str]:
 # The run directory
 
 
-def test_a_run_directory_is_held_by_one_at_a_time(tmp_path):
+def test_a_run_directory_is_locked_by_one_process_at_a_time(tmp_path):
     run = tmp_path / "deep" / "run"
     with RunDirectory(run).held():
         directory = RunDirectory(run)
@@ -46,7 +46,7 @@ def test_a_run_directory_is_held_by_one_at_a_time(tmp_path):
         with pytest.raises(RunError) as caught, directory.held():
             pass
         assert str(caught.value) == (
-            f"this run is being trained already\n  where: {run}\n"
+            f"this run is already being trained\n  where: {run}\n"
             "  next: wait for that training or stop it, or choose another --out"
         )
     assert tree(run) == {"checkpoints"}
@@ -55,7 +55,7 @@ def test_a_run_directory_is_held_by_one_at_a_time(tmp_path):
         pass
 
 
-def test_another_process_that_holds_a_run_directory_keeps_us_out_until_it_is_killed(tmp_path):
+def test_the_lock_of_another_process_ends_when_it_is_killed(tmp_path):
     code = (
         "import sys\nfrom pathlib import Path\nfrom glassformer.rundirectory import RunDirectory\n"
         "with RunDirectory(Path(sys.argv[1])).held():\n    print('held', flush=True)\n    sys.stdin.read()\n"
@@ -64,7 +64,7 @@ def test_another_process_that_holds_a_run_directory_keeps_us_out_until_it_is_kil
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
-        with pytest.raises(RunError, match="this run is being trained already"), RunDirectory(tmp_path).held():
+        with pytest.raises(RunError, match="this run is already being trained"), RunDirectory(tmp_path).held():
             pass
         other.kill()
     with RunDirectory(tmp_path).held():
@@ -72,7 +72,7 @@ def test_another_process_that_holds_a_run_directory_keeps_us_out_until_it_is_kil
 
 
 @pytest.mark.parametrize("number", NO_LOCKS)
-def test_where_the_file_system_knows_no_locks_training_goes_on(tmp_path, monkeypatch, number):
+def test_on_a_file_system_without_locks_training_continues(tmp_path, monkeypatch, number):
     def no_locks(*_arguments: object) -> None:
         raise OSError(number, os.strerror(number))
 
@@ -81,7 +81,7 @@ def test_where_the_file_system_knows_no_locks_training_goes_on(tmp_path, monkeyp
         pass
 
 
-def test_a_folder_that_cannot_be_made_is_not_held(tmp_path):
+def test_a_folder_that_cannot_be_created_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="cannot write"), RunDirectory(tmp_path / "file" / "run").held():
         pass
@@ -95,13 +95,13 @@ def test_a_run_has_its_files_where_the_documentation_says(tmp_path):
     assert directory.checkpoint(500) == tmp_path / "checkpoints" / "step-0000500.safetensors"
 
 
-def test_a_new_run_directory_is_empty_but_for_its_checkpoints(tmp_path):
+def test_a_new_run_directory_is_empty_except_for_its_checkpoints(tmp_path):
     directory = RunDirectory(tmp_path / "deep" / "run")
     directory.create(overwrite=False)
     assert tree(directory.path) == {"checkpoints"}
 
 
-def test_an_empty_folder_is_taken(tmp_path):
+def test_an_empty_folder_can_be_a_run(tmp_path):
     RunDirectory(tmp_path).create(overwrite=False)
     assert tree(tmp_path) == {"checkpoints"}
 
@@ -137,13 +137,13 @@ def test_kept_weights_are_listed_oldest_first(tmp_path):
     ]
 
 
-def test_a_run_is_overwritten_only_on_demand(tmp_path):
+def test_a_run_is_overwritten_only_when_requested(tmp_path):
     directory = finished_run(tmp_path / "run")
     before = tree(tmp_path)
     with pytest.raises(RunError) as caught:
         directory.create(overwrite=False)
     assert str(caught.value) == (
-        f"there is a run already; nothing was written\n  where: {tmp_path / 'run'}\n"
+        f"the run already exists; nothing was written\n  where: {tmp_path / 'run'}\n"
         "  next: resume it with --resume, replace it with --overwrite, or choose another --out"
     )
     assert tree(tmp_path) == before
@@ -154,35 +154,35 @@ def test_a_run_is_overwritten_only_on_demand(tmp_path):
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_folder_that_is_no_run_is_never_touched(tmp_path, overwrite):
+def test_a_folder_that_is_not_a_run_is_never_changed(tmp_path, overwrite):
     (tmp_path / "thesis.tex").write_text("ten years of work")
     (tmp_path / "checkpoints").mkdir()
-    with pytest.raises(RunError, match="this folder is not a run of glassformer and is not empty") as caught:
+    with pytest.raises(RunError, match="the folder is not empty and is not a run of glassformer") as caught:
         RunDirectory(tmp_path).create(overwrite=overwrite)
     assert (caught.value.where, caught.value.hint) == (str(tmp_path), "choose another --out")
     assert tree(tmp_path) == {"thesis.tex", "checkpoints"}
 
 
-def test_a_run_that_holds_something_else_is_never_overwritten(tmp_path):
+def test_a_run_with_other_files_is_never_overwritten(tmp_path):
     directory = finished_run(tmp_path)
     for number in range(7):
         (tmp_path / f"notes-{number}.txt").write_text("mine")
     before = tree(tmp_path)
-    with pytest.raises(RunError, match="this folder holds more than a run") as caught:
+    with pytest.raises(RunError, match="the folder contains other files") as caught:
         directory.create(overwrite=True)
     assert caught.value.got == "notes-0.txt, notes-1.txt, notes-2.txt, notes-3.txt, notes-4.txt, …"
-    assert caught.value.hint == "move these away, or choose another --out"
+    assert caught.value.hint == "move these files, or choose another --out"
     assert tree(tmp_path) == before
 
 
-def test_what_lies_among_the_checkpoints_and_is_none_is_kept_as_well(tmp_path):
+def test_other_files_among_the_checkpoints_are_never_overwritten(tmp_path):
     directory = finished_run(tmp_path)
     for name in ("resume.safetensors", "snapshot-0000250.safetensors", ".resume.safetensors.1a2b3c4d.part"):
         (tmp_path / "checkpoints" / name).write_text("old")
     for name in ("checkpoints/best-of-all.safetensors", "download.part"):
         (tmp_path / name).write_text("mine")
     before = tree(tmp_path)
-    with pytest.raises(RunError, match="this folder holds more than a run") as caught:
+    with pytest.raises(RunError, match="the folder contains other files") as caught:
         directory.create(overwrite=True)
     assert caught.value.got == f"{Path('checkpoints/best-of-all.safetensors')}, download.part"
     assert tree(tmp_path) == before
@@ -193,7 +193,7 @@ def test_what_lies_among_the_checkpoints_and_is_none_is_kept_as_well(tmp_path):
     assert tree(tmp_path) == {"checkpoints"}
 
 
-def test_a_link_to_a_run_is_emptied_and_what_it_holds_as_links_stays(tmp_path):
+def test_a_link_to_a_run_is_emptied_and_the_targets_of_links_in_it_are_kept(tmp_path):
     finished_run(tmp_path / "run")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "step-0000001.safetensors").write_text("mine")
@@ -216,12 +216,12 @@ def test_a_run_directory_cannot_be_a_file(tmp_path, overwrite):
         RunDirectory(tmp_path / "run").create(overwrite=overwrite)
     with pytest.raises(RunError) as caught:
         RunDirectory(tmp_path / "run" / "deeper").create(overwrite=overwrite)
-    assert caught.value.hint == "a part of this path is a file; choose another place"
+    assert caught.value.hint == "a part of this path is a file; choose another path"
     assert (tmp_path / "run").read_text() == "mine"
 
 
 @pytest.mark.parametrize("call", ["mkdir", "iterdir"])
-def test_a_folder_that_may_not_be_used_is_an_error_with_advice(tmp_path, monkeypatch, call):
+def test_a_folder_without_permission_is_an_error_with_a_hint(tmp_path, monkeypatch, call):
     def refuse(*_arguments, **_options):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
@@ -229,11 +229,11 @@ def test_a_folder_that_may_not_be_used_is_an_error_with_advice(tmp_path, monkeyp
     monkeypatch.setattr(f"pathlib.Path.{call}", refuse)
     with pytest.raises(RunError) as caught:
         RunDirectory(tmp_path / "run").create(overwrite=False)
-    assert (caught.value.got, caught.value.hint) == ("Permission denied", "choose a folder that you may write to")
+    assert (caught.value.got, caught.value.hint) == ("Permission denied", "choose a folder with write permission")
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\ud800b", "a" * 256], ids=["NUL", "surrogate", "too long"])
-def test_a_directory_of_a_name_that_none_can_have_is_refused_beforehand(tmp_path, name):
+def test_an_invalid_name_is_an_error_before_anything_is_written(tmp_path, name):
     with pytest.raises(RunError):
         RunDirectory(tmp_path / name).check_free(overwrite=False)
 
@@ -317,7 +317,7 @@ def replace(directory: RunDirectory) -> None:
 
 
 @pytest.mark.parametrize("change", [replace_and_undo, replace])
-def test_whenever_a_process_is_killed_a_whole_run_is_left_and_the_folder_can_be_used_again(
+def test_whenever_a_process_is_killed_a_complete_run_is_left_and_the_folder_can_be_used_again(
     tmp_path, monkeypatch, change
 ):
     for moment in range(100):
@@ -344,7 +344,7 @@ def test_whenever_a_process_is_killed_a_whole_run_is_left_and_the_folder_can_be_
 
 
 @pytest.mark.parametrize("name", [".recipe.toml.0a1b2c3d.part", ".tmpAb3dE9", "checkpoints/.tmpAb3dE9", ".lock"])
-def test_a_folder_with_nothing_but_what_a_killed_process_left_is_free_and_is_cleaned_up(tmp_path, name):
+def test_a_folder_with_only_temporary_files_is_free_and_is_cleaned_up(tmp_path, name):
     directory = RunDirectory(tmp_path / "run")
     directory.checkpoints.mkdir(parents=True)
     (directory.path / name).write_text("half")
@@ -356,7 +356,7 @@ def test_a_folder_with_nothing_but_what_a_killed_process_left_is_free_and_is_cle
 
 
 @pytest.mark.parametrize("name", [".tmpAb3dE9", ".resume.safetensors.0a1b2c3d.part"])
-def test_what_was_left_half_written_beside_checkpoints_is_no_reason_to_refuse_a_run(tmp_path, name):
+def test_temporary_files_next_to_checkpoints_do_not_prevent_a_run(tmp_path, name):
     directory = finished_run(tmp_path)
     directory.resume.write_text("old")
     (directory.checkpoints / name).write_text("half")
@@ -371,20 +371,20 @@ def test_what_was_left_half_written_beside_checkpoints_is_no_reason_to_refuse_a_
 def test_a_run_without_its_recipe_is_still_a_run(tmp_path):
     directory = finished_run(tmp_path)
     directory.recipe.unlink()
-    with pytest.raises(RunError, match="there is a run already"):
+    with pytest.raises(RunError, match="the run already exists"):
         directory.check_free(overwrite=False)
     directory.check_free(overwrite=True)
 
 
 @pytest.mark.parametrize("names", [["README.md"], ["README.md", "model.safetensors"]])
-def test_files_that_anybody_may_have_are_no_run(tmp_path, names):
+def test_files_that_other_folders_may_have_are_not_a_run(tmp_path, names):
     for name in names:
         (tmp_path / name).write_text("mine")
-    with pytest.raises(RunError, match="this folder is not a run of glassformer"):
+    with pytest.raises(RunError, match="the folder is not empty and is not a run of glassformer"):
         RunDirectory(tmp_path).create(overwrite=True)
 
 
-def test_a_folder_that_is_moved_while_it_is_held_is_written_no_more(tmp_path):
+def test_a_folder_that_is_moved_while_it_is_locked_is_not_written_again(tmp_path):
     directory = RunDirectory(tmp_path / "run")
     with directory.held():
         directory.create(overwrite=False)
@@ -401,7 +401,7 @@ def test_a_folder_that_is_moved_while_it_is_held_is_written_no_more(tmp_path):
 # The history
 
 
-def test_the_history_is_one_json_object_a_line(tmp_path):
+def test_the_history_is_one_json_object_per_line(tmp_path):
     directory = RunDirectory(tmp_path)
     directory.record(Started(0, 0.0, 90, 10, 1234, 500, 5, 0.25, "cpu", "float32", False).to_json())
     sample = Sample("1845-01-05", "é", "January")

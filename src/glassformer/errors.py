@@ -1,21 +1,21 @@
-"""Everything that can go wrong, as one tree.
+"""All errors for the user, as one tree.
 
     GlassformerError            exit code 1
-    ├── UsageError              2   the command or call was worded wrongly
-    │   ├── SettingsError       2   an unknown setting, a value that it cannot take
+    ├── UsageError              2   a command or call that is not valid
+    │   ├── SettingsError       2   an unknown setting or a value that is not valid
     │   └── ColumnError         2   a column that the table does not have
-    ├── TableError              1   a table that cannot be read as it stands
-    ├── TextError               1   a text that the tokens or the model cannot carry
-    ├── ModelFileError          1   a model file that is damaged, foreign or hostile
+    ├── TableError              1   a table that cannot be read
+    ├── TextError               1   a text that the vocabulary or the model cannot represent
+    ├── ModelFileError          1   a model file that is damaged, foreign or not valid
     ├── RunError                1   a run directory or output that cannot be written or resumed
-    ├── DeviceError             1   a device or precision that is not there, or memory that ran out
-    ├── EngineError             1   an engine that does not compute what the model is
+    ├── DeviceError             1   a device or precision that is not available, or too little memory
+    ├── EngineError             1   an engine whose results differ from those of the model
     │   └── NotFiniteError      1   a log-probability that is NaN or infinite
     ├── TimeLimitError          1   a computation that took longer than its time limit
     └── MissingExtraError       1   an optional library that is not installed
 
-Each error says what happened, and where, what it got, what it expected and what to do next, as far as that is
-known. The parts are attributes, so that a program can read them; `str(error)` is the text for people.
+Each error says what happened and, if known, where, what it got, what it expected and what to do next. The parts are
+attributes for programs; `str(error)` is the text for people.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from collections.abc import Iterable
 from typing import ClassVar, Self
 
 EXIT_INTERRUPTED = 130
-INTERRUPTED = "interrupted; no file is half written"
+INTERRUPTED = "interrupted; no file is incomplete"
 QUOTED = 80  # maximum length of a quoted value in characters
 
 
 class GlassformerError(Exception):
-    """Base of all errors that are meant for the user; never raised by itself.
+    """Base class of all errors for the user; never raised itself.
 
-    `what` is one sentence; `where`, `got`, `expected` and `hint` complete it.
+    `what` is one sentence. `where`, `got`, `expected` and `hint` are the details, or None.
     """
 
     exit_code: ClassVar[int] = 1
@@ -56,29 +56,29 @@ class GlassformerError(Exception):
 
 
 class UsageError(GlassformerError):
-    """The command or call was worded wrongly."""
+    """A command or call is not valid."""
 
     exit_code = 2
 
 
 class SettingsError(UsageError):
-    """A setting that does not exist, or a value that it cannot take."""
+    """A setting does not exist, or its value is not valid."""
 
 
 class ColumnError(UsageError):
-    """A column was asked for that the table does not have."""
+    """A requested column is not in the table."""
 
 
 class TableError(GlassformerError):
-    """A table cannot be read as it stands."""
+    """A table cannot be read."""
 
 
 class TextError(GlassformerError):
-    """A text cannot be carried by the tokens or the model."""
+    """The vocabulary or the model cannot represent a text."""
 
 
 class ModelFileError(GlassformerError):
-    """A model file is damaged, foreign, hostile or of another version."""
+    """A model file is missing, damaged, foreign, not valid or of another version."""
 
 
 class RunError(GlassformerError):
@@ -86,11 +86,11 @@ class RunError(GlassformerError):
 
 
 class DeviceError(GlassformerError):
-    """A device, precision or amount of memory that this machine does not have."""
+    """A device, precision or amount of memory is not available on this machine."""
 
 
 class EngineError(GlassformerError):
-    """An engine gave other answers than the model has."""
+    """The results of an engine differ from those of the model."""
 
 
 class TimeLimitError(GlassformerError):
@@ -101,11 +101,11 @@ class NotFiniteError(EngineError):
     """The model computes a log-probability that is NaN or infinite for a text."""
 
     row: int | None = None
-    """The number of the text among those that were given together, from 0."""
+    """The index of the text in its call, from 0."""
 
     @classmethod
     def at(cls, row: int, got: str) -> Self:
-        """The error of text `row`."""
+        """Create the error of text `row`, an index from 0."""
         error = cls(
             "the model computes numbers that are not finite",
             where=f"text {row + 1}",
@@ -118,12 +118,12 @@ class NotFiniteError(EngineError):
         return error
 
     def moved_to(self, row: int) -> Self:
-        """The same error, for the number that the text has among more texts."""
+        """Return the same error for another index of the text."""
         return type(self).at(row, self.got or "")
 
 
 class MissingExtraError(GlassformerError):
-    """An optional library is needed and not installed."""
+    """A required optional library is not installed."""
 
     def __init__(self, feature: str, *, package: str, extra: str) -> None:
         super().__init__(
@@ -133,7 +133,7 @@ class MissingExtraError(GlassformerError):
 
 
 def nearest(word: str, valid: Iterable[str]) -> str:
-    """A hint that names the valid word nearest to `word`, and all of them when they are few."""
+    """Return a hint with the valid word nearest to `word`, if one is near, and the first 30 valid words."""
     choices = [str(choice)[:QUOTED] for choice in valid]
     word = word[:QUOTED]
     close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
@@ -142,7 +142,7 @@ def nearest(word: str, valid: Iterable[str]) -> str:
 
 
 def quoted(value: object) -> str:
-    """`repr(value)` for an error, shortened in the middle to at most QUOTED characters."""
+    """Return `repr(value)` for an error, shortened in the middle to at most QUOTED characters."""
     short = reprlib.Repr()
     short.maxstring = short.maxother = short.maxlong = QUOTED
     try:
@@ -154,5 +154,5 @@ def quoted(value: object) -> str:
 
 
 def shortened(text: str, limit: int = 60) -> str:
-    """A text of the user for a message: at most `limit` characters of it."""
+    """Return at most `limit` characters of a text, for a message."""
     return text if len(text) <= limit else text[: limit - 1] + "…"

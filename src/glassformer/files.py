@@ -1,4 +1,4 @@
-"""Writing files so that nothing is ever lost: a temporary name, synced, renamed."""
+"""Atomic writing of files: to a temporary name, synced, then renamed."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pathlib import Path
 
 from glassformer.errors import RunError, quoted
 
-NAME_MAX, PATH_MAX = 255, 4096  # bytes, where the system does not tell
+NAME_MAX, PATH_MAX = 255, 4096  # bytes; used if the system does not report its own limits
 
 
 @contextlib.contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`; when the block ends well it is synced and renamed to `path`.
+    """Yield a temporary path in the folder of `path`; after the block it is synced and renamed to `path`.
 
-    Where `path` is a link, the file that it leads to is replaced, and the link stays. Who could read the old file may
-    read the new one. After an error nothing of it is left and an older `path` still stands. Raises RunError when the
-    folder cannot be written or the disk is full.
+    If `path` is a link, its target is replaced and the link is kept. The new file has the permissions of the old one.
+    After an error the temporary file is deleted and the old file is unchanged. A device or a pipe is written to
+    directly. Raises RunError when the folder cannot be written or the disk is full.
     """
     check_path(path)
     if path.exists() and not path.is_file() and not path.is_dir():
         try:
-            yield path  # a device or a pipe is written to as it stands
+            yield path  # a device or a pipe cannot be replaced
         except OSError as error:
             raise cannot_write(path, error) from None
         return
@@ -35,12 +35,12 @@ def atomic(path: Path) -> Iterator[Path]:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         if file.is_file():
-            temporary.touch(0o600)  # nobody reads the new text who could not read the old one
+            temporary.touch(0o600)  # the permissions of the old file may be narrower than the default
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
         if file.is_file():
-            with contextlib.suppress(PermissionError):  # some mounted file systems have no such thing
+            with contextlib.suppress(PermissionError):  # some mounted file systems have no permissions
                 temporary.chmod(stat.S_IMODE(file.stat().st_mode))
         temporary.replace(file)
     except OSError as error:
@@ -51,8 +51,8 @@ def atomic(path: Path) -> Iterator[Path]:
 
 
 def _temporary(file: Path) -> Path:
-    """`.NAME.XXXXXXXX.part` beside `file`; a NAME for which that is too long is shortened."""
-    name_max, path_max = _longest(file)
+    """Return `.NAME.XXXXXXXX.part` in the folder of `file`, with NAME shortened if the result would be too long."""
+    name_max, path_max = _limits(file)
     suffix = f".{secrets.token_hex(4)}.part"
     bytes_left = min(name_max, path_max - 2 - len(os.fsencode(file.parent))) - len(suffix) - 1
     stem = file.name
@@ -61,8 +61,8 @@ def _temporary(file: Path) -> Path:
     return file.with_name(f".{stem}{suffix}")
 
 
-def _longest(path: Path) -> tuple[int, int]:
-    """The longest name and path in bytes (the path with its final NUL) on the file system of `path`."""
+def _limits(path: Path) -> tuple[int, int]:
+    """Return the maximum length in bytes of a name and of a path (with its final NUL) on the file system of `path`."""
     for folder in path.parents:
         with contextlib.suppress(OSError, AttributeError, ValueError):
             if folder.exists():
@@ -71,18 +71,18 @@ def _longest(path: Path) -> tuple[int, int]:
 
 
 def write_text(path: Path, text: str) -> None:
-    r"""Write UTF-8 text atomically; half of a surrogate pair is written as \udcXX."""
+    r"""Write UTF-8 text atomically; a lone surrogate is written as \udcXX."""
     with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 def shown(path: str | Path) -> str:
-    r"""A path (or another text from outside) that UTF-8 can hold: a byte that is not UTF-8 becomes \udcXX."""
+    r"""Return a path (or other outside text) that UTF-8 can encode: a byte that is not UTF-8 becomes \udcXX."""
     return str(path).encode("utf-8", "backslashreplace").decode()
 
 
 def is_file_name(path: str | Path) -> bool:
-    """Whether the system could have a file of this path: no NUL, and nothing that it cannot encode."""
+    """Return whether a file can have this path: no NUL, and only characters that the system can encode."""
     try:
         return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
@@ -90,36 +90,36 @@ def is_file_name(path: str | Path) -> bool:
 
 
 def check_path(path: Path) -> None:
-    """Raise the RunError of a path that no file can have, or for which a temporary name would be too long."""
+    """Raise RunError for a path that no file can have, or that is too long for a temporary name."""
     if not is_file_name(path):
         raise RunError("no file can have this name", where=quoted(str(path)), hint="choose another name")
-    name_max, path_max = _longest(path)
+    name_max, path_max = _limits(path)
     names = [len(os.fsencode(name)) for name in path.parts]
     if max(names, default=0) > name_max or len(os.fsencode(_temporary(path) if path.name else path)) >= path_max:
         raise cannot_write(path, OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG)))
 
 
 def check_writable(path: Path) -> None:
-    """Raise the RunError of a file that cannot be written, before work is done for it. Nothing is made."""
+    """Raise RunError for a file that cannot be written, before work is done for it. Creates nothing."""
     check_path(path)
     file = Path(os.path.realpath(path))
     if file.is_dir():
         raise cannot_write(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
     if file.is_file() or not file.exists():
-        folder = next(each for each in file.parents if each.exists())
+        folder = next(parent for parent in file.parents if parent.exists())
         number = errno.EACCES if folder.is_dir() else errno.ENOTDIR
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
             raise cannot_write(path, OSError(number, os.strerror(number)))
 
 
 def cannot_write(path: Path, error: OSError) -> RunError:
-    """What an OSError while writing means to the user."""
+    """Return the RunError for an OSError while writing."""
     hints = {
-        errno.ENOSPC: "free some space, or write elsewhere; nothing that was there before is lost",
-        errno.EACCES: "choose a folder that you may write to",
-        errno.EROFS: "choose a folder that you may write to",
-        errno.ENOTDIR: "a part of this path is a file; choose another place",
-        errno.EEXIST: "a part of this path is a file; choose another place",
+        errno.ENOSPC: "free some space, or write to another disk; existing files are unchanged",
+        errno.EACCES: "choose a folder with write permission",
+        errno.EROFS: "choose a folder with write permission",
+        errno.ENOTDIR: "a part of this path is a file; choose another path",
+        errno.EEXIST: "a part of this path is a file; choose another path",
         errno.ENAMETOOLONG: "choose a shorter name",
     }
     return RunError(

@@ -1,17 +1,17 @@
-"""The files of a run: every name, who may write them, and how one run replaces another without losing it.
+"""The files of a run: their names, the lock for writing, and the safe replacement of one run by another.
 
 RUN/
-├── model.safetensors    what translate uses: the best weights so far, in the end perhaps their mean
+├── model.safetensors    the model: the best weights so far; at the end they may be averaged
 ├── recipe.toml          every setting
-├── history.jsonl        one event a line
+├── history.jsonl        one event per line
 ├── ledger.jsonl         every row that was not kept, and why
 ├── errors.json          the wrong answers on held-out rows
-├── README.md            a model card, for people
-├── .lock                there while a process trains here
+├── README.md            a model card
+├── .lock                exists while a process trains here
 ├── .replaced/           the run that --overwrite replaces, until the new one has its first model
 └── checkpoints/
     ├── step-0000500.safetensors       weights of the last validations: ordinary model files
-    ├── snapshot-0000250.safetensors   earlier weights, kept to look back at: likewise
+    ├── snapshot-0000250.safetensors   earlier weights, kept for inspection: likewise
     └── resume.safetensors             what --resume needs
 """
 
@@ -34,14 +34,14 @@ from glassformer.errors import RunError
 from glassformer.files import cannot_write, check_path
 
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
-_PART = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part")  # what an interrupted `files.atomic` may leave
-_LIBRARY_PART = re.compile(r"\.tmp[A-Za-z0-9]{6}")  # what safetensors may leave when it is killed while writing
+_PART = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part")  # an interrupted `files.atomic` may leave it
+_LIBRARY_PART = re.compile(r"\.tmp[A-Za-z0-9]{6}")  # safetensors may leave it when killed while writing
 _WEIGHTS = re.compile(r"(step|snapshot)-\d{7,}\.safetensors|resume\.safetensors")
 
 
 @dataclass
 class RunDirectory:
-    """The paths of a run, its lock, and what may be written or deleted in it."""
+    """The paths of a run, its lock, and the checks before files in it are written or deleted."""
 
     path: Path
     _identity: tuple[int, int] | None = field(default=None, init=False, repr=False, compare=False)
@@ -82,7 +82,7 @@ class RunDirectory:
 
     @property
     def _half_replaced(self) -> Path:
-        """Where a run is while its files are moved to `replaced`, or back."""
+        """The folder of a run while its files are moved to `replaced`, or back."""
         return self.path / ".replaced.part"
 
     @property
@@ -100,7 +100,7 @@ class RunDirectory:
         return self.checkpoints / f"snapshot-{step:07d}.safetensors"
 
     def kept_checkpoints(self) -> list[Path]:
-        """The weights of the last validations, oldest first."""
+        """Return the weights of the last validations, oldest first."""
         return sorted(self.checkpoints.glob("step-*.safetensors"))
 
     def kept_weights(self) -> list[Path]:
@@ -120,13 +120,13 @@ class RunDirectory:
             )
         return int(digits)
 
-    # Who writes
+    # The lock
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody else writes this run meanwhile. Raises RunError when somebody does already.
+        """Lock the run for this process. Raises RunError when another process holds the lock.
 
-        Where the file system refuses locks, nothing is held.
+        On a file system without locks the run is not locked.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -134,75 +134,75 @@ class RunDirectory:
             lock.acquire()
         except Timeout:
             raise RunError(
-                "this run is being trained already",
+                "this run is already being trained",
                 where=str(self.path),
                 hint="wait for that training or stop it, or choose another --out",
             ) from None
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise cannot_write(self.path, error) from None
-        self._identity = self._look()
+        self._identity = self._current_identity()
         try:
             yield
         finally:
-            if self._look() == self._identity:  # else another folder has this name now
-                with contextlib.suppress(OSError):  # Windows does it when the lock is released
+            if self._current_identity() == self._identity:  # otherwise another folder has this name now
+                with contextlib.suppress(OSError):  # Windows deletes it when the lock is released
                     self.lock.unlink()
             self._identity = None
             lock.release()
 
     def check_held(self) -> None:
-        """Raise RunError when the folder that is held was moved or removed, before anything is written beside it."""
-        if self._identity is not None and self._look() != self._identity:
+        """Raise RunError when the locked folder was moved or removed, before a new one is created in its path."""
+        if self._identity is not None and self._current_identity() != self._identity:
             raise RunError(
                 "the run directory was moved or removed during training",
                 where=str(self.path),
-                hint="resume the run where it is now: --out NEW_PATH --resume (it goes on from its last save)",
+                hint="resume the run at its new path: --out NEW_PATH --resume (it continues from its last save)",
             )
 
-    def _look(self) -> tuple[int, int] | None:
+    def _current_identity(self) -> tuple[int, int] | None:
         try:
             found = self.path.stat()
         except OSError:
             return None
         return found.st_dev, found.st_ino
 
-    # What is there
+    # Checks of the folder
 
     def check_free(self, *, overwrite: bool) -> None:
-        """Raise RunError when `create` would destroy something that it must not."""
-        check_path(self.snapshot(2**53))  # the longest name in it
+        """Raise RunError when `create` would delete a run without `overwrite`, or files that are not of a run."""
+        check_path(self.snapshot(2**53))  # the longest name in a run
         try:
             if self.path.exists() and not self.path.is_dir():
                 raise RunError("the run directory is a file", where=str(self.path), hint="choose another --out")
             names = self._names()
-            strangers = self._strangers()
+            foreign = self._foreign_files()
         except OSError as error:
             raise cannot_write(self.path, error) from None
         if not names:
             return
-        if self.recipe.name not in names and (strangers or not self._has_marker(names)):
+        if self.recipe.name not in names and (foreign or not self._has_marker(names)):
             raise RunError(
-                "this folder is not a run of glassformer and is not empty; nothing was written",
+                "the folder is not empty and is not a run of glassformer; nothing was written",
                 where=str(self.path),
                 hint="choose another --out",
             )
         if not overwrite:
             raise RunError(
-                "there is a run already; nothing was written",
+                "the run already exists; nothing was written",
                 where=str(self.path),
                 hint="resume it with --resume, replace it with --overwrite, or choose another --out",
             )
-        if strangers:
+        if foreign:
             raise RunError(
-                "this folder holds more than a run, which --overwrite would delete; nothing was written",
+                "the folder contains other files, which --overwrite would delete; nothing was written",
                 where=str(self.path),
-                got=", ".join(strangers[:5]) + (", …" if len(strangers) > 5 else ""),
-                hint="move these away, or choose another --out",
+                got=", ".join(foreign[:5]) + (", …" if len(foreign) > 5 else ""),
+                hint="move these files, or choose another --out",
             )
 
     def check_resumable(self) -> None:
-        """Raise RunError when there is no run to resume."""
+        """Raise RunError when the folder has no run to resume."""
         if not self.resume.exists() or not self.recipe.exists():
             raise RunError(
                 "there is no run to resume",
@@ -212,37 +212,37 @@ class RunDirectory:
             )
 
     def _names(self) -> list[str]:
-        """What is in the folder, but for what an interrupted process may leave and nobody needs."""
+        """Return the names in the folder, without the lock and the temporary files of an interrupted process."""
         if not self.path.exists():
             return []
-        found = [entry for entry in self.path.iterdir() if entry != self.lock and not _is_litter(entry)]
+        found = [entry for entry in self.path.iterdir() if entry != self.lock and not _is_temporary(entry)]
         if [entry.name for entry in found] == [self.checkpoints.name] and self.checkpoints.is_dir():
-            found = [entry for entry in self.checkpoints.iterdir() if not _is_litter(entry)]
+            found = [entry for entry in self.checkpoints.iterdir() if not _is_temporary(entry)]
         return [entry.name for entry in found]
 
     def _has_marker(self, names: list[str]) -> bool:
-        """Whether there is a file that only a run has; a README.md, a model or a folder may be anybody's."""
-        anybodys = {self.card.name, self.model.name, self.checkpoints.name}
-        return bool(set(names) - anybodys) or bool(self.kept_weights()) or self.resume.exists()
+        """Return whether a file is there that only a run has; other folders may have a README.md or a model too."""
+        common = {self.card.name, self.model.name, self.checkpoints.name}
+        return bool(set(names) - common) or bool(self.kept_weights()) or self.resume.exists()
 
-    def _strangers(self) -> list[str]:
-        """What `create` would delete though no run wrote it."""
+    def _foreign_files(self) -> list[str]:
+        """Return the files that `create` would delete although no run wrote them."""
         if not self.path.exists():
             return []
         own = {self.model, self.recipe, self.history, self.ledger, self.card, self.errors, self.lock}
         own |= {self.replaced, self._half_replaced, self.checkpoints}
         inside = self.checkpoints.is_dir() and not self.checkpoints.is_symlink()
         kept = self.checkpoints.iterdir() if inside else ()
-        strangers = []
+        foreign = []
         for file in (*self.path.iterdir(), *kept):
             is_weights = file.parent == self.checkpoints and _WEIGHTS.fullmatch(file.name)
-            if file not in own and not is_weights and not self._is_own_litter(file, own):
-                strangers.append(str(file.relative_to(self.path)))
-        return sorted(strangers)
+            if file not in own and not is_weights and not self._is_own_temporary(file, own):
+                foreign.append(str(file.relative_to(self.path)))
+        return sorted(foreign)
 
-    def _is_own_litter(self, file: Path, own: set[Path]) -> bool:
-        """Whether a run left this half-written file."""
-        if not _is_litter(file):
+    def _is_own_temporary(self, file: Path, own: set[Path]) -> bool:
+        """Return whether a run left this temporary file."""
+        if not _is_temporary(file):
             return False
         whole = _PART.fullmatch(file.name)
         if whole is None:
@@ -250,16 +250,16 @@ class RunDirectory:
         name = whole[1]
         return file.with_name(name) in own or (file.parent == self.checkpoints and bool(_WEIGHTS.fullmatch(name)))
 
-    # One run in place of another
+    # Replacement of a run
 
     def create(self, *, overwrite: bool) -> None:
-        """Make an empty run directory. Raises RunError when something is there, or it cannot be made.
+        """Create an empty run directory. Raises RunError as `check_free` does, or when it cannot be created.
 
-        A run that is overwritten is moved to `replaced`, until `discard_replaced` or `restore_replaced`.
+        A run that is overwritten is kept in `replaced` until `discard_replaced` or `restore_replaced`.
         """
         self.check_free(overwrite=overwrite)
         try:
-            if self.replaced.exists():  # and what was to replace it never had a model
+            if self.replaced.exists():  # the run that was to replace it never had a model
                 self._clear()
             elif self._names():
                 self._half_replaced.mkdir()
@@ -270,12 +270,12 @@ class RunDirectory:
             raise cannot_write(self.path, error) from None
 
     def discard_replaced(self) -> None:
-        """Delete the run that was replaced: the new one has a model."""
+        """Delete the replaced run. Call it when the new one has a model."""
         if self.replaced.exists():
             shutil.rmtree(self.replaced, ignore_errors=True)
 
     def restore_replaced(self) -> None:
-        """Bring the run that was to be replaced back: the new one ended before it had a model or could be resumed."""
+        """Restore the replaced run, if the new one ended before it had a model or could be resumed."""
         if self.replaced.exists() and not self.model.exists() and not self.resume.exists():
             self.check_held()
             try:
@@ -286,14 +286,15 @@ class RunDirectory:
                 raise cannot_write(self.path, error) from None
 
     def recover(self) -> None:
-        """Put right what an interrupted process left; call it while the directory is held.
+        """Repair the folder after an interrupted process. Call it while the run is locked.
 
-        A run that was being moved aside is moved back, one that is replaced is deleted, half-written files are too.
+        Temporary files are deleted. A run that was being moved to `replaced` is moved back. The replaced run is deleted
+        if the new one has a model.
         """
         try:
             for folder in (self.path, self.checkpoints):
                 for file in folder.iterdir() if folder.is_dir() else ():
-                    if _is_litter(file):
+                    if _is_temporary(file):
                         file.unlink()
             if self._half_replaced.is_dir():
                 self._move(self._half_replaced, self.path)
@@ -304,15 +305,15 @@ class RunDirectory:
             raise cannot_write(self.path, error) from None
 
     def finish_move(self) -> None:
-        """Where a process was interrupted while it moved a run aside or back, bring the run back."""
+        """Move a run back if a process was interrupted while it moved the run to `replaced` or back."""
         if self._half_replaced.exists():
             with self.held():
                 self.recover()
 
     def _movable(self, folder: Path) -> list[Path]:
-        """What belongs to a run in a folder, the recipe last: as long as it is there, the folder is a run."""
-        stay = {self.lock.name, self.replaced.name, self._half_replaced.name}
-        found = [entry for entry in folder.iterdir() if entry.name not in stay]
+        """Return the entries of a run in a folder, the recipe last: while it exists, the folder is a run."""
+        excluded = {self.lock.name, self.replaced.name, self._half_replaced.name}
+        found = [entry for entry in folder.iterdir() if entry.name not in excluded]
         return sorted(found, key=lambda entry: entry.name == self.recipe.name)
 
     def _move(self, source: Path, target: Path) -> None:
@@ -333,20 +334,20 @@ class RunDirectory:
         """Append an event to the history."""
         self.check_held()
         try:
-            # A path that is not UTF-8 reaches us with lone surrogates; written as \udcXX they are still JSON.
+            # A path that is not UTF-8 contains lone surrogates; written as \udcXX they are valid JSON.
             with self.history.open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(json.dumps(event, ensure_ascii=False) + "\n")
         except OSError as error:
             raise cannot_write(self.history, error) from None
 
     def repair_history(self) -> None:
-        """Take away a last line that was not written to its end."""
+        """Remove an incomplete last line."""
         with contextlib.suppress(OSError):
-            whole = self.history.read_bytes().rfind(b"\n") + 1
-            os.truncate(self.history, whole)
+            n_bytes = self.history.read_bytes().rfind(b"\n") + 1
+            os.truncate(self.history, n_bytes)
 
 
-def _is_litter(file: Path) -> bool:
-    """Whether this is a file that an interrupted process left half written."""
+def _is_temporary(file: Path) -> bool:
+    """Return whether this is a temporary file that an interrupted process left."""
     is_named_so = _PART.fullmatch(file.name) or _LIBRARY_PART.fullmatch(file.name)
     return bool(is_named_so) and file.is_file() and not file.is_symlink()

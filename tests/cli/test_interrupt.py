@@ -29,4 +29,4 @@ main()
 def test_an_interrupt_while_a_library_is_imported_ends_in_words(library: str) -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM, library, "info", "model"], capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (130, b"")
-    assert done.stderr == b"interrupted; no file is half written\n"
+    assert done.stderr == b"interrupted; no file is incomplete\n"

@@ -266,7 +266,7 @@ def test_a_run_that_is_there_is_refused_and_replaced_only_on_demand(tmp_path, ca
     before = (place / "model.safetensors").read_bytes()
     refused = call(*words, "--seed", "2")
     assert refused.code == 1
-    assert "there is a run already; nothing was written" in refused.err
+    assert "the run already exists; nothing was written" in refused.err
     assert "--overwrite" in refused.err
     assert (place / "model.safetensors").read_bytes() == before
     assert call(*words, "--seed", "2", "--overwrite").code == 0

@@ -404,7 +404,7 @@ def test_nothing_is_written_when_there_is_nothing_to_train_on(tmp_path):
 def test_a_run_that_is_there_is_kept_unless_overwrite_is_said(tmp_path):
     train(PAIRS, settings(training={"steps": 1}), tmp_path / "run", device="cpu").finish()
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
-    with pytest.raises(RunError, match="there is a run already"):
+    with pytest.raises(RunError, match="the run already exists"):
         train(PAIRS, settings(), tmp_path / "run", device="cpu")
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
     run = train(PAIRS, settings(training={"seed": 2}), Path(tmp_path / "run"), overwrite=True, device="cpu")
@@ -522,13 +522,13 @@ def test_two_runs_do_not_write_into_one_directory(tmp_path):
     events = iter(one)
     next(events)
     history = (tmp_path / "run" / "history.jsonl").read_bytes()
-    with pytest.raises(RunError, match="this run is being trained already"):
+    with pytest.raises(RunError, match="this run is already being trained"):
         next(iter(two))
     assert (tmp_path / "run" / "history.jsonl").read_bytes() == history
     assert isinstance(list(events)[-1], Finished)
     model = (tmp_path / "run" / "model.safetensors").read_bytes()
     for _ in range(2):
-        with pytest.raises(RunError, match="there is a run already"):
+        with pytest.raises(RunError, match="the run already exists"):
             next(iter(two))
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == model
 
