@@ -123,9 +123,9 @@ SHAPES = {
 
 
 def arrays(model: ModelSettings, source_size: int, target_size: int) -> dict[str, np.ndarray]:
-    chance = np.random.default_rng(0)
+    generator = np.random.default_rng(0)
     shapes = tensor_shapes(model, source_size, target_size)
-    return {name: chance.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    return {name: generator.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
 
 
 @cache
@@ -165,7 +165,7 @@ def refused(path: Path, **expected: str) -> ModelFileError:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_model_comes_back_as_it_was(tmp_path, kind):
+def test_a_saved_model_is_loaded_unchanged(tmp_path, kind):
     made = example(kind)
     made.save(tmp_path / "m.safetensors")
     loaded = ModelFile.load(tmp_path / "m.safetensors")
@@ -187,7 +187,7 @@ def test_a_shared_tokenizer_is_one_object_after_loading(tmp_path):
     assert loaded.target_tokenizer is loaded.source_tokenizer
 
 
-def test_two_tokenizers_stay_two(tmp_path):
+def test_two_tokenizers_are_two_objects_after_loading(tmp_path):
     made = example("characters", "words")
     made.save(tmp_path / "m.safetensors")
     loaded = ModelFile.load(tmp_path / "m.safetensors")
@@ -213,7 +213,7 @@ def test_any_tool_reads_the_tensors(path):
     np.testing.assert_array_equal(read["source_embedding.weight"], example().tensors["source_embedding.weight"])
 
 
-def test_a_run_directory_stands_for_the_model_in_it(path):
+def test_a_run_directory_is_accepted_for_the_model_in_it(path):
     assert find_model(path.parent) == find_model(str(path)) == path
     assert ModelFile.load(path.parent).settings == example().settings
 
@@ -233,7 +233,7 @@ def test_tensors_keep_their_shape_and_type(tmp_path):
         np.testing.assert_array_equal(tensors[name], array)
 
 
-def test_a_model_file_can_be_read_by_whom_other_new_files_can(path, tmp_path):
+def test_a_model_file_has_the_permissions_of_other_new_files(path, tmp_path):
     (tmp_path / "plain").write_text("")
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
 
@@ -253,7 +253,7 @@ def test_a_full_disk_leaves_the_old_model(path, monkeypatch):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_file_that_the_system_cuts_short_is_not_left_behind(tmp_path):
+def test_an_incomplete_file_is_not_left_after_an_operating_system_error(tmp_path):
     program = """
 import resource, signal, sys
 from pathlib import Path
@@ -273,13 +273,13 @@ except RunError as error:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_versions_of_what_made_a_model_are_noted():
+def test_the_versions_of_the_libraries_of_a_model_are_recorded():
     versions = library_versions()
     assert versions["python"] == ".".join(map(str, sys.version_info[:3]))
     assert {"glassformer", "numpy", "safetensors", "torch"} <= versions.keys()
 
 
-def test_a_missing_library_is_not_taken_for_a_damaged_file(tmp_path, monkeypatch):
+def test_a_missing_library_is_not_reported_as_a_damaged_file(tmp_path, monkeypatch):
     example("bpe").save(tmp_path / "m.safetensors")
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(MissingExtraError, match="glassformer\\[subwords\\]"):
@@ -322,17 +322,17 @@ def test_the_parameters_of_a_layer_are_counted_by_hand():
 # Not there
 
 
-def test_a_missing_model_says_how_to_make_one(tmp_path):
-    error = refused(tmp_path / "none.safetensors", what="there is no such model", hint="glassformer train")
+def test_a_missing_model_is_an_error_that_says_how_to_train_one(tmp_path):
+    error = refused(tmp_path / "none.safetensors", what="the model does not exist", hint="glassformer train")
     assert error.where == str(tmp_path / "none.safetensors")
     assert error.expected == "a .safetensors model file or a run directory"
 
 
-def test_a_folder_without_a_model_is_no_finished_run(tmp_path):
+def test_a_folder_without_a_model_is_not_a_finished_run(tmp_path):
     refused(tmp_path, what="this folder is not a finished run", expected="a model.safetensors in it")
 
 
-def test_a_path_that_the_system_refuses_is_an_error_too(tmp_path):
+def test_a_path_with_an_operating_system_error_is_an_error_too(tmp_path):
     refused(tmp_path / ("x" * 5000), what="cannot read the model file", got="File name too long")
 
 
@@ -379,21 +379,21 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(path):
 
 def test_bytes_after_the_end_are_refused(path):
     path.write_bytes(path.read_bytes() + b"\0")
-    refused(path, what="this is not a model file, or it is cut off or damaged")
+    refused(path, what="this is not a model file, or it is truncated or damaged")
 
 
-def test_a_changed_byte_never_changes_a_model_in_silence(path):
+def test_a_changed_byte_never_changes_a_model_silently(path):
     whole = path.read_bytes()
     made = example()
-    chance = random.Random(1)
+    generator = random.Random(1)
     positions = {
         *range(16),
-        *chance.sample(range(len(whole)), 60),
-        *chance.sample(range(len(whole) - 2000, len(whole)), 40),
+        *generator.sample(range(len(whole)), 60),
+        *generator.sample(range(len(whole) - 2000, len(whole)), 40),
     }
     for position in sorted(positions):
         flipped = bytearray(whole)
-        flipped[position] ^= 1 << chance.randrange(8)
+        flipped[position] ^= 1 << generator.randrange(8)
         path.write_bytes(flipped)
         try:
             loaded = ModelFile.load(path)
@@ -405,11 +405,11 @@ def test_a_changed_byte_never_changes_a_model_in_silence(path):
         assert all(loaded.tensors[name].tobytes() == array.tobytes() for name, array in made.tensors.items())
 
 
-def test_a_changed_weight_is_told_by_the_digest(path):
+def test_the_digest_detects_a_changed_weight(path):
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    refused(path, what="its digest does not fit its contents", hint="copy it again from where it was trained")
+    refused(path, what="its digest does not match its contents", hint="copy it again from its original location")
 
 
 # Foreign
@@ -423,7 +423,7 @@ def test_a_safetensors_file_of_another_library_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3", "F8_E5M2", "F4", "I64", "BOOL", "C64", "XX"])
-def test_a_type_of_number_that_numpy_may_lack_is_no_traceback(tmp_path, dtype):
+def test_a_number_type_that_numpy_may_lack_is_an_error(tmp_path, dtype):
     size = 8
     header = {
         "__metadata__": {"format": FORMAT, "digest": "0"},
@@ -472,7 +472,7 @@ def test_metadata_that_is_not_json_is_refused(path, text):
 
 @pytest.mark.parametrize("name", ["settings", "tokenizers", "data", "metrics", "versions"])
 @pytest.mark.parametrize("value", ["3", "null", "[]", '"text"'])
-def test_a_part_that_is_no_object_is_refused(path, name, value):
+def test_a_part_that_is_not_an_object_is_refused(path, name, value):
     refused(with_header(path, **{name: value}), what=f"the model file has no '{name}'", expected="a JSON object")
 
 
@@ -503,10 +503,10 @@ def test_deep_nesting_is_refused_at_any_depth(path, where):
 )
 def test_settings_that_are_not_valid_are_named(path, settings, got):
     changed = rewritten(path, lambda _, parts: parts.update(settings=settings))
-    refused(changed, what="the model file holds settings that are not valid", got=got)
+    refused(changed, what="the settings in the model file are not valid", got=got)
 
 
-def test_a_setting_by_its_old_name_is_answered_with_the_new_one(path):
+def test_an_old_name_of_a_setting_is_an_error_that_names_the_new_one(path):
     changed = rewritten(path, lambda _, parts: parts.update(settings={"training": {"keep_moments": 5}}))
     with pytest.raises(ModelFileError) as caught:
         ModelFile.load(changed)
@@ -526,7 +526,7 @@ def test_a_setting_by_its_old_name_is_answered_with_the_new_one(path):
         ("versions", {"torch": 2}, "versions.torch"),
     ],
 )
-def test_a_record_that_does_not_fit_is_named_with_the_file(path, part, record, named):
+def test_an_invalid_record_is_named_with_the_file(path, part, record, named):
     changed = rewritten(path, lambda _, parts: parts[part].update(record))
     error = refused(changed, what=f"'{named}' in the model file is not valid")
     assert error.where == str(path)
@@ -557,14 +557,14 @@ WEIGHT = "encoder.0.feed_forward.w_1.weight"
         (lambda t: t.pop(WEIGHT), "nothing", "float32 (6, 4)"),
     ],
 )
-def test_a_tensor_that_does_not_fit_is_named(path, change, got, expected):
-    error = refused(rewritten(path, lambda tensors, _: change(tensors)), what=f"the tensor '{WEIGHT}' does not fit")
+def test_a_tensor_that_does_not_match_the_settings_is_named(path, change, got, expected):
+    error = refused(rewritten(path, lambda tensors, _: change(tensors)), what=f"the tensor '{WEIGHT}' does not match")
     assert (error.got, error.expected) == (got, expected)
 
 
-def test_a_tensor_too_many_is_named(path):
+def test_an_additional_tensor_is_named(path):
     changed = rewritten(path, lambda tensors, _: tensors.update(zz=np.zeros(2, np.float32)))
-    error = refused(changed, what="the tensor 'zz' does not fit the settings")
+    error = refused(changed, what="the tensor 'zz' does not match the settings")
     assert (error.got, error.expected) == ("float32 (2,)", "nothing")
 
 
@@ -575,7 +575,7 @@ def test_a_weight_that_is_not_finite_is_refused(path, number):
         tensors[WEIGHT][2, 1] = number
 
     refused(
-        rewritten(path, poison), what=f"the tensor '{WEIGHT}' holds a number that is not finite", hint="train again"
+        rewritten(path, poison), what=f"the tensor '{WEIGHT}' contains a number that is not finite", hint="train again"
     )
 
 
@@ -583,7 +583,7 @@ def test_one_embedding_for_two_vocabularies_is_refused(path):
     def second(_tensors, parts):
         parts["tokenizers"]["target"] = learn(["xyz"], SideSettings(kind="characters")).to_dict()
 
-    refused(rewritten(path, second), what="one embedding cannot serve two vocabularies of different sizes")
+    refused(rewritten(path, second), what="a shared embedding needs vocabularies of the same size")
 
 
 @pytest.mark.parametrize(
@@ -621,7 +621,7 @@ def promising(path: Path, form: str, metadata: dict[str, str], shape: list[int],
 @pytest.mark.parametrize(
     ("promised", "n_bytes"), [(10**11, 100), (10**11, 0), (10**6, 10**11), (10**11, 10**11 - 1), (2**43, 2**43)]
 )
-def test_a_file_that_promises_too_much_is_refused_before_it_is_read(tmp_path, form, promised, n_bytes):
+def test_a_file_smaller_than_its_header_says_is_refused_before_it_is_read(tmp_path, form, promised, n_bytes):
     with safe_open(saved(tmp_path / "small"), framework="numpy") as opened:
         metadata = {name: text for name, text in opened.metadata().items() if name not in ("format", "digest")}
     path = promising(tmp_path / "m", form, metadata, [promised // 4], n_bytes)
@@ -633,7 +633,7 @@ def test_a_file_that_promises_too_much_is_refused_before_it_is_read(tmp_path, fo
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kilobytes
 
 
-def test_tensors_that_the_settings_do_not_ask_for_are_not_read(tmp_path):
+def test_tensors_that_the_settings_do_not_define_are_not_read(tmp_path):
     with safe_open(saved(tmp_path / "small"), framework="numpy") as opened:
         metadata = {name: text for name, text in opened.metadata().items() if name not in ("format", "digest")}
     metadata["settings"] = json.dumps({"model": TINY, "tokens": {"source": {"kind": "characters"}, "shared": False}})
@@ -648,7 +648,7 @@ def saved(path: Path) -> Path:
     return path
 
 
-def test_a_model_that_memory_cannot_hold_is_refused(path, monkeypatch):
+def test_a_model_larger_than_memory_is_refused(path, monkeypatch):
     monkeypatch.setattr(modelfile, "memory_limit", lambda: path.stat().st_size - 1)
     error = refused(path, what="the model file is too large for this machine", hint="more memory")
     assert error.got == f"{path.stat().st_size:,} bytes"
@@ -657,7 +657,7 @@ def test_a_model_that_memory_cannot_hold_is_refused(path, monkeypatch):
     refused(path, what="the model file is too large for this machine")
 
 
-def test_loading_takes_little_more_memory_than_the_file_has(tmp_path):
+def test_loading_needs_little_more_memory_than_the_size_of_the_file(tmp_path):
     settings = ModelSettings(d_model=512, d_ff=2048, n_encoder_layers=1, n_decoder_layers=1)
     tokenizer = example().source_tokenizer
     weights = arrays(settings, len(tokenizer), len(tokenizer))
@@ -679,19 +679,19 @@ def test_a_panic_of_a_library_does_not_escape(path, monkeypatch):
         raise panic("index out of bounds")
 
     monkeypatch.setattr(modelfile, "tokenizers_from_dict", fall)
-    refused(path, what="this is not a model file, or it is cut off or damaged", got="index out of bounds")
+    refused(path, what="this is not a model file, or it is truncated or damaged", got="index out of bounds")
 
 
-def test_what_is_not_a_regular_file_is_not_waited_for(tmp_path):
+def test_a_pipe_is_refused_without_waiting(tmp_path):
     os.mkfifo(tmp_path / "m")
     refused(tmp_path / "m", what="this is not a model file", got="not a regular file")
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_a_number_that_is_not_finite_is_no_metadata(path, number):
+def test_a_number_in_the_metadata_that_is_not_finite_is_refused(path, number):
     refused(with_header(path, metrics=f'{{"value": {number}}}'), what="the model file's metadata is not JSON")
 
 
-def test_a_hostile_length_of_sinusoids_makes_no_large_table():
+def test_a_huge_length_of_sinusoids_allocates_no_large_table():
     model = Transformer(ModelSettings(**TINY, max_length=10**12), 9, 9)
     assert len(model.source_positions.table) == 1024

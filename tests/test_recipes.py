@@ -52,7 +52,7 @@ def dump(recipe: dict[str, object]) -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
-def test_a_recipe_is_complete_so_that_the_data_decides_nothing(path: Path) -> None:
+def test_a_recipe_is_complete_and_independent_of_the_data(path: Path) -> None:
     recipe = read_recipe(path)
     complete = dump(recipe)
     if "preset" in tomllib.loads(path.read_text(encoding="utf-8")):  # d_k and d_v follow from other settings
@@ -100,7 +100,10 @@ def test_a_recipe_of_the_paper_says_only_what_differs_from_its_preset(path: Path
     said = tomllib.loads(path.read_text(encoding="utf-8"))
     base = preset(said.pop("preset"))
     same = [
-        (room, key) for room, values in said.items() for key, value in values.items() if base[room].get(key) == value
+        (section, key)
+        for section, values in said.items()
+        for key, value in values.items()
+        if base[section].get(key) == value
     ]
     assert same == []
 
@@ -125,7 +128,7 @@ def test_every_recipe_of_the_package_has_a_name() -> None:
         assert find_recipe(name) == path
 
 
-def test_an_existing_file_is_taken_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_file_has_priority_over_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "g2p").write_text("[training]\nsteps = 3\n", encoding="utf-8")
     assert read_recipe(find_recipe("g2p")) == {"training": {"steps": 3}}

@@ -21,7 +21,7 @@ SAVED = {
 }
 
 
-def test_a_record_holds_what_was_saved_and_gives_it_back():
+def test_a_record_is_the_same_after_saving():
     data = TrainingData(**SAVED)
     assert (data.columns, data.train_rows, data.rows["kept"]) == (("iso", "english"), 3, 4)
     assert (data.counts("source"), data.counts("target")) == ((0, 3, 3), (0, 3, 3, 7))
@@ -31,7 +31,7 @@ def test_a_record_holds_what_was_saved_and_gives_it_back():
     assert Metrics(metric="bleu", value=1, step=3).to_dict() == {"metric": "bleu", "value": 1.0, "step": 3}
 
 
-def test_a_model_that_was_not_trained_has_records_without_contents():
+def test_a_model_that_was_not_trained_has_empty_records():
     assert TrainingData().to_dict() == Metrics().to_dict() == {}
     assert (TrainingData().columns, TrainingData().train_rows) == (("source", "target"), 0)
     assert (TrainingData().longest_target, TrainingData().counts("source")) == (None, ())
@@ -79,7 +79,7 @@ def test_metrics_of_another_type_or_out_of_bounds_are_refused(field, value):
         Metrics(**{"metric": "bleu", field: value})
 
 
-def test_a_record_of_an_unknown_name_is_refused_with_the_nearest_known_one():
+def test_an_unknown_name_of_a_record_is_an_error_with_the_nearest_known_one():
     with pytest.raises(ModelFileError, match=r"there is no record 'data\.train_row'") as caught:
         TrainingData(train_row=3)
     assert "did you mean 'data.train_rows'?" in (caught.value.hint or "")
@@ -94,12 +94,12 @@ def test_versions_are_text(saved):
         read_versions(saved)
 
 
-def test_there_is_a_count_for_each_token_or_none_at_all():
+def test_there_is_one_count_per_token_or_none():
     TrainingData().check_vocabularies(3, 4)
     TrainingData(**SAVED).check_vocabularies(3, 4)
     with pytest.raises(ModelFileError, match=r"'data\.target_counts' in the model file is not valid") as caught:
         TrainingData(**SAVED).check_vocabularies(3, 5)
     assert (caught.value.got, caught.value.expected) == (
         "4 counts",
-        "5, one for each token of the vocabulary, or none",
+        "5, one per token of the vocabulary, or none",
     )

@@ -99,7 +99,7 @@ def test_a_word_is_found_in_names_descriptions_and_choices_in_any_case():
         ("keep_moments", "training.keep_snapshots"),
     ],
 )
-def test_a_word_that_no_setting_has_is_answered_with_the_nearest_names(word, near):
+def test_a_word_that_no_setting_contains_is_an_error_with_the_nearest_names(word, near):
     with pytest.raises(SettingsError, match=f"no setting contains '{word}'") as caught:
         find_settings(word)
     assert near in caught.value.hint

@@ -31,12 +31,12 @@ def read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
         return metadata, {name: entry.read(file) for name, entry in entries.items()}
 
 
-def test_what_the_library_wrote_is_read_as_the_library_reads_it(tmp_path):
-    chance = np.random.default_rng(1)
+def test_a_file_of_the_library_is_read_as_the_library_reads_it(tmp_path):
+    generator = np.random.default_rng(1)
     kinds = ["bool", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8"]
     shapes = [(3, 2), (), (0, 4), (7,), (1, 2, 3, 1)]
     made = {
-        f"{kind} {shape}": np.asarray(chance.normal(0, 50, shape)).astype(kind) for kind in kinds for shape in shapes
+        f"{kind} {shape}": np.asarray(generator.normal(0, 50, shape)).astype(kind) for kind in kinds for shape in shapes
     }
     save_file(made, tmp_path / "t", metadata={"note": "é", "": ""})
     metadata, found = read(tmp_path / "t")
@@ -77,13 +77,13 @@ def test_a_header_of_two_tensors_is_read(tmp_path):
         ("b", {"data_offsets": [-3, 0]}),
     ],
 )
-def test_a_tensor_that_does_not_fit_the_file_is_refused(tmp_path, name, changed):
-    with pytest.raises(ValueError, match=r"tensor|promises"):
+def test_a_tensor_that_does_not_match_the_file_is_refused(tmp_path, name, changed):
+    with pytest.raises(ValueError, match=r"tensor|describes"):
         read(write(tmp_path / "t", TWO | {name: TWO[name] | changed}, 11))
 
 
 @pytest.mark.parametrize("n_bytes", [0, 10, 12])
-def test_a_file_of_another_length_than_its_header_promises_is_refused(tmp_path, n_bytes):
+def test_a_file_of_another_length_than_its_header_describes_is_refused(tmp_path, n_bytes):
     path = write(tmp_path / "t", TWO, n_bytes)
     with pytest.raises(ValueError, match=f"the file has {path.stat().st_size}"):
         read(path)
@@ -96,13 +96,13 @@ def test_a_header_of_another_form_is_refused(tmp_path, header):
 
 
 @pytest.mark.parametrize("length", [0, 1, 3, MAX_HEADER_BYTES + 1, 2**63])
-def test_a_header_of_a_length_that_cannot_be_is_not_read(tmp_path, length):
+def test_a_header_of_an_impossible_length_is_not_read(tmp_path, length):
     (tmp_path / "t").write_bytes(length.to_bytes(8, "little") + b"{}")
     with pytest.raises(ValueError, match="a header of"):
         read(tmp_path / "t")
 
 
-def test_a_file_that_becomes_shorter_meanwhile_is_refused(tmp_path):
+def test_a_file_that_becomes_shorter_while_it_is_read_is_refused(tmp_path):
     n_bytes = 100_000  # more than what is read ahead
     path = write(tmp_path / "t", {"a": {"dtype": "U8", "shape": [n_bytes], "data_offsets": [0, n_bytes]}}, n_bytes)
     with path.open("rb") as file:

@@ -66,7 +66,7 @@ def test_the_limit_of_one_thread_is_not_that_of_another() -> None:
     assert raised == []
 
 
-def test_the_jobs_of_every_core_have_the_limit() -> None:
+def test_jobs_on_other_threads_have_the_same_limit() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

@@ -1,8 +1,8 @@
-"""One model in one `.safetensors` file: weights, settings, tokenizers, where it came from, how good it is.
+"""One model in one `.safetensors` file: weights, settings, tokenizers, training data and metrics.
 
 The header's metadata holds JSON under the keys of `ModelFile`, the format's name and version, and a SHA-256 digest
-over metadata and tensors. Reading checks version, names and sizes before any tensor is read, then the digest; no code
-in the file is ever run, because there is none. `docs/model-file.md` describes the format.
+over metadata and tensors. Reading checks version, names and sizes before any tensor is read, then the digest. The file
+contains no code. `docs/model-file.md` describes the format.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class ModelFile:
-    """Everything that a model is.
+    """The contents of a model file.
 
-    `data` says what it was trained on (fingerprint, ledger counts, lengths, token counts), `metrics` how good it was
-    in validation, `versions` which libraries made it.
+    `data` describes the training data (fingerprint, ledger counts, lengths, token counts), `metrics` the result of
+    validation, `versions` the libraries that created the model.
     """
 
     settings: Settings
@@ -57,10 +57,11 @@ class ModelFile:
 
     @property
     def n_parameters(self) -> int:
+        """The number of values of all tensors."""
         return sum(array.size for array in self.tensors.values())
 
     def save(self, path: Path) -> None:
-        """Write the file atomically. Raises RunError when that cannot be done."""
+        """Write the file atomically. Raises RunError when it cannot be written."""
         write_tensors(
             path,
             FORMAT,
@@ -78,7 +79,8 @@ class ModelFile:
     def load(cls, path: str | Path) -> ModelFile:
         """Read a model file, or the `model.safetensors` of a run directory.
 
-        Raises ModelFileError when it is missing, damaged, foreign, hostile or of another version.
+        Raises ModelFileError when it is missing, damaged, foreign, not valid or of another version, MissingExtraError
+        when the library of its tokenizer is not installed.
         """
         path = find_model(path)
         with _opened(path, FORMAT) as container:
@@ -89,7 +91,7 @@ class ModelFile:
             except (ModelFileError, MissingExtraError):
                 raise
             except GlassformerError as error:
-                what = "the model file holds settings that are not valid"
+                what = "the settings in the model file are not valid"
                 raise ModelFileError(what, got=error.what, hint=error.hint) from None
             data, metrics = TrainingData(**_part(parts, "data")), Metrics(**_part(parts, "metrics"))
             data.check_vocabularies(len(source), len(target))
@@ -100,7 +102,7 @@ class ModelFile:
         return cls(settings, source, target, tensors, data, metrics, versions)
 
     def describe(self) -> dict[str, Any]:
-        """What the model is, what it was trained on and how good it is, fit for JSON."""
+        """Return settings, sizes, training data, metrics and versions of the model as JSON values."""
         tokenizers = {"source": self.source_tokenizer, "target": self.target_tokenizer}
         shapes = tensor_shapes(self.settings.model, len(self.source_tokenizer), len(self.target_tokenizer))
 
@@ -129,7 +131,7 @@ class ModelFile:
 
 
 def _never_trained(tokenizer: Tokenizer, counts: Sequence[int]) -> list[str]:
-    """The tokens of a side that no row of the training data holds; none where there are no counts."""
+    """Return the tokens of a side that are not in the training data; none if the file has no counts."""
     vocabulary = tokenizer.vocabulary
     return [
         vocabulary.pieces[token]
@@ -139,18 +141,18 @@ def _never_trained(tokenizer: Tokenizer, counts: Sequence[int]) -> list[str]:
 
 
 def tokenizers_to_dict(source: Tokenizer, target: Tokenizer) -> dict[str, Any]:
-    """Both tokenizers, fit for JSON; one that serves both sides is there once."""
+    """Return both tokenizers as JSON values; a shared one is written once."""
     return {"source": source.to_dict()} | ({} if target is source else {"target": target.to_dict()})
 
 
 def tokenizers_from_dict(saved: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers of source and target that `tokenizers_to_dict` wrote. Raises ModelFileError for anything else."""
+    """Return the tokenizers of source and target that `tokenizers_to_dict` wrote. Raises ModelFileError."""
     source = Tokenizer.from_dict(saved.get("source", {}))
     return source, Tokenizer.from_dict(saved["target"]) if "target" in saved else source
 
 
 def find_model(path: str | Path) -> Path:
-    """The model file that `path`, a file or a run directory, stands for.
+    """Return the path of the model file for `path`, a file or a run directory.
 
     Raises ModelFileError when there is none.
     """
@@ -172,7 +174,7 @@ def find_model(path: str | Path) -> Path:
     except OSError as error:
         raise ModelFileError("cannot read the model file", where=str(path), got=error.strerror) from None
     raise ModelFileError(
-        "there is no such model",
+        "the model does not exist",
         where=str(path),
         expected="a .safetensors model file or a run directory",
         hint="train one: glassformer train TABLE --out RUN",
@@ -182,15 +184,15 @@ def find_model(path: str | Path) -> Path:
 # The container: tensors, JSON parts, a digest
 
 
-def write_tensors(path: Path, form: str, tensors: Mapping[str, NDArray[Any]], parts: Mapping[str, Any]) -> None:
-    """Write tensors and JSON parts as one safetensors file, atomically, with a digest over all of it."""
+def write_tensors(path: Path, format_name: str, tensors: Mapping[str, NDArray[Any]], parts: Mapping[str, Any]) -> None:
+    """Write tensors and JSON parts atomically as one safetensors file, with a digest of all contents."""
     header = {name: json.dumps(part, sort_keys=True, allow_nan=False) for name, part in parts.items()}
-    header["format"] = form
+    header["format"] = format_name
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     header["digest"] = _digest(arrays, header)
     with atomic(path) as temporary:
         temporary.touch()
-        mode = temporary.stat().st_mode  # the library's own file would be readable by its owner alone
+        mode = temporary.stat().st_mode  # the library creates files that only their owner can read
         try:
             save_file(arrays, temporary, metadata=header)
         except SafetensorError as error:
@@ -199,20 +201,20 @@ def write_tensors(path: Path, form: str, tensors: Mapping[str, NDArray[Any]], pa
 
 
 def _system_error(error: SafetensorError) -> Exception:
-    """The OSError that the library tells of in words, such as a full disk; any other error as it is."""
+    """Return the OSError that the library reports as text, such as a full disk; any other error unchanged."""
     found = re.search(r"os error (\d+)", str(error))
     return OSError(int(found[1]), os.strerror(int(found[1]))) if found else error
 
 
-def read_tensors(path: Path, form: str) -> tuple[Arrays, dict[str, Any]]:
-    """Tensors and JSON parts of a file that `write_tensors` wrote. Raises ModelFileError for anything else."""
-    with _opened(path, form) as container:
+def read_tensors(path: Path, format_name: str) -> tuple[Arrays, dict[str, Any]]:
+    """Read tensors and JSON parts of a file that `write_tensors` wrote. Raises ModelFileError."""
+    with _opened(path, format_name) as container:
         return container.read(), container.parts
 
 
 @dataclass(frozen=True)
 class _Container:
-    """An open file: what its header says, checked against its size, and its JSON parts. No tensor is read yet."""
+    """An open file with its checked header and JSON parts. No tensor is read yet."""
 
     file: BufferedReader
     header: dict[str, str]
@@ -220,25 +222,25 @@ class _Container:
     parts: dict[str, Any]
 
     def read(self) -> Arrays:
-        """All tensors. Raises ModelFileError when the digest does not fit."""
+        """Read all tensors. Raises ModelFileError when the digest does not match."""
         tensors = {name: entry.read(self.file) for name, entry in self.entries.items()}
         header = {name: text for name, text in self.header.items() if name != "digest"}
         if self.header.get("digest") != _digest(tensors, header):
             raise ModelFileError(
-                "the model file was changed after it was written: its digest does not fit its contents",
-                hint="copy it again from where it was trained",
+                "the model file was changed after it was written: its digest does not match its contents",
+                hint="copy it again from its original location",
             )
         return tensors
 
 
 @contextlib.contextmanager
-def _opened(path: Path, form: str) -> Iterator[_Container]:
-    """The file of a format. Whatever goes wrong while it is open is a ModelFileError that names it."""
+def _opened(path: Path, format_name: str) -> Iterator[_Container]:
+    """Open a file of a format. Any error while it is open becomes a ModelFileError with its path."""
     try:
         size = _size_of(path)
         with path.open("rb") as file:
             header, tensors, start = read_header(file)
-            _check_format(header.get("format"), form)
+            _check_format(header.get("format"), format_name)
             entries = read_entries(tensors, start, size)
             yield _Container(file, header, entries, _parse_parts(header))
     except ModelFileError as error:
@@ -247,7 +249,7 @@ def _opened(path: Path, form: str) -> Iterator[_Container]:
     except OSError as error:
         raise ModelFileError("cannot read the model file", where=str(path), got=error.strerror or str(error)) from None
     except MemoryError:
-        raise _too_large(path, "its contents do not fit into memory") from None
+        raise _too_large(path, "its contents do not fit in memory") from None
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise _damaged(path, str(error)) from None
     except BaseException as error:
@@ -257,7 +259,7 @@ def _opened(path: Path, form: str) -> Iterator[_Container]:
 
 
 def _size_of(path: Path) -> int:
-    """Raises ModelFileError for what is not a file, and for one that memory cannot hold."""
+    """Return the size in bytes. Raises ModelFileError for what is not a regular file, or does not fit in memory."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise _damaged(path, "not a regular file")
@@ -269,7 +271,7 @@ def _size_of(path: Path) -> int:
 
 def _damaged(path: Path, got: str) -> ModelFileError:
     return ModelFileError(
-        "this is not a model file, or it is cut off or damaged",
+        "this is not a model file, or it is truncated or damaged",
         where=str(path),
         got=got,
         expected="a .safetensors file written by glassformer",
@@ -278,7 +280,8 @@ def _damaged(path: Path, got: str) -> ModelFileError:
 
 def _too_large(path: Path, got: str, expected: str | None = None) -> ModelFileError:
     what = "the model file is too large for this machine"
-    return ModelFileError(what, where=str(path), got=got, expected=expected, hint="load it where there is more memory")
+    hint = "load it on a machine with more memory"
+    return ModelFileError(what, where=str(path), got=got, expected=expected, hint=hint)
 
 
 def _parse_parts(header: Mapping[str, str]) -> dict[str, Any]:
@@ -289,7 +292,7 @@ def _parse_parts(header: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _digest(tensors: Mapping[str, NDArray[Any]], header: Mapping[str, str]) -> str:
-    """SHA-256 over the header (without the digest) and every tensor's name, type, shape and little-endian bytes."""
+    """Return the SHA-256 of the header (without the digest) and of name, type, shape and bytes of every tensor."""
     total = hashlib.sha256(json.dumps(dict(header), ensure_ascii=False, sort_keys=True).encode())
     for name in sorted(tensors):
         array = tensors[name]
@@ -298,18 +301,18 @@ def _digest(tensors: Mapping[str, NDArray[Any]], header: Mapping[str, str]) -> s
     return total.hexdigest()
 
 
-def _check_format(found: str | None, form: str) -> None:
-    if found == form:
+def _check_format(found: str | None, format_name: str) -> None:
+    if found == format_name:
         return
     kind, _, version = (found or "").partition("/")
-    if kind == form.partition("/")[0]:
+    if kind == format_name.partition("/")[0]:
         raise ModelFileError(
             "the model file has another format version",
             got=version,
-            expected=form.partition("/")[2],
+            expected=format_name.partition("/")[2],
             hint="use the glassformer release that wrote it, or train again",
         )
-    raise ModelFileError("this safetensors file was not written by glassformer", got=found, expected=form)
+    raise ModelFileError("this safetensors file was not written by glassformer", got=found, expected=format_name)
 
 
 def _part(parts: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -323,8 +326,8 @@ def _part(parts: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def tensor_shapes(model: ModelSettings, source_size: int, target_size: int) -> dict[str, tuple[int, ...]]:
-    """Name and shape of every tensor of a model; the names are frozen. A matrix maps rows: y = x Wᵀ."""
-    d, inner = model.d_model, model.d_ff
+    """Return name and shape of every tensor of a model; the names never change. A matrix maps rows: y = x Wᵀ."""
+    d, d_ff = model.d_model, model.d_ff
     shapes: dict[str, tuple[int, ...]] = {"source_embedding.weight": (source_size, d)}
     if model.tied_embeddings != "all":
         shapes["target_embedding.weight"] = (target_size, d)
@@ -351,8 +354,8 @@ def tensor_shapes(model: ModelSettings, source_size: int, target_size: int) -> d
                 linear(f"{prefix}.w_v", d, model.n_heads * model.d_v, model.attention_bias)
                 linear(f"{prefix}.w_o", model.n_heads * model.d_v, d, model.attention_bias)
                 norm(f"{prefix}_norm")
-            linear(f"{stack}.{layer}.feed_forward.w_1", d, inner, bias=True)
-            linear(f"{stack}.{layer}.feed_forward.w_2", inner, d, bias=True)
+            linear(f"{stack}.{layer}.feed_forward.w_1", d, d_ff, bias=True)
+            linear(f"{stack}.{layer}.feed_forward.w_2", d_ff, d, bias=True)
             norm(f"{stack}.{layer}.feed_forward_norm")
         if model.norm == "pre":
             norm(f"{stack}_norm")
@@ -360,32 +363,32 @@ def tensor_shapes(model: ModelSettings, source_size: int, target_size: int) -> d
 
 
 def count_parameters(model: ModelSettings, source_size: int, target_size: int) -> int:
-    """Number of trained parameters; a matrix that is shared counts once."""
+    """Return the number of trained parameters; a shared matrix counts once."""
     return sum(math.prod(shape) for shape in tensor_shapes(model, source_size, target_size).values())
 
 
 def _check_shapes(entries: Mapping[str, Entry], model: ModelSettings, source_size: int, target_size: int) -> None:
-    """Raise ModelFileError unless a file has the tensors that the settings ask for, no more and no fewer."""
-    if model.n_encoder_layers + model.n_decoder_layers > len(entries):  # before a hostile depth is counted out
+    """Raise ModelFileError unless a file has exactly the tensors that the settings define."""
+    if model.n_encoder_layers + model.n_decoder_layers > len(entries):  # a huge depth would take long to list
         raise ModelFileError("the model file has fewer tensors than layers")
     if model.tied_embeddings == "all" and source_size != target_size:
-        raise ModelFileError("one embedding cannot serve two vocabularies of different sizes")
+        raise ModelFileError("a shared embedding needs vocabularies of the same size")
     expected = tensor_shapes(model, source_size, target_size)
     for name in sorted(expected.keys() | entries.keys()):
         got = f"{entries[name].dtype} {entries[name].shape}" if name in entries else "nothing"
-        want = f"float32 {expected[name]}" if name in expected else "nothing"
-        if got != want:
-            raise ModelFileError(f"the tensor {name!r} does not fit the settings", got=got, expected=want)
+        required = f"float32 {expected[name]}" if name in expected else "nothing"
+        if got != required:
+            raise ModelFileError(f"the tensor {name!r} does not match the settings", got=got, expected=required)
 
 
 def _check_finite(tensors: Arrays) -> None:
     for name, array in tensors.items():
         if not np.isfinite(array).all():
-            raise ModelFileError(f"the tensor {name!r} holds a number that is not finite", hint="train again")
+            raise ModelFileError(f"the tensor {name!r} contains a number that is not finite", hint="train again")
 
 
 def library_versions() -> dict[str, str]:
-    """Versions of what makes a model: Python, glassformer, and the libraries that compute."""
+    """Return the versions of Python, glassformer and the installed libraries that create a model."""
     versions = {"python": platform.python_version()}
     for package in ("glassformer", "numpy", "safetensors", "tokenizers", "torch"):
         try:

@@ -1,10 +1,10 @@
-"""What a model file records beside weights, settings and tokenizers: typed, checked, frozen.
+"""The records of a model file besides weights, settings and tokenizers: typed, checked, frozen.
 
-    TrainingData   what the model was trained on
-    Metrics        how good it was when it was measured
-    read_versions  which libraries made it
+    TrainingData   the data that the model was trained on
+    Metrics        the result of its validation
+    read_versions  the libraries that created it
 
-A value of another type or out of bounds is a ModelFileError that names its field.
+Raises ModelFileError, with the name of the field, for a value of another type or out of bounds.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from glassformer.errors import ModelFileError, nearest
 
-Count = Annotated[int, Field(ge=0, lt=2**53)]  # what JSON and every library can count
-Length = Annotated[int, Field(ge=0, le=2**20)]  # in tokens; a search makes room for a quarter more
-Counts = Annotated[tuple[Count, ...], Field(strict=False)]  # JSON has lists and no tuples
+Count = Annotated[int, Field(ge=0, lt=2**53)]  # exact in JSON and in every library
+Length = Annotated[int, Field(ge=0, le=2**20)]  # in tokens; a search allocates a quarter more
+Counts = Annotated[tuple[Count, ...], Field(strict=False)]  # JSON has lists, not tuples
 
 
 class _Record(BaseModel):
-    """What all records share: frozen, no unknown names, exact types, finite numbers, errors in our own words."""
+    """Base class of records: frozen, no unknown names, exact types, finite numbers, ModelFileError."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     part: ClassVar[str]
@@ -34,12 +34,12 @@ class _Record(BaseModel):
             raise _not_valid(self.part, error, type(self).model_fields) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields that were given, fit for JSON."""
+        """Return the fields that were set, as JSON values."""
         return self.model_dump(exclude_unset=True)
 
 
 class TrainingData(_Record):
-    """What a model was trained on. Every field has a default, for models that were not trained from a table."""
+    """The data that a model was trained on. Every field has a default, for models without a training table."""
 
     part: ClassVar[str] = "data"
 
@@ -62,11 +62,11 @@ class TrainingData(_Record):
     )
 
     def counts(self, side: str) -> tuple[int, ...]:
-        """How often each token of a side ("source", "target") was trained, by id; empty where that is unknown."""
+        """Return how often each token of a side ("source", "target") was trained, by id; empty if unknown."""
         return self.source_counts if side == "source" else self.target_counts
 
     def check_vocabularies(self, source_size: int, target_size: int) -> None:
-        """Raise ModelFileError unless there is a count for each token, or none at all."""
+        """Raise ModelFileError unless there is one count per token, or none at all."""
         for name, counts, size in (
             ("source_counts", self.source_counts, source_size),
             ("target_counts", self.target_counts, target_size),
@@ -75,12 +75,12 @@ class TrainingData(_Record):
                 raise ModelFileError(
                     f"'{self.part}.{name}' in the model file is not valid",
                     got=f"{len(counts):,} counts",
-                    expected=f"{size:,}, one for each token of the vocabulary, or none",
+                    expected=f"{size:,}, one per token of the vocabulary, or none",
                 )
 
 
 class Metrics(_Record):
-    """How good a model was when it was measured. Weights that were kept without a validation have the step only."""
+    """The result of a validation. Weights that were saved without a validation have only `step`."""
 
     part: ClassVar[str] = "metrics"
 
@@ -92,7 +92,7 @@ class Metrics(_Record):
 
 
 def read_versions(saved: dict[str, Any]) -> dict[str, str]:
-    """Versions of libraries, by name. Raises ModelFileError for anything but text."""
+    """Return the versions of libraries, by name. Raises ModelFileError for a value that is not text."""
     try:
         return _VERSIONS.validate_python(saved)
     except ValidationError as error:
@@ -103,7 +103,7 @@ _VERSIONS = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
 
 
 def _not_valid(part: str, error: ValidationError, fields: Any = ()) -> ModelFileError:
-    """The first of the errors in our own words."""
+    """Return the ModelFileError for the first of the errors."""
     first = error.errors(include_url=False)[0]
     location = ".".join(str(name) for name in (part, *first["loc"]))
     is_unknown = first["type"] == "extra_forbidden"

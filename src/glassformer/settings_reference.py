@@ -29,21 +29,22 @@ class SettingInfo:
 
     @property
     def section(self) -> str:
+        """The full name of the section, as "training" or "tokens.source"."""
         return self.name.rpartition(".")[0]
 
     def contains(self, word: str) -> bool:
-        """Whether the name, the description or a choice contains the word, in upper or lower case."""
+        """Return whether the name, the description or a choice contains the word, ignoring case."""
         return any(word.casefold() in text.casefold() for text in (self.name, self.description, *(self.choices or ())))
 
 
 def list_settings() -> list[SettingInfo]:
-    """Every setting, in the order of the recipe."""
+    """Return every setting, in the order of the recipe."""
     schema = Settings.model_json_schema()
     return list(_walk(schema, schema["$defs"], ""))
 
 
 def find_settings(word: str) -> list[SettingInfo]:
-    """The settings that contain `word`. Raises SettingsError, with the nearest names, when there is none."""
+    """Return the settings that contain `word`. Raises SettingsError, with the nearest names, when there is none."""
     settings = list_settings()
     found = [info for info in settings if info.contains(word)]
     if not found:
@@ -61,7 +62,7 @@ def _walk(section: Mapping[str, Any], sections: Mapping[str, Any], prefix: str) 
 
 
 def _info(name: str, schema: Mapping[str, Any]) -> SettingInfo:
-    """A property of a JSON schema as a SettingInfo; "null" among its types means only that it can be unset."""
+    """Return a property of a JSON schema as a SettingInfo; the type "null" only means that it can be unset."""
     variants = [variant for variant in schema.get("anyOf", [schema]) if variant["type"] != "null"]
     facts = {key: value for variant in variants for key, value in variant.items()}
     return SettingInfo(
@@ -78,7 +79,7 @@ def _info(name: str, schema: Mapping[str, Any]) -> SettingInfo:
 
 
 def _nearest(word: str, settings: list[SettingInfo]) -> list[str]:
-    """The names of the settings with a name or choice most similar to the word."""
+    """Return the names of the `N_NEAREST` settings with a name or choice most similar to the word."""
 
     def similarity(info: SettingInfo) -> float:
         last = info.name.rpartition(".")[2]

@@ -1,10 +1,10 @@
-"""Reading a safetensors file: every size is checked before anything of that size is read or made.
+"""Read a safetensors file; every size is checked before anything of that size is read or allocated.
 
     8 bytes   length of the header, little-endian
     header    JSON: name -> type, shape and offsets of each tensor; "__metadata__": name -> text
     data      the tensors, one after the other, to the end of the file
 
-Nothing in a file is trusted. What does not fit is a ValueError.
+Nothing in a file is trusted. Raises ValueError for anything that is not valid.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_HEADER_BYTES = 100_000_000  # as the safetensors library has it
+MAX_HEADER_BYTES = 100_000_000  # the limit of the safetensors library
 MAX_DIMENSIONS = 8
 _TYPES = {
     "BOOL": "?",
@@ -50,10 +50,11 @@ class Entry:
 
     @property
     def n_bytes(self) -> int:
+        """The size of the tensor in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def read(self, file: BufferedReader) -> NDArray[Any]:
-        """The tensor. Raises ValueError where the file has become shorter, MemoryError where there is too little."""
+        """Read the tensor. Raises ValueError when the file has become shorter, MemoryError when memory is too small."""
         content = np.empty(self.n_bytes, np.uint8)
         file.seek(self.start)
         if file.readinto(content.data) != self.n_bytes:
@@ -62,60 +63,60 @@ class Entry:
 
 
 def read_header(file: BufferedReader) -> tuple[dict[str, str], dict[str, Any], int]:
-    """The metadata, what is said of each tensor, and the offset of the data.
+    """Return the metadata, the header entry of each tensor (not checked), and the offset of the data.
 
-    Raises ValueError for a file that has no such header, or ends before its end.
+    Raises ValueError for a file without a valid header, or that ends before the end of the header.
     """
     size = os.fstat(file.fileno()).st_size
     start = 8 + int.from_bytes(file.read(8), "little")
     if not 8 + 2 <= start <= min(size, 8 + MAX_HEADER_BYTES):
-        raise ValueError(f"a header of {start - 8:,} bytes does not fit a file of {size:,} bytes")
+        raise ValueError(f"a header of {start - 8:,} bytes is not valid in a file of {size:,} bytes")
     header = parse_json(file.read(start - 8).decode("utf-8"))
     if not isinstance(header, dict):
         raise ValueError("the header is not a JSON object")
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
-        raise ValueError("the metadata is not text by name")
+        raise ValueError("the metadata is not a JSON object of texts")
     return metadata, header, start
 
 
 def read_entries(header: Mapping[str, Any], start: int, size: int) -> dict[str, Entry]:
-    """Type, shape and offset of each tensor, from what a header says of them.
+    """Return type, shape and offset of each tensor of a header.
 
     `start` is the offset of the data, `size` that of the end of the file. Raises ValueError unless the tensors fill
-    the file: one after the other, without a gap, to its last byte.
+    the file one after the other, without a gap, to its last byte.
     """
-    entries = {name: _entry(name, said, start) for name, said in header.items()}
+    entries = {name: _entry(name, value, start) for name, value in header.items()}
     end = start
     for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].n_bytes)):
         if entry.start != end:
-            raise ValueError(f"the tensor {name!r} does not begin where the one before it ends")
+            raise ValueError(f"the tensor {name!r} does not begin at the end of the previous one")
         end += entry.n_bytes
     if end != size:
-        raise ValueError(f"the header promises {end:,} bytes, the file has {size:,}")
+        raise ValueError(f"the header describes {end:,} bytes, the file has {size:,}")
     return entries
 
 
-def _entry(name: str, said: Any, start: int) -> Entry:
-    match said:
-        case {"dtype": str(kind), "shape": list(shape), "data_offsets": [int(begin), int(end)]} if len(said) == 3:
+def _entry(name: str, value: Any, start: int) -> Entry:
+    match value:
+        case {"dtype": str(kind), "shape": list(shape), "data_offsets": [int(begin), int(end)]} if len(value) == 3:
             pass
         case _:
-            raise ValueError(f"the header has no type, shape and offsets of the tensor {name!r}")
+            raise ValueError(f"the header entry of the tensor {name!r} is not type, shape and offsets")
     if kind not in _TYPES:
-        raise ValueError(f"the tensor {name!r} has numbers of the type {kind[:20]!r}, which is not read")
+        raise ValueError(f"the tensor {name!r} has the type {kind[:20]!r}, which is not supported")
     if len(shape) > MAX_DIMENSIONS or not all(type(length) is int and 0 <= length < 2**53 for length in shape):
-        raise ValueError(f"the tensor {name!r} has no valid shape")
+        raise ValueError(f"the shape of the tensor {name!r} is not valid")
     entry = Entry(np.dtype(_TYPES[kind]), tuple(shape), start + begin)
     if begin < 0 or end - begin != entry.n_bytes:
-        raise ValueError(f"the offsets of the tensor {name!r} do not fit its shape")
+        raise ValueError(f"the offsets of the tensor {name!r} do not match its shape")
     return entry
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError for anything else, infinite numbers and NaN among it.
+    """Return the value of a JSON text.
 
-    Nesting that is too deep is a ValueError too.
+    Raises ValueError for text that is not JSON, for infinite numbers and NaN, and for nesting that is too deep.
     """
     try:
         return json.loads(text, parse_constant=_refuse, parse_float=_finite)
@@ -124,7 +125,7 @@ def parse_json(text: str) -> Any:
 
 
 def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _finite(digits: str) -> float:
@@ -135,11 +136,11 @@ def _finite(digits: str) -> float:
 
 
 def memory_limit() -> int | None:
-    """Bytes of memory that this machine has, or this container; None where the system does not say."""
+    """Return the bytes of memory of this machine or container; None if the system does not report them."""
     limits = []
     with contextlib.suppress(AttributeError, ValueError, OSError):  # Windows has no sysconf
         limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        with contextlib.suppress(ValueError, OSError):  # not limited, or no Linux
+        with contextlib.suppress(ValueError, OSError):  # not limited, or not Linux
             limits.append(int(Path("/sys/fs/cgroup", name).read_text(encoding="ascii")))
     return min((limit for limit in limits if limit > 0), default=None)

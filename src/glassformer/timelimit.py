@@ -1,10 +1,10 @@
-"""A time limit for a computation: who starts it sets the limit, and the loops inside check it.
+"""A time limit for a computation: the caller sets the limit, and the loops inside check it.
 
     with time_limit(60):
         translator.translate(texts)     # raises TimeLimitError at the first check after 60 seconds
 
 Python cannot stop a thread from outside. So the computation stops itself, between two steps of a search or two passes
-of a trace, and has really ended when the error arrives. Without a limit, a check does nothing.
+of a trace, and has ended when the error is raised. Without a limit, a check does nothing.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from glassformer.errors import TimeLimitError
 
 
 class TimeLimit:
-    """When a computation has to end. `expire` ends it at its next check, and may be called by any thread."""
+    """The time limit of one computation, in seconds from its creation."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._end = monotonic() + seconds
 
     def expire(self) -> None:
+        """End the computation at its next check. Any thread may call this."""
         self._end = -math.inf
 
     def check(self) -> None:
-        """Raise TimeLimitError when the time has passed."""
+        """Raise TimeLimitError when the limit has passed."""
         if monotonic() > self._end:
             raise TimeLimitError(
                 "the computation took too long",
@@ -43,7 +44,7 @@ _CURRENT: ContextVar[TimeLimit | None] = ContextVar("time_limit", default=None)
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[TimeLimit]:
-    """Limit what is computed in this context; a thread has it where it runs in a copy of the context."""
+    """Limit the computation in this context, and in threads that run in a copy of the context."""
     limit = TimeLimit(seconds)
     token = _CURRENT.set(limit)
     try:
@@ -53,7 +54,7 @@ def time_limit(seconds: float) -> Iterator[TimeLimit]:
 
 
 def check_time_limit() -> None:
-    """Raise TimeLimitError when the limit of this context, if there is one, has passed."""
+    """Raise TimeLimitError when the limit of this context, if any, has passed."""
     limit = _CURRENT.get()
     if limit is not None:
         limit.check()

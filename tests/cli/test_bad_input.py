@@ -191,7 +191,7 @@ def test_a_setting_that_cannot_be_is_named_with_the_nearest(tmp_path, call, tabl
         (b"[training]\nstepz = 9\n", ["no setting 'training.stepz'", "did you mean 'training.steps'?"]),
         (b"[training]\nsteps = 'many'\n", ["'training.steps' cannot take this value"]),
         (b"training = 9\n", ["'training' is not a single setting"]),
-        (None, ["there is no recipe of this name, and no such file", "valid: cogs, dates, g2p"]),
+        (None, ["there is no recipe with this name, and no such file", "valid: cogs, dates, g2p"]),
     ],
 )
 def test_a_broken_recipe_is_wrong_usage(tmp_path, call, table, content, parts):
@@ -294,10 +294,10 @@ def test_a_setting_of_5000_digits_is_refused_in_a_few_words(tmp_path, call, tabl
 def test_a_model_that_cannot_be_read_is_said_by_every_verb(tmp_path, call, run, table, verb):
     good = (run / "model.safetensors").read_bytes()
     bad = {
-        "cut.safetensors": (good[: len(good) // 2], "cut off or damaged"),
-        "empty.safetensors": (b"", "cut off or damaged"),
-        "flipped.safetensors": (good[:-1] + bytes([good[-1] ^ 1]), "its digest does not fit"),
-        "table.csv": (GOOD.encode(), "cut off or damaged"),
+        "cut.safetensors": (good[: len(good) // 2], "truncated or damaged"),
+        "empty.safetensors": (b"", "truncated or damaged"),
+        "flipped.safetensors": (good[:-1] + bytes([good[-1] ^ 1]), "its digest does not match"),
+        "table.csv": (GOOD.encode(), "truncated or damaged"),
     }
     rest = {"translate": (table, "--column", "iso"), "tokens": ("text",), "info": ()}.get(verb, (table,))
     for name, (content, part) in bad.items():
@@ -306,7 +306,7 @@ def test_a_model_that_cannot_be_read_is_said_by_every_verb(tmp_path, call, run, 
         answer = call(verb, path, *rest)
         assert_is_for_people(answer, 1, part, f"where: {path}")
         assert answer.out == ""
-    assert_is_for_people(call(verb, tmp_path / "none", *rest), 1, "there is no such model", "glassformer train")
+    assert_is_for_people(call(verb, tmp_path / "none", *rest), 1, "the model does not exist", "glassformer train")
     assert_is_for_people(call(verb, tmp_path, *rest), 1, "this folder is not a finished run")
 
 

@@ -234,7 +234,7 @@ def test_bad_input_is_told_in_words(call, run, words, code, told):
 def test_a_model_that_is_not_there(call, tmp_path):
     answer = call("explain", tmp_path / "none", TEXT)
     assert answer.code == 1
-    assert "there is no such model" in answer.err
+    assert "the model does not exist" in answer.err
 
 
 def test_unknown_characters_are_told(call, run):

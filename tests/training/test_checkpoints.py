@@ -104,7 +104,7 @@ def test_a_damaged_or_foreign_resume_file_is_refused(tmp_path):
     model, optimizer = made(1, fused=False)
     save_resume(path, model, optimizer, Position(), TABLE, {})
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(ModelFileError, match="cut off or damaged"):
+    with pytest.raises(ModelFileError, match="truncated or damaged"):
         load_resume(path, model, optimizer, TABLE)
     write_tensors(path, "glassformer-model/2", {}, {})
     with pytest.raises(ModelFileError, match="not written by glassformer"):

@@ -10,22 +10,22 @@ FOLDER = Path(__file__).parent
 
 
 def list_recipes() -> dict[str, Path]:
-    """Name -> file of every recipe; the name is the path in this folder without its suffix, as "paper/base"."""
+    """Return name -> file of every recipe; a name is the path in this folder without suffix, as "paper/base"."""
     names = {path.relative_to(FOLDER).with_suffix("").as_posix(): path for path in FOLDER.rglob("*.toml")}
     return dict(sorted(names.items(), key=lambda item: ("/" in item[0], item[0])))
 
 
 def find_recipe(text: str) -> Path:
-    """The recipe that a path or a name means. An existing file is taken first.
+    """Return the file of a recipe given by path or name. An existing file has priority.
 
-    Raises SettingsError, with the known names, when it is neither.
+    Raises SettingsError, with the known names, when `text` is neither.
     """
     path, recipes = Path(text), list_recipes()
     if text and path.exists() and not path.is_dir():
         return path
     if text not in recipes:
         raise SettingsError(
-            "there is no recipe of this name, and no such file",
+            "there is no recipe with this name, and no such file",
             got=repr(text),
             expected="a TOML file or a name",
             hint=nearest(text, recipes),
@@ -34,5 +34,5 @@ def find_recipe(text: str) -> Path:
 
 
 def description(path: Path) -> str:
-    """What a recipe is for: its first line, a comment."""
+    """Return the description of a recipe: its first line, a comment."""
     return path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")

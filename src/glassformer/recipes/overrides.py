@@ -1,4 +1,4 @@
-"""Settings as nested dicts, laid over each other: recipes, `--set`, overrides from Python."""
+"""Settings as nested dicts, merged from recipes, `--set` and overrides from Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from glassformer.settings import (
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested dicts laid over each other; a later one wins."""
+    """Merge nested dicts; a later one has priority."""
     merged: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
@@ -34,9 +34,9 @@ def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
-    """`["training.steps=500"]` as `{"training": {"steps": 500}}`; values are TOML, or plain text.
+    """Parse `["training.steps=500"]` as `{"training": {"steps": 500}}`; values are TOML, or plain text.
 
-    Raises SettingsError for text without `=` and for a name that no section has.
+    Raises SettingsError for text without `=`, an unknown name, and a number of thousands of digits.
     """
     parsed: dict[str, Any] = {}
     for assignment in assignments:
@@ -60,36 +60,36 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
 
 
 def _toml_value(text: str) -> Any:
-    """The value, or the text where it is not TOML. Raises ValueError for a number of thousands of digits."""
+    """Return the TOML value, or the text if it is not TOML. Raises ValueError for a number of thousands of digits."""
     try:
         values = tomllib.loads(f"value = {text}")
     except (tomllib.TOMLDecodeError, RecursionError):
         return text
-    return values["value"] if len(values) == 1 else text  # a line break could bring in more
+    return values["value"] if len(values) == 1 else text  # a line break could add more settings
 
 
 def _check_path(keys: Sequence[str]) -> None:
     """Raise SettingsError unless the keys lead from Settings to a single field."""
-    room: type[BaseModel] = Settings
+    section: type[BaseModel] = Settings
     for depth, key in enumerate(keys):
-        field = room.model_fields.get(key)
+        field = section.model_fields.get(key)
         path = ".".join(keys[: depth + 1])
         if field is None:
             everywhere = [full for full in all_settings() if full.rsplit(".", 1)[-1] == keys[-1]]
-            names = everywhere or [".".join([*keys[:depth], name]) for name in room.model_fields]
+            names = everywhere or [".".join([*keys[:depth], name]) for name in section.model_fields]
             raise SettingsError(f"there is no setting {quoted('.'.join(keys))}", hint=nearest(path, names))
         inner = field.annotation
-        is_room = isinstance(inner, type) and issubclass(inner, BaseModel)
-        if is_room == (depth == len(keys) - 1):
-            near = path if is_room else path.rpartition(".")[0]
+        is_section = isinstance(inner, type) and issubclass(inner, BaseModel)
+        if is_section == (depth == len(keys) - 1):
+            near = path if is_section else path.rpartition(".")[0]
             names = [full for full in all_settings() if full.startswith(near)]
             raise SettingsError(f"{quoted('.'.join(keys))} is not a single setting", hint=nearest(path, names))
-        if is_room:
-            room = inner  # type: ignore[assignment]
+        if is_section:
+            section = inner  # type: ignore[assignment]
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
-    """A recipe file as a nested dict, over the preset that it names, if any (it may be partial).
+    """Read a recipe file as a nested dict, merged over the preset that it names, if any; it may be partial.
 
     Raises SettingsError when it cannot be read, is not TOML or names a setting or preset that does not exist.
     """
@@ -99,7 +99,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
         raise SettingsError("cannot read the recipe", where=str(path), got=str(error.strerror)) from None
     except UnicodeDecodeError as error:
         raise SettingsError("the recipe is not valid TOML", where=str(path), got=str(error)) from None
-    except ValueError as error:  # no file can have this name
+    except ValueError as error:  # the path contains NUL
         raise SettingsError("cannot read the recipe", where=quoted(str(path)), got=str(error)) from None
     try:
         recipe = tomllib.loads(text)
@@ -119,7 +119,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
 
 
 def _leaves(branch: Mapping[str, Any]) -> Iterator[list[str]]:
-    """The path of keys to each value that is not a table."""
+    """Yield the path of keys to each value that is not a table."""
     for key, value in branch.items():
         if isinstance(value, Mapping):
             yield from ([key, *rest] for rest in _leaves(value))
@@ -128,9 +128,9 @@ def _leaves(branch: Mapping[str, Any]) -> Iterator[list[str]]:
 
 
 def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"training.steps": 500}` as `{"training": {"steps": 500}}`; what is nested already stays so.
+    """Return `{"training.steps": 500}` as `{"training": {"steps": 500}}`; nested values are kept.
 
-    Raises SettingsError for a name that no section has.
+    Raises SettingsError for an unknown name.
     """
     found: dict[str, Any] = {}
     for name, value in overrides.items():
@@ -144,7 +144,7 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flat(branch: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings by their full names: `{"training.steps": 500}`."""
+    """Return nested settings by their full names: `{"training.steps": 500}`."""
     found: dict[str, Any] = {}
     for keys in _leaves(branch):
         value: Any = branch
@@ -155,14 +155,14 @@ def flat(branch: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Partial settings as values of their types, before work is done for them. Raises SettingsError.
+    """Check partial settings and convert their values, before work is done for them. Raises SettingsError.
 
-    Tokens are checked when both sides are known.
+    The section `tokens` is not checked here, but later, when both sides are known.
     """
     sections = (DataSettings, ModelSettings, TrainingSettings, DecodingSettings)
     checked = {
-        each.section: each(**given[each.section]).model_dump(exclude_unset=True)
-        for each in sections
-        if each.section in given
+        settings.section: settings(**given[settings.section]).model_dump(exclude_unset=True)
+        for settings in sections
+        if settings.section in given
     }
     return {**given, **checked}
