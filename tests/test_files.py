@@ -61,7 +61,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch, step):
         write_text(path, "new")
     assert str(caught.value) == (
         f"cannot write the file\n  where: {path}\n  got: No space left on device\n"
-        "  next: free some space, or write to another disk; existing files are unchanged"
+        "  next: free some space, or write to another disk; no existing data is lost"
     )
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

@@ -114,7 +114,7 @@ def test_the_rows_of_table_3_differ() -> None:
     assert base.training == Settings().training.model_copy(update={"metric": "bleu"})
     assert Settings(**read_recipe(find_recipe("paper/big"))).model == paper_big()
     different = {path.stem: Settings(**read_recipe(path)).model_dump() for path in PAPER}
-    assert len({str(each) for each in different.values()}) == len(PAPER)
+    assert len({str(settings) for settings in different.values()}) == len(PAPER)
 
 
 # How they are found

@@ -1,4 +1,4 @@
-"""The run directory destroys nothing but runs, and those only when another has taken their place."""
+"""A run directory deletes only runs, and those only when another run has replaced them."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def test_only_a_run_that_was_saved_can_be_resumed(tmp_path):
     directory.check_resumable()
 
 
-# One run in place of another
+# Replacement of a run
 
 
 class Killed(BaseException):

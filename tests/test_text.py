@@ -1,4 +1,4 @@
-"""Text: one contract for all kinds of tokens, then the vocabulary, what each kind adds, and hostile files."""
+"""Text: one contract for all kinds of tokens, then the vocabulary, what each kind adds, and invalid files."""
 
 from __future__ import annotations
 

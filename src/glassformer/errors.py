@@ -6,7 +6,7 @@
     │   └── ColumnError         2   a column that the table does not have
     ├── TableError              1   a table that cannot be read
     ├── TextError               1   a text that the vocabulary or the model cannot represent
-    ├── ModelFileError          1   a model file that is damaged, foreign or not valid
+    ├── ModelFileError          1   a model file that is missing, damaged or not valid
     ├── RunError                1   a run directory or output that cannot be written or resumed
     ├── DeviceError             1   a device or precision that is not available, or too little memory
     ├── EngineError             1   an engine whose results differ from those of the model
@@ -78,7 +78,7 @@ class TextError(GlassformerError):
 
 
 class ModelFileError(GlassformerError):
-    """A model file is missing, damaged, foreign, not valid or of another version."""
+    """A model file is missing, damaged, not valid, of another program or of another version."""
 
 
 class RunError(GlassformerError):

@@ -115,7 +115,7 @@ def check_writable(path: Path) -> None:
 def cannot_write(path: Path, error: OSError) -> RunError:
     """Return the RunError for an OSError while writing."""
     hints = {
-        errno.ENOSPC: "free some space, or write to another disk; existing files are unchanged",
+        errno.ENOSPC: "free some space, or write to another disk; no existing data is lost",
         errno.EACCES: "choose a folder with write permission",
         errno.EROFS: "choose a folder with write permission",
         errno.ENOTDIR: "a part of this path is a file; choose another path",

@@ -1,6 +1,6 @@
 """One model in one `.safetensors` file: weights, settings, tokenizers, training data and metrics.
 
-The header's metadata holds JSON under the keys of `ModelFile`, the format's name and version, and a SHA-256 digest
+The header's metadata is JSON under the keys of `ModelFile`, the format's name and version, and a SHA-256 digest
 over metadata and tensors. Reading checks version, names and sizes before any tensor is read, then the digest. The file
 contains no code. `docs/model-file.md` describes the format.
 """
@@ -79,8 +79,8 @@ class ModelFile:
     def load(cls, path: str | Path) -> ModelFile:
         """Read a model file, or the `model.safetensors` of a run directory.
 
-        Raises ModelFileError when it is missing, damaged, foreign, not valid or of another version, MissingExtraError
-        when the library of its tokenizer is not installed.
+        Raises ModelFileError when it is missing, damaged, not valid, of another program or of another version,
+        MissingExtraError when the library of its tokenizer is not installed.
         """
         path = find_model(path)
         with _opened(path, FORMAT) as container:

@@ -320,7 +320,7 @@ def test_a_header_is_recognized_or_set(folder, first, data, header):
     ("first", "column", "header", "is_header", "guessed"),
     [
         ("to,from", 0, "auto", True, True),
-        ("to,from", "to", "auto", True, False),  # the name stands in it
+        ("to,from", "to", "auto", True, False),  # the name is in it
         ("to,from", 0, "yes", True, False),
         ("to,from", 0, "no", False, False),
         ("huis,bus", 0, "auto", False, True),

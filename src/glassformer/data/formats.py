@@ -146,7 +146,7 @@ def _delimited(name: str, rows: Iterator[Row], advice: str) -> Source:
         before.append(row)
     width = len(first.cells)
 
-    def taken(take: Sequence[int], header: bool) -> Iterator[Row]:
+    def chosen(take: Sequence[int], header: bool) -> Iterator[Row]:
         # In a table of one column, a blank line is an empty cell.
         blank = ("",) * len(take) if width == 1 else ()
         for line, cells, fault in chain(before, [first] if width and not header else (), rows):
@@ -161,7 +161,7 @@ def _delimited(name: str, rows: Iterator[Row], advice: str) -> Source:
                 yield Row(line, (), Fault(Reason.WRONG_NUMBER_OF_CELLS, number))
 
     faults = [row.fault for row in before if row.fault]
-    return Source(name, taken, width, None, tuple(first.cells), faults[0] if faults else None, advice)
+    return Source(name, chosen, width, None, tuple(first.cells), faults[0] if faults else None, advice)
 
 
 # JSON Lines

@@ -160,7 +160,7 @@ def read_column(path: str | Path, column: str | int | None, data: DataSettings, 
         if column is None:
             column = "source" if "source" in (columns.names or ()) else 0
         take: tuple[int, ...] = (columns.position(column),) if source.width else ()
-        cells = [taken[0] if taken else "" for _, _, taken in _scan(source, take, columns, data, found)]
+        cells = [chosen[0] if chosen else "" for _, _, chosen in _scan(source, take, columns, data, found)]
     if not source.width:
         raise TableError("the table has no rows", where=name)
     found.kept = found.read - len(found.entries)

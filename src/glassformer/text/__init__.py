@@ -1,4 +1,4 @@
-"""How text becomes tokens, and tokens become text again.
+"""Conversion of text to tokens, and of tokens to text.
 
     learn(texts, settings) ──┐
     ascii68() ───────────────┼──> Tokenizer = SideSettings + Vocabulary + a segmenter
