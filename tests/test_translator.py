@@ -108,7 +108,7 @@ def test_no_texts_no_answers() -> None:
 
 
 def test_one_text_in_place_of_a_list_is_refused() -> None:
-    with pytest.raises(UsageError, match="the texts to translate come as a list") as caught:
+    with pytest.raises(UsageError, match="the texts to translate must be a list") as caught:
         translator().translate("abc")
     assert (caught.value.got, caught.value.hint) == ("'abc'", "translate([text])")
 
@@ -325,7 +325,7 @@ def test_a_prefix_of_unknown_characters_is_refused() -> None:
 
 @pytest.mark.parametrize(("prefixes", "got"), [(["a"], "1 for 2 texts"), ("ab", "'ab'")])
 def test_prefixes_must_be_one_for_each_text(prefixes: Any, got: str) -> None:
-    with pytest.raises(UsageError, match="prefixes come as a list, one for each text") as caught:
+    with pytest.raises(UsageError, match="prefixes must be a list, one for each text") as caught:
         translator().translate(["abc", "dog"], prefixes=prefixes)
     assert caught.value.got == got
 
@@ -404,13 +404,13 @@ def test_translating_warns_of_nothing() -> None:
 
 @pytest.mark.parametrize("texts", [[None], ["a", 3], [b"a"], [float("nan")], [["a"]], 3, None, b"ab"])
 def test_what_is_not_text_is_not_translated(texts):
-    with pytest.raises(UsageError, match=r"not text|come as a list"):
+    with pytest.raises(UsageError, match=r"not text|(come as|must be) a list"):
         Translator(untrained()).translate(texts)
 
 
 @pytest.mark.parametrize("prefixes", [[None], [3], [b"a"], 3, b"a"])
 def test_what_is_not_text_is_no_prefix(prefixes):
-    with pytest.raises(UsageError, match=r"not text|come as a list"):
+    with pytest.raises(UsageError, match=r"not text|(come as|must be) a list"):
         Translator(untrained()).translate(["a"], prefixes=prefixes)
 
 

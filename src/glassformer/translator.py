@@ -1,4 +1,4 @@
-"""Text in, text out: the only place where texts and ids meet a trained model."""
+"""Translator: a trained model from text to text. Only here are texts encoded and decoded for search and scores."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from glassformer.timelimit import check_time_limit
 
 @dataclass(frozen=True)
 class Translation:
-    """An answer.
+    """The answer to one text.
 
     `score` is the sum of log-probabilities of its tokens (nats), `rank_score` that sum after the length penalty.
     `finished` is False when the answer reached `max_new_tokens` before its end. `unknown` lists what the source
-    vocabulary did not have in the text. `alternatives` are the further answers of an n-best search.
+    vocabulary did not have in the text. `alternatives` are the other answers of an n-best search.
     """
 
     text: str
@@ -43,7 +43,7 @@ class Translation:
     alternatives: tuple[Translation, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dicts, lists, strings and numbers; `probability` is e to the power of `score`."""
+        """Return plain dicts, lists, strings and numbers; `probability` is e to the power of `score`."""
         return {
             "text": self.text,
             "score": self.score,
@@ -53,13 +53,13 @@ class Translation:
             "tokens": list(self.tokens),
             "token_scores": list(self.token_scores),
             "unknown": list(self.unknown),
-            "alternatives": [each.to_json() for each in self.alternatives],
+            "alternatives": [alternative.to_json() for alternative in self.alternatives],
         }
 
 
 @dataclass(frozen=True)
 class PairScore:
-    """How likely a model finds a given pair: the sum of log-probabilities, and each target token's own.
+    """The log-probability (nats) of a given target: the sum, and that of each target token, `<eos>` included.
 
     `unknown` lists what the vocabularies did not have in source and target, and is scored as `<unk>`.
     """
@@ -70,7 +70,7 @@ class PairScore:
     unknown: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dicts, lists, strings and numbers; `tokens` are pairs of a token and its log-probability."""
+        """Return plain dicts, lists, strings and numbers; `tokens` are pairs of a token and its log-probability."""
         tokens = [list(pair) for pair in zip(self.tokens, self.token_scores, strict=True)]
         return {"score": self.score, "tokens": tokens, "unknown": list(self.unknown)}
 
@@ -95,7 +95,7 @@ class Translator:
         precision: str = "float32",
         engine: str = "torch",
     ) -> None:
-        """What `load` does, for model files that are read already."""
+        """Create a translator of model files that are already read; `load` reads them."""
         for other in ensemble:
             _check_same_vocabulary(model_file, other)
         self.model_file = model_file
@@ -104,13 +104,13 @@ class Translator:
         self.source_tokenizer: Tokenizer = model_file.source_tokenizer
         self.target_tokenizer: Tokenizer = model_file.target_tokenizer
         self.engine: Engine = load_engine(engine, (model_file, *ensemble), device, precision)
-        self._again = functools.partial(
+        self._rebuild = functools.partial(
             type(self), ensemble=tuple(ensemble), device=device, precision=precision, engine=engine
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy, or what another process gets, is made anew from the model files: engines cannot be copied."""
-        return self._again, (self.model_file,)
+        """Pickle and copy the model files only: engines cannot be copied, and are created again."""
+        return self._rebuild, (self.model_file,)
 
     @classmethod
     def load(
@@ -124,9 +124,9 @@ class Translator:
     ) -> Translator:
         """Read a model file or a run directory; `ensemble` names further models whose probabilities are averaged.
 
-        `engine` is what computes: "torch", or "ctranslate2" (an extra), which is held against PyTorch on the first
-        texts. Raises ModelFileError for a model that cannot be read or does not fit the others, DeviceError,
-        SettingsError or UsageError for a device, precision or engine that is not there (they name those that are).
+        `engine` is "torch", or "ctranslate2" (an extra), which is compared with PyTorch on the first texts. Raises
+        ModelFileError for a model that cannot be read or does not fit the others, and DeviceError, SettingsError or
+        UsageError for a device, precision or engine that is not available (they name those that are).
         """
         others = [ModelFile.load(other) for other in ensemble]
         return cls(ModelFile.load(path), ensemble=others, device=device, precision=precision, engine=engine)
@@ -138,7 +138,7 @@ class Translator:
 
     @property
     def max_source_length(self) -> int:
-        """Longest text in tokens that the model takes."""
+        """The maximum length of a text in tokens."""
         return self.settings.max_source_tokens
 
     def translate(
@@ -151,7 +151,7 @@ class Translator:
         where: Sequence[str] | None = None,
         **options: Any,
     ) -> list[Translation]:
-        """One Translation for each text, in order; an empty text gives an empty answer.
+        """Translate texts: one Translation for each, in order; an empty text gives an empty answer.
 
         `options` are fields of DecodingSettings (`num_beams=5`) over `decoding`, by default the model's own (see
         `DecodingSettings.override`). `prefixes`, one for each text, are forced starts of the answers. `progress` is
@@ -162,7 +162,7 @@ class Translator:
         that are not finite.
         """
         if isinstance(texts, str):
-            raise UsageError("the texts to translate come as a list", got=quoted(texts), hint="translate([text])")
+            raise UsageError("the texts to translate must be a list", got=quoted(texts), hint="translate([text])")
         base = decoding or self.settings.decoding
         decoding = base.override(options) if options else base
         texts = checked_texts(texts, "texts to translate")
@@ -174,26 +174,26 @@ class Translator:
         forced = self._force(prefixes, rows, names) if prefixes is not None else []
         if progress and len(rows) < len(texts):
             progress(len(texts) - len(rows))
-        longest = decoding.max_new_tokens or default_max_new_tokens(self.model_file.data, self.settings)
-        check_search_fits(self.settings.model, len(self.target_tokenizer), decoding, longest, self.engine)
+        max_new_tokens = decoding.max_new_tokens or default_max_new_tokens(self.model_file.data, self.settings)
+        check_search_fits(self.settings.model, len(self.target_tokenizer), decoding, max_new_tokens, self.engine)
         results = [EMPTY] * len(texts)
         unk_id = self.source_tokenizer.vocabulary.unk_id
 
         def keep(found: Mapping[int, list[Hypothesis]]) -> None:
-            for at, (best, *others) in found.items():
-                row, source = rows[at], sources[at]
+            for i, (best, *others) in found.items():
+                row, source = rows[i], sources[i]
                 unknown = self.source_tokenizer.unknown(texts[row]) if unk_id in source else ()
                 results[row] = self._translation(best, tuple(unknown), tuple(map(self._translation, others)))
             if progress:
                 progress(len(found))
             check_time_limit()  # for engines that do not check it in each step
 
-        with _garbage_left(), _naming([names[row] for row in rows]):
-            self.engine.search(sources, decoding, longest, forced, keep)
+        with _without_garbage_collection(), _naming([names[row] for row in rows]):
+            self.engine.search(sources, decoding, max_new_tokens, forced, keep)
         return results
 
     def score(self, pairs: Sequence[tuple[str, str]], *, where: Sequence[str] | None = None) -> list[PairScore]:
-        """The log-probability of each given target for its source; `<eos>` counts. `where` as in `translate`.
+        """Return the log-probability of each given target for its source, with `<eos>`. `where` as in `translate`.
 
         Raises TextError for texts as `translate` does, NotFiniteError when a log-probability is not finite.
         """
@@ -208,22 +208,22 @@ class Translator:
             scored = self.engine.score(list(zip(sources, targets, strict=True)))
         return [
             PairScore(
-                sum(each),
+                sum(token_scores),
                 tuple(self.target_tokenizer.tokens(target[1:])),
-                tuple(each),
+                tuple(token_scores),
                 (*self.source_tokenizer.unknown(pair[0]), *self.target_tokenizer.unknown(pair[1])),
             )
-            for pair, target, each in zip(pairs, targets, scored, strict=True)
+            for pair, target, token_scores in zip(pairs, targets, scored, strict=True)
         ]
 
     def _force(self, prefixes: Sequence[str], rows: Sequence[int], names: Sequence[str]) -> list[list[int]]:
-        """The ids of the prefixes of some rows."""
+        """Encode the prefixes of some rows."""
         if isinstance(prefixes, str):
-            raise UsageError("prefixes come as a list, one for each text", got=quoted(prefixes))
+            raise UsageError("prefixes must be a list, one for each text", got=quoted(prefixes))
         prefixes = checked_texts(prefixes, "prefixes")
         if len(prefixes) != len(names):
             got = f"{len(prefixes)} for {len(names)} texts"
-            raise UsageError("prefixes come as a list, one for each text", got=got)
+            raise UsageError("prefixes must be a list, one for each text", got=got)
         for row in rows:
             if unknown := self.target_tokenizer.unknown(prefixes[row]):
                 raise TextError(
@@ -250,7 +250,7 @@ class Translator:
 
 @contextlib.contextmanager
 def _naming(names: Sequence[str]) -> Iterator[None]:
-    """An error of an engine names the text by its name instead of its number."""
+    """Give an error of an engine the name of the text instead of its number."""
     try:
         yield
     except NotFiniteError as error:
@@ -260,8 +260,8 @@ def _naming(names: Sequence[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _garbage_left() -> Iterator[None]:
-    """No search for cycles: answers are many small objects without any, and looking took a twentieth of the time."""
+def _without_garbage_collection() -> Iterator[None]:
+    """Pause the garbage collector: answers are many small objects without cycles, and it took 5 % of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -272,7 +272,7 @@ def _garbage_left() -> Iterator[None]:
 
 
 def _names(n_texts: int, where: Sequence[str] | None) -> Sequence[str]:
-    """The name of each text in errors. Raises UsageError when they are not one for each."""
+    """Return the name of each text in errors. Raises UsageError when their number is not that of the texts."""
     if where is None:
         return [f"row {row + 1}" for row in range(n_texts)]
     if isinstance(where, str) or len(where) != n_texts:
@@ -283,26 +283,26 @@ def _names(n_texts: int, where: Sequence[str] | None) -> Sequence[str]:
 def encode_sources(
     texts: Sequence[str], where: Sequence[str], tokenizer: Tokenizer, settings: Settings
 ) -> list[list[int]]:
-    """The framed ids of texts, for a model of such settings; `where[i]` names text i in errors.
+    """Return the framed ids of texts, for a model with these settings; `where[i]` names text i in errors.
 
     Raises TextError when texts are longer than the model takes (the first ten are named), or hold a token that the
     vocabulary has no id for and no `<unk>`.
     """
     sources = [tokenizer.frame(ids) for ids in tokenizer.encode_many(texts, where=where)]
-    most = settings.max_source_tokens
+    maximum = settings.max_source_tokens
     lengths = zip(where, (len(source) - FRAME_TOKENS for source in sources), strict=True)
-    if too_long := [f"{name} ({length} tokens)" for name, length in lengths if length > most]:
+    if too_long := [f"{name} ({length} tokens)" for name, length in lengths if length > maximum]:
         raise TextError(
             "a text is longer than the model takes; nothing was done",
             got=", ".join(too_long[:10]) + (f" and {len(too_long) - 10} more" if len(too_long) > 10 else ""),
-            expected=f"at most {most} tokens",
+            expected=f"at most {maximum} tokens",
             hint="split these texts or leave them out, or train with a larger data.max_source_length",
         )
     return sources
 
 
 def default_max_new_tokens(data: TrainingData, settings: Settings) -> int:
-    """Longest answer in tokens when nothing else is asked: a quarter more than the longest target trained on."""
+    """Return the default of `max_new_tokens`: 1.25 times the longest target trained on, plus 4."""
     longest = settings.data.max_target_length if data.longest_target is None else data.longest_target
     return math.ceil(1.25 * longest) + 4
 

@@ -140,7 +140,7 @@ def test_samples_stand_in_the_order_of_their_rank_finished_ones_first() -> None:
 
 
 @pytest.mark.parametrize("temperature", [1e-320, 1.0, 1e300])
-def test_the_ends_of_chance_never_draw_an_impossible_token(temperature: float) -> None:
+def test_the_ends_of_the_random_range_never_draw_an_impossible_token(temperature: float) -> None:
     ends = torch.tensor([0.0, 1 - 2**-24])
     answers = one_token(np.array([0.0, 0.5, 0.5, 0.0]), ends, temperature=temperature)
     assert {answer.ids[0] for answer in answers} <= {1, 2}
@@ -153,14 +153,14 @@ def test_forbidden_tokens_are_never_drawn_and_prefixes_always_are() -> None:
     assert {0, 3}.isdisjoint(token for answer in answers for token in answer.ids)
 
 
-def test_chance_depends_on_the_seed_and_the_sentence_alone() -> None:
+def test_random_numbers_depend_on_the_seed_and_the_sentence_alone() -> None:
     one = draw_uniform([1, 2, 3], 5, 4, 2)
     assert one.equal(draw_uniform([1, 2, 3], 5, 4, 2))
     assert not one.equal(draw_uniform([1, 2, 3], 6, 4, 2))
     assert not one.equal(draw_uniform([1, 2, 4], 5, 4, 2))
 
 
-def test_chance_is_even() -> None:
+def test_random_numbers_are_uniform() -> None:
     """Chi-square over 20 bins, 19 degrees of freedom: 43.8 is passed once in a thousand."""
     drawn = draw_uniform([1, 2, 3], 1, 100, 100)
     assert drawn.min() >= 0

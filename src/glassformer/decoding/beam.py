@@ -1,10 +1,10 @@
-"""Beam search: the B likeliest hypotheses at every step.
+"""Beam search: the `num_beams` most probable hypotheses at every step.
 
-A finished hypothesis keeps its slot and is not extended, so that a sentence has B hypotheses in all, finished and
-live. The search of a sentence stops when no live hypothesis can still beat the worst answer that is asked for, or at
-`max_new_tokens`; in that last step, only `<eos>` is a candidate where there are enough finished answers already, for
-an unfinished one would not be taken. Answers are ranked by their sum of log-probabilities over the length penalty,
-finished ones first.
+A finished hypothesis keeps its slot and is not extended, so that a sentence has `num_beams` hypotheses in total,
+finished and live. The search of a sentence stops when no live hypothesis can outrank the last of the `n_best` answers,
+or at `max_new_tokens`; in that last step, only `<eos>` is a candidate where there are `n_best` finished answers
+already, because an unfinished one would not be taken. Answers are ranked by their sum of log-probabilities over the
+length penalty, finished ones first.
 
 What is as wide as the vocabulary stays on the device where the step function left it; the rest is on the CPU.
 
@@ -53,7 +53,7 @@ def beam_search(
     alpha: float = 0.0,
     n_best: int = 1,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` answers, best first, of each of N sentences. Those that are done leave the batch, some at a time.
+    """Return the `n_best` answers, best first, of each of N sentences. Finished sentences leave the batch in groups.
 
     Raises NotFiniteError for a sentence with a log-probability that is NaN, or without a finite one.
     """
@@ -75,7 +75,7 @@ def beam_search(
             log_probs.masked_fill_((enough[:, None, None] & not_eos).to(log_probs.device), -torch.inf)
         slots = stay * torch.tensor([num_beams - len(found[sentence]) for sentence in alive])
         parents, beam = _extend(beam, log_probs, slots, num_beams)
-        best = beam.scores[:, :1]  # -inf where no candidate is left, which is no harm where there are answers
+        best = beam.scores[:, :1]  # -inf where no candidate is left, which is an error only without an answer
         unanswered = torch.tensor([not found[sentence] for sentence in alive])
         check_finite(best, (stay & (unanswered | best[:, 0].isnan()))[:, None], alive, time)
 
@@ -132,10 +132,13 @@ def _take(beam: _Beam, line: int, slot: int, eos_id: int, alpha: float) -> Hypot
 
 
 def _can_improve(best_live: float, finished: list[Hypothesis], n_best: int, max_new_tokens: int, alpha: float) -> bool:
-    """Whether a live hypothesis may still enter the `n_best`: a sum only falls, and the longest penalty is largest."""
+    """Whether a live hypothesis can still enter the `n_best`.
+
+    Its sum only falls, and the length penalty is largest at the maximum length.
+    """
     if best_live == -torch.inf:
         return False
     if len(finished) < n_best:
         return True
-    worst_wanted = sorted((answer.rank_score for answer in finished), reverse=True)[n_best - 1]
-    return best_live / length_penalty(max_new_tokens, alpha) > worst_wanted
+    worst = sorted((answer.rank_score for answer in finished), reverse=True)[n_best - 1]
+    return best_live / length_penalty(max_new_tokens, alpha) > worst

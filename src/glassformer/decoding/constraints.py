@@ -25,13 +25,13 @@ class State(Protocol):
     def select(self, rows: Int[Tensor, "N2 K2"]) -> Self:
         """Keep the hypotheses `rows`, numbered 0 … N·K-1; each line of `rows` stays within one sentence.
 
-        The lines may come in another order than the sentences did.
+        The lines may be in another order than the sentences were.
         """
         ...
 
 
 Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
-"""`step(last_ids [N K], state) -> (log_probs [N K V], state)`: one more token of every hypothesis."""
+"""`step(last_ids [N K], state) -> (log_probs [N K V], state)`: log-probabilities of all next tokens."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,11 @@ class SearchConstraints:
     def constrain(
         self, log_probs: Float[Tensor, "N K V"], time: int, sentences: Sequence[int]
     ) -> Float[Tensor, "N K V"]:
-        """`log_probs` with -inf for forbidden tokens; the rest is not renormalized, so scores stay the model's."""
-        log_probs = log_probs.float().clone()  # the step function may want to keep its own
+        """Set the log-probabilities that prefixes and `forbidden` exclude to -inf, in a copy.
+
+        The others are not renormalized, so that scores are those of the model.
+        """
+        log_probs = log_probs.float().clone()  # the step function may keep its own
         if self.forbidden:
             log_probs[..., list(self.forbidden)] = -torch.inf
         for line, sentence in enumerate(sentences if self.prefixes else ()):
@@ -82,7 +85,7 @@ class Hypothesis:
 def check_finite(scores: Float[Tensor, "N K"], live: Bool[Tensor, "N K"], sentences: Sequence[int], time: int) -> None:
     """Raise NotFiniteError, with the number of the sentence, where a live hypothesis has no finite score.
 
-    The scores are the highest ones: for PyTorch NaN is higher than any number, so that it need not be looked for.
+    The scores are maxima: for PyTorch NaN is larger than any number, so that a maximum shows it.
     """
     if math.isfinite(float(scores.sum())):
         return
@@ -93,18 +96,18 @@ def check_finite(scores: Float[Tensor, "N K"], live: Bool[Tensor, "N K"], senten
 
 
 def check_token_scores(scores: list[list[float]]) -> list[list[float]]:
-    """The scores of given targets, one list for each. Raises NotFiniteError for one that is not finite."""
+    """Return the scores of given targets. Raises NotFiniteError for one that is not finite."""
     for row, line in enumerate(scores):
         if not math.isfinite(sum(line)):
-            at = next((at for at, score in enumerate(line) if not math.isfinite(score)), len(line))
-            raise NotFiniteError.at(row, f"a log-probability of {(*line, sum(line))[at]} after {at} tokens")
+            time = next((i for i, score in enumerate(line) if not math.isfinite(score)), len(line))
+            raise NotFiniteError.at(row, f"a log-probability of {(*line, sum(line))[time]} after {time} tokens")
     return scores
 
 
 def close_gaps(stay: Bool[Tensor, " N"]) -> Int[Tensor, " M"] | None:
-    """The sentences that stay, in their new order: the last ones move to the places of those that leave the batch.
+    """Return the sentences that stay, in their new order: the last ones replace those that leave the batch.
 
-    None while fewer than a tenth have ended: moving costs about as much as it would save.
+    None while fewer than a tenth have ended, because moving costs about as much as it saves.
     """
     kept = stay.nonzero()[:, 0]
     if len(kept) > 0.9 * len(stay):
@@ -121,17 +124,17 @@ def length_penalty(length: int, alpha: float) -> float:
 
 
 def rank_key(finished: bool, rank_score: float) -> tuple[bool, float]:
-    """What answers are sorted by: finished ones before unfinished ones, then by falling `rank_score`."""
+    """Return the key that sorts answers: finished before unfinished ones, then by falling `rank_score`."""
     return not finished, -rank_score
 
 
 def best_first(answers: Iterable[Hypothesis]) -> list[Hypothesis]:
-    """The answers in the order of their `rank_key`."""
+    """Return the answers sorted by `rank_key`."""
     return sorted(answers, key=lambda answer: rank_key(answer.finished, answer.rank_score))
 
 
 def hypothesis(ids: Sequence[int], token_scores: Sequence[float], eos_id: int, alpha: float) -> Hypothesis:
-    """The hypothesis of generated `ids`, which end in `<eos>` when it is finished."""
+    """Build the hypothesis of generated `ids`, which end in `<eos>` when it is finished."""
     finished = bool(ids) and ids[-1] == eos_id
     score = sum(token_scores)
     return Hypothesis(

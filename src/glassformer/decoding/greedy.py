@@ -1,4 +1,4 @@
-"""Greedy search: the likeliest token at every step."""
+"""Greedy search: the most probable token at every step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from glassformer.decoding.constraints import (
 def greedy_search(
     step: Step, state: State, n_sentences: int, constraints: SearchConstraints, *, alpha: float = 0.0
 ) -> list[list[Hypothesis]]:
-    """One answer for each of N sentences. Finished sentences leave the batch, some at a time.
+    """Return one answer for each of N sentences. Finished sentences leave the batch in groups.
 
     Raises NotFiniteError for a sentence without a token of finite log-probability.
     """

@@ -1,4 +1,4 @@
-"""Greedy search first, and beam search only where it could matter: the same best answers, in a fraction of the time."""
+"""Greedy search first, beam search only where it could change the best answer: the same answers in less time."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ ROUNDING = 1e-4  # what rounding may add to the log-probability of an answer
 PROBE = 256  # sentences that show whether greedy search before a beam saves time
 
 AnswerBatches = Generator[dict[int, list[Hypothesis]]]
-"""The answers as they are found: row -> answers, best first, of some rows at a time."""
+"""Batches of answers, as they are found: row -> answers, best first."""
 
 OnAnswers = Callable[[Mapping[int, list[Hypothesis]]], None]
-"""Called with the answers of some rows as soon as they are found."""
+"""Called with each batch of answers as soon as it is found."""
 
 Decode = Callable[[Sequence[int], int], AnswerBatches]
-"""`decode(rows, num_beams)`: the answers for these sentences, as they are found."""
+"""`decode(rows, num_beams)` yields the answers for these sentences, as they are found."""
 
 
 def is_certain(answer: Hypothesis, alpha: float, longest: int) -> bool:
     """Whether no other answer of at most `longest` tokens can outrank this one.
 
-    All others share the rest of the probability. A beam would return this answer too: its beginnings have more than
-    half of the probability, and so they always have a slot. Within ROUNDING of a tie nothing is certain: a beam rounds
-    its products differently.
+    The others have the rest of the probability together. A beam would return this answer too: its beginnings have more
+    than half of the probability, so they always have a slot. Within ROUNDING of a tie nothing is certain: a beam
+    rounds its products differently.
     """
-    rest = max(-math.expm1(answer.score), 1e-6)  # of what is smaller, rounding leaves nothing
+    rest = max(-math.expm1(answer.score), 1e-6)  # a smaller rest is lost in rounding
     return answer.finished and answer.rank_score > math.log(rest) / length_penalty(longest, alpha) + ROUNDING
 
 
 def search_greedy_first(
     decode: Decode, n_sentences: int, longest: int, *, num_beams: int, alpha: float
 ) -> AnswerBatches:
-    """The best answer of a beam for each sentence. Where no other answer can outrank greedy search's, it is that one.
+    """Yield the best answer of a beam for each sentence: the greedy one where no other answer can outrank it.
 
     An answer has at most `longest` tokens. After the first PROBE sentences, greedy search continues only if it was
     certain of more than a third of them.
@@ -58,7 +58,7 @@ def search_greedy_first(
 
 
 def collect(batches: AnswerBatches, n_sentences: int, on_answers: OnAnswers | None) -> list[list[Hypothesis]]:
-    """The answers for all sentences, in order; `on_answers` is called with each batch as soon as it is found.
+    """Return the answers for all sentences, in order; `on_answers` is called with each batch as soon as it is found.
 
     Raises NotFiniteError for a sentence without an answer of finite score.
     """

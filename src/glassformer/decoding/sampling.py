@@ -1,4 +1,4 @@
-"""Sampling: tokens drawn at random, from the whole distribution or its likeliest part."""
+"""Sampling: tokens drawn at random, from the whole distribution or its most probable part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def draw_uniform(source_ids: Sequence[int], seed: int, n_steps: int, n_samples: int) -> Float[Tensor, "t K"]:
-    """Random numbers for one sentence: they depend on the seed and the sentence alone, not on the batch."""
+    """Return random numbers in [0, 1) for one sentence; they depend on the seed and the sentence alone."""
     digest = hashlib.sha256(repr((seed, tuple(source_ids))).encode()).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
     return torch.rand((n_steps, n_samples), generator=generator)
@@ -41,7 +41,7 @@ def sample(
     top_p: float = 1.0,
     alpha: float = 0.0,
 ) -> list[list[Hypothesis]]:
-    """K answers for each of N sentences, best first; `uniform` holds a number in [0, 1) for every token.
+    """Draw K answers for each of N sentences, best first; `uniform` has a number in [0, 1) for every token.
 
     Scores are log-probabilities of the model itself, before temperature and truncation. Raises NotFiniteError for a
     sentence without a token of finite log-probability.
@@ -56,9 +56,9 @@ def sample(
         log_probs, state = step(last, state)
         log_probs = constraints.constrain(log_probs, time, sentences).cpu()
         check_finite(log_probs.max(dim=2).values, ~ended, sentences, time)
-        chances = truncate(_cooled(log_probs, temperature), top_k, top_p).cumsum(dim=2)
-        threshold = uniform[:, time, :, None].double() * chances[:, :, -1:]
-        token = torch.searchsorted(chances, threshold, right=True).clamp(max=chances.shape[2] - 1)  # [N K 1]
+        cumulative = truncate(_cooled(log_probs, temperature), top_k, top_p).cumsum(dim=2)
+        threshold = uniform[:, time, :, None].double() * cumulative[:, :, -1:]
+        token = torch.searchsorted(cumulative, threshold, right=True).clamp(max=cumulative.shape[2] - 1)  # [N K 1]
         last = token[:, :, 0]
         ids.append(last)
         scores.append(log_probs.gather(2, token)[:, :, 0])
@@ -75,21 +75,21 @@ def sample(
 
 
 def _cooled(log_probs: Float[Tensor, "*N V"], temperature: float) -> Float[Tensor, "*N V"]:
-    """Probabilities in float64. Measured from the likeliest token, no temperature is so low that all would vanish."""
+    """Probabilities in float64. Relative to the maximum, they do not all underflow at a low temperature."""
     log_probs = log_probs.double()
     return ((log_probs - log_probs.max(dim=-1, keepdim=True).values) / temperature).softmax(dim=-1)
 
 
 def truncate(probs: Float[Tensor, "*N V"], top_k: int, top_p: float) -> Float[Tensor, "*N V"]:
-    """Zero all but the `top_k` likeliest (0: all), and all but the likeliest that together reach mass `top_p`."""
+    """Zero all but the `top_k` most probable tokens (0: all), then all but the most probable that sum to `top_p`."""
     if 0 < top_k < probs.shape[-1]:
         probs = probs.masked_fill(probs < probs.topk(top_k, dim=-1).values[..., -1:], 0.0)
     if top_p < 1:
         ordered = probs.sort(dim=-1, descending=True).values
-        before = ordered.cumsum(dim=-1) - ordered  # the mass of all likelier tokens
-        wanted = before < top_p * ordered.sum(dim=-1, keepdim=True)
-        least = ordered.masked_fill(~wanted, torch.inf).min(dim=-1, keepdim=True).values
-        probs = probs.masked_fill(probs < least, 0.0)
+        before = ordered.cumsum(dim=-1) - ordered  # the sum of all more probable tokens
+        kept = before < top_p * ordered.sum(dim=-1, keepdim=True)
+        minimum = ordered.masked_fill(~kept, torch.inf).min(dim=-1, keepdim=True).values
+        probs = probs.masked_fill(probs < minimum, 0.0)
     return probs
 
 
