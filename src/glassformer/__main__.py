@@ -1,4 +1,4 @@
-"""`python -m glassformer`, and what the installed command calls."""
+"""Entry point of `python -m glassformer` and of the installed command."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from glassformer.errors import EXIT_INTERRUPTED, INTERRUPTED
 
 
 def main() -> None:
-    """The command line, which Ctrl-C ends in words from its first moment on."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # in the background a shell may have it ignored
+    """Run the command line; from the start, Ctrl-C prints a message."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell may ignore it for background jobs
         signal.signal(signal.SIGINT, _interrupt)
     from glassformer.cli import main as run
 
@@ -20,7 +20,7 @@ def main() -> None:
 
 
 def _interrupt(_number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt; but while a module is imported, end at once, for its library may swallow that."""
+    """Raise KeyboardInterrupt; but exit at once during an import, where a library could catch it."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             sys.stderr.write(f"{INTERRUPTED}\n")

@@ -1,13 +1,13 @@
-"""Every choice that a run makes, as small frozen settings; recipes are the same settings as TOML.
+"""The settings of a run, as frozen models; a recipe is the same settings in TOML.
 
     Settings
-    ├── data      DataSettings       which cells are the pairs, which rows are held out
+    ├── data      DataSettings       columns of the pairs, and rows that are held out
     ├── tokens    TokenSettings      how text becomes tokens, one SideSettings for each side
     ├── model     ModelSettings      the Transformer; the defaults are the paper's base model
-    ├── training  TrainingSettings   batches, rate, stopping, what is kept
+    ├── training  TrainingSettings   batches, learning rate, stopping, files
     └── decoding  DecodingSettings   the search
 
-A field is one line and one sentence. An unknown name or a wrong value is a `SettingsError` that names the
+A field is one line with its description. An unknown name or a wrong value is a `SettingsError` that names the
 nearest valid one. Departures from Vaswani et al. 2017 are tagged `Departure:` where they are made.
 """
 
@@ -26,8 +26,8 @@ Positive = Annotated[int, Field(ge=1, lt=2**53)]  # what JSON and every library 
 NotNegative = Annotated[int, Field(ge=0, lt=2**53)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 
-# Bounds beyond anything real, for numbers that are work or memory by themselves; what memory has no room for is refused
-# when a run or a search begins (engines/memory.py).
+# Bounds above any real model, for numbers that cost time or memory by themselves; whether memory suffices is checked in
+# engines/memory.py.
 Width = Annotated[int, Field(ge=1, le=2**20)]
 Depth = Annotated[int, Field(ge=1, le=1000)]
 Beams = Annotated[int, Field(ge=1, le=10_000)]
@@ -41,12 +41,12 @@ Precision = Literal["auto", "float32", "bfloat16"]
 
 
 def _setting(default: Any, description: str, **limits: Any) -> Any:
-    """A field. Typed as Any, because type checkers know a default only from a plain value or function."""
+    """Return a field. Typed as Any, because type checkers know a default only from a plain value or function."""
     return Field(default, description=description, **limits)
 
 
 class _Frozen(BaseModel):
-    """What all settings share: frozen, no unknown names, finite numbers, errors in our own words."""
+    """Base of all settings: frozen, no unknown names, finite numbers, SettingsError."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
     section: ClassVar[str] = ""
@@ -84,7 +84,7 @@ class _Frozen(BaseModel):
 
 
 class DataSettings(_Frozen):
-    """Which cells of the table are the pairs, and which rows are held out."""
+    """The columns of the pairs, and the rows that are held out."""
 
     section: ClassVar[str] = "data"
 
@@ -111,7 +111,7 @@ class DataSettings(_Frozen):
 
 
 class SideSettings(_Frozen):
-    """How the text of one side becomes tokens."""
+    """The tokens of one side."""
 
     section: ClassVar[str] = "tokens.(source|target)"
 
@@ -191,7 +191,7 @@ class ModelSettings(_Frozen):
 
 
 class TrainingSettings(_Frozen):
-    """Batches, rate, stopping, and what is kept."""
+    """Batches, learning rate, stopping, and the files that are kept."""
 
     section: ClassVar[str] = "training"
 
@@ -254,10 +254,10 @@ class DecodingSettings(_Frozen):
         return self
 
     def override(self, changes: Mapping[str, Any]) -> DecodingSettings:
-        """These settings with some changed: the one rule for a search request, wherever it comes from.
+        """Return these settings with some changed; every search request, of any origin, is made here.
 
-        The beam and the number of answers fit each other: where only one of them is given and the two would not fit,
-        the other follows it. Raises SettingsError for unknown names, wrong values, and two given ones that do not fit.
+        `num_beams` must be at least `num_return_sequences`: when only one of them is given and they conflict, the other
+        follows it. Raises SettingsError for unknown names, wrong values, and two given values that conflict.
         """
         given = DecodingSettings(**{**changes, "do_sample": True}).model_dump(include=set(changes))
         given |= {name: value for name, value in changes.items() if name == "do_sample"}
@@ -272,7 +272,7 @@ class DecodingSettings(_Frozen):
 
 
 class Settings(_Frozen):
-    """All of them; what a recipe holds."""
+    """All settings: the content of a recipe."""
 
     data: DataSettings = Field(default_factory=DataSettings)
     tokens: TokenSettings = Field(default_factory=TokenSettings)
@@ -301,7 +301,7 @@ class Settings(_Frozen):
         return n_tokens if n_positions is None else min(n_tokens, n_positions - FRAME_TOKENS)
 
     def to_toml(self) -> str:
-        """The complete recipe, a comment above each setting; for one that is unset (None) there is only a comment."""
+        """Return the complete recipe, with a comment above each setting; an unset one (None) is only a comment."""
         lines: list[str] = []
         section: list[str] = []
         for name, description in all_settings().items():
@@ -315,7 +315,7 @@ class Settings(_Frozen):
 
 
 def all_settings(room: type[BaseModel] = Settings, prefix: str = "") -> dict[str, str]:
-    """Full name -> description of every single setting, in order."""
+    """Return full name -> description of every setting, in order."""
     found: dict[str, str] = {}
     for name, field in room.model_fields.items():
         inner = field.annotation
@@ -340,7 +340,7 @@ def paper_big() -> ModelSettings:
 
 
 def _paper(model: ModelSettings, **training: Any) -> Settings:
-    """A model of the paper with its training (section 5) and search (section 6.1)."""
+    """Return a model of the paper with its training (section 5) and search (section 6.1)."""
     chosen = TrainingSettings(metric="bleu", **training)
     return Settings(model=model, training=chosen, decoding=DecodingSettings(num_beams=4))
 
@@ -352,7 +352,7 @@ PRESETS: dict[str, Callable[[], Settings]] = {
 
 
 def preset(name: str) -> dict[str, Any]:
-    """All settings of a preset as a nested dict, except d_k and d_v, which follow from d_model and n_heads.
+    """Return all settings of a preset as a nested dict, except d_k and d_v, which follow from d_model and n_heads.
 
     Raises SettingsError for an unknown name.
     """

@@ -15,7 +15,7 @@ N_NEAREST = 3
 
 @dataclass(frozen=True)
 class SettingInfo:
-    """One setting. A limit that does not apply is None; a `default` of None means that the setting is unset."""
+    """The reference of one setting. A limit that does not apply is None; a `default` of None means unset."""
 
     name: str
     description: str

@@ -392,7 +392,7 @@ def test_memory_that_runs_out_is_said_in_words(call, run, monkeypatch):
 
     monkeypatch.setattr("glassformer.translator.Translator.translate", too_much)
     answer = call("translate", run, "-", stdin=b"1\n")
-    assert_is_for_people(answer, 1, "memory ran out", "smaller training.batch_tokens")
+    assert_is_for_people(answer, 1, "out of memory", "smaller training.batch_tokens")
 
 
 def test_an_interrupt_ends_with_its_own_code(call, run, monkeypatch):

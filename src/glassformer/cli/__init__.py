@@ -1,4 +1,4 @@
-"""The command line: one file per verb, each a thin coat over one library call."""
+"""The command line: one file for each verb, and each verb is one call of the library."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ app = typer.Typer(
 
 
 def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
-    """The verb, with a word when Ctrl-C ends it (typer alone would end it in silence)."""
+    """Wrap a verb so that it prints a message when Ctrl-C ends it (typer prints none)."""
 
     @functools.wraps(verb)
     def run(*args: Any, **options: Any) -> None:
         try:
             verb(*args, **options)
         except KeyboardInterrupt:
-            _say(INTERRUPTED)
+            _print_error(INTERRUPTED)
             raise typer.Exit(EXIT_INTERRUPTED) from None
 
     return run
@@ -65,28 +65,30 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 
 def main() -> None:
-    """Run the command line; every error that is meant for people ends in words and an exit code."""
+    """Run the command line; an expected error is printed as a message, with an exit code and without a traceback."""
     _prepare_streams()
     try:
         app(standalone_mode=True)
     except GlassformerError as error:
-        _say(f"error: {error}")
+        _print_error(f"error: {error}")
         sys.exit(error.exit_code)
-    except BrokenPipeError:  # the reader of our output has gone; that is its right
+    except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        _say(f"error: the system refused\n  where: {error.filename or 'an output'}\n  got: {error.strerror or error}")
+        _print_error(
+            f"error: operating system error\n  where: {error.filename or 'an output'}\n  got: {error.strerror or error}"
+        )
         sys.exit(1)
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error).lower():
             raise
-        _say("error: memory ran out\n  next: choose a smaller training.batch_tokens or model, or a smaller beam")
+        _print_error("error: out of memory\n  next: choose a smaller training.batch_tokens or model, or a smaller beam")
         sys.exit(1)
 
 
 def _prepare_streams() -> None:
-    """Results are UTF-8 whatever the locale says; a stream that the caller closed takes and gives nothing."""
+    """Make results UTF-8 in every locale, and replace a closed stream by the null device."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             nothing = os.open(os.devnull, os.O_RDWR)
@@ -95,6 +97,6 @@ def _prepare_streams() -> None:
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(printable_lines(text) + "\n")

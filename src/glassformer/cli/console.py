@@ -1,4 +1,4 @@
-"""Printing: what verbs write to the terminal, and the files that they write beside it.
+"""Output of the verbs: to the terminal, and to files.
 
 Results go to standard output; everything else goes to standard error, and `--quiet` leaves only errors.
 """
@@ -22,19 +22,19 @@ from glassformer.files import shown
 if TYPE_CHECKING:
     from glassformer.data.ledger import Ledger
 
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    r"""Text from a table, a model or a path for a terminal: what would act on it is seen instead, as \x1b is.
+    r"""Escape control characters in text from a table, a model or a path, so that a terminal shows them: \x1b.
 
-    That is control characters, line breaks among them, marks of writing direction and halves of surrogate pairs.
+    These include line breaks, marks of writing direction and lone surrogates.
     """
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def printable_lines(text: str) -> str:
-    """A message of ours: its line breaks stay, every line is `printable`."""
+    """Make each line of a message printable; its line breaks stay."""
     return "\n".join(map(printable, text.split("\n")))
 
 
@@ -45,7 +45,7 @@ class Reporter:
         self.console = Console(stderr=True, quiet=quiet, highlight=False, emoji=False)
 
     def print(self, text: str) -> None:
-        """Print a plain line; nothing in it is markup, or acts on the terminal."""
+        """Print text without markup; control characters are escaped."""
         self.console.print(escape(printable_lines(text)), soft_wrap=True)
 
     def warn(self, text: str) -> None:
@@ -59,7 +59,7 @@ class Reporter:
 
 
 def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
-    """A table for people; cells are text, never markup, each on one line."""
+    """Return a table to print; cells are text without markup or line breaks."""
     table = Table(title=escape(printable(title)), title_justify="left", title_style="bold", box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, style=None if column else "dim", overflow="fold")
@@ -69,12 +69,12 @@ def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, 
 
 
 def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """The result of a verb as a table on standard output."""
+    """Print the result of a verb as a table on standard output."""
     Console(highlight=False, emoji=False).print(plain_table(title, columns, rows))
 
 
 def print_json(value: Any) -> None:
-    """The result of a verb as one JSON document on standard output."""
+    """Print the result of a verb as one JSON document on standard output."""
     sys.stdout.write(shown(json.dumps(value, ensure_ascii=False, indent=2)) + "\n")
 
 
@@ -83,7 +83,7 @@ def print_json_line(value: Any) -> None:
 
 
 def check_output(path: Path | None, option: str, *, overwrite: bool, inputs: str = "") -> None:
-    """Refuse an output before work is done for it: one that exists, cannot be written, or is an input itself."""
+    """Check an output before any work. Raises an error for one that exists, cannot be written, or is an input."""
     from glassformer.errors import RunError, UsageError
     from glassformer.files import check_path, check_writable
 

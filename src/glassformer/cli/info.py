@@ -1,4 +1,4 @@
-"""`glassformer info`: what a model is, what it was trained on, how good it is."""
+"""`glassformer info`: the shape, the training data and the metrics of a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def info(model: Model, as_json: AsJson = False) -> None:
-    """What a model is, what it was trained on, and how good it is."""
+    """Print the shape, the training data and the metrics of a model."""
     from glassformer.modelfile import ModelFile, find_model
 
     model_file = ModelFile.load(model)
@@ -27,7 +27,7 @@ def _rows(model_file: ModelFile) -> Iterator[tuple[str, str]]:
     facts, data = model_file.describe(), model_file.data
     model, never = facts["settings"]["model"], facts["never_trained"]
     yield "turns", " into ".join(data.columns)
-    yield "tokens", " → ".join(f"{each['kind']} ({each['size']:,})" for each in facts["vocabularies"].values())
+    yield "tokens", " → ".join(f"{side['kind']} ({side['size']:,})" for side in facts["vocabularies"].values())
     depth = f"{model['n_encoder_layers']} encoder, {model['n_decoder_layers']} decoder"
     yield "layers", f"{depth}, {model['norm']}-norm, {model['positions']} positions"
     heads = f"{model['n_heads']} heads of d_k {model['d_k']}, d_v {model['d_v']}"

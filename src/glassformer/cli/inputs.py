@@ -1,4 +1,4 @@
-"""What verbs read: the pairs of a table, or texts; how they were read is printed, and the ledger checked first."""
+"""Input of the verbs: the pairs of a table, or texts. The path of the ledger is checked before they are read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
 
 
 def read_pairs(reporter: Reporter, path: str, data: dict[str, Any], ledger: Path | None, *, overwrite: bool) -> Table:
-    """The pairs of a table; `data` is what `data_options` gives, `ledger` the file that will list rows not kept."""
+    """Read the pairs of a table; `data` is that of `data_options`, `ledger` the file for rows not kept."""
     from glassformer.data.tables import read_table
     from glassformer.settings import DataSettings
 
@@ -31,7 +31,7 @@ def read_pairs(reporter: Reporter, path: str, data: dict[str, Any], ledger: Path
 def read_texts(
     reporter: Reporter, source: str, column: str | None, data: dict[str, Any], ledger: Path | None
 ) -> tuple[list[str], Ledger]:
-    """The texts to translate, plain lines or a column, and the ledger of the table that they are from."""
+    """Read the texts to translate, plain lines or a column, and return them with the ledger of their table."""
     from glassformer.data.tables import Ledger, read_column, read_lines
     from glassformer.settings import DataSettings
 

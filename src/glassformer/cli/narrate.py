@@ -1,4 +1,4 @@
-"""The sentences for the terminal: what was read of a table, what a run will do and does, how good a model is."""
+"""Text for the terminal: how a table was read, the plan and the events of a run, and reports."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ON_THEIR_OWN_SCALE = ("bleu", "chrf")
 
 
 def print_reading(reporter: Reporter, table: Table, ledger: Path | None) -> None:
-    """How a table of pairs was read, what was left out and why. `ledger` is the file that will list those rows."""
+    """Print how a table of pairs was read and which rows were left out; `ledger` is the file that lists them."""
     _print_reading(reporter, table, f"source: {table.taken[0]} · target: {table.taken[1]}", ledger)
 
 
 def print_column_reading(reporter: Reporter, column: Column, ledger: Path | None) -> None:
-    """How a column of a table was read, what was left out and why; `ledger` as for `print_reading`."""
+    """Print how a column of a table was read, and which rows were left out; `ledger` as for `print_reading`."""
     _print_reading(reporter, column, f"column: {column.taken.removeprefix('column ')}", ledger)
     if n_empty := len(column.ledger.entries):
         rows = "1 row has no cell and gets" if n_empty == 1 else f"{n_empty:,} rows have no cell and get"
@@ -59,7 +59,7 @@ def _print_reading(reporter: Reporter, table: Table | Column, taken: str, ledger
 
 
 def print_plan(reporter: Reporter, planned: Plan) -> None:
-    """What was read for a run, what was chosen and why, and what should be known before it begins."""
+    """Print the plan of a run: the tables, the choices with their reasons, and the notices."""
     for table in (planned.table, planned.valid, planned.test):
         if table is not None:
             print_reading(reporter, table, planned.directory.ledger)
@@ -74,7 +74,7 @@ def print_plan(reporter: Reporter, planned: Plan) -> None:
 
 
 def follow(run: Run, reporter: Reporter, resume_command: str) -> None:
-    """Go through the events of a run and print them; the first Ctrl-C saves and ends it."""
+    """Run and print the events; the first Ctrl-C saves and stops the run."""
     from glassformer.training import events
 
     progress = _progress_bar(reporter)
@@ -166,7 +166,7 @@ def _stop_gently(run: Run, reporter: Reporter) -> Iterator[None]:
 
 
 def print_report(report: Report, table: str) -> None:
-    """The report as a table for people, and the worst answers."""
+    """Print a report as a table, and the worst answers."""
     if report.items < report.rows_scored:
         sys.stdout.write(
             f"{report.rows_scored:,} rows, {report.items:,} sources, {report.items_with_several_references:,} of them "
@@ -191,19 +191,19 @@ def print_report(report: Report, table: str) -> None:
 
 
 def print_comparison(reporter: Reporter, reports: Sequence[tuple[str, Report]]) -> None:
-    """The metrics of some reports on the same rows, side by side."""
+    """Print the metrics of several reports on the same rows, side by side."""
     first = reports[0][1]
     rows = [(name, *(_number(name, report.metrics[name].value) for _, report in reports)) for name in first.metrics]
     reporter.table(f"the first {first.rows_scored:,} rows", ("metric", *(name for name, _ in reports)), rows)
 
 
 def _number(metric: str, value: float) -> str:
-    """A figure for people; fractions become percentages."""
+    """Return a value as text; fractions become percentages."""
     return f"{value if metric in ON_THEIR_OWN_SCALE else 100 * value:.2f}"
 
 
 def warn_unknown(reporter: Reporter, unknown: Iterable[Sequence[str]]) -> None:
-    """Count what the vocabulary did not have; `unknown` holds those tokens for each line."""
+    """Warn about tokens that the vocabulary does not have; `unknown` holds them for each line."""
     counts: Counter[str] = Counter()
     n_lines = 0
     for tokens in unknown:
@@ -215,7 +215,7 @@ def warn_unknown(reporter: Reporter, unknown: Iterable[Sequence[str]]) -> None:
 
 
 def warn_unfinished(reporter: Reporter, answers: Sequence[Translation]) -> None:
-    """Name the lines whose answers reached the maximum number of tokens before their end."""
+    """Warn about lines whose answers reached the maximum number of tokens before their end."""
     rows = [row for row, answer in enumerate(answers, 1) if not answer.finished]
     if rows:
         lines = ", ".join(map(str, rows[:10])) + (", …" if len(rows) > 10 else "")
@@ -223,7 +223,7 @@ def warn_unfinished(reporter: Reporter, answers: Sequence[Translation]) -> None:
 
 
 def warn_unfinished_rows(reporter: Reporter, count: int) -> None:
-    """The same for a table that is scored."""
+    """Warn about the number of such answers for a table that is scored."""
     if count:
         reporter.warn(f"{_unfinished(count)}; --set decoding.max_new_tokens=N allows more")
 

@@ -21,7 +21,7 @@ COLUMNS = ("setting", "default", "limits or choices", "meaning")
 
 def settings(
     word: Annotated[
-        str, typer.Argument(metavar="WORD", help="Only what has this word in its name, meaning or choices.")
+        str, typer.Argument(metavar="WORD", help="Print only settings with this word in name, meaning or choices.")
     ] = "",
     recipes: Annotated[
         bool, typer.Option("--recipes", help="Print the recipes that `train` takes by name instead.")
@@ -49,7 +49,7 @@ def settings(
 
 
 def _print_recipes(word: str, as_json: bool) -> None:
-    """The recipes of the package whose name or description contains the word. Raises SettingsError for none."""
+    """Print the recipes whose name or description contains the word. Raises SettingsError when there is none."""
     from glassformer.errors import SettingsError, nearest
     from glassformer.recipes import description, list_recipes
 
@@ -60,11 +60,11 @@ def _print_recipes(word: str, as_json: bool) -> None:
     if as_json:
         print_json([{"name": name, "description": text} for name, text in found])
     else:
-        print_table("recipes", ("name", "what it is for"), found)
+        print_table("recipes", ("name", "description"), found)
 
 
 def limits(info: SettingInfo) -> str:
-    """What the setting accepts: its choices, or its limits; empty for any text or a boolean."""
+    """Return the choices of a setting, or its limits; empty for any text or a boolean."""
     if info.choices:
         return ", ".join(info.choices)
     signs = {
@@ -77,7 +77,7 @@ def limits(info: SettingInfo) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value as a recipe would have it."""
+    """Return a value as text, in the form of a recipe; 2**53 as 2^53."""
     if value is None or value == 2**53:
         return "unset" if value is None else "2^53"
     return value if isinstance(value, str) else json.dumps(value)
