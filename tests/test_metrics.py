@@ -111,7 +111,7 @@ def test_bootstrap_is_the_loop_over_resampled_rows(seed: int, n: int) -> None:
     assert (found.low, found.high) == pytest.approx(tuple(np.quantile(ratios, [0.025, 0.975])))
 
 
-def test_the_interval_of_a_share_is_about_two_standard_errors_wide() -> None:
+def test_the_interval_of_a_fraction_is_about_two_standard_errors_wide() -> None:
     hits = np.array([1.0] * 700 + [0.0] * 300)
     found = metrics.bootstrap(hits, np.ones(1000), resamples=2000)
     error = math.sqrt(0.7 * 0.3 / 1000)
@@ -247,12 +247,12 @@ def test_a_bleu_tokenizer_without_its_package_is_a_clear_error(monkeypatch: pyte
         with pytest.raises(SettingsError) as caught:
             metrics.check_bleu_tokenizer(name)
         error = caught.value
-        assert error.what == f"the BLEU tokenizer {name!r} cannot be used here"
+        assert error.what == f"the BLEU tokenizer {name!r} cannot be used"
         assert error.got is not None
         assert package in error.got
         assert "\n" not in error.got
-        assert error.expected == "its packages installed, and its model within reach if it has one"
-        assert error.hint == ("install what it needs, or choose 13a, intl, zh, char or none, which need nothing more")
+        assert error.expected == "its packages installed, and its model available if it has one"
+        assert error.hint == ("install its packages, or choose 13a, intl, zh, char or none, which need none")
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_a_bleu_tokenizer_that_cannot_be_downloaded_is_a_clear_error(
     monkeypatch.setattr(urllib.request, "urlopen", unreachable)
     with pytest.raises(SettingsError) as caught:
         metrics.check_bleu_tokenizer("flores101")
-    assert caught.value.what == "the BLEU tokenizer 'flores101' cannot be used here"
+    assert caught.value.what == "the BLEU tokenizer 'flores101' cannot be used"
     assert caught.value.got == got
 
 
@@ -395,7 +395,7 @@ def test_an_item_without_a_reference_is_refused(call: Any) -> None:
     with pytest.raises(UsageError) as caught:
         call(["a", "b"], ["a", []])
     assert str(caught.value) == (
-        "there is nothing to compare an answer with\n  where: row 2\n  got: no references\n  expected: at least one"
+        "there is no reference\n  where: row 2\n  got: no references\n  expected: at least one"
     )
 
 

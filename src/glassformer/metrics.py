@@ -1,15 +1,15 @@
-"""How good answers are: exact match, error rates, BLEU and chrF, each with a bootstrap interval.
+"""Metrics of answers: exact match, error rates, BLEU and chrF, each with a bootstrap interval.
 
-Over strings and numbers only; what produced the answers is of no concern here. Texts are compared in NFC, so
-that two spellings of the same accented letter are equal. Shares lie between 0 and 1 (an error rate can exceed
-1), BLEU and chrF between 0 and 100. All functions over rows raise UsageError when there are none, or when the
-two sides differ in number.
+They take texts and numbers, whatever produced the answers. Texts are compared in NFC, so that two encodings of the
+same accented letter are equal. Exact match and error rates are fractions from 0 to 1 (an error rate can exceed 1), BLEU
+and chrF are from 0 to 100. All functions over rows raise UsageError when there are none, or when the two sides differ
+in number.
 
 A row can have several references (right answers). An exact match equals any of them; an error rate takes the nearest
 one, and its length (`nearest_references`); BLEU and chrF take all of them, as sacreBLEU does.
 
 An `Interval` is the 95 % percentile bootstrap (Efron 1979): rows are drawn with replacement, and the metric
-is computed anew from the sums of the drawn rows. The same seed draws the same rows for every metric.
+is computed from the sums of the drawn rows. The same seed draws the same rows for every metric.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 References = str | Sequence[str]
-"""The right answers of one row: a text, or a list of at least one."""
+"""The references (right answers) of one row: a text, or a list of at least one."""
 
 _CHRF_ORDERS = 6
 _CHRF_BETA = 2
@@ -49,7 +49,7 @@ _HIGHER_IS_BETTER: dict[Metric, bool] = {
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure and the ends of its 95 % bootstrap interval."""
+    """A value and the limits of its 95 % bootstrap interval."""
 
     value: float
     low: float
@@ -65,9 +65,9 @@ class Item(NamedTuple):
 
 
 def group_by_source(pairs: Sequence[tuple[str, str]]) -> list[Item]:
-    """Rows whose source is the same text (in NFC) as one item, in the order of the first of them.
+    """Group rows with the same source (in NFC) into items, in the order of their first rows.
 
-    References are the distinct targets (in NFC) in the order of the table. Texts stay in the form of their first row.
+    References are the distinct targets (in NFC) in the order of the table. Texts keep the form of their first row.
     """
     first: dict[str, int] = {}
     targets: dict[str, dict[str, str]] = {}
@@ -79,17 +79,17 @@ def group_by_source(pairs: Sequence[tuple[str, str]]) -> list[Item]:
 
 
 def nfc(texts: Sequence[str]) -> list[str]:
-    """The texts in Unicode normal form C, the form in which all of them are compared."""
+    """Return the texts in Unicode normalization form C, in which all metrics compare."""
     return [unicodedata.normalize("NFC", text) for text in texts]
 
 
 def _nfc_references(references: Sequence[References]) -> list[list[str]]:
-    """The references of each row as a list, in NFC. Raises UsageError for a row without one."""
-    lists = [nfc([each]) if isinstance(each, str) else nfc(each) for each in references]
+    """Return the references of each row as a list, in NFC. Raises UsageError for a row without one."""
+    lists = [nfc([golds]) if isinstance(golds, str) else nfc(golds) for golds in references]
     for row, golds in enumerate(lists, 1):
         if not golds:
             raise UsageError(
-                "there is nothing to compare an answer with",
+                "there is no reference",
                 where=f"row {row}",
                 got="no references",
                 expected="at least one",
@@ -98,30 +98,30 @@ def _nfc_references(references: Sequence[References]) -> list[list[str]]:
 
 
 def exact_matches(hypotheses: Sequence[str], references: Sequence[References]) -> Floats:
-    """1.0 for each row whose hypothesis equals a reference in NFC, else 0.0; shape [rows]."""
+    """Return 1.0 for each row whose hypothesis equals a reference in NFC, else 0.0; shape [rows]."""
     _check_rows(hypotheses, references)
     rows = zip(nfc(hypotheses), _nfc_references(references), strict=True)
     return np.array([hypothesis in golds for hypothesis, golds in rows], dtype=np.float64)
 
 
 def edit_distance(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """The fewest insertions, deletions and substitutions that turn `a` into `b` (Levenshtein 1965).
+    """Return the minimum number of insertions, deletions and substitutions that turn `a` into `b` (Levenshtein 1965).
 
-    Myers 1999 in the form of Hyyrö 2003: of the table of distances one column is held, as the differences of
-    neighbouring cells, one bit each; a column costs a few operations on integers as wide as `a` is long.
+    The algorithm is that of Myers 1999 in the form of Hyyrö 2003: it keeps one column of the table of distances, as the
+    differences of neighboring cells, one bit each; a column costs a few operations on integers of `len(a)` bits.
     """
     if not a:
         return len(b)
-    where: defaultdict[Hashable, int] = defaultdict(int)  # token -> its positions in a, as bits
+    positions: defaultdict[Hashable, int] = defaultdict(int)  # token -> its positions in a, as bits
     for position, token in enumerate(a):
-        where[token] |= 1 << position
+        positions[token] |= 1 << position
     column = (1 << len(a)) - 1
     last = 1 << (len(a) - 1)
     plus, minus = column, 0  # cells of the column that are one more, one less, than the cell above
     distance = len(a)
     for token in b:
-        equal = where.get(token, 0)
-        # Cells equal to their upper left neighbour.
+        equal = positions.get(token, 0)
+        # Cells equal to their upper left neighbor.
         same = (((equal & plus) + plus) ^ plus) | equal | minus
         right_plus = minus | ~(same | plus)
         right_minus = plus & same
@@ -138,10 +138,10 @@ def nearest_references(
     references: Sequence[References],
     split_tokens: Callable[[str], Sequence[Hashable]],
 ) -> list[int]:
-    """The position of each row's nearest reference among its references; the first has 0.
+    """Return the position, from 0, of each row's nearest reference among its references.
 
-    That is one equal to the hypothesis in NFC, or else the one with the fewest edits of tokens; of several such ones
-    the shortest in tokens, so that a tie never makes a rate smaller, and of those the first.
+    It is the one equal to the hypothesis in NFC, or else the one with the fewest edits of tokens; of several, the
+    shortest in tokens, so that a tie never makes a rate smaller, and then the first.
     """
     _check_rows(hypotheses, references)
 
@@ -159,7 +159,7 @@ def nearest_references(
 def error_rate(
     hypothesis_tokens: Sequence[Sequence[Hashable]], reference_tokens: Sequence[Sequence[Hashable]]
 ) -> tuple[Counts, Counts]:
-    """Edits and reference length of each row, in tokens; both [rows]. The rate is the ratio of their sums."""
+    """Return edits and reference length of each row, in tokens; both [rows]. The rate is the ratio of their sums."""
     _check_rows(hypothesis_tokens, reference_tokens)
     pairs = zip(hypothesis_tokens, reference_tokens, strict=True)
     edits = [edit_distance(hypothesis, reference) for hypothesis, reference in pairs]
@@ -171,7 +171,7 @@ def nearest_errors(
     references: Sequence[References],
     split_tokens: Callable[[str], Sequence[Hashable]],
 ) -> tuple[Counts, Counts]:
-    """`error_rate` of texts in NFC, against the nearest reference of each row."""
+    """Return the `error_rate` of texts in NFC, with the nearest reference of each row."""
     answers, golds = nfc(hypotheses), _nfc_references(references)
     nearest = zip(golds, nearest_references(answers, golds, split_tokens), strict=True)
     return error_rate(
@@ -180,10 +180,10 @@ def nearest_errors(
 
 
 def bootstrap(numerators: ArrayLike, denominators: ArrayLike, *, resamples: int = 1000, seed: int = 1) -> Interval:
-    """The ratio of two sums over rows, and its interval.
+    """Return the ratio of two sums over rows, and its interval.
 
-    Where the denominators add up to 0 (references without a token), the ratio is 0 if the numerators do too,
-    else 1.
+    When the sum of the denominators is 0 (references without a token), the ratio is 0 if that of the numerators is 0
+    too, else 1.
     """
     above, below = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
     _check_rows(above, below)
@@ -199,13 +199,13 @@ def _ratios(sums: Floats) -> Floats:
 
 
 def _resampled_sums(rows: Floats, resamples: int, seed: int) -> Floats:
-    """[rows, columns] -> [resamples, columns]: the sums over as many rows, drawn with replacement."""
+    """[rows, columns] -> [resamples, columns]: sums over the same number of rows, drawn with replacement."""
     if resamples < 1:
         raise UsageError("a bootstrap needs at least one resample", got=str(resamples))
     random = np.random.default_rng(seed)
     n = len(rows)
     sums = np.empty((resamples, rows.shape[1]))
-    # One resample at a time, so that memory stays that of the rows. Counts times rows beats gathering.
+    # One resample at a time, so that memory stays that of the rows. Counts times rows are faster than gathering.
     for i in range(resamples):
         drawn = np.bincount(random.integers(n, size=n), minlength=n)
         sums[i] = drawn.astype(np.float64) @ rows
@@ -226,12 +226,12 @@ def bleu(
     resamples: int = 1000,
     seed: int = 1,
 ) -> tuple[Interval, str]:
-    """Corpus BLEU (Papineni et al. 2002) as sacreBLEU computes it, and sacreBLEU's signature.
+    """Return corpus BLEU (Papineni et al. 2002), 0 to 100, as sacreBLEU computes it, and sacreBLEU's signature.
 
     The signature has the number of references: `nrefs:var` where rows differ in it.
 
-    A corpus without any sequence of four tokens gets 0, even if all is right: BLEU is not defined for it.
-    Raises SettingsError for a tokenizer that sacreBLEU does not have or cannot use here.
+    The BLEU of a corpus without any sequence of four tokens is 0, even if every answer is right: it is not defined.
+    Raises SettingsError for a tokenizer that sacreBLEU does not have or cannot use.
     """
     _check_rows(hypotheses, references)
     answers, golds = nfc(hypotheses), _nfc_references(references)
@@ -252,7 +252,7 @@ def bleu(
 
 
 def _corpus_bleu(scorer: BLEU, hypotheses: list[str], references: list[list[str]]) -> float:
-    # A mean of logarithms can come out a rounding above 100.
+    # Rounding can make a mean of logarithms exceed 100.
     return min(_corpus_score(scorer, hypotheses, references), 100.0)
 
 
@@ -263,7 +263,7 @@ def _corpus_score(scorer: BLEU | CHRF, hypotheses: list[str], references: list[l
 
 
 def check_bleu_tokenizer(name: str) -> None:
-    """Raise SettingsError unless sacreBLEU has this tokenizer and can use it here."""
+    """Raise SettingsError unless sacreBLEU has this tokenizer and can use it."""
     _bleu_scorer(name)
 
 
@@ -273,15 +273,15 @@ def _bleu_scorer(tokenize: str, *, lowercase: bool = False, effective_order: boo
     if tokenize not in BLEU.TOKENIZERS:
         raise SettingsError(f"sacreBLEU has no tokenizer {tokenize!r}", hint=nearest(tokenize, BLEU.TOKENIZERS))
     try:
-        # force: no remark on text that looks tokenized, since tables of tokens do.
+        # force: no warning for text that looks tokenized, as tables of tokens do.
         return BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=effective_order, force=True)
-    # Missing packages and failed downloads come as many kinds; after some, sacreBLEU even exits.
+    # Missing packages and failed downloads raise many kinds of errors; for some, sacreBLEU exits.
     except (Exception, SystemExit) as error:
         raise SettingsError(
-            f"the BLEU tokenizer {tokenize!r} cannot be used here",
+            f"the BLEU tokenizer {tokenize!r} cannot be used",
             got=" ".join(str(error).split()) or type(error).__name__,
-            expected="its packages installed, and its model within reach if it has one",
-            hint="install what it needs, or choose 13a, intl, zh, char or none, which need nothing more",
+            expected="its packages installed, and its model available if it has one",
+            hint="install its packages, or choose 13a, intl, zh, char or none, which need none",
         ) from None
 
 
@@ -293,7 +293,7 @@ def chrf(
     resamples: int = 1000,
     seed: int = 1,
 ) -> tuple[Interval, str]:
-    """Corpus chrF2 (Popović 2015) as sacreBLEU computes it, and sacreBLEU's signature."""
+    """Return corpus chrF2 (Popović 2015), 0 to 100, as sacreBLEU computes it, and sacreBLEU's signature."""
     from sacrebleu import CHRF
 
     _check_rows(hypotheses, references)
@@ -310,26 +310,26 @@ def chrf(
 
 
 def _best_chrf(scorer: CHRF, hypothesis: str, references: list[str]) -> str:
-    """The reference that sacreBLEU counts: the one with the best score, and of several such ones the first."""
+    """Return the reference that sacreBLEU counts: the one with the best score; of several, the first."""
     if len(references) == 1:
         return references[0]
     return max(references, key=lambda reference: scorer.sentence_score(hypothesis, [reference]).score)
 
 
 def _chrf_counts(hypothesis: str, reference: str) -> list[int]:
-    """Character n-grams of the hypothesis, of the reference, and in both, for each order in turn."""
+    """Count the character n-grams of the hypothesis, of the reference, and in both, for each order."""
     from sacrebleu import extract_char_ngrams
 
     counts = []
     for order in range(1, _CHRF_ORDERS + 1):
         ours, theirs = extract_char_ngrams(hypothesis, order), extract_char_ngrams(reference, order)
-        # As in sacreBLEU: a hypothesis pays nothing at an order that its reference is too short for.
+        # As in sacreBLEU: an order for which the reference is too short is not counted.
         counts += [ours.total() if theirs else 0, theirs.total(), (ours & theirs).total()]
     return counts
 
 
 def _chrf_scores(sums: Floats) -> Floats:
-    """[resamples, orders · 3] -> [resamples]; orders that a side does not reach are left out of the means."""
+    """[resamples, orders · 3] -> [resamples]; orders for which a side is too short are left out of the means."""
     ours, theirs, both = np.moveaxis(sums.reshape(len(sums), -1, 3), 2, 0)  # [resamples, orders] each
     reached = (ours > 0) & (theirs > 0)
     orders = np.maximum(reached.sum(axis=1), 1)
@@ -347,10 +347,10 @@ def quick_metric(
     references: Sequence[References],
     split_tokens: Callable[[str], Sequence[Hashable]],
 ) -> float:
-    """One figure without an interval, equal to the `value` of the full evaluation.
+    """Return one metric without an interval, equal to the `value` of the full evaluation.
 
-    `split_tokens` serves token_error_rate alone. Raises SettingsError for a metric that texts do not give,
-    such as "loss".
+    `split_tokens` is used by token_error_rate alone. Raises SettingsError for a metric that cannot be computed from
+    texts, such as "loss".
     """
     _check_rows(hypotheses, references)
     answers, golds = nfc(hypotheses), _nfc_references(references)
@@ -374,7 +374,7 @@ def quick_metric(
 
 
 def higher_is_better(name: Metric) -> bool:
-    """Whether a larger figure of this metric means better answers."""
+    """Whether a larger value of this metric means better answers."""
     return _HIGHER_IS_BETTER[name]
 
 

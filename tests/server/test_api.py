@@ -91,7 +91,7 @@ def test_an_error_is_json_in_the_words_of_the_command_line(
     assert words in answer.json()["error"]["what"]
 
 
-def test_a_wrong_method_is_told_the_right_one(client: TestClient) -> None:
+def test_the_answer_to_a_wrong_method_names_the_right_one(client: TestClient) -> None:
     answer = client.get("/api/translate")
     assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
     assert answer.json()["error"]["expected"] == "POST"
@@ -113,7 +113,7 @@ def test_a_body_that_is_too_large_is_refused(client: TestClient, says_its_length
     assert answer.json()["error"]["expected"] == "at most 1,000,000 bytes"
 
 
-def test_too_many_at_once_are_told_to_come_back() -> None:
+def test_too_many_at_once_are_refused_until_later() -> None:
     queue = Queue(waiting=1)
     first, second = threading.Event(), threading.Event()
 
@@ -126,7 +126,7 @@ def test_too_many_at_once_are_told_to_come_back() -> None:
     threads[0].start()
     assert first.wait(10)
     threads[1].start()
-    while queue._places._value:  # type: ignore[attr-defined]
+    while queue._slots._value:  # type: ignore[attr-defined]
         pass
     with pytest.raises(RequestError, match="too many requests") as caught, queue.turn():
         pass
@@ -159,7 +159,7 @@ def test_what_takes_too_long_is_ended_and_the_next_request_has_its_turn(
         assert client.get("/api/model").json()["limits"]["seconds"] == 1e-9
 
 
-def test_a_place_is_free_only_when_the_work_has_really_ended() -> None:
+def test_a_slot_is_free_only_when_the_work_has_ended() -> None:
     queue = Queue(waiting=0, seconds=1e-9)
     inside, go_on = threading.Event(), threading.Event()
     ended: list[Exception] = []

@@ -1,4 +1,4 @@
-"""A table scored: how good a model is on pairs that it did not see."""
+"""Evaluation of a model on the pairs of a table."""
 
 from glassformer.evaluation.report import Example, Measure, Report, evaluate, score_texts
 

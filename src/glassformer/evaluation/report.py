@@ -1,7 +1,7 @@
-"""Translate the sources of a table, compare with its targets, and report.
+"""Translate the sources of a table, compare the answers with its targets, and report.
 
-The gold is the text as the table has it; both sides are brought to NFC and nothing else, whatever
-normalisation the model applies to its own input.
+The gold is the text of the table; both sides are normalized to NFC and nothing else, whatever normalization the model
+applies to its input.
 
 Rows with one source and several targets (a word with two pronunciations) are one item with several references: the
 source is translated once, and any of its targets is right.
@@ -38,7 +38,7 @@ WORST_EXAMPLES = 20
 
 
 class _Answer(Protocol):
-    """What is read of a translation."""
+    """The parts of a translation that are used."""
 
     @property
     def text(self) -> str: ...
@@ -58,7 +58,7 @@ class _HasDecoding(Protocol):
 
 
 class _Translates(Protocol):
-    """What is asked of a translator; `glassformer.translator.Translator` is one."""
+    """The parts of a translator that are used, such as those of `glassformer.translator.Translator`."""
 
     @property
     def target_tokenizer(self) -> _Splits: ...
@@ -96,12 +96,12 @@ class Example:
 
 @dataclass(frozen=True)
 class Report:
-    """What an evaluation found.
+    """The result of an evaluation.
 
-    Figures and counts are of `items`: sources with all their targets, or single rows where they were not grouped.
-    `metrics` are those of `score_texts`, in its order; `seconds` is the time of translating, with all that an engine
-    makes ready when it is first used; `decoding` holds the settings of the search; `unfinished` counts answers that
-    reached the limit of tokens; `examples` are wrong answers, those with the most edits per reference token first.
+    Metrics and counts are of `items`: sources with all their targets, or single rows where they were not grouped.
+    `metrics` are those of `score_texts`, in its order; `seconds` is the time of translation, with the preparation of
+    the engine at its first use; `decoding` holds the settings of the search; `unfinished` counts answers that reached
+    the maximum number of tokens; `examples` are wrong answers, those with the most edits per reference token first.
     """
 
     rows_read: int
@@ -115,7 +115,7 @@ class Report:
     examples: tuple[Example, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dicts, lists, strings and numbers, ready for `json.dumps`."""
+        """Return plain dicts, lists, strings and numbers, for `json.dumps`."""
         return {
             "rows": {
                 "read": self.rows_read,
@@ -149,10 +149,11 @@ def evaluate(
 
     Pairs of one source (in NFC) are one item, and its distinct targets its references; with `group=False` every
     pair is an item by itself. `options` are fields of DecodingSettings over `decoding`, by default the model's own (see
-    `DecodingSettings.override`); `rows_read` is how many rows the
-    table had before some were not kept, and defaults to the number of pairs; `where[i]` names pair i in errors.
-    Raises TableError when there are no pairs, UsageError for what is not a pair and when `where` has another length,
-    and SettingsError for a BLEU tokenizer that cannot be used; all before anything is translated.
+    `DecodingSettings.override`); `rows_read` is the number of rows of the table, those that were not kept included, by
+    default the number of pairs; `where[i]` names pair i in errors.
+
+    Before translation, raises TableError when there are no pairs, UsageError for what is not a pair or when `where` has
+    another length, and SettingsError for a BLEU tokenizer that cannot be used.
     """
     pairs = list(checked_pairs(pairs))
     read = len(pairs) if rows_read is None else rows_read
@@ -200,13 +201,13 @@ def score_texts(
     bleu_tokenize: str = "13a",
     resamples: int = 1000,
 ) -> dict[str, Measure]:
-    """All metrics of the answers, by name; a row has one reference, or a list of several.
+    """Return all metrics of the answers, by name; a row has one reference, or a list of several.
 
-    exact_match; sequence_error_rate, which is 1 - exact_match (what tables of G2P call WER);
+    exact_match; sequence_error_rate, which is 1 - exact_match (WER in the G2P literature);
     token_error_rate, word_error_rate (words between white space) and char_error_rate (code points), each the
     edits over the length of all references, the nearest in its own tokens where a row has several
-    (`metrics.nearest_references`); bleu and chrf. `split_tokens` gives the tokens of a text and
-    should not change its letters: what it makes equal, token_error_rate takes for equal. Raises UsageError
+    (`metrics.nearest_references`); bleu and chrf. `split_tokens` returns the tokens of a text;
+    letters that it makes equal are equal for token_error_rate. Raises UsageError
     when the sides differ in number or are empty, SettingsError for a BLEU tokenizer that cannot be used.
     """
     return _score(hypotheses, references, split_tokens, bleu_tokenize, resamples=resamples)[0]
@@ -220,7 +221,7 @@ def _score(
     *,
     resamples: int,
 ) -> tuple[dict[str, Measure], Counts, Counts]:
-    """The metrics, and the edits and reference lengths in tokens of each row."""
+    """Return the metrics, and the edits and reference lengths in tokens of each row."""
     matches = exact_matches(hypotheses, references)
 
     def rate(numerators: Any, denominators: Any) -> Measure:

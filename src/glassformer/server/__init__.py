@@ -1,8 +1,8 @@
-"""A model over HTTP: JSON answers, and the glass box as a live page. docs/http-api.md tells it in words.
+"""A model over HTTP: JSON answers, and the glass box as a live page. docs/http-api.md is the reference.
 
-limits       how much, how long, how many at once
-hosts        which requests mean this server
-connections  how many are open, and which are closed
+limits       size, time and number of requests at once
+hosts        requests for other hosts are refused
+connections  the maximum number, and idle ones are closed
 api          the routes: `create_app(served) -> FastAPI`
-run          a socket that is free, and the loop: `serve(app, listening, limits, stop)`
+run          the socket and the event loop: `serve(app, listening, limits, stop)`
 """

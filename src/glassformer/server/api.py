@@ -1,4 +1,4 @@
-"""The routes: translations and traces as JSON, and the page that draws them."""
+"""The routes: translations and traces as JSON, and the page that displays them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _Body(BaseModel):
 
 
 class TranslateBody(_Body):
-    """Texts to translate; an answer for each, in order."""
+    """Texts to translate."""
 
     texts: Annotated[list[Text], Field(max_length=TEXTS)]
     num_beams: Beams = None
@@ -63,7 +63,7 @@ class TranslateBody(_Body):
 
 
 class TraceBody(_Body):
-    """A text to open. `history` adds what the run directory remembers, `weights` those of the model."""
+    """A text to trace. `history` adds the history of the run directory, `weights` the weights of the model."""
 
     text: Text
     target: Text | None = None
@@ -73,7 +73,7 @@ class TraceBody(_Body):
 
 
 class WhatIfBody(_Body):
-    """A text to open with edits, in the words of `explain --edit`."""
+    """A text to trace with edits, in the syntax of `explain --edit`."""
 
     text: Text
     target: Text | None = None
@@ -83,9 +83,9 @@ class WhatIfBody(_Body):
 
 @dataclass(frozen=True)
 class Served:
-    """A loaded model, where it came from, and the text that the page opens with.
+    """A loaded model, the path of its file, and the first text of the page.
 
-    The model is read once, and answers every request. `stamp` is what its file was then.
+    The model is read once, for all requests. `stamp` identifies the version of its file.
     """
 
     translator: Translator
@@ -99,18 +99,18 @@ class Served:
     def load(cls, path: Path, *, example: str | None = None, limits: Limits | None = None, **options: Any) -> Served:
         """Read a model file or run directory; `options` are those of `Translator.load`."""
         file, limits = find_model(path), limits or Limits()
-        stamp = stamp_of(file)  # before the file is read: one that is replaced meanwhile counts as changed
+        stamp = stamp_of(file)  # before reading: a file that is replaced meanwhile counts as changed
         translator = Translator.load(file, **options)
         queue = Queue(limits.waiting, limits.compute_seconds)
         return cls(translator, file, stamp, example or find_example(file, translator), limits, queue)
 
     @property
     def weights_fit(self) -> bool:
-        """Whether traces may hold the weights: then the page makes edits by itself."""
+        """Whether traces can contain the weights: then the page computes edits itself."""
         return self.translator.model_file.n_parameters * 16 / 3 < MOST_BYTES * 0.8
 
     def describe(self) -> dict[str, Any]:
-        """What the page and a program must know of the model."""
+        """Return the description of the model and the limits for /api/model."""
         facts = self.translator.model_file.describe()
         return {
             "model": shown(self.path),
@@ -130,13 +130,13 @@ class Served:
         }
 
     def translate(self, body: TranslateBody) -> dict[str, Any]:
-        """An answer for each text."""
+        """Return an answer for each text, in order."""
         with self.queue.turn():
             answers = self.translator.translate(body.texts, **_options(body))
         return {"translations": [answer.to_json() for answer in answers]}
 
     def trace(self, body: TraceBody | WhatIfBody) -> Trace:
-        """The trace of a text, with its edits. History of a run whose model is not this one any more is left out."""
+        """Return the trace of a text, with its edits. The history of a run that now has another model is left out."""
         if self.translator.n_models > 1:
             raise UsageError(
                 "a trace opens one model, and this server answers with an ensemble",
@@ -162,7 +162,7 @@ class Served:
         with self.queue.turn():
             try:
                 found = trace(self.path.parent if wants_history and self.is_unchanged else False)
-            except (ModelFileError, RunError):  # perhaps because the run is being replaced
+            except (ModelFileError, RunError):  # the run may be in the middle of a replacement
                 if self.is_unchanged:
                     raise
                 found = trace(False)
@@ -177,7 +177,7 @@ class Served:
 
 
 def stamp_of(path: Path) -> Stamp:
-    """What changes when a file is replaced or written: device, inode, size and time; None where there is none."""
+    """Return device, inode, size and time of a file, which identify its version; None where there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -186,12 +186,12 @@ def stamp_of(path: Path) -> Stamp:
 
 
 def _options(body: TranslateBody | TraceBody | WhatIfBody) -> dict[str, Any]:
-    """The settings of the search that were given."""
+    """Return the search settings of a request."""
     return body.model_dump(include={"num_beams", "num_return_sequences"}, exclude_none=True)
 
 
 def find_example(path: Path, translator: Translator) -> str:
-    """A text to begin with: the last that was validated in the run, or else the three commonest tokens."""
+    """Return a first text: the last sample of validation in the run, or else the three most frequent tokens."""
     if (sample := last_sample(path.parent)) is not None:
         return sample
     tokenizer = translator.source_tokenizer
@@ -201,22 +201,22 @@ def find_example(path: Path, translator: Translator) -> str:
 
 
 def create_app(served: Served, hosts: Sequence[str] = ("127.0.0.1", "localhost")) -> FastAPI:
-    """The application; requests that name another host than `hosts` are refused (rebound names)."""
+    """Create the application; requests for hosts other than `hosts` are refused (DNS rebinding)."""
     app = FastAPI(title="glassformer", docs_url=None, redoc_url=None)  # those pages load scripts from elsewhere
     app.add_middleware(BodyLimit, max_bytes=served.limits.body_bytes, seconds=served.limits.body_seconds)
     app.add_middleware(KnownHosts, hosts=hosts)
-    _speak_of_errors(app)
+    _handle_errors(app)
     _serve_page(app)
     app.add_middleware(HeadAsGet)
 
     @app.get("/api/health")
     def health() -> dict[str, str]:
-        """That the server is there."""
+        """Return that the server is running."""
         return {"status": "ok"}
 
     @app.get("/api/model")
     def model() -> dict[str, Any]:
-        """What is served, and its limits."""
+        """Return the description of the model and the limits."""
         return served.describe()
 
     @app.post("/api/translate")
@@ -226,12 +226,12 @@ def create_app(served: Served, hosts: Sequence[str] = ("127.0.0.1", "localhost")
 
     @app.post("/api/trace")
     def trace(body: TraceBody) -> Response:
-        """Every number behind one translation: a glassformer-trace/1."""
+        """Return every number of one translation: a glassformer-trace/1."""
         return Response(served.trace(body).dumps(), media_type="application/json")
 
     @app.post("/api/whatif")
     def whatif(body: WhatIfBody) -> Response:
-        """The same with edits, compared with what was before."""
+        """Return a trace with edits, compared with the trace without them."""
         return Response(served.trace(body).dumps(), media_type="application/json")
 
     return app
@@ -241,7 +241,7 @@ def _serve_page(app: FastAPI) -> None:
     html, policy = live_html()
 
     @app.middleware("http")
-    async def be_safe(request: Request, answer: Callable[[Request], Any]) -> Response:
+    async def add_safe_headers(request: Request, answer: Callable[[Request], Any]) -> Response:
         response: Response = await answer(request)
         response.headers.update(SAFE)
         return response
@@ -260,8 +260,8 @@ def _serve_page(app: FastAPI) -> None:
         return PlainTextResponse(source, media_type="text/javascript")
 
 
-def _speak_of_errors(app: FastAPI) -> None:
-    """Every error is JSON, in the words of the command line."""
+def _handle_errors(app: FastAPI) -> None:
+    """Answer every error as JSON, with the messages of the command line."""
 
     @app.exception_handler(GlassformerError)
     def ours(request: Request, error: GlassformerError) -> JSONResponse:  # noqa: ARG001

@@ -1,6 +1,6 @@
-"""The connections of a server: how many are open, and which are closed when they are too many or do nothing.
+"""The connections of a server: their maximum number, and the end of idle ones.
 
-uvicorn bounds neither: a connection that never sends a request is kept for ever, and when the process has no file left,
+uvicorn limits neither: a connection that never sends a request stays open, and when the process has no file left,
 asyncio logs a traceback for each connection that it cannot accept.
 """
 
@@ -24,14 +24,14 @@ from glassformer.server.limits import Limits, RequestError, error_body
 
 LOGGER = logging.getLogger(__name__)
 MAX_CONNECTIONS = 512
-ACCEPTED_AT_ONCE = 16  # in one turn of the loop: until they are counted, they are above the limit
+ACCEPTED_AT_ONCE = 16  # in one iteration of the loop, before they count against the limit
 PENDING = 128  # connections that the system holds until they are accepted
 GRACE_SECONDS = 3
 NO_FILES_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 def default_connections() -> int:
-    """Half of the files that this process may open, at most 512."""
+    """Return half of the maximum number of open files of this process, at most 512."""
     with suppress(ImportError):  # Windows has no such limit
         import resource
 
@@ -42,7 +42,7 @@ def default_connections() -> int:
 
 
 def _busy(limit: int) -> bytes:
-    """The answer to a connection for which there is no room."""
+    """Return the answer to a connection above the limit."""
     what, expected = "too many connections are open", f"at most {limit} at once"
     error = RequestError(503, what, expected=expected, hint="try again in a moment")
     body = json.dumps(error_body(error)).encode()
@@ -51,48 +51,49 @@ def _busy(limit: int) -> bytes:
 
 
 class Connections(ServerState):
-    """All connections of a server. Where they are too many, the one that has waited longest gives way."""
+    """All connections of a server. Above the limit, the one that has waited longest is closed."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__()
         self.limit = limits.connections or default_connections()
         self.idle_seconds = limits.idle_seconds
 
-    def has_room(self, new: Connection) -> bool:
-        """Whether the new connection may stay; perhaps because another one is closed for it."""
-        others = [each for each in self._all() if each is not new and not each.transport.is_closing()]
+    def accept(self, new: Connection) -> bool:
+        """Return whether a new connection may stay, after closing another one if necessary."""
+        others = [other for other in self._all() if other is not new and not other.transport.is_closing()]
         if len(others) < self.limit:
             return True
-        oldest = min((each for each in others if each.is_waiting), key=lambda each: each.since, default=None)
+        waiting = (other for other in others if other.is_waiting)
+        oldest = min(waiting, key=lambda other: other.since, default=None)
         if oldest is not None:
             oldest.transport.abort()
         return oldest is not None
 
     def close_idle(self) -> None:
-        """Close what has neither sent a request nor taken a part of its answer for too long."""
+        """Close connections that have neither sent a request nor read a part of an answer for `idle_seconds`."""
         now = time.monotonic()
-        for each in self._all():
-            if each.idle_since(now) < now - self.idle_seconds:
-                each.transport.abort()
+        for connection in self._all():
+            if connection.idle_since(now) < now - self.idle_seconds:
+                connection.transport.abort()
 
     def abort(self) -> None:
-        """Close all."""
-        for each in self._all():
-            each.transport.abort()
+        """Close all connections."""
+        for connection in self._all():
+            connection.transport.abort()
 
     def _all(self) -> list[Connection]:
-        return [each for each in self.connections if isinstance(each, Connection)]
+        return [connection for connection in self.connections if isinstance(connection, Connection)]
 
 
 class Connection(H11Protocol):
-    """An HTTP/1.1 connection that knows since when it waits."""
+    """An HTTP/1.1 connection with the time since which it waits."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         self.since = time.monotonic()
         self._unsent = 0
         super().connection_made(transport)
         state = self.server_state
-        if isinstance(state, Connections) and not state.has_room(self):
+        if isinstance(state, Connections) and not state.accept(self):
             transport.write(_busy(state.limit))
             transport.close()
 
@@ -102,12 +103,12 @@ class Connection(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether no whole request has arrived since the last answer, and all of that is sent."""
+        """Whether no complete request has arrived since the last answer, and that answer is sent."""
         is_answered = self.cycle is None or self.cycle.response_complete
         return self.transport.get_write_buffer_size() == 0 and (is_answered or self.cycle.more_body)
 
     def idle_since(self, now: float) -> float:
-        """When it last did something; `now` while a request is read or computed, which have limits of their own."""
+        """Return the time of the last activity; `now` while a request is read or computed, under other limits."""
         unsent = self.transport.get_write_buffer_size()
         if unsent != self._unsent:
             self._unsent, self.since = unsent, now
@@ -116,7 +117,7 @@ class Connection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn with limits. `stop` ends what is computed when it is asked to end and a short grace is over."""
+    """A uvicorn server with limits. At shutdown, `stop` ends the current computation after GRACE_SECONDS."""
 
     def __init__(self, config: uvicorn.Config, limits: Limits, stop: Callable[[], None]) -> None:
         super().__init__(config)
@@ -142,7 +143,7 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """An error outside of any request; that no file is left, which asyncio tries again by itself, once a minute."""
+        """Log an error outside of any request; once a minute that no file is left, after which asyncio retries."""
         error, now = context.get("exception"), time.monotonic()
         if not (isinstance(error, OSError) and error.errno in NO_FILES_LEFT):
             loop.default_exception_handler(context)

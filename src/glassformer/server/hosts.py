@@ -1,4 +1,4 @@
-"""What is decided from the head of a request alone: whether it means this server, and what HEAD asks for."""
+"""Checks of the head of a request: its host, and HEAD."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glassformer.server.limits import RequestError, refuse
 
 
 class KnownHosts:
-    """Answers 400 to a request that names another host than `hosts`, as one from a rebound name does."""
+    """Answers 400 to a request for a host other than `hosts`, such as one of DNS rebinding."""
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
         self.app, self.hosts = app, {host.lower() for host in hosts}
@@ -29,7 +29,7 @@ class KnownHosts:
 
 
 def host_name(named: str) -> str | None:
-    """The host of `host` or `host:port`, in lower case and for IPv6 in brackets; None where it is neither."""
+    """Return the host of `host` or `host:port`, in lower case and for IPv6 in brackets; None when it is neither."""
     name, separator, port = named.rpartition(":")
     if separator and not named.endswith("]"):
         return name.lower() if port.isascii() and (port.isdigit() or not port) else None
@@ -37,7 +37,7 @@ def host_name(named: str) -> str | None:
 
 
 class HeadAsGet:
-    """Answers HEAD as GET; the server leaves out the body."""
+    """Answers HEAD like GET; the server leaves out the body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -1,4 +1,4 @@
-"""How large a request may be, how long it may take, and how many are computed at once."""
+"""Limits: size and time of a request, and the number of requests that wait."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from glassformer.errors import GlassformerError, TimeLimitError
 from glassformer.timelimit import TimeLimit, time_limit
 
 BODY_BYTES = 1_000_000
-FORGOTTEN_BYTES = 100_000_000  # the largest body that is read to its end, to be refused
+DISCARDED_BYTES = 100_000_000  # maximum size of a refused body that is read to its end
 TEXT_CHARACTERS = 10_000
 TEXTS = 256
 EDITS = 32
@@ -27,9 +27,9 @@ WAITING = 16
 class Limits:
     """Limits of a server.
 
-    `compute_seconds` is for the computation of one request, and for its wait before that; `body_seconds` for the body
-    to arrive. A connection that sends no request for `idle_seconds`, or takes no bytes of an answer, is closed.
-    `connections` may be open at once; by default half of the open files that the process may have, at most 512.
+    `compute_seconds` limits the computation of one request, and its wait before that; `body_seconds` the arrival of the
+    body. A connection that sends no request for `idle_seconds`, or reads no bytes of an answer, is closed.
+    `connections` is the maximum number of open ones; by default half of the open files of the process, at most 512.
     """
 
     body_bytes: int = BODY_BYTES
@@ -49,13 +49,13 @@ class RequestError(GlassformerError):
 
 
 def error_body(error: GlassformerError) -> dict[str, dict[str, str]]:
-    """The parts of an error under the names that the command line gives them."""
+    """Return the parts of an error, by name."""
     parts = {"what": error.what, "where": error.where, "got": error.got, "expected": error.expected, "hint": error.hint}
     return {"error": {"kind": type(error).__name__} | {name: text for name, text in parts.items() if text is not None}}
 
 
 async def refuse(send: Send, error: RequestError) -> None:
-    """Answer with the error, and close the connection."""
+    """Send the error as the answer, and close the connection."""
     body = json.dumps(error_body(error)).encode()
     headers = [
         (b"content-type", b"application/json"),
@@ -67,25 +67,26 @@ async def refuse(send: Send, error: RequestError) -> None:
 
 
 class Queue:
-    """One request is computed at a time; `waiting` more may wait. Each has `seconds` to wait, and as many to compute.
+    """A queue of requests: one is computed at a time, and at most `waiting` wait.
 
-    The next one starts only when the one before has really ended.
+    A request may wait for `seconds`, and take the same time to compute. The next one starts only when the one before
+    has ended.
     """
 
     def __init__(self, waiting: int = WAITING, seconds: float = 60) -> None:
         self.waiting, self.seconds = waiting, seconds
-        self._places = threading.BoundedSemaphore(waiting + 1)
+        self._slots = threading.BoundedSemaphore(waiting + 1)
         self._turn = threading.Lock()
         self._running: TimeLimit | None = None
         self._is_closed = False
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for one's turn, and compute with a time limit.
+        """Wait for the turn of this request, and compute with a time limit.
 
-        Raises RequestError where too many wait already, the wait is too long or the server stops.
+        Raises RequestError when too many wait already, the wait is too long or the server stops.
         """
-        if not self._places.acquire(blocking=False):
+        if not self._slots.acquire(blocking=False):
             what = "too many requests are waiting"
             raise RequestError(503, what, expected=f"at most {self.waiting} at once", hint="try again in a moment")
         try:
@@ -102,10 +103,10 @@ class Queue:
             finally:
                 self._turn.release()
         finally:
-            self._places.release()
+            self._slots.release()
 
     def close(self) -> None:
-        """End what is being computed, and refuse what waits."""
+        """End the current computation, and refuse the requests that wait."""
         self._is_closed = True
         if self._running is not None:
             self._running.expire()
@@ -116,9 +117,9 @@ class Queue:
 
 
 class BodyLimit:
-    """Answers 413 to a body that says, or turns out, to be too large; no more than that is held in memory.
+    """Answers 413 to a body that is too large, and 408 to one that does not arrive in time.
 
-    Answers 408 to a body that does not arrive in time.
+    At most `max_bytes` of a body are kept in memory.
     """
 
     def __init__(self, app: ASGIApp, max_bytes: int = BODY_BYTES, seconds: float = 30) -> None:
@@ -146,14 +147,14 @@ class BodyLimit:
         await self.app(scope, again, send)
 
     async def _read(self, scope: Scope, receive: Receive) -> list[Message]:
-        """The messages of the whole body. Raises RequestError where it is too large."""
+        """Return the messages of the whole body. Raises RequestError when it is too large."""
         what, expected = "the request is too large", f"at most {self.max_bytes:,} bytes"
         too_large = RequestError(413, what, expected=expected, hint="send fewer texts at a time")
         declared = _declared_length(scope["headers"])
         if declared > self.max_bytes:
             asks_first = any(name == b"expect" for name, _ in scope["headers"])
-            if declared <= FORGOTTEN_BYTES and not asks_first:
-                await self._forget(receive, 0)
+            if declared <= DISCARDED_BYTES and not asks_first:
+                await self._discard(receive, 0)
             raise too_large
         parts: list[Message] = []
         length, is_whole = 0, False
@@ -164,14 +165,14 @@ class BodyLimit:
             is_whole = not message.get("more_body", False)
             if length > self.max_bytes:
                 if not is_whole:
-                    await self._forget(receive, length)
+                    await self._discard(receive, length)
                 raise too_large
         return parts
 
-    async def _forget(self, receive: Receive, length: int) -> None:
-        """Read the rest of a body of which `length` bytes are read: most clients listen only when all is sent."""
+    async def _discard(self, receive: Receive, length: int) -> None:
+        """Read and discard the rest of a body after `length` bytes: most clients read only when all is sent."""
         is_whole = False
-        while not is_whole and length < FORGOTTEN_BYTES:
+        while not is_whole and length < DISCARDED_BYTES:
             message = await receive()
             length += len(message.get("body", b""))
             is_whole = not message.get("more_body", False)

@@ -1,4 +1,4 @@
-"""The socket and the loop."""
+"""The socket and the event loop."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from glassformer.server.limits import Limits
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 means one that is free. Raises RunError where that cannot be."""
-    if not host:  # the system would take it for every address of this machine
-        raise RunError("there is no address to listen at", got="an empty --host", hint="--host 127.0.0.1")
+    """Return a socket that listens on `host` and `port`; 0 means any free port. Raises RunError when it cannot."""
+    if not host:  # the operating system would listen on all addresses
+        raise RunError("there is no address to listen on", got="an empty --host", hint="--host 127.0.0.1")
     try:
-        host.encode("idna")  # as the system will
+        host.encode("idna")  # as the operating system will
     except UnicodeError:
-        raise RunError("this is no address", where=repr(host), hint="--host 127.0.0.1") from None
+        raise RunError("this is not an address", where=repr(host), hint="--host 127.0.0.1") from None
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -36,7 +36,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(app: FastAPI, listening: socket.socket, limits: Limits, stop: Callable[[], None]) -> None:
-    """Answer requests until Ctrl-C; `stop` ends what is still computed then."""
+    """Answer requests until Ctrl-C; then `stop` ends the current computation."""
     config = uvicorn.Config(
         app,
         http=Connection,
