@@ -1,6 +1,6 @@
-"""Zero configuration: from what the data is to a recipe, each choice with its reason.
+"""Zero configuration: a recipe from properties of the data, each choice with its reason.
 
-The rules are few, look at the pairs alone, and never at names of data sets or languages.
+The rules use the pairs alone, never names of data sets or languages.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from glassformer.settings import TokenKind
 
 Form = Literal["NFC", "NFD"]
 
-SAMPLE_ROWS = 20_000  # rows that are looked at closely
-PUT_TOGETHER = 4  # characters for each part that they are put together from, in a script that is better taken apart
-CLOSED_TYPES = 1_000  # most different words of a closed vocabulary
-CLOSED_UNSEEN = 0.005  # most of its words that one half of the rows has and the other has not
-PROSE_WORDS = 3.0  # least words of a text that is prose
-PROSE_ROWS = 1_000  # least rows from which subwords are learned
-FEW_ROWS, MANY_ROWS = 5_000, 20_000  # fewer want more regularisation; below many, open spelling
-NEW_SPELLINGS = 0.02  # share of strings of four characters with one text each, from which on more of them are to come
-SPELLED_UP_TO = 60  # characters of a text that are looked at for such strings
+SAMPLE_ROWS = 20_000  # rows that are examined
+COMPOSED = 4  # minimum of composed characters for each of their parts, above which a script is decomposed (NFD)
+CLOSED_TYPES = 1_000  # maximum number of different words in a closed vocabulary
+CLOSED_UNSEEN = 0.005  # maximum fraction of the words of one half of the rows that the other half does not have
+PROSE_WORDS = 3.0  # minimum of the mean number of words in prose
+PROSE_ROWS = 1_000  # minimum number of rows from which subwords are learned
+FEW_ROWS, MANY_ROWS = 5_000, 20_000  # below FEW_ROWS more regularization; below MANY_ROWS more for open vocabularies
+NEW_STRINGS = 0.02  # minimum probability of a new string of four characters in an open vocabulary
+MAX_STRING_CHARACTERS = 60  # characters of a text that are examined for such strings
 MIN_EPOCHS, MAX_EPOCHS = 3, 200
 MIN_STEPS = 500
 CLOSED_STEPS, OPEN_STEPS, MAX_OPEN_STEPS = 1_300, 6_000, 20_000  # minimum; minimum and maximum for open vocabularies
 LONG_COMPOSED_STEPS, LONG_PROSE_STEPS = (
     9_500,
     15_000,
-)  # up to which closed vocabularies and prose are given more of them
+)  # maximum for words on both sides and for prose
 MIN_LENGTH, MAX_LENGTH = 128, 512
 SUBWORDS_A_WORD = 1.5
 
@@ -58,9 +58,9 @@ class Advice:
 
 @dataclass(frozen=True)
 class _Side:
-    """What the texts of one side look like. `mean` and `longest` are lengths in each kind of token.
+    """Properties of the texts of one side. `mean` and `longest` are lengths in each kind of token.
 
-    `form` is the normal form to spell them in: NFD where most characters are put together from a few, as in Korean.
+    `form` is the normalization form for characters: NFD where many characters are composed of a few, as in Korean.
     """
 
     form: Form
@@ -82,14 +82,14 @@ class _Side:
 
 
 def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None) -> Advice:
-    """A complete set of choices for these pairs. `given` are settings that the user fixed, as nested dicts.
+    """Choose settings for these pairs. `given` are settings that the user fixed, as nested dicts.
 
-    What depends on a token kind, the number of steps or d_model follows the given one.
+    Choices that depend on a token kind, the number of steps or d_model follow the given one.
     """
     fixed = _Given(given or {})
-    looked_at = [pairs[row] for row in spread(len(pairs), SAMPLE_ROWS).tolist()]
-    source, target = (_look([pair[side] for pair in looked_at]) for side in (0, 1))
-    chosen, choices = _choose_tokens(len(pairs), looked_at, source, target)
+    sampled = [pairs[row] for row in spread(len(pairs), SAMPLE_ROWS).tolist()]
+    source, target = (_look([pair[side] for pair in sampled]) for side in (0, 1))
+    chosen, choices = _choose_tokens(len(pairs), sampled, source, target)
     kinds = fixed("tokens.source.kind", chosen[0]), fixed("tokens.target.kind", chosen[1])
     choices += [
         Choice(f"tokens.{name}.normalization", side.form, side.why_form)
@@ -101,8 +101,8 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None) -> Adv
         len(pairs) >= FEW_ROWS
         and "subwords" not in kinds
         and any(
-            _new_spellings([pair[each] for pair in looked_at], side.form) > NEW_SPELLINGS
-            for each, (kind, side) in enumerate(zip(kinds, (source, target), strict=True))
+            _new_strings([pair[i] for pair in sampled], side.form) > NEW_STRINGS
+            for i, (kind, side) in enumerate(zip(kinds, (source, target), strict=True))
             if kind in ("characters", "bytes")
         )
     )
@@ -124,7 +124,7 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None) -> Adv
 
 @dataclass(frozen=True)
 class _Given:
-    """Settings that the user fixed. One of the wrong type is left for the settings themselves to refuse."""
+    """Settings that the user fixed. Those of a wrong type are ignored here; Settings raises their errors."""
 
     settings: Mapping[str, Any]
 
@@ -141,20 +141,20 @@ def _look(texts: Sequence[str]) -> _Side:
     composed = [unicodedata.normalize("NFC", text) for text in texts]
     parts = [unicodedata.normalize("NFD", text) for text in texts]
     n_composed, n_parts = len(set().union(*composed)), len(set().union(*parts))
-    is_put_together = PUT_TOGETHER * n_parts < n_composed
+    is_composed = COMPOSED * n_parts < n_composed
     words = [text.split() for text in texts]
     counts = Counter(word for row in words for word in row)
     seen = {word for row in words[::2] for word in row}
     others = [word for row in words[1::2] for word in row]
     lengths = {
         "words": [len(row) for row in words],
-        "characters": [len(text) for text in (parts if is_put_together else composed)],
+        "characters": [len(text) for text in (parts if is_composed else composed)],
         "bytes": [len(text.encode("utf-8", "replace")) for text in texts],
     }
-    mean = {kind: sum(each) / max(1, len(each)) for kind, each in lengths.items()}
-    longest = {kind: max(each, default=0) for kind, each in lengths.items()}
+    mean = {kind: sum(rows) / max(1, len(rows)) for kind, rows in lengths.items()}
+    longest = {kind: max(rows, default=0) for kind, rows in lengths.items()}
     return _Side(
-        form="NFD" if is_put_together else "NFC",
+        form="NFD" if is_composed else "NFC",
         why_form=f"{n_composed:,} characters are composed of {n_parts:,}",
         n_types=len(counts),
         unseen=sum(word not in seen for word in others) / max(1, len(others)),
@@ -165,19 +165,19 @@ def _look(texts: Sequence[str]) -> _Side:
     )
 
 
-def _new_spellings(texts: Sequence[str], form: Form) -> float:
-    """How likely the next string of four characters is new: the share of those that one text alone has (Good 1953)."""
+def _new_strings(texts: Sequence[str], form: Form) -> float:
+    """Estimate how probable a new string of four characters is: the fraction of those in one text (Good 1953)."""
     counts: Counter[str] = Counter()
     for text in set(texts):
-        spelled = unicodedata.normalize(form, text)[:SPELLED_UP_TO]
-        counts.update({spelled[i : i + 4] for i in range(max(1, len(spelled) - 3))})
+        start = unicodedata.normalize(form, text)[:MAX_STRING_CHARACTERS]
+        counts.update({start[i : i + 4] for i in range(max(1, len(start) - 3))})
     return sum(n == 1 for n in counts.values()) / counts.total()
 
 
 def _choose_tokens(
     n_rows: int, pairs: Sequence[Pair], source: _Side, target: _Side
 ) -> tuple[tuple[str, str], list[Choice]]:
-    """The kind of token of each side, and the vocabulary."""
+    """Choose the kind of token of each side, and the vocabulary."""
     if min(source.words_per_text, target.words_per_text) >= PROSE_WORDS and not (source.is_closed and target.is_closed):
         if n_rows >= PROSE_ROWS:
             return ("subwords", "subwords"), _choose_subwords(n_rows, source, target)
@@ -200,7 +200,7 @@ def _choose_tokens(
 
 
 def _copied(pairs: Sequence[Pair]) -> float:
-    """Share of target words of three characters or more that stand inside a longer word of their source."""
+    """Return the fraction of target words that are, with three characters or more, part of a longer source word."""
     n_words = n_copied = 0
     for source, target in pairs[:2000]:
         whole = set(source.split())
@@ -211,13 +211,13 @@ def _copied(pairs: Sequence[Pair]) -> float:
 
 
 def _taken_over(pairs: Sequence[Pair]) -> float:
-    """Share of targets that hold four characters of a word of their source in a row."""
-    looked_at = pairs[:2000]
+    """Return the fraction of targets that contain four consecutive characters of a word of their source."""
+    sampled = pairs[:2000]
     n_taken = 0
-    for source, target in looked_at:
+    for source, target in sampled:
         strings = {word[i : i + 4] for word in source.split() for i in range(len(word) - 3)}
         n_taken += any(string in target for string in strings)
-    return n_taken / max(1, len(looked_at))
+    return n_taken / max(1, len(sampled))
 
 
 def _separate(source: tuple[str, str], target: tuple[str, str]) -> list[Choice]:
@@ -254,7 +254,7 @@ def _choose_subwords(n_rows: int, source: _Side, target: _Side) -> list[Choice]:
 
 
 def _choose_limits(kinds: tuple[str, str], source: _Side, target: _Side) -> list[Choice]:
-    """Room for every row, up to a length that memory bears."""
+    """Choose maximum lengths for every row, up to MAX_LENGTH."""
     choices = []
     for name, kind, side in (("source", kinds[0], source), ("target", kinds[1], target)):
         longest = side.longest[kind]
@@ -296,7 +296,7 @@ def _batch_tokens(n_tokens: float, kinds: tuple[str, str]) -> int:
 
 
 def _advise_steps(n_rows: int, n_tokens: float, kinds: tuple[str, str], is_open: bool, batches_an_epoch: int) -> int:
-    """The number of steps: it grows with the square root of the tokens, within a number of epochs."""
+    """Return the number of steps: it grows with the square root of the tokens, within limits of epochs."""
     once = max(CLOSED_STEPS, 3 * math.sqrt(n_tokens))
     if "subwords" in kinds:
         steps = max(2.5 * once, min(4.2 * once, LONG_PROSE_STEPS))
@@ -318,8 +318,8 @@ def _choose_training(
     batches_an_epoch = max(1, math.ceil(n_rows * max(lengths) / budget))
     advised = _advise_steps(n_rows, n_rows * max(lengths), kinds, is_open, batches_an_epoch)
     steps = fixed("training.steps", advised)
-    advised_pace = max(1, min(1_000, max(steps // 20, min(100, steps // 5))))
-    n_validations = steps // fixed("training.validate_every", advised_pace)
+    advised_interval = max(1, min(1_000, max(steps // 20, min(100, steps // 5))))
+    n_validations = steps // fixed("training.validate_every", advised_interval)
     smoothing = 0.1 if prose or is_open or n_rows < FEW_ROWS else 0.0
     return [
         Choice(
@@ -346,7 +346,7 @@ def _choose_training(
         Choice("training.clip_norm", 1.0, "limits rare large gradients"),
         Choice(
             "training.validate_every",
-            advised_pace,
+            advised_interval,
             "twenty validations, 100 to 1,000 steps apart",
         ),
         Choice(

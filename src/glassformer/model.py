@@ -12,11 +12,10 @@ Axes: B batch · S source positions · T target positions · P tokens of a batch
 V vocabulary · D d_model. `memory` is the encoder's output. A mask is `*_visible`: True means "may attend"; sequences
 are padded on the right.
 
-Only attention looks from one position to another. Everything else works on one token at a time, so the layers also take
-packed tokens, `[P D]` in place of `[B T D]`, together with the `Layout` that says which sentence each belongs to.
+Only attention reads other positions. Everything else computes one token at a time, so the layers also take packed
+tokens, `[P D]` instead of `[B T D]`, together with their `Layout`.
 
-This module knows nothing of losses, optimizers, tokenizers, devices or files. How an equation is computed fast, and on
-which processor, is in `kernels`.
+This module does not depend on losses, optimizers, tokenizers, devices or files. Fast implementations are in `kernels`.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def attention(
     """Scaled dot-product attention (section 3.2.1, equation 1): softmax(Q Kᵀ / sqrt(d_k)) V.
 
     The softmax is over the keys that a query may attend to: those `visible`, or, if `causal`, those up to its own
-    position; one of the two may be given. A query that sees nothing yields zeros, never NaN. `dropout` is the
+    position; one of the two may be given. A query without a visible key gives zeros, never NaN. `dropout` is the
     probability that a weight is dropped.
     """
     return fastest_attention(query, key, value, visible, causal, dropout)
@@ -84,7 +83,7 @@ class MultiHeadAttention(nn.Module):
         layout: Layout | None = None,
         memory_layout: Layout | None = None,
     ) -> Float[Tensor, "*tokens D"]:
-        """Attention of x to a memory; without one, self-attention."""
+        """Compute attention of x to a memory; without one, self-attention."""
         if memory is None:
             query, key, value = self._heads(x, layout, self.w_q, self.w_k, self.w_v)
         else:
@@ -103,7 +102,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Section 3.3, equation 2, at each position: max(0, x W_1 + b_1) W_2 + b_2, with dropout inside where it is set."""
+    """Section 3.3, equation 2, at each position: max(0, x W_1 + b_1) W_2 + b_2, with dropout inside if set."""
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
@@ -123,7 +122,7 @@ def add_and_norm(
     layer: EncoderLayer | DecoderLayer, norm: nn.LayerNorm, x: Tensor, sublayer: Callable[[Tensor], Tensor]
 ) -> Float[Tensor, "*tokens D"]:
     """Section 3.1 with the dropout of 5.4: the residual stream around one sublayer."""
-    if layer.norm_first:  # Departure: pre-norm leaves the stream itself unnormed until the end of the stack
+    if layer.norm_first:  # Departure: with pre-norm the stream is normalized only at the end of the stack
         return x + layer.dropout(sublayer(norm(x)))  # type: ignore[no-any-return]
     return norm(x + layer.dropout(sublayer(x)))  # type: ignore[no-any-return]
 
@@ -197,7 +196,7 @@ def sinusoids(length: int, d_model: int, base: float = 10_000.0) -> Float[Tensor
 
 
 class Positions(nn.Module):
-    """Section 3.5: what is added to an embedding to give its position."""
+    """Section 3.5: position encodings, which are added to the embeddings."""
 
     table: Tensor
 
@@ -212,7 +211,7 @@ class Positions(nn.Module):
             self.register_buffer("table", sinusoids(length, *self._shape), persistent=False)
 
     def forward(self, stop: int) -> Float[Tensor, "T D"]:
-        """The first `stop` rows. Raises TextError past the last learned position; sinusoids go on."""
+        """The first `stop` rows. Raises TextError past the last learned position; sinusoids are unlimited."""
         table = self.table
         if stop > len(table):
             if self.learned:
@@ -227,8 +226,8 @@ class Positions(nn.Module):
 class Transformer(nn.Module):
     """The encoder-decoder (figure 1). Weights are drawn from torch's global generator.
 
-    `source_size` and `target_size` are the vocabularies' sizes. Raises SettingsError when one matrix is to serve
-    vocabularies of different sizes.
+    `source_size` and `target_size` are the sizes of the vocabularies. Raises SettingsError when
+    `tied_embeddings="all"` and the sizes differ.
     """
 
     def __init__(self, settings: ModelSettings, source_size: int, target_size: int) -> None:
@@ -270,7 +269,7 @@ class Transformer(nn.Module):
     def forward(
         self, source: Int[Tensor, "B S"], source_visible: Bool[Tensor, "B S"] | None, target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
-        """Logits of the token after each prefix of `target`, teacher-forced."""
+        """Return the logits of the next token at each position of `target` (teacher forcing)."""
         return self.project(self.decode(target, self.encode(source, source_visible), source_visible))
 
     def encode(
@@ -279,7 +278,7 @@ class Transformer(nn.Module):
         source_visible: Bool[Tensor, "B S"] | None = None,
         layout: Layout | None = None,
     ) -> Float[Tensor, "*tokens D"]:
-        """The memory of framed source ids: padded `[B S]`, or packed `[P]` together with their layout."""
+        """Return the memory of framed source ids: padded `[B S]`, or packed `[P]` together with their layout."""
         visible = None if source_visible is None else source_visible[:, None, None]  # for all heads and queries
         x = self._embed(source, self.source_embedding, self.source_positions, layout)
         x = self._run_layers(self.encoder, x, visible, layout)
@@ -293,7 +292,7 @@ class Transformer(nn.Module):
         layout: Layout | None = None,
         memory_layout: Layout | None = None,
     ) -> Float[Tensor, "*tokens D"]:
-        """Hidden states of all target positions at once, padded or packed; position t sees positions up to t."""
+        """Return the hidden states of all target positions, padded or packed; position t sees positions up to t."""
         visible = None if memory_visible is None else memory_visible[:, None, None]
         x = self._embed(target, self.target_embedding, self.target_positions, layout)
         x = self._run_layers(self.decoder, x, memory, visible, layout, memory_layout)
@@ -306,14 +305,14 @@ class Transformer(nn.Module):
         target: Int[Tensor, " tokens"],
         target_layout: Layout,
     ) -> Float[Tensor, "tokens D"]:
-        """Hidden states before every next target token, teacher-forced, with hardly any work on padding."""
+        """Return the hidden state of each target token (teacher forcing), computed on packed tokens."""
         visible = source_layout.visible
         memory = self.encode(source_layout.fill(source), visible, source_layout)
         hidden = self.decode(target_layout.fill(target), memory, visible, target_layout, source_layout)
         return hidden[: target_layout.n_tokens]
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
-        """Hidden states as logits."""
+        """Return the logits of hidden states."""
         return self.output_projection(hidden)  # type: ignore[no-any-return]
 
     def _embed(
@@ -327,7 +326,7 @@ class Transformer(nn.Module):
         return self.dropout(x + table)  # type: ignore[no-any-return]
 
     def _run_layers(self, layers: nn.ModuleList, x: Tensor, *inputs: Any) -> Tensor:
-        """One layer after the other. With `recompute` the backward pass computes their activations a second time."""
+        """Run the layers in order. With `recompute` the backward pass computes their activations again."""
         recompute = self.recompute and torch.is_grad_enabled()
         for layer in layers:
             x = checkpoint(layer, x, *inputs, use_reentrant=False) if recompute else layer(x, *inputs)

@@ -9,12 +9,13 @@
     3.4    embed, encode, decode, project
     5.4    log_softmax, cross_entropy
 
-It says the same as `model.py` a second time, plainly and slowly, for one sentence and without dropout: the oracle of
-the fast path, and what can be opened step by step. `weights` are the tensors of a model file; names and shapes are
-those of `modelfile.tensor_shapes`, and a prefix such as "encoder.0.self_attention" says whose they are.
+It computes the same as `model.py` for one sentence and without dropout, simple and slow: the fast path is tested
+against it, and the glass box records its quantities. `weights` are the tensors of a model file, with the names and
+shapes of `modelfile.tensor_shapes`; a prefix such as "encoder.0.self_attention" selects a module.
 
-`note(name, value, *made_of)` is told of each quantity that has a name in the paper, and of what it was made; a text in
-`made_of` names weights. What it returns is computed on with: by itself the value, from the glass box an edited one.
+`note(name, value, *made_of)` is called for each quantity that has a name in the paper, with the inputs that it was
+computed from; a string in `made_of` names weights. The computation continues with the value that it returns: by default
+the same one, in the glass box perhaps an edited one.
 
 Axes: S source positions · T target positions · H heads · V vocabulary · D d_model. `memory` is the encoder's output.
 A mask is `*_visible`: True means "may attend".
@@ -41,18 +42,18 @@ Value = TypeVar("Value", Array, np.float64)
 
 
 class Note(Protocol):
-    """What is told of each quantity, and may give back another one."""
+    """A function that is called with each quantity and returns the value to continue with."""
 
     def __call__(self, name: str, value: Value, /, *made_of: Array | np.float64 | str | None) -> Value: ...
 
 
 def unnoted(name: str, value: Value, /, *made_of: Array | np.float64 | str | None) -> Value:  # noqa: ARG001
-    """The value, and nobody is told."""
+    """Return the value; record nothing."""
     return value
 
 
 def under(note: Note, prefix: str) -> Note:
-    """`note`, with names that begin with `prefix`."""
+    """Return `note` with `prefix` before its names."""
 
     def noted(name: str, value: Value, /, *made_of: Array | np.float64 | str | None) -> Value:
         return note(f"{prefix}.{name}", value, *made_of)
@@ -61,9 +62,9 @@ def under(note: Note, prefix: str) -> Note:
 
 
 def softmax(scores: Float[Array, "*H T S"], visible: Bool[Array, "#T S"] | None = None) -> Float[Array, "*H T S"]:
-    """exp(score) over the sum of its row, among the visible scores; hidden ones get 0.
+    """Return exp(score) over the sum of its row, for the visible scores; hidden ones are 0.
 
-    A row with nothing visible is all zeros.
+    A row without a visible score is all zeros.
     """
     seen = np.ones(scores.shape, dtype=bool) if visible is None else np.broadcast_to(visible, scores.shape)
     largest = np.max(scores, axis=-1, keepdims=True, where=seen, initial=-np.inf)
@@ -74,7 +75,7 @@ def softmax(scores: Float[Array, "*H T S"], visible: Bool[Array, "#T S"] | None 
 
 
 class Attention(NamedTuple):
-    """What attention gives: the output `[*H T d_v]`, and the weights `[*H T S]` that made it."""
+    """The output `[*H T d_v]` of attention, and its weights `[*H T S]`."""
 
     output: Array
     weights: Array
@@ -87,7 +88,7 @@ def attention(
     visible: Bool[Array, "#T S"] | None = None,
     note: Note = unnoted,
 ) -> Attention:
-    """Section 3.2.1, equation 1, for one head or for several side by side."""
+    """Section 3.2.1, equation 1, for one head or for several."""
     scale = note("scale", np.sqrt(np.float64(query.shape[-1])))  # sqrt(d_k) of the head
     scores = note("scores", query @ np.swapaxes(key, -2, -1), query, key)
     scaled = note("scaled", scores / scale, scores, scale)
@@ -97,14 +98,14 @@ def attention(
 
 
 def linear(weights: Weights, name: str, x: Float[Array, "*rows width_in"]) -> Float[Array, "*rows width_out"]:
-    """x Wᵀ, plus a bias where the model has one."""
+    """x Wᵀ, plus a bias if the model has one."""
     product = x @ weights[f"{name}.weight"].T
     bias = weights.get(f"{name}.bias")
     return product if bias is None else product + bias
 
 
 def split_heads(x: Float[Array, "T H_d"], n_heads: int) -> Float[Array, "H T d"]:
-    """The projections of all heads, computed as one matrix, head by head."""
+    """Split the projections of all heads, computed as one matrix, into heads."""
     return np.stack(np.split(x, n_heads, axis=1))
 
 
@@ -155,9 +156,9 @@ def layer_norm(
 ) -> Float[Array, "T D"]:
     """Ba et al. 2016, over the features of one position; the variance divides by D, and `eps` is inside the root."""
     mean = note("mean", x.mean(axis=1, keepdims=True), x)
-    centred = x - mean
-    variance = note("variance", (centred**2).mean(axis=1, keepdims=True), x)
-    normed = centred / np.sqrt(variance + eps)
+    centered = x - mean
+    variance = note("variance", (centered**2).mean(axis=1, keepdims=True), x)
+    normed = centered / np.sqrt(variance + eps)
     return note("output", normed * gain + bias, x, mean, variance, gain, bias)
 
 
@@ -178,7 +179,7 @@ def add_and_norm(
     note: Note = unnoted,
 ) -> Float[Array, "T D"]:
     """Section 3.1: the residual stream around the sublayer called `prefix`."""
-    if model.norm == "pre":  # Departure: the norm stands before the sublayer, and the stream itself stays unnormed
+    if model.norm == "pre":  # Departure: the norm is before the sublayer, and the stream itself is not normalized
         change = sublayer(norm(weights, f"{prefix}_norm", x, model, note))
         return note(f"{prefix}.residual", x + change, x, change)
     change = sublayer(x)
@@ -226,8 +227,8 @@ def decoder_layer(
         return multi_head_attention(weights, self_attention, y, y, past_visible, model, under(note, self_attention))
 
     def attend_memory(y: Array) -> Array:
-        told = under(note, cross_attention)
-        return multi_head_attention(weights, cross_attention, y, memory, memory_visible, model, told)
+        recorded = under(note, cross_attention)
+        return multi_head_attention(weights, cross_attention, y, memory, memory_visible, model, recorded)
 
     def feed(y: Array) -> Array:
         return feed_forward(weights, feeding, y, model, under(note, feeding))
@@ -253,7 +254,7 @@ def positions(
     model: ModelSettings,
     note: Note = unnoted,
 ) -> Float[Array, "length D"]:
-    """What is added to the embeddings of the first `length` positions.
+    """Return the position encodings that are added to the first `length` embeddings.
 
     Raises TextError past the last learned position.
     """
@@ -295,7 +296,7 @@ def encode(
     visible: Bool[Array, " S"] | None = None,
     note: Note = unnoted,
 ) -> Float[Array, "S D"]:
-    """The memory of framed source ids."""
+    """Return the memory of framed source ids."""
     row = None if visible is None else note("encoder.self_mask", visible[None, :])
     x = embed(weights, "source", ids, model, note)
     for i in range(model.n_encoder_layers):
@@ -311,7 +312,7 @@ def decode(
     memory_visible: Bool[Array, " S"] | None = None,
     note: Note = unnoted,
 ) -> Float[Array, "T D"]:
-    """Hidden states of all target positions; position t sees the ids up to t."""
+    """Return the hidden states of all target positions; position t sees the ids up to t."""
     row = None if memory_visible is None else note("decoder.cross_mask", memory_visible[None, :])
     past = note("decoder.self_mask", np.tri(len(ids), dtype=bool))
     x = embed(weights, "target", ids, model, note)
@@ -323,29 +324,29 @@ def decode(
 def project(
     weights: Weights, model: ModelSettings, hidden: Float[Array, "T D"], note: Note = unnoted
 ) -> Float[Array, "T V"]:
-    """Section 3.4: hidden states as logits of the next token, through the matrix that tying chooses."""
+    """Section 3.4: logits of the next token, by the matrix that `tied_embeddings` selects."""
     names = {"none": "output_projection", "target": "target_embedding", "all": "source_embedding"}
     name = names[model.tied_embeddings]
     return note("logits", linear(weights, name, hidden), hidden, name)
 
 
 def log_softmax(logits: Float[Array, "T V"], note: Note = unnoted) -> Float[Array, "T V"]:
-    """Logits as log-probabilities (natural logarithm)."""
+    """Return log-probabilities (natural logarithm) of logits."""
     shifted: Array = logits - logits.max(axis=1, keepdims=True)
-    normaliser: Array = np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return note("log_probs", shifted - normaliser, logits)
+    normalizer: Array = np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return note("log_probs", shifted - normalizer, logits)
 
 
 def cross_entropy(
     logits: Float[Array, "T V"], target: Int[Array, " T"], label_smoothing: float = 0.0, note: Note = unnoted
 ) -> Float[Array, " T"]:
-    """The loss of each position in nats: minus the log-probabilities, weighed with what is wanted.
+    """Return the loss of each position in nats: the cross-entropy with the smoothed target distribution ("wanted").
 
-    Wanted is the target token; `label_smoothing` takes that share of its mass and spreads it evenly over the whole
-    vocabulary, the target included (Szegedy et al. 2016).
+    It has probability 1 - `label_smoothing` at the target token, and spreads the rest evenly over the whole vocabulary,
+    the target included (Szegedy et al. 2016).
     """
     vocabulary = logits.shape[1]
     one_hot = np.arange(vocabulary) == target[:, None]
-    wanted = note("wanted", (1 - label_smoothing) * one_hot + label_smoothing / vocabulary, target, logits)
+    distribution = note("wanted", (1 - label_smoothing) * one_hot + label_smoothing / vocabulary, target, logits)
     log_probs = log_softmax(logits, note)
-    return note("losses", -(wanted * log_probs).sum(axis=1), wanted, log_probs)
+    return note("losses", -(distribution * log_probs).sum(axis=1), distribution, log_probs)

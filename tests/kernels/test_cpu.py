@@ -18,8 +18,8 @@ from glassformer.kernels.cpu import (
     LARGE_STEP,
     M_MMAP_THRESHOLD,
     M_TRIM_THRESHOLD,
+    configure_memory,
     on_every_core,
-    settle_memory,
     split_batches,
 )
 
@@ -166,13 +166,13 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_no_variables")
 def test_few_prepared_products_are_kept_but_as_many_as_a_user_wants(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLES[0], "5")
-    settle_memory()
+    configure_memory()
     assert [os.environ[name] for name in VARIABLES] == ["5", str(KEPT_BY_ONEDNN)]
 
 
 @pytest.mark.usefixtures("_no_variables")
 def test_large_steps_keep_fewer_prepared_products() -> None:
-    settle_memory(LARGE_STEP)
+    configure_memory(LARGE_STEP)
     assert [os.environ[name] for name in VARIABLES] == [str(KEPT_BY_PYTORCH), str(KEPT_IN_LARGE_STEPS)]
 
 
@@ -189,12 +189,12 @@ def test_glibc_keeps_as_much_freed_memory_as_it_will(most: int, monkeypatch: pyt
             return 1
 
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: Libc())
-    settle_memory()
+    configure_memory()
     assert kept == {M_MMAP_THRESHOLD: min(2**30, most), M_TRIM_THRESHOLD: 2**31 - 1}
 
 
 @pytest.mark.usefixtures("_no_variables")
 def test_another_c_library_is_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: object())
-    settle_memory()
+    configure_memory()
     assert [os.environ[name] for name in VARIABLES] == [str(KEPT_BY_PYTORCH), str(KEPT_BY_ONEDNN)]

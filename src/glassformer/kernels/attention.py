@@ -1,4 +1,4 @@
-"""Attention (section 3.2.1, equation 1) by the kernel that is the fastest for a device, a precision and a length."""
+"""Attention (section 3.2.1, equation 1) by the fastest kernel for a device, a precision and a length."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch.nn import functional as F  # noqa: N812  (the name that everybody kno
 from glassformer.kernels.dropout import drop
 
 CAUSAL_BLOCK = 512  # queries
-SHORT_ROW = 16  # scores: fewer, less than a vector of a CPU, go through its softmax ten times as slowly
-WORTH_BFLOAT16 = 4_000_000  # products: for fewer, a CPU takes longer to prepare bfloat16 for a new shape than it gains
+SHORT_ROW = 16  # scores; the softmax of shorter rows, less than a vector of a CPU, is ten times slower
+MIN_BFLOAT16 = 4_000_000  # products; for fewer, preparing bfloat16 for a new shape on a CPU takes longer than it saves
 
 
 def fastest_attention(
@@ -20,11 +20,11 @@ def fastest_attention(
 ) -> Tensor:
     """softmax(Q Kᵀ / sqrt(d_k)) V; the arguments are those of `model.attention`.
 
-    It is PyTorch's fused kernel, but not in training on a CPU, where the kernel's backward pass was measured to be two
-    to eight times slower than matrix products. Short sentences stay in float32 there.
+    It is PyTorch's fused kernel, except in training on a CPU, where the backward pass of that kernel was measured to be
+    two to eight times slower than matrix products. Short sentences are computed in float32 there.
     """
     if query.device.type == "cpu" and query.requires_grad:
-        if torch.is_autocast_enabled("cpu") and query.numel() * key.shape[2] < WORTH_BFLOAT16:
+        if torch.is_autocast_enabled("cpu") and query.numel() * key.shape[2] < MIN_BFLOAT16:
             with torch.autocast("cpu", enabled=False):
                 return attention_by_products(query.float(), key.float(), value.float(), visible, causal, dropout)
         return attention_by_products(query, key, value, visible, causal, dropout)
@@ -34,9 +34,9 @@ def fastest_attention(
 def attention_by_products(
     query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, causal: bool, dropout: float
 ) -> Tensor:
-    """The same as two matrix products and a softmax.
+    """Compute attention as two matrix products and a softmax.
 
-    With `causal`, `visible` plays no part, and the queries are taken in blocks: each leaves out the keys after it.
+    With `causal`, `visible` is ignored, and the queries are computed in blocks, each without the keys after it.
     """
     if not causal:
         return _attend(query, key, value, visible, dropout)

@@ -1,6 +1,6 @@
-"""Settings of memory and threads for a CPU: they save a fifth of the time and most of the memory.
+"""Memory and threads of a CPU: these settings save a fifth of the time and most of the memory (docs/performance.md).
 
-Found by measurement (docs/performance.md). The settings of memory are for Linux with glibc; elsewhere they do nothing.
+The memory allocator is configured on Linux with glibc alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeVar
 import torch
 
 KEPT_BY_PYTORCH, KEPT_BY_ONEDNN, KEPT_IN_LARGE_STEPS = 64, 256, 64
-"""Prepared matrix products that are remembered; by default each keeps 1,024, of about 0.5 MB."""
+"""Capacities of the caches of prepared matrix products; by default 1,024 each, of about 0.5 MB."""
 
 LARGE_STEP = 2**18  # numbers in the output of a layer, for all tokens of a batch
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>
@@ -24,15 +24,15 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-def settle_memory(step: int = 0) -> None:
-    """Keep freed memory for the next step, and limit how many prepared products PyTorch and oneDNN keep.
+def configure_memory(numbers: int = 0) -> None:
+    """Keep freed memory for the next step, and limit the prepared products that PyTorch and oneDNN keep.
 
-    Every new shape of a batch prepares its matrix products anew. For small steps that is much of the time, so more of
-    them are kept; for large ones (`step` numbers in a layer's output, at least LARGE_STEP) they take too much memory.
-    Memory returned to the system and fetched again costs a page fault for every 4 KiB. The environment variables
-    LRU_CACHE_CAPACITY and ONEDNN_PRIMITIVE_CACHE_CAPACITY stay as they are where they are set.
+    Each new shape of a batch prepares its matrix products again. In small steps that is much of the time, so more of
+    them are kept; in large ones (at least LARGE_STEP `numbers` in the output of a layer) they take too much memory.
+    Memory that is returned to the operating system and allocated again costs a page fault for every 4 KiB. The
+    environment variables LRU_CACHE_CAPACITY and ONEDNN_PRIMITIVE_CACHE_CAPACITY are not changed if they are set.
     """
-    kept = KEPT_IN_LARGE_STEPS if step >= LARGE_STEP else KEPT_BY_ONEDNN
+    kept = KEPT_IN_LARGE_STEPS if numbers >= LARGE_STEP else KEPT_BY_ONEDNN
     os.environ.setdefault("LRU_CACHE_CAPACITY", str(KEPT_BY_PYTORCH))
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(kept))
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
@@ -43,7 +43,7 @@ def settle_memory(step: int = 0) -> None:
 
 
 def on_every_core(work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
-    """Yield `work(job)` for every job, in order; each core works on jobs of its own, with one thread.
+    """Yield `work(job)` for every job, in order; each core computes its own jobs, with one thread.
 
     The matrices of a search are small, and threads that share one wait for each other most of the time. A job runs in a
     copy of the caller's context, so that its time limit holds there too. A single job has one thread too: the bits of

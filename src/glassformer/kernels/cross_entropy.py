@@ -10,7 +10,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-CHUNK_NUMBERS = 2**22  # logits that exist at once: they stay in the CPU's cache, in memory that is used again
+CHUNK_NUMBERS = 2**22  # maximum number of logits in memory at once, for the cache of a CPU
 
 
 def cross_entropy(
@@ -19,10 +19,10 @@ def cross_entropy(
     target: Int[Tensor, " rows"],
     label_smoothing: float,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """The label-smoothed loss and the plain one (for the perplexity) of logits `hidden · projectionᵀ`.
+    """Return the label-smoothed loss and the plain one (for the perplexity) of logits `hidden · projectionᵀ`.
 
-    Both are summed over rows, in nats and float32; the products are in autocast's precision. Smoothing spreads its
-    mass evenly over the whole vocabulary, the target included (Szegedy et al. 2016).
+    Both are sums over rows, in nats and float32; the products are in the precision of autocast. Smoothing spreads its
+    probability evenly over the whole vocabulary, the target included (Szegedy et al. 2016).
     """
     device = hidden.device.type
     precision = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
@@ -36,9 +36,9 @@ def cross_entropy(
 class _CrossEntropy(torch.autograd.Function):
     """Output layer, loss and both gradients in one pass over a few rows at a time.
 
-    So the logits of a batch never exist at once. With p the softmax of a row's logits x = W h, the loss is
+    The logits of a batch are never in memory at once. With p the softmax of a row's logits x = W h, the loss is
     (1 - ε) (log Σ exp x - x_target) + ε (log Σ exp x - mean x), and its gradient with respect to x is
-    p - (1 - ε) · [target] - ε / V. What smoothing adds is the same for all tokens, so it needs no pass over the logits:
+    p - (1 - ε) · [target] - ε / V. The term of smoothing is the same for all tokens and needs no pass over the logits:
     mean x = h · mean(W).
     """
 

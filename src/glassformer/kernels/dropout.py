@@ -1,4 +1,4 @@
-"""Dropout (section 5.4) that draws few random bits, because drawing them takes most of its time on a CPU."""
+"""Dropout (section 5.4) with few random bits, because drawing them takes most of the time on a CPU."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ DRAWN_TOGETHER = 2**17
 def drop(x: Float[Tensor, "*shape"], probability: float) -> Float[Tensor, "*shape"]:
     """Dropout (section 5.4): zero each number with this probability, and scale the others so that the mean stays.
 
-    On a CPU most of the time is spent on drawing, so one draw of 64 bits serves four numbers. The probability is
-    rounded to 1 / 65,536; in bfloat16 to the nearest one whose scale is a number there (0.1 to 0.0986), which keeps the
-    mean exact.
+    On a CPU one draw of 64 bits is used for four numbers. The probability is rounded to a multiple of 1 / 65,536; in
+    bfloat16 to the nearest one whose scale is a bfloat16 number (0.1 to 0.0986), which keeps the mean exact.
     """
     if probability == 0 or x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(x, probability)
@@ -41,7 +40,7 @@ class Dropout(nn.Module):
 
 
 def _survivors(x: Tensor, probability: float) -> Tensor:
-    """Factors for dropout of x on a CPU: 0 or the scale."""
+    """Draw the factors for dropout of x on a CPU: 0 or the scale."""
     draws = _draw(-(-x.numel() // 4))
     scale = torch.tensor(1 / (1 - probability), dtype=x.dtype)
     dropped = min(65_535, round((1 - 1 / scale.item()) * 65_536))
@@ -52,7 +51,7 @@ def _survivors(x: Tensor, probability: float) -> Tensor:
 
 
 def _draw(n: int) -> Tensor:
-    """n times 64 random bits, from torch's global generator; large draws are made in parts, on all cores."""
+    """Draw n times 64 random bits from torch's global generator; large draws are made in parts, on all cores."""
     draws = torch.empty(n, dtype=torch.int64)
     if n <= DRAWN_TOGETHER:
         return draws.random_(-(2**63), None)
@@ -76,7 +75,7 @@ if hasattr(os, "register_at_fork"):  # a forked process has none of the pool's t
 
 
 def relu_and_drop(x: Float[Tensor, "*shape"], probability: float) -> Float[Tensor, "*shape"]:
-    """Dropout(max(0, x)), in x's own memory: the backward pass needs the result alone."""
+    """Compute Dropout(max(0, x)), in place on a CPU: the backward pass needs the result alone."""
     if probability == 0 or x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(F.relu(x), probability)
     return _ReluAndDrop.apply(x, probability)  # type: ignore[no-any-return, no-untyped-call]

@@ -1,6 +1,6 @@
-"""Tokens of a batch packed one after the other, so that hardly any work is done on padding.
+"""Tokens of a batch packed one after the other, so that almost no padding is computed.
 
-Axes: B sentences · L their padded length · P tokens of all of them, filled up to a round number · W any width.
+Axes: B sentences · L their padded length · P tokens of all of them, rounded up (`round_up`) · W any width.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Layout:
     """The positions of the tokens of B sentences, packed sentence after sentence; `length` is that of the longest.
 
-    `n_tokens` of the P rows are tokens. The few rows after them make P a round number and have no effect: for each new
-    P a CPU prepares its matrix products anew, which took a third of a small step.
+    `n_tokens` of the P rows are tokens. The rows after them fill P up to a round number and have no effect: for each
+    new P a CPU prepares its matrix products again, which took a third of a small step.
 
     `packed` [P] are the indices of the tokens among the B·length padded positions, `padded` [B·length] is the token at
     each of those, and `padding` the indices without a token; all three are None where no padding is needed.
@@ -38,7 +38,7 @@ class Layout:
 
     @classmethod
     def of(cls, lengths: Int[Tensor, " B"], length: int | None = None, device: torch.device | None = None) -> Layout:
-        """The layout of sentences of `lengths` (on the CPU), padded to the longest or to `length`."""
+        """Create the layout of sentences of `lengths` (on the CPU), padded to the longest or to `length`."""
         length = length or int(lengths.max())
         real = torch.arange(length) < lengths[:, None]
         packed = real.flatten().nonzero()[:, 0]
@@ -49,8 +49,8 @@ class Layout:
         packed = F.pad(packed, (0, round_up(n_tokens) - n_tokens), value=first)
         padded = (real.flatten().cumsum(0) - 1).clamp_(min=0)
         padding = (~real).flatten().nonzero()[:, 0]
-        where = packed % length, packed, padded, padding
-        return cls(len(lengths), length, n_tokens, *(each.to(device) for each in where))
+        indices = packed % length, packed, padded, padding
+        return cls(len(lengths), length, n_tokens, *(index.to(device) for index in indices))
 
     @property
     def visible(self) -> Bool[Tensor, "B S"] | None:
@@ -61,17 +61,17 @@ class Layout:
         return visible.index_fill_(0, self.packed, 1).view(self.n_sentences, self.length)
 
     def fill(self, ids: Int[Tensor, " n_tokens"]) -> Int[Tensor, " P"]:
-        """The ids of the tokens, and zeros up to P."""
+        """Return the ids of the tokens, with zeros up to P."""
         return F.pad(ids, (0, len(self.positions) - self.n_tokens))
 
     def pad(self, x: Float[Tensor, "P W"]) -> Float[Tensor, "B L W"]:
-        """Packed rows at their padded positions, with zeros between."""
+        """Return packed rows at their padded positions, with zeros as padding."""
         if self.packed is not None:
             x = _Pad.apply(x, self.packed, self.padded, self.padding, self.n_tokens)  # type: ignore[no-untyped-call]
         return x.view(self.n_sentences, self.length, -1)
 
     def pack(self, x: Float[Tensor, "B L W"]) -> Float[Tensor, "P W"]:
-        """Padded rows without their padding."""
+        """Return padded rows without their padding."""
         x = x.flatten(0, 1)
         if self.packed is not None:
             x = _Pack.apply(x, self.packed, self.padded, self.padding)  # type: ignore[no-untyped-call]
@@ -79,7 +79,7 @@ class Layout:
 
 
 def round_up(n: int) -> int:
-    """The smallest number >= n that has only zeros after its first five binary digits."""
+    """Return the smallest number >= n that has only zeros after its first five binary digits."""
     step = 1 << max(0, n.bit_length() - 5)
     return -(-n // step) * step
 
@@ -89,7 +89,7 @@ def _padded(x: Tensor, padded: Tensor, padding: Tensor) -> Tensor:
 
 
 class _Pad(torch.autograd.Function):
-    """Forward and backward are a look-up; autograd does not know that and would add up rows one by one."""
+    """Forward and backward are look-ups; autograd would add up rows one by one instead."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, packed: Tensor, padded: Tensor, padding: Tensor, n_tokens: int) -> Tensor:
@@ -106,9 +106,9 @@ class _Pad(torch.autograd.Function):
 class _Pack(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, packed: Tensor, padded: Tensor, padding: Tensor) -> Tensor:
-        ctx.where = padded, padding
+        ctx.indices = padded, padding
         return x.index_select(0, packed)
 
     @staticmethod
     def backward(ctx: Any, *outward: Tensor) -> tuple[Tensor, None, None, None]:
-        return _padded(outward[0], *ctx.where), None, None, None
+        return _padded(outward[0], *ctx.indices), None, None, None

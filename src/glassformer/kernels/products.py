@@ -1,4 +1,4 @@
-"""Matrix products: of several layers at once, and, for search, with weights laid out beforehand."""
+"""Matrix products: of several layers at once, and, for search, with prepared weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROBED_ROWS = 16  # rows of a product that shows for how few rows another kernel
 
 
 def side_by_side(layers: Sequence[nn.Linear], x: Float[Tensor, "*tokens K"]) -> Float[Tensor, "*tokens W"]:
-    """The outputs of all layers for x, one after the other in the last axis; they are one matrix product."""
+    """Return the outputs of all layers for x, concatenated in the last axis, by one matrix product."""
     weight = torch.cat([layer.weight for layer in layers])
     bias = torch.cat([layer.bias for layer in layers]) if layers[0].bias is not None else None
     return F.linear(x, weight, bias)
@@ -27,7 +27,7 @@ def side_by_side(layers: Sequence[nn.Linear], x: Float[Tensor, "*tokens K"]) -> 
 
 @cache
 def has_prepared_products() -> bool:
-    """Whether this PyTorch has oneDNN's products with weights laid out beforehand, as on x86-64 it should."""
+    """Whether this PyTorch has oneDNN's products with prepared weights, which are for x86-64."""
     has_library = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
     return has_library and platform.machine() in ("x86_64", "AMD64") and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
@@ -41,7 +41,7 @@ def affine(layer: nn.Linear, scale: float = 1.0) -> Affine:
 
 
 class PreparedLinear:
-    """x W^T + b, with the weight laid out for the CPU. Several layers become one, side by side."""
+    """x Wᵀ + b, with the weight prepared for the CPU. The outputs of several layers are concatenated."""
 
     def __init__(self, dtype: torch.dtype, *layers: Affine) -> None:
         biases = [bias for _, bias in layers if bias is not None]

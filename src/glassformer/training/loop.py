@@ -25,7 +25,7 @@ from glassformer.engines.torch import (
 )
 from glassformer.errors import RunError, UsageError
 from glassformer.files import write_text
-from glassformer.kernels.cpu import settle_memory
+from glassformer.kernels.cpu import configure_memory
 from glassformer.kernels.cross_entropy import cross_entropy
 from glassformer.model import Transformer
 from glassformer.modelfile import Arrays, ModelFile, count_parameters, tokenizers_to_dict
@@ -64,7 +64,7 @@ class Run:
         self.resumed, self.overwrite = resume, overwrite
         self.settings = prepared.settings
         training = self.settings.training
-        settle_memory(training.batch_tokens * self.settings.model.d_model)
+        configure_memory(training.batch_tokens * self.settings.model.d_model)
         torch.manual_seed(training.seed)
         sizes = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
         self.model = build_model(start) if start is not None else Transformer(self.settings.model, *sizes)
