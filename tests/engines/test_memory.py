@@ -58,7 +58,7 @@ def test_a_model_that_no_machine_holds_is_refused_before_the_work(tmp_path, monk
     def work(*_arguments, **_options):
         raise AssertionError("it works already")
 
-    monkeypatch.setattr("glassformer.training.loop.prepare", work)
+    monkeypatch.setattr("glassformer.training.plan.prepare", work)
     with pytest.raises(DeviceError, match="not enough memory on cpu to train this model") as caught:
         train(dates(20, seed=1), small(model=model), tmp_path / "run")
     assert "GB in total" in caught.value.got

@@ -31,7 +31,7 @@ from glassformer.decoding import (
 from glassformer.decoding.sampling import draw_uniform
 from glassformer.engines.inference import Cache, Inference
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, nearest
-from glassformer.kernels.cpu import on_every_core, split_batches
+from glassformer.kernels.cpu import configure_memory, on_every_core, split_batches
 from glassformer.model import Transformer
 from glassformer.modelfile import Arrays, ModelFile
 from glassformer.settings import DecodingSettings, Precision

@@ -17,6 +17,7 @@ from unicodedata import normalize
 from glassformer.advise import Choice as Advised
 from glassformer.advise import advise
 from glassformer.data.tables import Table, first_row_note, read_table
+from glassformer.engines.memory import check_training_fits
 from glassformer.engines.torch import find_device
 from glassformer.errors import ColumnError, UsageError
 from glassformer.evaluation import Report, evaluate
@@ -72,9 +73,12 @@ class Plan:
     overwrite: bool = False
 
     def run(self, device: str = "auto") -> Run:
-        """The run: an iterable of events. Raises DeviceError for a device that is not available."""
-        found = find_device(device)
-        return Run(self.prepared, self.directory, found, start=self.start, resume=self.resume, overwrite=self.overwrite)
+        """The run: an iterable of events. Raises DeviceError for a device that is not available or has too little memory."""
+        found, prepared = find_device(device), self.prepared
+        sizes = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
+        n_tokens = max(len(prepared.train.source.ids), len(prepared.train.target.ids))
+        check_training_fits(self.settings, found, sizes, n_tokens)
+        return Run(prepared, self.directory, found, start=self.start, resume=self.resume, overwrite=self.overwrite)
 
     def evaluate_test(self, translator: Translator) -> Report:
         """Score the trained model on the test table. Raises UsageError when there is none."""
@@ -127,6 +131,7 @@ def plan(
         advice = advise(table.pairs, given)
         settings = Settings(**merge(advice.settings, given))
         choices = tuple(_choices(advice.choices, given, has_start=start is not None))
+    check_training_fits(settings, find_device("cpu"))  # before rows are prepared for it
     prepared = prepare(table, settings, held_out, tokenizers, None if tested is None else tested.ledger)
     if tested is not None:
         sources = [pair.source for pair in tested.pairs]
