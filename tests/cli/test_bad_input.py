@@ -508,7 +508,7 @@ def test_a_name_that_is_too_long_is_refused_before_the_work(tmp_path, call, run,
 
     monkeypatch.setattr("glassformer.translator.Translator.load", work)
     monkeypatch.setattr("glassformer.glassbox.trace.explain", work)
-    monkeypatch.setattr("glassformer.training.loop.prepare", work)
+    monkeypatch.setattr("glassformer.training.plan.prepare", work)
     for words in (
         ("train", table, "--out", tmp_path / ("a" * 256)),
         ("translate", run, "-", "--out", tmp_path / ("a" * 256)),

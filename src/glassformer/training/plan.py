@@ -73,7 +73,7 @@ class Plan:
     overwrite: bool = False
 
     def run(self, device: str = "auto") -> Run:
-        """The run: an iterable of events. Raises DeviceError for a device that is not available or has too little memory."""
+        """The run: an iterable of events. Raises DeviceError for a device that is not available or too small."""
         found, prepared = find_device(device), self.prepared
         sizes = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
         n_tokens = max(len(prepared.train.source.ids), len(prepared.train.target.ids))
