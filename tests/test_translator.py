@@ -229,13 +229,19 @@ def test_options_lie_over_the_settings_and_the_settings_over_those_of_the_model(
         ("beam_size", 3, "there is no setting 'decoding.beam_size'", "decoding.num_beams"),
         ("num_beams", 0, "the setting 'decoding.num_beams' cannot take this value", None),
         ("top_p", 1.5, "the setting 'decoding.top_p' cannot take this value", None),
-        ("num_return_sequences", 4, "these settings do not fit together: a beam of 3 cannot return 4 answers", None),
     ],
 )
 def test_wrong_options_are_refused_by_name(option: str, value: float, message: str, hint: str | None) -> None:
     with pytest.raises(SettingsError, match=message) as caught:
         translator().translate(["abc"], **{option: value})
     assert hint is None or hint in (caught.value.hint or "")
+
+
+def test_a_beam_that_was_given_is_never_widened_for_the_number_of_answers() -> None:
+    with pytest.raises(SettingsError, match="a beam of 3 cannot return 4 answers"):
+        translator().translate(["abc"], num_beams=3, num_return_sequences=4)
+    (found,) = translator().translate(["abcdef"], num_return_sequences=4)
+    assert len(found.alternatives) == 3
 
 
 def test_alternatives_are_the_further_answers_best_first() -> None:

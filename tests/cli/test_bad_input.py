@@ -578,8 +578,9 @@ def assert_is_seen(text: str) -> None:
 
 def test_what_a_model_says_never_acts_on_the_terminal(tmp_path, call, run):
     model = ModelFile.load(run)
-    said = {"table": EVIL, "columns": [EVIL, EVIL]}
-    replace(model, data=model.data | said, versions={EVIL: EVIL}, metrics={EVIL: 1.0}).save(tmp_path / "m.safetensors")
+    data = model.data.model_copy(update={"table": EVIL, "columns": (EVIL, EVIL)})
+    metrics = model.metrics.model_copy(update={"metric": EVIL})
+    replace(model, data=data, versions={EVIL: EVIL}, metrics=metrics).save(tmp_path / "m.safetensors")
     answer = call("info", tmp_path / "m.safetensors")
     assert answer.code == 0
     assert r"\x1b[2J" in answer.out

@@ -93,4 +93,4 @@ def test_a_demo_that_was_stopped_goes_on(tmp_path, call):
     (tmp_path / "run" / "README.md").unlink()  # the last file that a run writes
     answer = call("demo", "--out", tmp_path)
     assert answer.code == 0
-    assert "going on after step" in answer.err
+    assert "resumed after step" in answer.err

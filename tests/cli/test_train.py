@@ -350,7 +350,7 @@ def stopped(tmp_path, stopped_once) -> Path:
 def test_a_resumed_run_comes_to_the_same_weights_as_one_that_never_stopped(call, table, run, stopped):
     answer = call("train", table, "--out", stopped, "--resume")
     assert answer.code == 0, answer.err
-    assert "going on after step 90" in answer.err
+    assert "resumed after step 90" in answer.err
     assert "chosen from the data" not in answer.err
     assert same(run, stopped)
     events = [line["event"] for line in history(stopped)]
@@ -456,7 +456,7 @@ def test_an_interrupted_training_saves_says_how_to_go_on_and_goes_on(tmp_path, c
     with mock.patch.object(Run, "_reason_to_end", enough):
         answer = call("train", table, "--out", place, "--resume")
     assert answer.code == 0, answer.err
-    assert f"going on after step {last['step']:,}" in answer.err
+    assert f"resumed after step {last['step']:,}" in answer.err
 
 
 def test_rows_that_are_too_long_and_unknown_tokens_are_said(tmp_path, call, small, table):

@@ -14,7 +14,9 @@ A search gives no scores of single tokens (`Hypothesis.token_scores` is empty); 
 
 from __future__ import annotations
 
+import ctypes
 import math
+import os
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -101,6 +103,7 @@ class CTranslate2Engine:
         self._target_names = target_names(len(model_file.target_tokenizer))
         self._target_ids = {name: token for token, name in enumerate(self._target_names)}
         self._translator: Any = None
+        self._process_id = 0
         self._n_positions = 0
 
     def search(
@@ -251,6 +254,11 @@ class CTranslate2Engine:
                 f"a sequence of {longest} tokens is longer than the {learned_positions} learned positions",
                 hint="train with a larger model.max_length, or with sinusoidal positions",
             )
+        if self._translator is not None and self._process_id != os.getpid():
+            # Forked: its threads are not in this process, and its destructor would wait for them, so it is kept alive.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._translator))
+            self._translator = None
+        self._process_id = os.getpid()
         if self._translator is not None and (learned_positions or longest < self._n_positions):
             return
         self._n_positions = max(POSITIONS, 2 * longest)
