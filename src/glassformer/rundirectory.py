@@ -305,7 +305,11 @@ class RunDirectory:
             raise cannot_write(self.path, error) from None
 
     def finish_move(self) -> None:
-        """Move a run back if a process was interrupted while it moved the run to `replaced` or back."""
+        """Move a run back if a process was interrupted while it moved the run to `replaced` or back.
+
+        Raises RunError for a name that no run can have.
+        """
+        check_path(self.snapshot(2**53))  # the longest name in a run
         if self._half_replaced.exists():
             with self.held():
                 self.recover()

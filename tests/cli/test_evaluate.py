@@ -233,7 +233,7 @@ def test_a_ledger_is_written_for_a_whole_table_too_and_replaces_nothing_unasked(
     words = (verb, run, path, *VERBS[verb], "--ledger", ledger)
     refused = call(*words)
     assert (refused.code, refused.out) == (1, "")
-    assert "the ledger exists already; nothing was written" in refused.err
+    assert "the output exists already; nothing was written" in refused.err
     assert "rows read" not in refused.err  # before work is done
     assert ledger.read_text("utf-8") == "mine"
     answer = call(*words, "--overwrite")
@@ -249,8 +249,8 @@ def test_a_ledger_that_cannot_be_written_is_refused_before_work_is_done(tmp_path
     words = (verb, run, path, *VERBS[verb])
     for ledger, part in (
         (path / "lost.jsonl", "cannot write the file"),
-        (tmp_path, "the ledger exists already"),
-        (path, "the ledger exists already"),
+        (tmp_path, "the output exists already"),
+        (path, "the output exists already"),
     ):
         refused = call(*words, "--ledger", ledger)
         assert (refused.code, refused.out) == (1, "")
@@ -258,7 +258,7 @@ def test_a_ledger_that_cannot_be_written_is_refused_before_work_is_done(tmp_path
         assert "rows read" not in refused.err
     refused = call(*words, "--ledger", path, "--overwrite")
     assert (refused.code, refused.out) == (2, "")
-    assert "the ledger would replace the table" in refused.err
+    assert "the output would replace the input" in refused.err
     assert path.read_text("utf-8") == "iso,english\n1845-01-05,a\n"
 
 

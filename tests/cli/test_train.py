@@ -123,10 +123,10 @@ def test_rows_that_a_test_table_lost_are_in_the_ledger_and_counted_apart(tmp_pat
     entries = [json.loads(line) for line in (run / "ledger.jsonl").read_text("utf-8").splitlines()]
     assert [(entry["row"], entry["file"]) for entry in entries] == [(row, str(test)) for row in range(2, 11)]
     data = ModelFile.load(run).data
-    assert data["rows"] == {"read": 200, "kept": 200}
-    assert data["train_rows"] + data["valid_rows"] == 200
+    assert data.rows == {"read": 200, "kept": 200}
+    assert data.train_rows + data.valid_rows == 200
     card = (run / "README.md").read_text("utf-8")
-    assert "| rows | read 200, kept 200 (every row that was not kept is in `ledger.jsonl`) |" in card
+    assert "| rows | read 200, kept 200 (`ledger.jsonl` lists each row that was not kept) |" in card
     assert "| rows of the test table | read 11, kept 2, empty source 1, " in card
     assert f"each row that is not kept will be listed in {run / 'ledger.jsonl'}\n" in answer.err
     assert "--ledger FILE" not in answer.err
@@ -141,9 +141,9 @@ def test_every_choice_is_printed_with_its_reason(trained):
     assert "200 rows read, 200 kept" in said
     assert "source: iso (column 0) · target: english (column 1)" in said
     assert "the first row was read as a header: 'iso' | 'english' (otherwise: --no-header)" in said
-    assert re.search(r"tokens\.source\.kind\s+characters\s+1\.0 words a text", said)
+    assert re.search(r"tokens\.source\.kind\s+characters\s+character-level: 1\.0 words a text", said)
     assert re.search(r"model\.d_model\s+32\s+set by you \(advice: 128\)", said)
-    assert re.search(r"training\.schedule\s+cosine\s+the rate falls to zero", said)
+    assert re.search(r"training\.schedule\s+cosine\s+the learning rate reaches zero", said)
     assert "180 rows to train on, 20 held out" in said
     assert re.search(r"step +150 +held-out loss \d", said)
     assert "(gold: " in said

@@ -135,7 +135,7 @@ def test_json_gives_one_object_a_line(call, run, translator):
     answer = call("translate", run, "-", "--json", stdin=b"1845-01-05\n\n")
     first, empty = (json.loads(line) for line in answer.out.splitlines())
     wanted = translator.translate(["1845-01-05"])[0]
-    assert first.keys() == {"row", "source", "text", "score", "rank_score", "finished", "tokens", "alternatives"}
+    assert first.keys() == {"row", "source", *wanted.to_json()}
     assert (first["row"], first["source"], first["text"]) == (1, "1845-01-05", wanted.text)
     assert first["score"] == pytest.approx(wanted.score, abs=1e-4)
     assert first["tokens"] == list(wanted.tokens)
@@ -194,7 +194,7 @@ def test_without_unknown_a_strange_character_is_an_error_that_names_it(call, asc
 def test_answers_that_were_cut_are_named(call, run):
     answer = call("translate", run, "-", "--beam", 1, "--set", "decoding.max_new_tokens=2", stdin=b"\n" + AS_BYTES)
     assert answer.code == 0
-    assert "4 answers reached the longest length before their end, in lines 2, 3, 4, 5;" in answer.err
+    assert "4 answers reached the maximum number of tokens before their end, in lines 2, 3, 4, 5;" in answer.err
     assert "--set decoding.max_new_tokens=N allows more" in answer.err
     assert all(len(line) == 2 for line in answer.out.splitlines()[1:])
 
@@ -236,7 +236,7 @@ def test_a_text_that_is_too_long_is_named_and_nothing_is_cut(call, run):
 def test_a_setting_that_was_decided_in_training_is_refused(call, run):
     answer = call("translate", run, "-", "--set", "model.d_model=64", stdin=AS_BYTES)
     assert answer.code == 2
-    assert "'model' was decided when the model was trained" in answer.err
+    assert "'model' is fixed when a model is trained" in answer.err
 
 
 def test_more_answers_than_beams_are_refused(call, run):

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from glassformer.files import shown
 
@@ -58,14 +59,14 @@ class Reporter:
         self.console.print(plain_table(title, columns, rows))
 
 
-def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
-    """Return a table to print; cells are text without markup or line breaks."""
-    table = Table(title=escape(printable(title)), title_justify="left", title_style="bold", box=None, pad_edge=False)
+def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Group:
+    """Return a table to print under its title; cells are text without markup or line breaks."""
+    table = Table(box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, style=None if column else "dim", overflow="fold")
     for row in rows:
         table.add_row(*(escape(printable(cell)) for cell in row))
-    return table
+    return Group(Text(printable(title), style="bold"), table)  # a title of a Table is no wider than its rows
 
 
 def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

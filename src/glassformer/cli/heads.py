@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from glassformer.cli import options as opt
 from glassformer.cli.console import Reporter, print_json, print_table, write_ledger
 from glassformer.cli.inputs import read_pairs
+
+if TYPE_CHECKING:
+    from glassformer.glassbox.evidence import HeadEffects
 
 
 def heads(
@@ -28,17 +32,15 @@ def heads(
 ) -> None:
     """Exact match on a table with each head switched off by itself, the largest loss first.
 
-    The table is translated once with the whole model, and once for each head. Rows with the same source count once,
-    and any of their targets is right, as in evaluate. In an ensemble the heads are those of MODEL, and the further
-    models stay whole.
+    The table is translated once with the whole model, and once for each head. Rows with the same source count once, as
+    in evaluate. In an ensemble the heads are those of MODEL, and the further models stay whole.
     """
     from glassformer.glassbox.evidence import head_effects
     from glassformer.modelfile import ModelFile
 
     options = opt.decoding_options(assignments, num_beams=beam)
     reporter = Reporter(quiet)
-    data = opt.data_options(source, target, header, bad_rows)
-    pairs = read_pairs(reporter, table, data, ledger, overwrite=overwrite)
+    pairs = read_pairs(reporter, table, opt.data_options(source, target, header, bad_rows), ledger, overwrite=overwrite)
     model_file = ModelFile.load(model)
     found = head_effects(
         model_file,
@@ -50,9 +52,10 @@ def heads(
         where=pairs.locations,
     )
     write_ledger(reporter, pairs.ledger, ledger)
-    if as_json:
-        print_json(asdict(found))
-        return
+    print_json(asdict(found)) if as_json else _print_heads(found)
+
+
+def _print_heads(found: HeadEffects) -> None:
     rows = [
         (effect.attention, str(effect.head), f"{effect.exact_match:.2%}", f"{effect.broken:,}", f"{effect.mended:,}")
         for effect in sorted(found.heads, key=lambda effect: effect.exact_match)

@@ -72,6 +72,10 @@ class Table:
         return f"{self.path}, row {self.rows[index]}"
 
     @property
+    def sources(self) -> list[str]:
+        return [pair.source for pair in self.pairs]
+
+    @property
     def locations(self) -> list[str]:
         """The path and row of each kept pair, for errors."""
         return [self.location(index) for index in range(len(self.rows))]

@@ -85,11 +85,9 @@ def beam_search(
         beam.scores = beam.scores.masked_fill(ended, -torch.inf)
 
         best_live = beam.scores.max(dim=1).values.tolist()
+        lines = zip(best_live, alive, strict=True)
         stay = torch.tensor(
-            [
-                _can_improve(best_live[line], found[sentence], n_best, constraints.max_new_tokens, alpha)
-                for line, sentence in enumerate(alive)
-            ]
+            [_can_improve(live, found[each], n_best, constraints.max_new_tokens, alpha) for live, each in lines]
         )
         if not stay.any() or time + 1 == constraints.max_new_tokens:
             break

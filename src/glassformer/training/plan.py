@@ -134,8 +134,7 @@ def plan(
     check_training_fits(settings, find_device("cpu"))  # before rows are prepared for it
     prepared = prepare(table, settings, held_out, tokenizers, None if tested is None else tested.ledger)
     if tested is not None:
-        sources = [pair.source for pair in tested.pairs]
-        encode_sources(sources, tested.locations, prepared.source_tokenizer, settings)
+        encode_sources(tested.sources, tested.locations, prepared.source_tokenizer, settings)
     return Plan(
         settings,
         choices,
