@@ -51,7 +51,7 @@ def atomic(path: Path) -> Iterator[Path]:
 
 
 def _temporary(file: Path) -> Path:
-    """Return `.NAME.XXXXXXXX.part` in the folder of `file`, with NAME shortened if the result would be too long."""
+    """Return `.NAME.RANDOM.part` in the folder of `file`, with NAME shortened if the result would be too long."""
     name_max, path_max = _limits(file)
     suffix = f".{secrets.token_hex(4)}.part"
     bytes_left = min(name_max, path_max - 2 - len(os.fsencode(file.parent))) - len(suffix) - 1

@@ -98,7 +98,7 @@ def plan(
     resume: bool = False,
     overwrite: bool = False,
 ) -> Plan:
-    """Decide everything about a run on these pairs, and write nothing.
+    """Decide everything about a run on these pairs. Writes nothing, but finishes an interrupted move of an old run.
 
     `overrides` are settings over what is advised, nested or by full name (`{"training.steps": 500}`), or complete
     Settings. `valid` replaces the held-out rows; `test` is evaluated on at the end. `init` is a model whose weights,
