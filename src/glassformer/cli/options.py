@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from glassformer.recipes.overrides import parse_assignments
-
 EVERYWHERE = "Everywhere"
 
 # Everywhere
@@ -107,6 +105,7 @@ def data_options(
 def decoding_options(assignments: list[str] | None, **options: Any) -> dict[str, Any]:
     """`--set decoding.…` and the options of a verb as fields of DecodingSettings."""
     from glassformer.errors import SettingsError
+    from glassformer.recipes.overrides import parse_assignments
 
     parsed: dict[str, dict[str, Any]] = parse_assignments(assignments or [])
     others = sorted(parsed.keys() - {"decoding"})
