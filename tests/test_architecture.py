@@ -19,6 +19,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "glassformer"
+RUNNERS = SOURCE / "export" / "runners"
+"""Programs that are copied into exports. They are no part of the package and import nothing of it."""
 
 LAYERS = (
     {"errors"},
@@ -27,7 +29,7 @@ LAYERS = (
     {"data", "modelfile"},
     {"engines", "advise"},
     {"translator"},
-    {"evaluation", "glassbox"},
+    {"evaluation", "glassbox", "export"},
     {"training", "server"},
     {"cli", "__init__"},
     {"__main__"},
@@ -49,6 +51,7 @@ THIRD_PARTY = {
     "modelfile": {"numpy", "safetensors"},
     "engines": {"numpy", "torch", "jaxtyping", "ctranslate2"},
     "evaluation": {"numpy"},
+    "export": {"torch"},
     "glassbox": {"numpy", "pydantic", "torch"},
     "rundirectory": {"filelock"},
     "training": {"numpy", "pydantic", "torch", "jaxtyping"},
@@ -59,6 +62,7 @@ PACKAGE_OF = {"tomli_w": "tomli-w", "starlette": "fastapi"}
 """Name of an import -> name of the package that is declared, where they differ."""
 
 MAX_LINES, MAX_FUNCTION_LINES, MAX_VERB_LINES = 400, 60, 40
+MAX_RUNNER_LINES = {"text": 300}
 LONGER: dict[str, int] = {}
 """Files that are longer for a reason."""
 
@@ -92,7 +96,7 @@ def room_exists(name: str) -> bool:
 
 
 def files() -> list[Path]:
-    return sorted(SOURCE.rglob("*.py"))
+    return sorted(path for path in SOURCE.rglob("*.py") if path.parent != RUNNERS)
 
 
 def tree_of(path: Path) -> ast.Module:
@@ -167,6 +171,19 @@ def test_a_library_is_used_only_where_it_belongs():
     assert wrong == []
 
 
+def test_a_runner_imports_only_its_runtime_and_the_tokenizers_beside_it():
+    allowed = {
+        "ctranslate2_run": {"ctranslate2", "text"},
+        "onnx_run": {"numpy", "onnxruntime", "text"},
+        "huggingface_run": {"torch", "transformers"},
+        "text": set(),
+    }
+    for path in sorted(RUNNERS.glob("*.py")):
+        names = {found.name.split(".")[0] for found in imports_of(path)}
+        assert names - sys.stdlib_module_names <= allowed[path.stem], path
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_RUNNER_LINES.get(path.stem, 150), path
+
+
 def test_no_permission_outlives_its_use():
     used = {(found.room, top) for found, top in third_party()}
     assert {(room, name) for room, names in THIRD_PARTY.items() for name in names} == used
@@ -175,7 +192,7 @@ def test_no_permission_outlives_its_use():
 def test_every_library_is_declared_and_shapes_are_for_type_checkers_only():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    optional = (line for extra in ("subwords", "parquet", "ctranslate2", "server") for line in extras[extra])
+    optional = (line for extra in extras.keys() - {"all"} for line in extras[extra])
     declared = {line.split(">=")[0] for line in (*project["dependencies"], *optional)}
     for found, top in third_party():
         assert PACKAGE_OF.get(top, top) in declared or found.for_types, found
@@ -203,6 +220,7 @@ def test_what_needs_no_torch_imports_none():
         "decoding",
         "engines",
         "translator",
+        "export",
         "training",
         "server",
         "__main__",
@@ -246,7 +264,7 @@ def verbs() -> list[Path]:
 
 
 def test_a_verb_is_short_and_imports_no_other_verb():
-    assert len(verbs()) == 11
+    assert len(verbs()) == 12
     for path in verbs():
         assert dict(functions_of(path))[path.stem] <= MAX_VERB_LINES, path
         others = {f"glassformer.cli.{verb.stem}" for verb in verbs() if verb != path}

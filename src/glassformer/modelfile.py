@@ -387,10 +387,12 @@ def _check_finite(tensors: Arrays) -> None:
             raise ModelFileError(f"the tensor {name!r} contains a number that is not finite", hint="train again")
 
 
-def library_versions() -> dict[str, str]:
-    """Return the versions of Python, glassformer and the installed libraries that create a model."""
+def library_versions(
+    packages: Sequence[str] = ("glassformer", "numpy", "safetensors", "tokenizers", "torch"),
+) -> dict[str, str]:
+    """Return the versions of Python and of those packages that are installed, by default what creates a model."""
     versions = {"python": platform.python_version()}
-    for package in ("glassformer", "numpy", "safetensors", "tokenizers", "torch"):
+    for package in packages:
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:

@@ -6,6 +6,7 @@ RUN/
 ├── history.jsonl        one event per line
 ├── ledger.jsonl         every row that was not kept, and why
 ├── errors.json          the wrong answers on held-out rows
+├── held_out.jsonl       held-out rows, at most 1,000: what an export is checked on
 ├── README.md            a model card
 ├── .lock                exists while a process trains here
 ├── .replaced/           the run that --overwrite replaces, until the new one has its first model
@@ -23,7 +24,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,9 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from glassformer.errors import RunError
-from glassformer.files import cannot_write, check_path
+from glassformer.files import cannot_write, check_path, write_text
 
+HELD_OUT_ROWS = 1000
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
 _PART = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part")  # an interrupted `files.atomic` may leave it
 _LIBRARY_PART = re.compile(r"\.tmp[A-Za-z0-9]{6}")  # safetensors may leave it when killed while writing
@@ -67,6 +69,10 @@ class RunDirectory:
     @property
     def errors(self) -> Path:
         return self.path / "errors.json"
+
+    @property
+    def held_out(self) -> Path:
+        return self.path / "held_out.jsonl"
 
     @property
     def card(self) -> Path:
@@ -229,7 +235,7 @@ class RunDirectory:
         """Return the files that `create` would delete although no run wrote them."""
         if not self.path.exists():
             return []
-        own = {self.model, self.recipe, self.history, self.ledger, self.card, self.errors, self.lock}
+        own = {self.model, self.recipe, self.history, self.ledger, self.card, self.errors, self.held_out, self.lock}
         own |= {self.replaced, self._half_replaced, self.checkpoints}
         inside = self.checkpoints.is_dir() and not self.checkpoints.is_symlink()
         kept = self.checkpoints.iterdir() if inside else ()
@@ -343,6 +349,30 @@ class RunDirectory:
                 file.write(json.dumps(event, ensure_ascii=False) + "\n")
         except OSError as error:
             raise cannot_write(self.history, error) from None
+
+    # The held-out rows
+
+    def write_held_out(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Write the first HELD_OUT_ROWS held-out pairs, one JSON object a line: a table that every verb reads."""
+        lines = (json.dumps({"source": source, "target": target}) for source, target in pairs[:HELD_OUT_ROWS])
+        write_text(self.held_out, "".join(line + "\n" for line in lines))
+
+    def read_held_out(self) -> list[tuple[str, str]]:
+        """Return the kept held-out pairs; none where the run kept none. Raises RunError for a damaged file."""
+        try:
+            lines = self.held_out.read_text(encoding="utf-8").splitlines() if self.held_out.exists() else []
+            pairs = [(row["source"], row["target"]) for row in map(json.loads, lines)]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise self._damaged_held_out(str(error)) from None
+        if not all(isinstance(text, str) for pair in pairs for text in pair):
+            raise self._damaged_held_out("a row that is not text")
+        return pairs
+
+    def _damaged_held_out(self, got: str) -> RunError:
+        expected = 'one {"source": …, "target": …} a line'
+        return RunError(
+            "the held-out rows of the run are damaged", where=str(self.held_out), got=got, expected=expected
+        )
 
     def repair_history(self) -> None:
         """Remove an incomplete last line."""

@@ -52,6 +52,7 @@ def test_a_run_holds_what_the_design_promises(run):
         "ledger.jsonl",
         "README.md",
         "errors.json",
+        "held_out.jsonl",
         "checkpoints",
         "checkpoints/resume.safetensors",
         *(f"checkpoints/snapshot-{150 >> i:07d}.safetensors" for i in range(1, 6)),

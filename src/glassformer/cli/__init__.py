@@ -17,6 +17,7 @@ from glassformer.cli.console import printable_lines
 from glassformer.cli.demo import demo
 from glassformer.cli.evaluate import evaluate
 from glassformer.cli.explain import explain
+from glassformer.cli.export import export
 from glassformer.cli.heads import heads
 from glassformer.cli.info import info
 from glassformer.cli.score import score
@@ -51,7 +52,7 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for verb in (demo, train, translate, evaluate, score, explain, heads, tokens, info, settings, serve):
+for verb in (demo, train, translate, evaluate, score, explain, heads, tokens, info, settings, serve, export):
     app.command(cls=Command)(_interruptible(verb))
 
 

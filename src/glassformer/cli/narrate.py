@@ -18,6 +18,7 @@ from glassformer.errors import EXIT_INTERRUPTED, shortened
 if TYPE_CHECKING:
     from glassformer.data.tables import Column, Table
     from glassformer.evaluation import Report
+    from glassformer.export import Exported
     from glassformer.training import Plan, Run
     from glassformer.translator import Translation
 
@@ -230,3 +231,24 @@ def warn_unfinished_rows(reporter: Reporter, count: int) -> None:
 
 def _unfinished(count: int) -> str:
     return f"{count:,} answers reached the maximum number of tokens before their end"
+
+
+# Exports
+
+
+def print_export(reporter: Reporter, exported: Exported) -> None:
+    """Print what was compared, and where the export is."""
+    for search in exported.check.searches:
+        name = "greedy search" if search.num_beams == 1 else f"beam of {search.num_beams}"
+        parts = [f"{search.equal:,} of {search.rows:,} answers equal"]
+        parts += [f"{search.ties:,} tied (as probable)"] if search.ties else []
+        parts += [f"{search.other:,} found by the rules of its own beam"] if search.other else []
+        reporter.print(f"{name}: {', '.join(parts)}")
+    bound = exported.check.score_bound
+    limit = "" if bound is None else f" (at most {bound:g} allowed)"
+    reporter.print(f"scores differ by at most {exported.check.score_difference:.1e} nats{limit}")
+    if metric := exported.check.metric:
+        change = f"{metric.before:.4f} in float32, {metric.after:.4f} in {exported.precision}"
+        reporter.print(f"{metric.name} on {metric.rows:,} rows: {change}")
+    size = f"{exported.n_bytes / 1e6:.1f} MB"
+    reporter.success(f"wrote {exported.folder} ({exported.format}, {exported.precision}, {size})")

@@ -81,10 +81,10 @@ class CheckedEngine:
             [answers[0] for answers in engine.search(sources, GREEDY, max_new_tokens)]
             for engine in (self.engine, oracle)
         )
-        tied = _ties(oracle, sources, ours, expected)
+        tied = tied_rows(oracle, sources, ours, expected)
         wrong = [row for row in range(len(sources)) if ours[row].ids != expected[row].ids and row not in tied]
         if self.agreement.is_exact:
-            pairs = [(source, _framed(oracle, answer)) for source, answer in zip(sources, expected, strict=True)]
+            pairs = [(source, framed(oracle, answer)) for source, answer in zip(sources, expected, strict=True)]
             scored = zip(self.engine.score(pairs), oracle.score(pairs), strict=True)
             drifts = [max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) for ours, theirs in scored]
             wrong += [row for row, drift in enumerate(drifts) if drift > TOLERANCE and row not in wrong]
@@ -107,25 +107,27 @@ class CheckedEngine:
             self._oracle = None
 
 
-def _ties(
+def tied_rows(
     oracle: TorchEngine,
     sources: Sequence[Sequence[int]],
     ours: Sequence[Hypothesis],
     expected: Sequence[Hypothesis],
 ) -> set[int]:
-    """The rows where two answers first differ at tokens that are equally likely."""
+    """Return the rows where two answers first differ at tokens that are equally probable (within TOLERANCE)."""
     rows = [row for row in range(len(sources)) if ours[row].ids != expected[row].ids]
-    targets = [(_framed(oracle, ours[row]), _framed(oracle, expected[row])) for row in rows]
+    targets = [(framed(oracle, ours[row]), framed(oracle, expected[row])) for row in rows]
     scores = iter(
         oracle.score([(sources[row], target) for row, both in zip(rows, targets, strict=True) for target in both])
     )
     tied = set()
     for row, (one, other) in zip(rows, targets, strict=True):
-        position = next(i for i, (a, b) in enumerate(zip(one[1:], other[1:], strict=False)) if a != b)
-        if abs(next(scores)[position] - next(scores)[position]) <= TOLERANCE:
+        position = next((i for i, (a, b) in enumerate(zip(one[1:], other[1:], strict=False)) if a != b), None)
+        first, second = next(scores), next(scores)
+        if position is not None and abs(first[position] - second[position]) <= TOLERANCE:
             tied.add(row)
     return tied
 
 
-def _framed(oracle: TorchEngine, answer: Hypothesis) -> tuple[int, ...]:
+def framed(oracle: TorchEngine, answer: Hypothesis) -> tuple[int, ...]:
+    """Return the ids of an answer with `<bos>`, and with `<eos>` where it is finished."""
     return (oracle.bos_id, *answer.ids, *([oracle.eos_id] if answer.finished else []))

@@ -48,8 +48,11 @@ def check_supported(settings: ModelSettings) -> None:
         )
 
 
-def write_model(model_file: ModelFile, folder: Path, n_positions: int) -> None:
-    """Write the model in CTranslate2's format; sinusoids reach up to `n_positions`, learned positions as they are."""
+def write_model(model_file: ModelFile, folder: Path, n_positions: int, quantization: str | None = None) -> None:
+    """Write the model in CTranslate2's format; sinusoids reach up to `n_positions`, learned positions as they are.
+
+    `quantization` is the type of the stored matrices, such as "int8"; float32 by default.
+    """
     spec = _spec(model_file, n_positions)
     vocabulary = model_file.target_tokenizer.vocabulary
     config = spec.config
@@ -61,7 +64,7 @@ def write_model(model_file: ModelFile, folder: Path, n_positions: int) -> None:
     spec.register_source_vocabulary(source_names(len(model_file.source_tokenizer)))
     spec.register_target_vocabulary(target_names(len(model_file.target_tokenizer)))
     spec.validate()
-    spec.optimize()  # matrices that are tied are written once
+    spec.optimize(quantization=quantization)  # matrices that are tied are written once
     spec.save(str(folder))
 
 

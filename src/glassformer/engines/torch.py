@@ -306,7 +306,7 @@ def pad(
     lengths = torch.tensor([len(sequence) for sequence in sequences])
     ids = torch.zeros((len(sequences), length), dtype=torch.long)
     visible = torch.arange(length) < lengths[:, None]
-    ids[visible] = torch.tensor([token for sequence in sequences for token in sequence])
+    ids[visible] = torch.tensor([token for sequence in sequences for token in sequence], dtype=torch.long)
     return ids.to(device), visible.to(device)
 
 

@@ -129,6 +129,8 @@ class Run:
             directory.create(overwrite=self.overwrite)
             write_text(directory.recipe, self.settings.to_toml())
         self.prepared.write_ledger(directory.ledger)
+        if self.prepared.valid_pairs:
+            directory.write_held_out(self.prepared.valid_pairs)
 
     @property
     def _origin(self) -> Origin:

@@ -1,0 +1,55 @@
+"""A model without its weights, as one JSON object for other runtimes: tokenizers, search and shape."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from glassformer.modelfile import ModelFile
+from glassformer.translator import default_max_new_tokens
+
+FORMAT = "glassformer-export/1"
+FILE_NAME = "glassformer.json"
+RUNNERS = Path(__file__).parent / "runners"
+
+
+def max_new_tokens(model_file: ModelFile) -> int:
+    """Return the maximum number of tokens of an answer, `<eos>` included."""
+    settings = model_file.settings
+    chosen = settings.decoding.max_new_tokens or default_max_new_tokens(model_file.data, settings)
+    return min(chosen, settings.model.n_positions or chosen)
+
+
+def max_positions(model_file: ModelFile) -> int:
+    """Return the number of positions that the longest source or answer needs, framed."""
+    return max(model_file.settings.max_source_tokens + 2, max_new_tokens(model_file) + 1)
+
+
+def describe_export(model_file: ModelFile) -> dict[str, Any]:
+    """Return tokenizers, limits, search and shape as JSON values: the content of `glassformer.json`."""
+    settings = model_file.settings
+    return {
+        "format": FORMAT,
+        "source": model_file.source_tokenizer.to_dict(),
+        "target": model_file.target_tokenizer.to_dict(),
+        "max_source_tokens": settings.max_source_tokens,
+        "search": {
+            "num_beams": settings.decoding.num_beams,
+            "length_alpha": settings.decoding.length_alpha,
+            "max_new_tokens": max_new_tokens(model_file),
+            "forbidden_ids": list(model_file.target_tokenizer.vocabulary.forbidden_ids),
+        },
+        "model": settings.model.model_dump(mode="json"),
+    }
+
+
+def write_description(model_file: ModelFile, folder: Path) -> None:
+    """Write `glassformer.json` into an exported folder."""
+    text = json.dumps(describe_export(model_file), ensure_ascii=False)
+    (folder / FILE_NAME).write_text(text, encoding="utf-8", newline="\n")
+
+
+def copy_runner(folder: Path, runner: str, name: str) -> None:
+    """Copy the file `runner` of the package into an exported folder as `name`."""
+    (folder / name).write_text((RUNNERS / runner).read_text(encoding="utf-8"), encoding="utf-8", newline="\n")

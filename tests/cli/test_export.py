@@ -1,0 +1,69 @@
+"""`glassformer export`: what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("ctranslate2", reason="the extra ctranslate2 is not installed")
+
+
+def test_an_export_is_checked_on_the_held_out_rows_of_the_run(run, call, tmp_path):
+    answer = call("export", run, "--to", "ctranslate2", "--out", tmp_path / "out", "--json")
+    assert answer.code == 0, answer.err
+    assert "held-out rows" in answer.err
+    assert "greedy search: " in answer.err
+    assert "beam of 2: " in answer.err
+    record = json.loads((tmp_path / "out" / "check.json").read_text(encoding="utf-8"))
+    printed = json.loads(answer.out)
+    assert printed["check"]["searches"] == record["searches"]
+    assert printed["bytes"] > 10_000
+    n_held_out = len((run / "held_out.jsonl").read_text(encoding="utf-8").splitlines())
+    assert record["searches"][0]["rows"] == n_held_out + 4  # and the edge cases
+
+
+def test_the_exported_program_translates_lines(run, call, tmp_path):
+    assert call("export", run, "--to", "ctranslate2", "--out", tmp_path / "out", "--quiet").err == ""
+    lines = "1845-01-05\n\n1999-12-31\n"
+    ours = call("translate", run, "-", stdin=lines.encode())
+    done = subprocess.run([sys.executable, tmp_path / "out" / "run.py"], input=lines.encode(), capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode() == ours.out
+
+
+def test_a_table_to_check_on_is_read_with_its_columns(run, table, call, tmp_path):
+    answer = call("export", run, "--to", "ctranslate2", "--out", tmp_path / "out", "--check", table, "--source", "0")
+    assert answer.code == 0, answer.err
+    assert "read " in answer.err
+    assert "the given rows" in answer.err
+    half = call(
+        "export", run, "--to", "ctranslate2", "--out", tmp_path / "half", "--check", table, "--precision", "float16"
+    )
+    assert "exact_match on 200 rows: " in half.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--to", "onyx"], "no export format"),
+        (["--to", "ctranslate2", "--precision", "int3"], "no precision"),
+        (["--to", "ctranslate2", "--ensemble", "other"], "not an ensemble"),
+        (["--to", "ctranslate2", "--check", "missing.csv"], "missing.csv"),
+    ],
+)
+def test_wrong_use_is_refused_and_writes_nothing(run, call, tmp_path, words, message):
+    answer = call("export", run, "--out", tmp_path / "out", *words)
+    assert answer.code in (1, 2)
+    assert message in answer.err
+    assert "Traceback" not in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_exists_is_kept(run, call, tmp_path):
+    (tmp_path / "mine.txt").write_text("keep")
+    answer = call("export", run, "--to", "ctranslate2", "--out", tmp_path)
+    assert (answer.code, "already exists" in answer.err) == (1, True)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["mine.txt"]

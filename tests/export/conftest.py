@@ -1,0 +1,101 @@
+"""Small models of every shape that an export has to carry or to refuse."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer.engines.torch import get_weights
+from glassformer.model import Transformer
+from glassformer.modelfile import ModelFile
+from glassformer.records import TrainingData
+from glassformer.settings import Settings, SideSettings
+from glassformer.text import learn
+
+TINY: dict[str, Any] = {
+    "d_model": 16,
+    "d_ff": 32,
+    "n_heads": 2,
+    "n_encoder_layers": 2,
+    "n_decoder_layers": 1,
+    "tied_embeddings": "none",
+}
+ALPHABET = "abcdefgh é▁<>os"
+WORDS = ["ab cd", "the cat", "a cat sat", "cd ef gh", "the end", "ab ab", "é ▁ x", "cats and cats", "the cats sat"]
+KINDS = ("characters", "words", "bytes", "bpe", "unigram")
+
+
+def make_model(
+    *,
+    kind: str = "characters",
+    shared: bool = True,
+    longest: int = 10,
+    seed: int = 1,
+    decoding: dict[str, Any] | None = None,
+    side: dict[str, Any] | None = None,
+    **model: Any,
+) -> ModelFile:
+    """Return a model with random weights, norms and biases that attends to its source. `longest` is that of targets."""
+    subwords = kind in ("bpe", "unigram")
+    chosen: dict[str, Any] = {"kind": "subwords" if subwords else kind, "vocabulary_size": 40, **(side or {})}
+    chosen |= {"algorithm": kind} if subwords else {}
+    settings = Settings.model_validate(
+        {
+            "tokens": {"shared": shared, "source": chosen, "target": chosen},
+            "model": TINY | model,
+            "data": {"max_source_length": 40},
+            "decoding": decoding or {},
+        }
+    )
+    texts = [*WORDS, ALPHABET]
+    source = learn(texts, SideSettings.model_validate(chosen))
+    target = source if shared else learn([text.upper() for text in texts], SideSettings.model_validate(chosen))
+    torch.manual_seed(seed)
+    network = Transformer(settings.model, len(source), len(target))
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if "norm" in name or name.endswith("bias"):
+                parameter += 0.1 * torch.randn_like(parameter)
+            if "cross_attention.w" in name:
+                parameter *= 4
+        if network.output_projection.weight is not network.target_embedding.weight:
+            network.output_projection.weight *= 4  # as sure of its answers as a trained model
+    data = TrainingData(longest_target=longest)
+    return ModelFile(settings, source, target, get_weights(network), data)
+
+
+def make_texts(model_file: ModelFile, n: int = 24) -> list[str]:
+    """Return drawn texts, an empty one, unknown characters, spelled special tokens and one of the maximum length."""
+    generator = random.Random(3)
+    texts = [" ".join(generator.choices(" ".join(WORDS).split(), k=generator.randint(1, 4))) for _ in range(n)]
+    longest = "ab " * 13 if model_file.source_tokenizer.settings.kind != "words" else "ab " * 40
+    return [*texts, "", "  ", "žж☃", "<eos> ab", "</s><pad><unk>", longest.strip()]
+
+
+@pytest.fixture
+def model() -> Callable[..., ModelFile]:
+    return make_model
+
+
+@pytest.fixture
+def texts_for() -> Callable[[ModelFile], list[str]]:
+    return make_texts
+
+
+@pytest.fixture
+def shifted() -> Callable[[ModelFile], ModelFile]:
+    """The same model with a position table that is one row off."""
+
+    def shift(model_file: ModelFile) -> ModelFile:
+        tensors = {
+            name: array[[*range(1, len(array)), 0]] if name.endswith("positions.table") else array
+            for name, array in model_file.tensors.items()
+        }
+        return replace(model_file, tensors=tensors)
+
+    return shift
