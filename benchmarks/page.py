@@ -30,8 +30,8 @@ MODELS = ("dates, zero configuration", "task M's model, untrained")
 
 @dataclass(frozen=True)
 class Page:
-    """A report with weights where they fit: written from a model that is loaded, opened until every step is redone in
-    the browser, and one head switched off until everything is computed and redone again."""
+    """A report with weights where they fit: written from a model that is loaded, opened until every step is
+    recomputed in the browser, and one head switched off until everything is recomputed."""
 
     model: str
 

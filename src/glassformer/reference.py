@@ -9,9 +9,9 @@
     3.4    embed, encode, decode, project
     5.4    log_softmax, cross_entropy
 
-It computes the same as `model.py` for one sentence and without dropout, simple and slow: the fast path is tested
-against it, and the glass box records its quantities. `weights` are the tensors of a model file, with the names and
-shapes of `modelfile.tensor_shapes`; a prefix such as "encoder.0.self_attention" selects a module.
+It computes the same as `model.py` for one sentence and without dropout, simple and slow: `model.py` and search
+are tested against it, and the glass box records its quantities. `weights` are the tensors of a model file, with the
+names and shapes of `modelfile.tensor_shapes`; a prefix such as "encoder.0.self_attention" selects a module.
 
 `note(name, value, *made_of)` is called for each quantity that has a name in the paper, with the inputs that it was
 computed from; a string in `made_of` names weights. The computation continues with the value that it returns: by default

@@ -40,8 +40,8 @@ def test_the_summary_tells_tokens_rows_search_and_checks(call, run, expected):
         "greedy search",
         "most influential token",
         "rank correlation of attention with occlusion",
-        f"{len(expected.steps)} of {len(expected.steps)} steps redone from their inputs",
-        "answer and the fast path: equal",
+        f"{len(expected.steps)} of {len(expected.steps)} steps recomputed from their inputs",
+        "answer, compared with PyTorch: equal",
     ):
         assert part in answer.out
     assert "what if" not in answer.out
@@ -178,7 +178,7 @@ def test_an_edit_tells_before_and_after(call, run):
         assert found.after.text.replace(" ", "␣") in out
     assert "most changed, when fed the answer before the edits" in out
     positions = call("explain", run, TEXT, "--edit", "positions off").out
-    assert "logits and the fast path: not compared" in positions
+    assert "logits, compared with PyTorch: not compared" in positions
 
 
 def test_the_page_is_written_with_weights(call, run, tmp_path, monkeypatch):

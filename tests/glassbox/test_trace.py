@@ -42,7 +42,7 @@ def test_a_trace_of_any_configuration_stands_up_to_its_checks(drawn):
     steps = [check for check in trace.checks if check.kind == "step"]
     assert [check.step for check in steps] == [step.id for step in trace.steps]
     assert max(check.largest for check in steps) < 1e-5
-    assert {check.step for check in trace.checks if check.kind in ("fast path", "search")} == {"logits", "answer"}
+    assert {check.step for check in trace.checks if check.kind in ("pytorch", "search")} == {"logits", "answer"}
 
 
 def test_the_numbers_of_a_trace_are_those_that_translate(drawn):
@@ -342,7 +342,7 @@ def test_a_trace_ends_wherever_its_time_passes(case, tmp_path, monkeypatch):
 
     found, n_checks = trace(1e9)
     runs = sum(each.decoder_runs for each in (found.search.greedy, found.search.beam))
-    assert n_checks > runs + len(found.steps), "one in each run of the decoder, and for each step that is redone"
+    assert n_checks > runs + len(found.steps), "one in each run of the decoder, and for each step that is recomputed"
     for limit in sorted({*range(0, n_checks, n_checks // 20), n_checks - 1}):
         with pytest.raises(TimeLimitError):
             trace(limit)

@@ -83,7 +83,7 @@ def test_an_edit_of_many_numbers_is_refused_at_once():
 
 
 def logits_of(model, trace):
-    """The fast path, fed what the decoder of a trace was fed."""
+    """The PyTorch model, fed what the decoder of a trace was fed."""
     ids = [torch.tensor([[token.id for token in each]]) for each in (trace.tokens.source, trace.tokens.target_in)]
     with torch.inference_mode():
         return build_model(model)(ids[0], None, ids[1])[0].numpy()
@@ -125,7 +125,7 @@ def test_what_is_switched_off_is_zero_in_a_copy_of_the_weights(case, words, zero
     before = {name: array.copy() for name, array in case.model.tensors.items()}
     trace = explain(case.model, case.text, edits=[words], num_beams=3, weights=True)
     assert trace.passed
-    assert all(check.passed for check in trace.checks)  # the fast path makes these edits too
+    assert all(check.passed for check in trace.checks)  # the PyTorch model supports these edits
     np.testing.assert_allclose(trace.array("logits"), logits_of(with_zeros(case.model, *zeros), trace), atol=1e-4)
     assert trace.edits == [words]
     for name, columns in zeros:

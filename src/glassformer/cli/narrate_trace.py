@@ -86,7 +86,7 @@ def _description(trace: Trace, name: str, tensor: Tensor) -> Iterator[str]:
         values = ", ".join(f"{key} {value:g}" for key, value in made.attributes.items())
         yield f"{made.op} of {', '.join(made.inputs)}{'; ' + values if values else ''}"
         check = next(check for check in trace.checks if check.step == name and check.kind in ("step", "axes"))
-        yield f"redone from its inputs: largest difference {check.largest:.1e}{'' if check.passed else ', WRONG'}"
+        yield f"recomputed from its inputs: largest difference {check.largest:.1e}{'' if check.passed else ', WRONG'}"
     if name.endswith("_mask"):
         yield ", ".join(f"{code} {reason}" for code, reason in enumerate(trace.mask_reasons))
 
@@ -295,11 +295,11 @@ def _outputs(outputs: Outputs) -> tuple[str, str, str]:
 def _verdict(trace: Trace) -> Iterator[str]:
     steps = [check for check in trace.checks if check.kind == "step" and check.passed is not None]
     passed = sum(bool(check.passed) for check in steps)
-    yield f"checks: {passed} of {len(steps)} steps redone from their inputs, largest difference " + (
+    yield f"checks: {passed} of {len(steps)} steps recomputed from their inputs, largest difference " + (
         f"{max(check.largest for check in steps):.1e}"
     )
     for check in trace.checks:
-        if check.kind in ("fast path", "search"):
+        if check.kind in ("pytorch", "search"):
             result = {True: "equal", False: "DIFFERENT", None: "not compared"}[check.passed]
             detail = f"largest difference {check.largest:.1e} ({check.note})"
-            yield f"        {check.step} and the fast path: {result}, {detail}"
+            yield f"        {check.step}, compared with PyTorch: {result}, {detail}"

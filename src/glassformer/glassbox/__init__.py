@@ -5,7 +5,7 @@
     whatif                   edits of a model or a text
     recorder · search        a record of a forward pass; a search that keeps its pruned candidates
     explained                one explained text: model, text and edits, as a computation and as parts of a trace
-    interpreter · checks     every step redone from its inputs, and compared with the fast path
+    interpreter · checks     every step recomputed from its inputs; logits and answer compared with PyTorch
     evidence · history       occlusion, gradients, heads; the training, and the text translated by each checkpoint
     trace                    all of it for one text: `explain(model, text) -> Trace`
     report                   the page as one HTML file, or as it is served

@@ -1,7 +1,7 @@
-"""The checks of a trace: every step redone from its inputs, labels against tokens, results against the fast path.
+"""The checks of a trace: steps recomputed from their inputs, labels against tokens, results against PyTorch.
 
-`check(trace)` reads nothing but the trace, so it finds what was changed in one afterwards. `FastPath` is the model as
-it translates.
+`check(trace)` reads nothing but the trace, so it finds what was changed in one afterwards. `PyTorchModel` is the model
+as it translates.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from glassformer.engines.torch import TorchEngine, build_model
 from glassformer.errors import UsageError
 from glassformer.glassbox.explained import Explained, ForwardPass, Ids
-from glassformer.glassbox.interpreter import Named, redo
+from glassformer.glassbox.interpreter import Named, recompute
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import Axis, Check, Searches, Step, Tokens, Trace
 from glassformer.model import Transformer
@@ -31,7 +31,7 @@ Array = NDArray[Any]
 
 
 def check(trace: Trace, weights: Mapping[str, tuple[Array, tuple[str, ...]]] | None = None) -> list[Check]:
-    """Redo every step and compare the labels. `weights`, numbers and axes, are for a trace without its own."""
+    """Recompute every step and compare the labels. `weights`, numbers and axes, are for a trace without its own."""
     known: dict[str, Named] = {}
     for name, (array, axes) in (weights or {}).items():
         known[name] = Named(array, axes)
@@ -47,14 +47,14 @@ def _check_step(step: Step, known: Mapping[str, Named]) -> Check:
         return Check(step.id, "step", 0.0, TOLERANCE, None, f"not in the trace: {', '.join(missing)}")
     recorded = known[step.output]
     try:
-        redone = redo(step, [known[name] for name in step.inputs])
+        recomputed = recompute(step, [known[name] for name in step.inputs])
     except (UsageError, ValueError, IndexError) as error:
         return Check(step.id, "step", 0.0, TOLERANCE, False, str(error))
-    if redone.axes != recorded.axes or redone.numbers.shape != recorded.numbers.shape:
-        note = f"its axes are recorded as {', '.join(recorded.axes)}; they are {', '.join(redone.axes)}"
+    if recomputed.axes != recorded.axes or recomputed.numbers.shape != recorded.numbers.shape:
+        note = f"its axes are recorded as {', '.join(recorded.axes)}; they are {', '.join(recomputed.axes)}"
         return Check(step.id, "axes", 0.0, TOLERANCE, False, note)
-    size = max(1.0, float(np.abs(redone.numbers).max(initial=0.0)))
-    largest = float(np.abs(redone.numbers - recorded.numbers).max(initial=0.0)) / size
+    size = max(1.0, float(np.abs(recomputed.numbers).max(initial=0.0)))
+    largest = float(np.abs(recomputed.numbers - recorded.numbers).max(initial=0.0)) / size
     return Check(step.id, "step", largest, TOLERANCE, largest <= TOLERANCE)
 
 
@@ -76,8 +76,8 @@ def _check_labels(axes: Mapping[str, Axis], tokens: Tokens) -> list[Check]:
     return checks
 
 
-class FastPath:
-    """The model as it translates: in PyTorch, in float32, with the edits that change only text and weights."""
+class PyTorchModel:
+    """The model as it translates: in float32, with the edits that change only text and weights."""
 
     def __init__(self, explained: Explained, forward: ForwardPass) -> None:
         self.explained, self.forward = explained, forward
@@ -85,8 +85,8 @@ class FastPath:
         self.model: Transformer = build_model(replace(explained.file, tensors=tensors))
 
     def check_logits(self, recorder: Recorder, fed: Ids) -> Check:
-        """The recorded logits against those of the fast path, within 1e-5 relative + 1e-4."""
-        if not self.forward.edits.fit_the_fast_path:
+        """The recorded logits against those of the PyTorch model, within 1e-5 relative + 1e-4."""
+        if not self.forward.edits.supported_by_pytorch:
             return _unchecked("logits")
         with torch.inference_mode():
             source, visible = torch.tensor([self.forward.ids]), torch.from_numpy(self.forward.visible)[None]
@@ -96,12 +96,12 @@ class FastPath:
         allowed = RELATIVE * np.abs(recorded) + ABSOLUTE
         worst = np.unravel_index(np.argmax(difference / allowed), difference.shape)
         largest, tolerance = float(difference[worst]), float(allowed[worst])
-        return Check("logits", "fast path", largest, tolerance, largest <= tolerance, "PyTorch in float32")
+        return Check("logits", "pytorch", largest, tolerance, largest <= tolerance, "PyTorch in float32")
 
     def check_search(self, searches: Searches) -> Check:
         """The answer of the trace against that of `translate`."""
         explained, edits = self.explained, self.forward.edits
-        if not edits.fit_the_fast_path:
+        if not edits.supported_by_pytorch:
             return _unchecked("answer")
         constraints, tokenizer = explained.constraints(edits), explained.file.target_tokenizer
         ids = edits.source_ids(explained.source_ids, explained.file.source_tokenizer)
@@ -110,10 +110,10 @@ class FastPath:
         answer = searches.beam.answers[0]
         largest = abs(found.score - answer.score)
         same = list(found.ids) == answer.ids and found.finished == answer.finished
-        note = "the same tokens" if same else f"the answer of the fast path is {tokenizer.decode(found.ids)!r}"
+        note = "the same tokens" if same else f"the answer of PyTorch is {tokenizer.decode(found.ids)!r}"
         return Check("answer", "search", largest, SCORE, same and largest <= SCORE, note)
 
 
 def _unchecked(step: str) -> Check:
-    kind: Literal["fast path", "search"] = "fast path" if step == "logits" else "search"
-    return Check(step, kind, 0.0, 0.0, None, "the fast path cannot make these edits")
+    kind: Literal["pytorch", "search"] = "pytorch" if step == "logits" else "search"
+    return Check(step, kind, 0.0, 0.0, None, "the PyTorch model does not support these edits")

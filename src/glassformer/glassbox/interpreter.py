@@ -1,4 +1,4 @@
-"""Redo a step from its recorded inputs: every op of the closed set, in NumPy, with the axes of its result.
+"""Recompute a step from its recorded inputs: every op of the closed set, in NumPy, with the axes of its result.
 
 It shares no code with `reference.py`, and the page has the same in JavaScript. An op takes numbers and the names of
 their axes, so that a transposed or mislabeled tensor is found even if the lengths are equal.
@@ -26,7 +26,7 @@ class Named(NamedTuple):
     axes: tuple[str, ...]
 
 
-def redo(step: Step, inputs: Sequence[Named]) -> Named:
+def recompute(step: Step, inputs: Sequence[Named]) -> Named:
     """The output of a step, from its inputs. Raises UsageError if axes do not agree."""
     return OPERATIONS[step.op](*(Named(x.numbers.astype(np.float64), x.axes) for x in inputs), **step.attributes)
 

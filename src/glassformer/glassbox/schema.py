@@ -266,8 +266,9 @@ class Prediction(Strict):
 class Evidence(Strict):
     """The evidence for the answer, as tensors `[target, source_key]`; attention alone is not an explanation.
 
-    `occluded_by` is a token, or "mask". The gradient comes from the fast path, which cannot make every edit:
-    `gradient_before_edits` says that it is of the model without these. `correlations`: with "occlusion", "gradient".
+    `occluded_by` is a token, or "mask". The gradient comes from the PyTorch model, which does not
+    support every edit: `gradient_before_edits` says that it is of the model without these. `correlations`: with
+    "occlusion", "gradient".
     """
 
     attention: str
@@ -315,7 +316,7 @@ class Check(Strict):
     """
 
     step: str
-    kind: Literal["step", "axes", "fast path", "search"]
+    kind: Literal["step", "axes", "pytorch", "search"]
     largest: float
     tolerance: float
     passed: bool | None

@@ -1,7 +1,8 @@
 """Every number behind one translation: `explain(model, text) -> Trace`.
 
 The reference runs with a recorder, greedy and beam search keep their pruned candidates, edits are applied and compared
-with the translation before, and all that was recorded is redone and compared with the fast path.
+with the translation before, every step is recomputed from its inputs, and the
+logits and the answer are compared with those of the PyTorch model.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from glassformer.data.pairs import check_text
 from glassformer.glassbox.catalogue import GOLD
-from glassformer.glassbox.checks import FastPath, check
+from glassformer.glassbox.checks import PyTorchModel, check
 from glassformer.glassbox.evidence import correlate, gradient_times_input, occlude
 from glassformer.glassbox.explained import Explained, ForwardPass, Ids
 from glassformer.glassbox.history import errors_of, training_of
@@ -79,11 +80,11 @@ def explain(
     if isinstance(folder, str | Path):
         folder = Path(folder)
         trace = replace(trace, training=training_of(folder, explained), errors=errors_of(folder))
-    fast_path = opened.fast_path
+    pytorch = opened.pytorch
     checks = [
         *check(trace, opened.forward.named_weights()),
-        fast_path.check_logits(opened.recorder, opened.fed),
-        fast_path.check_search(opened.searches),
+        pytorch.check_logits(opened.recorder, opened.fed),
+        pytorch.check_search(opened.searches),
     ]
     return replace(trace, checks=checks)
 
@@ -113,8 +114,8 @@ class _Opened:
         return cls(explained, forward, searches, fed, targets, target, gold, recorder)
 
     @cached_property
-    def fast_path(self) -> FastPath:
-        return FastPath(self.explained, self.forward)
+    def pytorch(self) -> PyTorchModel:
+        return PyTorchModel(self.explained, self.forward)
 
     def trace(self, *, evidence: bool, weights: bool, as_text: bool) -> Trace:
         """The trace, without checks and without the records of a run."""
@@ -191,7 +192,7 @@ class _Opened:
             return replace(forward, ids=tuple(ids), visible=visible).token_scores(fed, targets)
 
         weights = [self.recorder.arrays[f"{name}.weights"].mean(axis=0) for name in cross]
-        gradient = gradient_times_input(self.fast_path.model, forward.ids, forward.visible, fed, targets)
+        gradient = gradient_times_input(self.pytorch.model, forward.ids, forward.visible, fed, targets)
         measured = {
             "evidence.attention": np.mean(weights, axis=0),
             "evidence.occlusion": occlude(score, forward.ids, forward.visible, unknown),
@@ -203,7 +204,7 @@ class _Opened:
             occlusion="evidence.occlusion",
             gradient="evidence.gradient",
             occluded_by="mask" if unknown is None else vocabulary.pieces[unknown],
-            gradient_before_edits=not forward.edits.fit_the_fast_path,
+            gradient_before_edits=not forward.edits.supported_by_pytorch,
             correlations={name: correlate(attention, measured[f"evidence.{name}"]) for name in others},
         )
 

@@ -246,8 +246,8 @@ class Edits:
         return next((edit.text for edit in reversed(self.edits) if isinstance(edit, ForcePrefix)), "")
 
     @property
-    def fit_the_fast_path(self) -> bool:
-        """Whether the edits change only text and weights, so that the fast path can make them too."""
+    def supported_by_pytorch(self) -> bool:
+        """Whether the edits change only text and weights, so that the PyTorch model supports them."""
         return not any(isinstance(edit, SwitchOff | SetRow) for edit in self.edits)
 
     def source_ids(self, ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:

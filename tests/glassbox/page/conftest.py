@@ -38,7 +38,7 @@ class Window:
             self.complaints.append(f"it requested {url}")
 
     def open(self, trace: Trace | dict[str, Any], folder: Path, panel: str = "tokens") -> Window:
-        """The report of a trace, once every tensor is recomputed."""
+        """The report of a trace, once every step is recomputed."""
         whole = trace if isinstance(trace, Trace) else Trace.loads(json.dumps(trace))
         path = folder / "report.html"
         path.write_bytes(report_html(whole))

@@ -67,7 +67,7 @@ const goldSwitch = (app) =>
     (gold) => app.set({ gold, row: 0, tensor: null, cell: null }),
   );
 
-/** How many tensors this page has recomputed so far, and how many of them are equal to the trace. */
+/** How many steps this page has recomputed so far, and how many of them are equal to the trace. */
 export function checks({ trace }) {
   const found = [...trace.verdicts.values()].map((verdict) => verdict.passed);
   const [right, wrong] = [
@@ -76,13 +76,13 @@ export function checks({ trace }) {
   ];
   const kind = wrong ? 'red' : right ? 'green' : 'gray';
   const text = wrong
-    ? `✗ ${wrong} of ${trace.steps.length} tensors wrong`
-    : `✓ ${right} of ${trace.steps.length} tensors recomputed`;
+    ? `✗ ${wrong} of ${trace.steps.length} steps wrong`
+    : `✓ ${right} of ${trace.steps.length} steps recomputed`;
   return el(
     `span.badge.${kind}`,
     {
       role: 'status',
-      title: 'This page recomputes each tensor from its inputs and compares the result with the trace.',
+      title: 'This page recomputes each step from its inputs and compares the result with the trace.',
       data: { checks: `${right}/${wrong}/${trace.steps.length}` },
     },
     text,

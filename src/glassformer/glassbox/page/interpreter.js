@@ -14,7 +14,7 @@ import { dot, named, sizeOf } from 'glassbox/numbers.js';
  * @param {Named[]} inputs
  * @returns {Named}
  */
-export function redo(step, inputs) {
+export function recompute(step, inputs) {
   const operation = OPERATIONS[step.op];
   if (!operation) throw new Error(`unknown op ${step.op}`);
   return operation(inputs, step.attributes);

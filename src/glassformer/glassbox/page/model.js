@@ -7,7 +7,7 @@
  */
 
 import { editTensor, editWeights } from 'glassbox/edits.js';
-import { redo } from 'glassbox/interpreter.js';
+import { recompute } from 'glassbox/interpreter.js';
 import { named, rowOf } from 'glassbox/numbers.js';
 
 const OVERWRITE = {
@@ -84,7 +84,7 @@ export class Model {
     for (const [name, value] of given) known.set(name, editTensor(name, value, this.edits));
     for (const step of program) {
       const inputs = step.inputs.map((name) => known.get(name) ?? this.constant(name, known));
-      this.keep(known, step.output, redo(step, inputs));
+      this.keep(known, step.output, recompute(step, inputs));
     }
     return known;
   }

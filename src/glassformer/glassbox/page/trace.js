@@ -5,7 +5,7 @@
  * @typedef {{passed: boolean|null, largest: number, note: string}} Verdict  null: cannot be recomputed here
  */
 
-import { redo } from 'glassbox/interpreter.js';
+import { recompute } from 'glassbox/interpreter.js';
 import { decode } from 'glassbox/numbers.js';
 
 export const TOLERANCE = 1e-5;
@@ -70,7 +70,7 @@ export class Trace {
     if (missing.length) return { passed: null, largest: 0, note: `not in this page: ${missing.join(', ')}` };
     try {
       return compare(
-        redo(
+        recompute(
           step,
           step.inputs.map((name) => this.get(name)),
         ),
@@ -120,23 +120,23 @@ export class Trace {
 }
 
 /** @returns {Verdict} */
-function compare(redone, recorded) {
-  if (redone.axes.join() !== recorded.axes.join()) {
+function compare(recomputed, recorded) {
+  if (recomputed.axes.join() !== recorded.axes.join()) {
     return {
       passed: false,
       largest: 0,
-      note: `its axes are recorded as ${recorded.axes.join(', ')}; they are ${redone.axes.join(', ')}`,
+      note: `its axes are recorded as ${recorded.axes.join(', ')}; they are ${recomputed.axes.join(', ')}`,
     };
   }
-  if (redone.shape.join() !== recorded.shape.join()) {
+  if (recomputed.shape.join() !== recorded.shape.join()) {
     return {
       passed: false,
       largest: 0,
-      note: `its shape is recorded as ${recorded.shape.join(' × ')}; it is ${redone.shape.join(' × ')}`,
+      note: `its shape is recorded as ${recorded.shape.join(' × ')}; it is ${recomputed.shape.join(' × ')}`,
     };
   }
   let [size, largest] = [1, 0];
-  redone.numbers.forEach((number, i) => {
+  recomputed.numbers.forEach((number, i) => {
     size = Math.max(size, Math.abs(number));
     largest = Math.max(largest, Math.abs(number - recorded.numbers[i]));
   });

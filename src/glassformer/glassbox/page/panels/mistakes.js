@@ -1,7 +1,7 @@
 /** The mistakes lab: common mistakes, each computed next to the correct version, with the number that reveals it. */
 
 import { bdi, el, table } from 'glassbox/dom.js';
-import { redo } from 'glassbox/interpreter.js';
+import { recompute } from 'glassbox/interpreter.js';
 import { at, digits, entropies, headOf, named, rowOf } from 'glassbox/numbers.js';
 import { attentionPicker, maskOf } from 'glassbox/panels/selection.js';
 import { visible } from 'glassbox/trace.js';
@@ -87,7 +87,7 @@ function scale(app) {
       scores.shape,
       scores.numbers.map((score) => score / Math.sqrt(width)),
     );
-    const weights = headOf(redo({ op: 'softmax', attributes: {} }, [scaled, mask]), head);
+    const weights = headOf(recompute({ op: 'softmax', attributes: {} }, [scaled, mask]), head);
     const found = entropies(weights);
     return [meanOf(found), Math.max(...weights.numbers)];
   };
@@ -143,7 +143,7 @@ function noMask(app) {
       [`${name}, head ${head}`, 'mean weight on later positions'],
       [
         line('with the mask', inputs[1]),
-        line('without it', redo({ op: 'softmax', attributes: {} }, [inputs[0], open])),
+        line('without it', recompute({ op: 'softmax', attributes: {} }, [inputs[0], open])),
       ],
     ),
   );
