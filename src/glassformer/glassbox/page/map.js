@@ -48,7 +48,7 @@ function openLayer({ state: { part, attention } }, side, count) {
 }
 
 function layer(app, name, sublayers, isOpen) {
-  const number = Number(name.split('.')[1]) + 1;
+  const number = name.split('.')[1];
   if (!isOpen) {
     const part = `${name}.self`;
     return button(`layer ${number}`, () => app.set({ part, panel: 'attention' }), {

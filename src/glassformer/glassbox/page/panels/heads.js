@@ -38,7 +38,7 @@ export function heads(app) {
 
 function row(app, name) {
   const weights = app.trace.get(app.name(`${name}.weights`));
-  const layer = Number(name.split('.')[1]) + 1;
+  const layer = name.split('.')[1];
   return el(
     'div.head-row',
     el('span.size', `layer ${layer}`),

@@ -2,7 +2,7 @@
 
 import { bdi, button, el, table } from 'glassbox/dom.js';
 import { digits, percent } from 'glassbox/numbers.js';
-import { noEdits, titleOf } from 'glassbox/panels/selection.js';
+import { noEdits } from 'glassbox/panels/selection.js';
 import { decodeIds } from 'glassbox/whatif.js';
 import { stage } from 'glassbox/stage.js';
 import { visible } from 'glassbox/trace.js';
@@ -69,12 +69,8 @@ function lens(app) {
     );
   const all = [...names, app.name('logits')];
   const { targets, kind } = app.rows;
-  const title = (name) =>
-    name.endsWith('lens.logits')
-      ? titleOf(name.replace('gold.', '').replace('.lens.logits', '')).replace(/\.\d+$/, '')
-      : 'the model';
   const layerOf = (name, i) =>
-    name.endsWith('lens.logits') ? `after layer ${i + 1}` : `after layer ${i + 1}: the model`;
+    name.endsWith('lens.logits') ? `after layer ${i}` : `after layer ${i}: the model`;
   return el(
     'section',
     { 'aria-label': 'after each layer' },
@@ -90,7 +86,7 @@ function lens(app) {
             { class: row === app.row ? 'lit' : null },
             el('th', { scope: 'row' }, String(row)),
             el('td', bdi(visible(token.text))),
-            all.map((name) => {
+            all.map((name, i) => {
               const {
                 top: [[id, text, probability]],
                 rank,
@@ -99,7 +95,7 @@ function lens(app) {
                 'td',
                 {
                   class: id === token.id ? 'right' : null,
-                  title: `${title(name)}: the ${kind} has rank ${rank}`,
+                  title: `${layerOf(name, i)}: the ${kind} has rank ${rank}`,
                 },
                 bdi(visible(text)),
                 el('small', ` ${percent(probability)}${id === token.id ? ' ✓' : ''}`),

@@ -4,11 +4,11 @@ import { choices, el, select } from 'glassbox/dom.js';
 
 const NAMES = { self: 'self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
 
-/** The title of a part: "decoder.1.cross" is "decoder layer 2, cross-attention". */
+/** The title of a part: "decoder.1.cross" is "decoder layer 1, cross-attention". */
 export function titleOf(part) {
   const [side, layer, kind] = part.split('.');
   return kind
-    ? `${side} layer ${Number(layer) + 1}, ${NAMES[kind]}`
+    ? `${side} layer ${layer}, ${NAMES[kind]}`
     : ({ encoder_norm: 'encoder, final norm', decoder_norm: 'decoder, final norm' }[part] ?? part);
 }
 

@@ -56,11 +56,7 @@ function sublayers(app) {
       el(
         'th',
         { scope: 'row' },
-        toggle(
-          app,
-          `layer ${layer} off`,
-          layer.replace('.', ' layer ').replace(/\d+$/, (digit) => Number(digit) + 1),
-        ),
+        toggle(app, `layer ${layer} off`, layer.replace('.', ' layer ')),
       ),
       el(
         'td.switches',
