@@ -340,13 +340,14 @@ def log_softmax(logits: Float[Array, "T V"], note: Note = unnoted) -> Float[Arra
 def cross_entropy(
     logits: Float[Array, "T V"], target: Int[Array, " T"], label_smoothing: float = 0.0, note: Note = unnoted
 ) -> Float[Array, " T"]:
-    """Return the loss of each position in nats: the cross-entropy with the smoothed target distribution ("wanted").
+    """Return the loss of each position in nats: the cross-entropy with the smoothed target distribution.
 
     It has probability 1 - `label_smoothing` at the target token, and spreads the rest evenly over the whole vocabulary,
     the target included (Szegedy et al. 2016).
     """
     vocabulary = logits.shape[1]
     one_hot = np.arange(vocabulary) == target[:, None]
-    distribution = note("wanted", (1 - label_smoothing) * one_hot + label_smoothing / vocabulary, target, logits)
+    distribution = (1 - label_smoothing) * one_hot + label_smoothing / vocabulary
+    distribution = note("smoothed_targets", distribution, target, logits)
     log_probs = log_softmax(logits, note)
     return note("losses", -(distribution * log_probs).sum(axis=1), distribution, log_probs)

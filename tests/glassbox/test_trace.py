@@ -80,7 +80,7 @@ def test_every_quantity_of_every_layer_is_there(trace):
     expected |= {"encoder.self_mask", "decoder.self_mask", "decoder.cross_mask"}
     expected |= {"logits", "log_probs", "decoder.0.lens.logits"}
     gold = {f"gold.{name}" for name in expected if name.startswith(("target", "decoder", "log"))}
-    gold |= {"gold.target_ids", "gold.wanted", "gold.losses"}
+    gold |= {"gold.target_ids", "gold.smoothed_targets", "gold.losses"}
     there = {name for name, tensor in trace.tensors.items() if tensor.origin != "weight" and "evidence" not in name}
     assert there == expected | gold
     computed = {name for name, tensor in trace.tensors.items() if tensor.origin == "step"}

@@ -195,7 +195,7 @@ OUTPUT = {
         "3.4",
         "log_probs",
     ),
-    "wanted": Entry(
+    "smoothed_targets": Entry(
         "smooth_targets",
         _LOGITS,
         "target distribution",

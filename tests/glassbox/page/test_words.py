@@ -18,7 +18,7 @@ AVOIDED = re.compile(
     r"|quantit(y|ies)|redone|trained|normed|look-up|colour\w*|grey|centre\w*|normalis\w*|neighbour\w*|favour\w*)\b",
     re.IGNORECASE,
 )
-NAMES = re.compile(r"gold\.wanted|This model was trained with")  # a tensor of the trace; a model is trained
+NAMES = re.compile("This model was trained with")  # a model is trained
 VISIBLE = """
 const texts = [document.body.innerText];
 for (const each of document.querySelectorAll('body *')) {

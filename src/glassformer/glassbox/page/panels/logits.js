@@ -34,7 +34,7 @@ export function logits(app) {
     lens(app),
     stage(app, app.name('logits'), { row, onRow: (chosen) => app.set({ row: chosen }) }),
     stage(app, app.name('log_probs'), { row, onRow: (chosen) => app.set({ row: chosen }) }),
-    app.state.gold ? [stage(app, 'gold.wanted', { row }), stage(app, 'gold.losses')] : null,
+    app.state.gold ? [stage(app, 'gold.smoothed_targets', { row }), stage(app, 'gold.losses')] : null,
   ];
 }
 
