@@ -102,7 +102,7 @@ def test_the_record_holds_together(seed: int, num_beams: int, alpha: float) -> N
         before = 0.0 if node.parent is None else found.nodes[node.parent].sum
         assert node.log_prob == next_log_probs(ids[node.parent])[node.token]
         assert math.isclose(node.sum, before + node.log_prob)
-        assert math.isclose(node.normalised, node.sum / length_penalty(node.step + 1, alpha))
+        assert math.isclose(node.rank_score, node.sum / length_penalty(node.step + 1, alpha))
         assert node.parent is None or found.nodes[node.parent].state == "kept"
         assert node.reason
         ids[node.id] = (*ids[node.parent], node.token)

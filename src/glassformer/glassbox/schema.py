@@ -194,7 +194,7 @@ class Step(Strict):
 class Node(Strict):
     """A candidate of a search. `parent` is None in the first step, where all follow `<bos>`.
 
-    `log_prob` is that of the token, `sum` that of all tokens so far, `normalised` the sum over the length penalty.
+    `log_prob` is that of the token, `sum` that of all tokens so far, `rank_score` the sum over the length penalty.
     `rank` counts from 1 among the candidates of its step; `reason` says why it was kept or pruned.
     """
 
@@ -205,7 +205,7 @@ class Node(Strict):
     text: str
     log_prob: float
     sum: float
-    normalised: float
+    rank_score: float
     rank: int
     state: Literal["kept", "finished", "pruned"]
     reason: str

@@ -58,7 +58,7 @@ class _Record:
             text=self.token_text(candidate.token),
             log_prob=candidate.log_prob,
             sum=total,
-            normalised=total / length_penalty(time + 1, self.alpha),
+            rank_score=total / length_penalty(time + 1, self.alpha),
             rank=rank,
             state=state,  # type: ignore[arg-type]
             reason=reason,
@@ -149,7 +149,7 @@ def _reason_to_stop(
         return "every hypothesis is finished"
     if len(found) < n_best:
         return ""
-    worst = sorted((node.normalised for node in found), reverse=True)[n_best - 1]
+    worst = sorted((node.rank_score for node in found), reverse=True)[n_best - 1]
     hope = max(sums) / length_penalty(constraints.max_new_tokens, alpha)
     if hope > worst:
         return ""
@@ -164,9 +164,9 @@ def _answers(
     for node in unfinished:
         record.set_reason(node, f"still live when the search stopped: {stopped}")
     ended = [*record.found, *(unfinished if len(record.found) < n_best else [])]
-    ranked = sorted(ended, key=lambda node: rank_key(node.state == "finished", node.normalised))
+    ranked = sorted(ended, key=lambda node: rank_key(node.state == "finished", node.rank_score))
     for position, node in enumerate(ranked):
-        behind = f", {ranked[0].normalised - node.normalised:.3g} behind the best" if position else ""
+        behind = f", {ranked[0].rank_score - node.rank_score:.3g} behind the best" if position else ""
         end = "finished" if node.state == "finished" else "unfinished"
         record.set_reason(node, f"{end}, answer {position + 1} of {len(ranked)}{behind}")
     return [_answer(record, node, decode) for node in ranked]
@@ -176,4 +176,4 @@ def _answer(record: _Record, node: Node, decode: Callable[[Sequence[int]], str])
     finished = node.state == "finished"
     ids = list(record.ids[node.id])
     ids = ids[:-1] if finished else ids
-    return Answer(node.id, decode(ids), ids, node.sum, node.normalised, finished)
+    return Answer(node.id, decode(ids), ids, node.sum, node.rank_score, finished)

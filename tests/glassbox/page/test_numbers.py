@@ -56,7 +56,7 @@ for (const [name, change] of Object.entries(expected.difference.largest)) differ
 for (const kind of ['greedy', 'beam']) {
   const [one, other] = [expected.search[kind], made.search[kind]];
   one.nodes.forEach((node, i) => differ(node.sum, other.nodes[i].sum));
-  one.nodes.forEach((node, i) => differ(node.normalised, other.nodes[i].normalised));
+  one.nodes.forEach((node, i) => differ(node.rank_score, other.nodes[i].rank_score));
 }
 const measured = occlude(base);
 base.get('evidence.occlusion').numbers.forEach((number, i) => differ(number, measured.numbers[i]));

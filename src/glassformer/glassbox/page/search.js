@@ -39,7 +39,7 @@ export function search(nextLogProbs, constraints, { beams, alpha, best }, { toke
         text: tokenText(candidate.token),
         log_prob: candidate.logProb,
         sum: candidate.sum,
-        normalised: candidate.sum / lengthPenalty(time + 1, alpha),
+        rank_score: candidate.sum / lengthPenalty(time + 1, alpha),
         rank: index + 1,
         state,
         reason,
@@ -98,7 +98,7 @@ const shortNumber = (number) => String(Number(number.toPrecision(3)));
 function reasonToStop(live, found, best, maxNewTokens, alpha) {
   if (!live.length) return 'every hypothesis is finished';
   if (found.length < best) return '';
-  const worst = found.map((node) => node.normalised).sort((one, other) => other - one)[best - 1];
+  const worst = found.map((node) => node.rank_score).sort((one, other) => other - one)[best - 1];
   const bound = Math.max(...live.map((node) => node.sum)) / lengthPenalty(maxNewTokens, alpha);
   if (bound > worst) return '';
   return (
@@ -112,10 +112,10 @@ function rank(live, found, best, stopped) {
   for (const node of live) node.reason = `still live when the search stopped: ${stopped}`;
   const isFinished = (node) => node.state === 'finished';
   const ranked = [...found, ...(found.length < best ? live : [])].sort(
-    (one, other) => isFinished(other) - isFinished(one) || other.normalised - one.normalised,
+    (one, other) => isFinished(other) - isFinished(one) || other.rank_score - one.rank_score,
   );
   ranked.forEach((node, index) => {
-    const behind = index ? `, ${shortNumber(ranked[0].normalised - node.normalised)} behind the best` : '';
+    const behind = index ? `, ${shortNumber(ranked[0].rank_score - node.rank_score)} behind the best` : '';
     node.reason = `${isFinished(node) ? 'finished' : 'unfinished'}, answer ${index + 1} of ${ranked.length}${behind}`;
   });
   return ranked;
@@ -124,5 +124,5 @@ function rank(live, found, best, stopped) {
 function answer(node, ids, decode) {
   const finished = node.state === 'finished';
   const plain = finished ? ids.slice(0, -1) : ids;
-  return { node: node.id, text: decode(plain), ids: plain, score: node.sum, rank_score: node.normalised, finished };
+  return { node: node.id, text: decode(plain), ids: plain, score: node.sum, rank_score: node.rank_score, finished };
 }

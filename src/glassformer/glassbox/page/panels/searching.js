@@ -111,7 +111,7 @@ function tree(app, search, text) {
 function nodeBox(app, search, node, [x, y], isBest, text) {
   const words =
     `${textOf(search, node)} · log-probability ${digits(node.log_prob)}, sum ${digits(node.sum)}, ` +
-    `with length penalty ${digits(node.normalised)} · rank ${node.rank}, ${node.state}: ${node.reason}`;
+    `with length penalty ${digits(node.rank_score)} · rank ${node.rank}, ${node.state}: ${node.reason}`;
   const describe = () => text.replaceChildren(bdi(words));
   const open = () => app.set({ row: Math.min(node.step, app.rows.inputs.length - 1), panel: 'logits', gold: false });
   const short = visible(node.text);
@@ -155,7 +155,7 @@ function depthTable(app, search) {
           { class: node.state },
           el('th', { scope: 'row' }, String(node.rank)),
           el('td', bdi(textOf(search, node))),
-          [digits(node.log_prob), digits(node.sum), digits(node.normalised), node.state].map((part) => el('td', part)),
+          [digits(node.log_prob), digits(node.sum), digits(node.rank_score), node.state].map((part) => el('td', part)),
           el('td.reason', node.reason),
         ),
       ),
