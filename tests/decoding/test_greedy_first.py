@@ -82,10 +82,10 @@ class Histories:
 
 
 def decoder(toy: Toy, longest: int, alpha: float, asked: list[tuple[list[int], int]]):
-    """A `decode(rows, num_beams)` that notes what it was asked."""
+    """A `search_rows(rows, num_beams)` that notes what it was asked."""
     space = SearchConstraints(BOS, EOS, (), longest)
 
-    def decode(rows: Sequence[int], num_beams: int) -> AnswerBatches:
+    def search_rows(rows: Sequence[int], num_beams: int) -> AnswerBatches:
         asked.append((list(rows), num_beams))
         if not rows:
             return
@@ -96,7 +96,7 @@ def decoder(toy: Toy, longest: int, alpha: float, asked: list[tuple[list[int], i
             found = beam_search(toy.step, state, n, space, num_beams=num_beams, alpha=alpha)
         yield from ({row: answers} for row, answers in zip(rows, found, strict=True))
 
-    return decode
+    return search_rows
 
 
 def greedy(toy: Toy, longest: int, alpha: float) -> Hypothesis:
@@ -192,18 +192,18 @@ def test_the_answers_are_those_of_the_beam(
     seed: int, sure: float, longest: int, alpha: float, num_beams: int, n_sentences: int, probe: int
 ) -> None:
     told: list[Mapping[int, list[Hypothesis]]] = []
-    decode = decoder(Toy(seed, sure), longest, alpha, [])
+    search_rows = decoder(Toy(seed, sure), longest, alpha, [])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(greedy_first, "PROBE", probe)
         found = collect(
-            search_greedy_first(decode, n_sentences, longest, num_beams=num_beams, alpha=alpha),
+            search_greedy_first(search_rows, n_sentences, longest, num_beams=num_beams, alpha=alpha),
             n_sentences,
             told.append,
         )
     assert [len(each) for each in told] == [1] * n_sentences
     assert dict(ChainMap(*map(dict, told))) == dict(enumerate(found))
     for (answer,), (best,) in zip(
-        found, collect(decode(range(n_sentences), num_beams), n_sentences, None), strict=True
+        found, collect(search_rows(range(n_sentences), num_beams), n_sentences, None), strict=True
     ):
         assert answer.ids == best.ids
         assert answer.rank_score == pytest.approx(best.rank_score, abs=1e-5)
@@ -216,11 +216,11 @@ def test_greedy_search_goes_on_where_more_than_a_third_of_the_first_were_certain
     monkeypatch.setattr(greedy_first, "PROBE", 6)
     asked: list[tuple[list[int], int]] = []
 
-    def decode(rows: Sequence[int], num_beams: int) -> AnswerBatches:
+    def search_rows(rows: Sequence[int], num_beams: int) -> AnswerBatches:
         asked.append((list(rows), num_beams))
         yield {row: [answer_of(0.9 if row < n_certain else 0.2, 2, 0.6)] for row in rows}
 
-    found = collect(search_greedy_first(decode, 10, 9, num_beams=4, alpha=0.6), 10, None)
+    found = collect(search_greedy_first(search_rows, 10, 9, num_beams=4, alpha=0.6), 10, None)
     assert len(found) == 10
     greedy_rows = [list(range(6)), list(range(6, 10))] if goes_on else [list(range(6))]
     assert asked == [*((rows, 1) for rows in greedy_rows), (list(range(n_certain, 10)), 4)]
@@ -229,7 +229,7 @@ def test_greedy_search_goes_on_where_more_than_a_third_of_the_first_were_certain
 def test_an_error_of_on_answers_ends_the_search() -> None:
     ended = []
 
-    def decode() -> AnswerBatches:
+    def batches() -> AnswerBatches:
         try:
             yield from ({row: [Hypothesis((), (), -1.0, -1.0, True)]} for row in range(9))
         finally:
@@ -239,5 +239,5 @@ def test_an_error_of_on_answers_ends_the_search() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as caught:  # whose traceback keeps the search alive
-        collect(decode(), 9, on_answers)
+        collect(batches(), 9, on_answers)
     assert ended, caught

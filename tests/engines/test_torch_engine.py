@@ -410,7 +410,7 @@ def test_the_best_answer_is_that_of_a_beam_where_greedy_search_is_certain_too(
     n_certain = sum(is_certain(answer, alpha, LONGEST) for answer in found)
     assert 20 < n_certain < 180
     monkeypatch.setattr(
-        engine_module, "search_greedy_first", lambda decode, n, *_, **__: decode(range(n), best.num_beams)
+        engine_module, "search_greedy_first", lambda search_rows, n, *_, **__: search_rows(range(n), best.num_beams)
     )
     for answer, (expected,) in zip(found, engine.search(sources, best, LONGEST), strict=True):
         assert answer.ids == expected.ids

@@ -18,8 +18,8 @@ AnswerBatches = Generator[dict[int, list[Hypothesis]]]
 OnAnswers = Callable[[Mapping[int, list[Hypothesis]]], None]
 """Called with each batch of answers as soon as it is found."""
 
-Decode = Callable[[Sequence[int], int], AnswerBatches]
-"""`decode(rows, num_beams)` yields the answers for these sentences, as they are found."""
+SearchRows = Callable[[Sequence[int], int], AnswerBatches]
+"""`search_rows(rows, num_beams)` yields the answers for these sentences, as they are found."""
 
 
 def is_certain(answer: Hypothesis, alpha: float, longest: int) -> bool:
@@ -34,7 +34,7 @@ def is_certain(answer: Hypothesis, alpha: float, longest: int) -> bool:
 
 
 def search_greedy_first(
-    decode: Decode, n_sentences: int, longest: int, *, num_beams: int, alpha: float
+    search_rows: SearchRows, n_sentences: int, longest: int, *, num_beams: int, alpha: float
 ) -> AnswerBatches:
     """Yield the best answer of a beam for each sentence: the greedy one where no other answer can outrank it.
 
@@ -43,18 +43,18 @@ def search_greedy_first(
     """
     certain: set[int] = set()
 
-    def decode_certain(rows: Sequence[int]) -> AnswerBatches:
-        for found in decode(rows, 1):
+    def search_certain(rows: Sequence[int]) -> AnswerBatches:
+        for found in search_rows(rows, 1):
             fresh = {row: answers for row, answers in found.items() if is_certain(answers[0], alpha, longest)}
             if fresh:
                 certain.update(fresh)
                 yield fresh
 
     probed = min(PROBE, n_sentences)
-    yield from decode_certain(range(probed))
+    yield from search_certain(range(probed))
     if 3 * len(certain) > probed:
-        yield from decode_certain(range(probed, n_sentences))
-    yield from decode([row for row in range(n_sentences) if row not in certain], num_beams)
+        yield from search_certain(range(probed, n_sentences))
+    yield from search_rows([row for row in range(n_sentences) if row not in certain], num_beams)
 
 
 def collect(batches: AnswerBatches, n_sentences: int, on_answers: OnAnswers | None) -> list[list[Hypothesis]]:

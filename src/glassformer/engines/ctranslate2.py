@@ -124,16 +124,16 @@ class CTranslate2Engine:
         longest = min(max_new_tokens, self.model_file.settings.model.n_positions or max_new_tokens)
         self._make_ready(max(map(len, sources), default=0), longest)
 
-        def decode(rows: Sequence[int], width: int) -> AnswerBatches:
+        def search_rows(rows: Sequence[int], width: int) -> AnswerBatches:
             forced = [prefixes[row] for row in rows] if prefixes else ()
             answers = self._decode([sources[row] for row in rows], width, longest, forced)
             while fresh := {rows[i]: self._rank(found, alpha)[:n_best] for i, found in islice(answers, ROWS_TOGETHER)}:
                 yield fresh
 
         if decoding.num_beams > 1 and n_best == 1 and not prefixes:
-            found = search_greedy_first(decode, n_sources, longest, num_beams=decoding.num_beams, alpha=alpha)
+            found = search_greedy_first(search_rows, n_sources, longest, num_beams=decoding.num_beams, alpha=alpha)
         else:
-            found = decode(range(n_sources), decoding.num_beams)
+            found = search_rows(range(n_sources), decoding.num_beams)
         return collect(found, n_sources, on_answers)
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:

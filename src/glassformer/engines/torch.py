@@ -137,7 +137,7 @@ class TorchEngine:
         """
         n_best, longest = decoding.num_return_sequences, min(max_new_tokens, self._n_positions or max_new_tokens)
 
-        def decode(rows: Sequence[int], num_beams: int) -> AnswerBatches:
+        def search_rows(rows: Sequence[int], num_beams: int) -> AnswerBatches:
             chosen = decoding.model_copy(update={"num_beams": num_beams})
 
             def search_batch(batch: Sequence[int]) -> list[list[Hypothesis]]:
@@ -163,10 +163,10 @@ class TorchEngine:
             self._prepare()
             if decoding.num_beams > 1 and n_best == 1 and not decoding.do_sample:
                 found = search_greedy_first(
-                    decode, len(sources), longest, num_beams=decoding.num_beams, alpha=decoding.length_alpha
+                    search_rows, len(sources), longest, num_beams=decoding.num_beams, alpha=decoding.length_alpha
                 )
             else:
-                found = decode(range(len(sources)), decoding.num_beams)
+                found = search_rows(range(len(sources)), decoding.num_beams)
             return collect(found, len(sources), on_answers)
 
     def _search_batch(

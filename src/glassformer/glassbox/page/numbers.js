@@ -19,7 +19,7 @@ export const named = (axes, shape, numbers = new Float64Array(sizeOf(shape))) =>
  * A tensor of the contract: base64 of little-endian numbers, or a list of numbers in text mode.
  * @returns {Named}
  */
-export function decode(tensor, axes) {
+export function readTensor(tensor, axes) {
   const shape = tensor.axes.map((name) => axes[name].length);
   const size = sizeOf(shape);
   if (typeof tensor.data !== 'string') {

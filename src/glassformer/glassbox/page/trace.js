@@ -6,7 +6,7 @@
  */
 
 import { recompute } from 'glassbox/interpreter.js';
-import { decode } from 'glassbox/numbers.js';
+import { readTensor } from 'glassbox/numbers.js';
 
 export const TOLERANCE = 1e-5;
 
@@ -31,7 +31,7 @@ export class Trace {
   /** @returns {Named|null} */
   get(name) {
     if (!this.has(name)) return null;
-    if (!this.opened.has(name)) this.opened.set(name, decode(this.tensors[name], this.axes));
+    if (!this.opened.has(name)) this.opened.set(name, readTensor(this.tensors[name], this.axes));
     return this.opened.get(name);
   }
 
