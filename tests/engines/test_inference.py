@@ -144,7 +144,7 @@ def test_without_onednn_the_numbers_are_the_same(changes: dict[str, Any], monkey
     expected = steps(Inference(model), sources, targets)
     monkeypatch.setattr("glassformer.kernels.products.has_prepared_products", lambda: False)
     inference = Inference(model)
-    assert inference.output.packed is None
+    assert inference.output.reordered is None
     close(steps(inference, sources, targets), expected)
 
 

@@ -14,7 +14,7 @@ from torch.nn import functional as F  # noqa: N812  (the name that everybody kno
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-PACKED_ROWS = 3  # in bfloat16, from this number of rows on, oneDNN's products are faster
+REORDERED_ROWS = 3  # in bfloat16, from this number of rows on, oneDNN's products with reordered weights are faster
 PROBED_ROWS = 16  # rows of a product that shows for how few rows another kernel is used
 
 
@@ -47,10 +47,10 @@ class PreparedLinear:
         biases = [bias for _, bias in layers if bias is not None]
         self.weight = torch.cat([weight for weight, _ in layers]).to(dtype)
         self.bias = torch.cat(biases).to(dtype) if biases else None
-        self.packed = _pack(self.weight)
-        self.min_rows, self.packed_rows = 1, PACKED_ROWS
+        self.reordered = _reorder(self.weight)
+        self.min_rows, self.reordered_rows = 1, REORDERED_ROWS
         if dtype == torch.float32 and self.weight.device.type == "cpu":
-            self.min_rows, self.packed_rows = _min_rows(*self.weight.shape, self.packed is not None), 1
+            self.min_rows, self.reordered_rows = _min_rows(*self.weight.shape, self.reordered is not None), 1
 
     def __call__(self, x: Float[Tensor, "rows K"]) -> Float[Tensor, "rows W"]:
         return self.product(x).float()
@@ -61,35 +61,35 @@ class PreparedLinear:
         if n_rows < self.min_rows:
             return self.product(F.pad(x, (0, 0, 0, self.min_rows - n_rows)), activation)[:n_rows]
         x = x.to(self.weight.dtype)
-        if self.packed is not None and n_rows >= self.packed_rows:
-            return _packed_product(x, self.packed, self.bias, activation)
+        if self.reordered is not None and n_rows >= self.reordered_rows:
+            return _reordered_product(x, self.reordered, self.bias, activation)
         y = F.linear(x, self.weight, self.bias)
         return F.relu_(y) if activation == "relu" else y
 
 
-def _pack(weight: Tensor) -> Tensor | None:
-    """The weight laid out for oneDNN; None where oneDNN is not available."""
+def _reorder(weight: Tensor) -> Tensor | None:
+    """The weight in the order of oneDNN; None where oneDNN is not available."""
     if weight.device.type != "cpu" or not has_prepared_products():
         return None
     return cast("Tensor", torch.ops.mkldnn._reorder_linear_weight(weight))
 
 
-def _packed_product(x: Tensor, packed: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
-    return cast("Tensor", torch.ops.mkldnn._linear_pointwise(x, packed, bias, activation, [], ""))
+def _reordered_product(x: Tensor, reordered: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
+    return cast("Tensor", torch.ops.mkldnn._linear_pointwise(x, reordered, bias, activation, [], ""))
 
 
 @cache
-def _min_rows(n_out: int, n_in: int, is_packed: bool) -> int:
+def _min_rows(n_out: int, n_in: int, is_reordered: bool) -> int:
     """The number of rows from which on a row's product does not depend on how many there are, on this CPU.
 
     Libraries have other kernels for one or a few rows, which add up in another order.
     """
     generator = torch.Generator().manual_seed(0)
     weight, x = (torch.randn((rows, n_in), generator=generator) for rows in (n_out, PROBED_ROWS))
-    packed = _pack(weight) if is_packed else None
+    reordered = _reorder(weight) if is_reordered else None
 
     def product(x: Tensor) -> Tensor:
-        return F.linear(x, weight) if packed is None else _packed_product(x, packed, None)
+        return F.linear(x, weight) if reordered is None else _reordered_product(x, reordered, None)
 
     with torch.inference_mode():
         whole = product(x)
