@@ -53,7 +53,7 @@ def unnoted(name: str, value: Value, /, *made_of: Array | np.float64 | str | Non
 
 
 def under(note: Note, prefix: str) -> Note:
-    """Return `note` with `prefix` before its names."""
+    """Return `note` with `prefix` before its names: "scores" becomes "encoder.0.self_attention.scores"."""
 
     def noted(name: str, value: Value, /, *made_of: Array | np.float64 | str | None) -> Value:
         return note(f"{prefix}.{name}", value, *made_of)

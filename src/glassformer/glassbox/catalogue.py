@@ -244,8 +244,8 @@ class Described(NamedTuple):
     formula: str
 
 
-def shown(name: str) -> str:
-    """The name in a trace: "self" and "cross" without "_attention"."""
+def trace_name(name: str) -> str:
+    """The name in a trace of a quantity of the reference: "self" and "cross" without "_attention"."""
     return name.replace("_attention", "")
 
 

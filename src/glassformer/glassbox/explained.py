@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from glassformer import reference
 from glassformer.decoding import SearchConstraints
 from glassformer.errors import NotFiniteError, TextError, UsageError, quoted
-from glassformer.glassbox.catalogue import AXES, shown, weight_axes
+from glassformer.glassbox.catalogue import AXES, trace_name, weight_axes
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import Answer, Axis, Provenance, Search, Searches, Token, TokenKind, Tokens, Vocabulary
 from glassformer.glassbox.search import search
@@ -80,11 +80,11 @@ class ForwardPass:
         logits = self._record_decoder(recorder, fed, memory)
         reference.log_softmax(logits, recorder)
         if gold is not None:
-            recorder.gold = True
             targets = np.array(gold[1])
-            recorder.know("target_ids", targets)
-            logits = self._record_decoder(recorder, gold[0], memory)
-            reference.cross_entropy(logits, targets, label_smoothing, recorder)
+            with recorder.gold():
+                recorder.keep_given("target_ids", targets)
+                logits = self._record_decoder(recorder, gold[0], memory)
+                reference.cross_entropy(logits, targets, label_smoothing, recorder)
         return recorder
 
     def _record_decoder(self, recorder: Recorder, fed: Ids, memory: Array) -> Array:
@@ -107,7 +107,7 @@ class ForwardPass:
     @property
     def _edited(self) -> Note:
         def note(name: str, value: Value, /, *made_of: Any) -> Value:  # noqa: ARG001
-            edited: Value = self.edits.quantity(shown(name), value)
+            edited: Value = self.edits.quantity(trace_name(name), value)
             return edited
 
         return note

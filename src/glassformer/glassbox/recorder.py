@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.glassbox.catalogue import GOLD, describe, shown
+from glassformer.glassbox.catalogue import GOLD, describe, trace_name
 from glassformer.glassbox.formulas import FORMULAS
 from glassformer.glassbox.schema import MASK_REASONS, Axis, Step, Tensor
 from glassformer.reference import Value
@@ -22,8 +23,8 @@ Edit = Callable[[str, Any], Any]
 class Recorder:
     """Keeps quantities by their names in a trace, and the step of each in `steps`; `given` are those without a step.
 
-    The inputs of a step are recognized by identity: they are arrays that the reference noted before. While `gold` is
-    true, all names begin with "gold.".
+    The inputs of a step are recognized by identity: they are arrays that the reference noted before. Names
+    noted in `with recorder.gold():` begin with "gold.".
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Recorder:
         self.axes: dict[str, tuple[str, ...]] = {}
         self.given: set[str] = set()
         self.steps: list[Step] = []
-        self.gold = False
+        self._prefix = ""
         self._name_of: dict[int, str] = {id(array): name for name, array in weights.items()}
         self._noted: dict[str, Array] = {}  # an array that was freed could give its id to another
 
@@ -50,7 +51,7 @@ class Recorder:
         if entry.op is None:
             self._keep(name, edited, entry.axes)
             self.given.add(name)
-            self._call(edited, name)
+            self._register(edited, name)
             return edited
         made = f"{name}_before_edit" if changed else name
         self._keep(made, value, entry.axes)
@@ -60,7 +61,7 @@ class Recorder:
         self.steps.append(Step(made, entry.op, inputs, made, attributes, *words))
         if changed:
             self._overwritten(name, value, edited, entry.axes)
-        self._call(edited, name)
+        self._register(edited, name)
         return edited
 
     def _overwritten(self, name: str, value: Any, edited: Any, axes: tuple[str, ...]) -> None:
@@ -73,12 +74,21 @@ class Recorder:
         self.steps.append(Step(name, "overwrite", inputs, name, {}, *words))
         self._keep(name, edited, axes)
 
-    def know(self, name: str, value: Array) -> None:
+    def keep_given(self, name: str, value: Array) -> None:
         """Keep a quantity that is given from outside the reference."""
         name = self._named(name)
         self._keep(name, value, describe(name, self.model).entry.axes)
         self.given.add(name)
-        self._call(value, name)
+        self._register(value, name)
+
+    @contextmanager
+    def gold(self) -> Iterator[None]:
+        """Put "gold." before the names of the quantities of this block: those of the gold target."""
+        self._prefix = GOLD
+        try:
+            yield
+        finally:
+            self._prefix = ""
 
     def last_of(self, part: str) -> Array:
         """The residual stream after a sublayer."""
@@ -99,7 +109,7 @@ class Recorder:
         return tensors
 
     def _named(self, name: str) -> str:
-        return GOLD + shown(name) if self.gold else shown(name)
+        return self._prefix + trace_name(name)
 
     def _keep(self, name: str, value: Any, axes: tuple[str, ...]) -> None:
         array = np.asarray(value)
@@ -107,7 +117,7 @@ class Recorder:
             array = array[:, 0]
         self.arrays[name], self.axes[name] = array, axes
 
-    def _call(self, value: Any, name: str) -> None:
+    def _register(self, value: Any, name: str) -> None:
         """Recognize this object by that name from now on."""
         self._name_of[id(value)] = name
         self._noted[name] = value

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import TextError, UsageError, nearest, quoted
-from glassformer.glassbox.catalogue import shown
+from glassformer.glassbox.catalogue import trace_name
 from glassformer.settings import FRAME_TOKENS, ModelSettings
 from glassformer.text import Tokenizer
 
@@ -189,14 +189,14 @@ def _numbers(text: str) -> tuple[float, ...]:
 _FORMS: tuple[tuple[str, Callable[..., Edit]], ...] = (
     (rf"token ({_INDEX}) ?=(.+)", lambda position, text: SetToken(int(position), text)),
     (r"prefix (.+)", ForcePrefix),
-    (rf"head (\S+) ({_INDEX}) off", lambda attention, head: HeadOff(shown(attention), int(head))),
-    (r"attention (\S+) off", lambda attention: SublayerOff(shown(attention))),
+    (rf"head (\S+) ({_INDEX}) off", lambda attention, head: HeadOff(trace_name(attention), int(head))),
+    (r"attention (\S+) off", lambda attention: SublayerOff(trace_name(attention))),
     (r"feed-forward (\S+) off", lambda layer: SublayerOff(f"{layer}.feed_forward")),
     (r"layer (\S+) off", LayerOff),
     (r"(positions|causal|scale) off", SwitchOff),
     (
         rf"attention (\S+) head ({_INDEX}) row ({_INDEX}) ?=(.+)",
-        lambda attention, head, row, numbers: SetRow(shown(attention), int(head), int(row), _numbers(numbers)),
+        lambda attention, head, row, numbers: SetRow(trace_name(attention), int(head), int(row), _numbers(numbers)),
     ),
 )
 FORMS = (
@@ -272,7 +272,7 @@ class Edits:
             elif isinstance(edit, SublayerOff | LayerOff):
                 part = edit.sublayer if isinstance(edit, SublayerOff) else edit.layer
                 for name in weights:
-                    if shown(name).startswith(f"{part}.") and re.search(r"\.(w_o|w_2)\.", name):
+                    if trace_name(name).startswith(f"{part}.") and re.search(r"\.(w_o|w_2)\.", name):
                         edited[name] = np.zeros_like(weights[name])
         return edited
 
