@@ -78,7 +78,7 @@ def _lines(texts: list[str], answers: list[Translation], *, as_json: bool) -> li
         return [answer.text.replace("\r", " ").replace("\n", " ") for answer in answers]
     rows = enumerate(zip(texts, answers, strict=True), 1)
     objects = ({"row": row, "source": text, **answer.to_json()} for row, (text, answer) in rows)
-    return [json.dumps(each, ensure_ascii=False) for each in objects]
+    return [json.dumps(answer, ensure_ascii=False) for answer in objects]
 
 
 def _write(reporter: Reporter, lines: list[str], out: Path | None) -> None:

@@ -87,7 +87,7 @@ def beam_search(
         best_live = beam.scores.max(dim=1).values.tolist()
         lines = zip(best_live, alive, strict=True)
         stay = torch.tensor(
-            [_can_improve(live, found[each], n_best, constraints.max_new_tokens, alpha) for live, each in lines]
+            [_can_improve(live, found[sentence], n_best, constraints.max_new_tokens, alpha) for live, sentence in lines]
         )
         if not stay.any() or time + 1 == constraints.max_new_tokens:
             break

@@ -1,16 +1,16 @@
-"""The Transformer for search: the numbers of model.py, laid out for speed.
+"""The Transformer for search: it computes the same as model.py, in less time.
 
-    weights      copied once: the projections of self-attention side by side
-    cache        a target token's keys and values are written where they stay; memory's are computed once a sentence;
-                 when rows leave, only those are moved that close the gaps
-    padding      the encoder works on tokens without it; only attention looks at padded sentences
-    products     on a CPU through oneDNN, their weights laid out beforehand: in float32 twice as fast as torch's own on
-                 many processors; in bfloat16 the products with weights alone are, all else stays float32
-    attention    of one query a row, plain multiplications: for so little, a call of the fused kernel costs more
+    weights      copied once; the projections of self-attention are concatenated
+    cache        the keys and values of a target token are written once and not moved; those of the memory are computed
+                 once for each sentence; when rows leave, only the rows that fill the gaps are moved
+    padding      the encoder computes tokens without padding; only attention reads padded sentences
+    products     on a CPU with oneDNN, which reorders the weights once: in float32 this is twice as fast as PyTorch's
+                 own on many processors; in bfloat16 only products with weights are in bfloat16, the rest is in float32
+    attention    of one query per row by plain multiplications: a call of the fused kernel takes longer
 
-The same bits in any batch, on a CPU in float32: what a row gets does not depend on the rows next to it, nor on their
-number. Products use one kernel for any number of rows, and sums run over each row by itself. A batch has one thread:
-with several, the fused kernel computes otherwise.
+The same bits in any batch, on a CPU in float32: the result of a row depends neither on the other rows of the batch nor
+on their number. Products use one kernel for any number of rows, and sums are over each row separately. A batch has one
+thread: with several threads, the fused kernel adds up in another order.
 
 Axes: N sentences · K hypotheses of a sentence · R = N·K rows · S source positions · t target positions so far ·
 H heads · V vocabulary · D d_model.
@@ -35,7 +35,7 @@ from glassformer.model import DecoderLayer, EncoderLayer, FeedForward, MultiHead
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-CACHE_STEPS = 32  # the cache grows by so many positions at a time
+CACHE_STEPS = 32  # positions by which the cache grows at a time
 SUMMED_TOGETHER = 64  # PyTorch adds up this number of columns at once, and the last few of all rows in another order
 
 
@@ -56,21 +56,21 @@ def _attention(
     value: Float[Tensor, "N S H d_v"],
     mask: Float[Tensor, "N S"] | None = None,
 ) -> Float[Tensor, "N T C"]:
-    """`model.attention` of queries that are scaled already, heads side by side: C = H·d_v; `mask` is added to scores.
+    """`model.attention` of scaled queries, with concatenated heads: C = H·d_v; `mask` is added to the scores.
 
     On a CPU each sentence starts at a multiple of 64 bytes: otherwise the fused kernel adds up in another order.
     """
     d_v = value.shape[3]
     if key.device.type == "cpu":
-        query, key, value = (_aligned(each) for each in (query, key, value))
+        query, key, value = (_aligned(x) for x in (query, key, value))
     mask = None if mask is None else mask[:, None, None]
-    query, key, value = (each.transpose(1, 2) for each in (query, key, value))
+    query, key, value = (x.transpose(1, 2) for x in (query, key, value))
     heads = F.scaled_dot_product_attention(query, key, value, mask, scale=1.0)
     return heads.transpose(1, 2)[..., :d_v].flatten(2)
 
 
 def _aligned(x: Float[Tensor, "N T H d"]) -> Float[Tensor, "N T H d2"]:
-    """With zeros after each head's numbers, where a sentence would not end at a multiple of 16 numbers."""
+    """Add zeros after the numbers of each head if a sentence would not end at a multiple of 16 numbers."""
     _, _, n_heads, d = x.shape
     return F.pad(x, (0, -d % 16)) if n_heads * d % 16 else x
 
@@ -81,7 +81,7 @@ def _attention_of_one(
     value: Float[Tensor, "R S H d_v"],
     mask: Float[Tensor, "R S"] | None = None,
 ) -> Float[Tensor, "R C"]:
-    """The same of one query a row."""
+    """The same for one query per row."""
     if key.device.type != "cpu":
         return _attention(query[:, None], key, value, mask)[:, 0]
     scores = (key * query[:, None]).sum(-1, keepdim=True)
@@ -108,18 +108,18 @@ class _Heads:
 
     def __init__(self, layer: MultiHeadAttention, dtype: torch.dtype) -> None:
         self.n_heads = layer.n_heads
-        self.d_k, self.d_v = (each.out_features // layer.n_heads for each in (layer.w_k, layer.w_v))
+        self.d_k, self.d_v = (w.out_features // layer.n_heads for w in (layer.w_k, layer.w_v))
         self.project = PreparedLinear(dtype, affine(layer.w_q, self.d_k**-0.5), affine(layer.w_k), affine(layer.w_v))
         self.w_o = PreparedLinear(dtype, affine(layer.w_o))
 
     def split(self, x: Float[Tensor, "*rows C"]) -> list[Tensor]:
-        """Queries, keys, values: each [*rows H d]."""
+        """Queries, keys and values, [*rows H d] each."""
         widths = [self.n_heads * self.d_k, self.n_heads * self.d_k, self.n_heads * self.d_v]
         return [part.unflatten(-1, (self.n_heads, -1)) for part in x.split(widths, dim=-1)]  # type: ignore[no-untyped-call]
 
 
 class _Layer:
-    """One layer of either stack; the decoder's has cross-attention, whose keys and values are made before any step."""
+    """One layer of either stack; that of the decoder has cross-attention, whose keys and values are computed first."""
 
     def __init__(self, layer: EncoderLayer | DecoderLayer, dtype: torch.dtype) -> None:
         self.norm_first = layer.norm_first
@@ -130,7 +130,7 @@ class _Layer:
         if isinstance(layer, DecoderLayer):
             cross = layer.cross_attention
             self.query = PreparedLinear(dtype, affine(cross.w_q, self.self_attention.d_k**-0.5))
-            self.keys_values = [PreparedLinear(dtype, affine(each)) for each in (cross.w_k, cross.w_v)]
+            self.keys_values = [PreparedLinear(dtype, affine(w)) for w in (cross.w_k, cross.w_v)]
             self.cross_out = PreparedLinear(dtype, affine(cross.w_o))
             self.cross_norm = _Norm(layer.cross_attention_norm)
 
@@ -153,7 +153,7 @@ class _Layer:
         return [x.view(*x.shape[:2], self.self_attention.n_heads, -1) for x in read]
 
     def step(self, x: Tensor, i: int, cache: Cache) -> Tensor:
-        """x [R D], the newest token's stream, through decoder layer i."""
+        """Compute decoder layer i for the newest token of each row: x [R D] is its residual stream."""
 
         def attend(y: Tensor) -> Tensor:
             query, key, value = self.self_attention.split(self.self_attention.project(y))
@@ -173,11 +173,11 @@ class _Layer:
 
 @dataclass
 class Cache:
-    """What the decoder remembers of K hypotheses of each of N sentences. It is changed in place.
+    """The keys and values of K hypotheses of each of N sentences. It is changed in place.
 
-    `memory`: for each layer, keys and values of the memory, [N S H d] each; `memory_mask` is added to their scores,
-    None where all are visible. `past`: keys and values of the target so far, [T layers R H d] each, T >= t. `length`
-    is t.
+    `memory` has, for each layer, the keys and values of the memory, [N S H d] each. `memory_mask` is added to their
+    scores; None: all positions are visible. `past` has the keys and values of the target so far, [T layers R H d] each,
+    T >= t. `length` is t.
     """
 
     memory: list[list[Tensor]]
@@ -186,17 +186,18 @@ class Cache:
     length: int = 0
 
     def write(self, i: int, *newest: Tensor) -> list[Tensor]:
-        """Keep layer i's newest keys and values, [R H d] each; all of them so far, [R t H d]."""
-        for past, each in zip(self.past, newest, strict=True):
-            past[self.length, i] = each
+        """Write the newest keys and values of layer i, [R H d] each; return all of them so far, [R t H d] each."""
+        for past, new in zip(self.past, newest, strict=True):
+            past[self.length, i] = new
         return [past[: self.length + 1, i].transpose(0, 1) for past in self.past]
 
-    def make_room(self) -> None:
+    def grow(self) -> None:
+        """Add CACHE_STEPS positions if all positions are in use."""
         if self.length == len(self.past[0]):
             self.past = [torch.cat((past, past.new_empty((CACHE_STEPS, *past.shape[1:])))) for past in self.past]
 
     def select(self, rows: Int[Tensor, "N2 K2"]) -> Cache:
-        """Keep the hypotheses `rows`, numbered 0 … R-1; each line of `rows` stays within one sentence."""
+        """Keep the hypotheses `rows`, numbered 0 … R-1; each line of `rows` belongs to one sentence."""
         n_hypotheses = self.past[0].shape[2] // len(self.memory[0][0])
         sentences, hypotheses = _Kept.of(rows[:, 0] // n_hypotheses), _Kept.of(rows.flatten())
         self.memory = [[sentences.of_axis(0, x) for x in layer] for layer in self.memory]
@@ -208,7 +209,7 @@ class Cache:
 
 @dataclass(frozen=True)
 class _Kept:
-    """Lines to keep, in their new order; `moved` are the places that get another line."""
+    """The lines to keep, in their new order; `moved` are the positions that get another line."""
 
     lines: Int[Tensor, " n"]
     moved: Int[Tensor, " m"]
@@ -218,18 +219,21 @@ class _Kept:
         return cls(lines, (lines != torch.arange(len(lines), device=lines.device)).nonzero()[:, 0])
 
     def of_axis(self, dim: int, x: Tensor, length: int | None = None) -> Tensor:
-        """Of `x`, whose first `length` along axis 0 count; in place, but where there are more lines than before."""
+        """The lines of `x` along axis `dim`, changed in place unless there are more lines than before.
+
+        Only the first `length` entries of axis 0 are in use.
+        """
         n = len(self.lines)
         if n > x.shape[dim]:
             return x.index_select(dim, self.lines)
         if len(self.moved):
-            counting = x[:length]
-            counting.index_copy_(dim, self.moved, counting.index_select(dim, self.lines[self.moved]))
+            used = x[:length]
+            used.index_copy_(dim, self.moved, used.index_select(dim, self.lines[self.moved]))
         return x if n == x.shape[dim] else x.narrow(dim, 0, n)
 
 
 class Inference:
-    """A trained Transformer, prepared for search in one precision. Later changes of the model do not reach it."""
+    """A trained Transformer, prepared for search in one precision. Later changes of the model do not change it."""
 
     def __init__(self, model: Transformer, dtype: torch.dtype = torch.float32) -> None:
         self.settings = model.settings
@@ -247,7 +251,7 @@ class Inference:
         self.output = PreparedLinear(dtype, affine(model.output_projection))
 
     def start(self, sources: Sequence[Sequence[int]], length: int) -> Cache:
-        """Encode framed sources, once, padded to `length` for attention; the cache before the first step."""
+        """Encode framed sources, padded to `length` for attention; return the cache before the first step."""
         device = self.source_embedding.device
         layout = Layout.of(torch.tensor([len(source) for source in sources]), length, device)
         ids = torch.tensor([token for source in sources for token in source], device=device)
@@ -261,12 +265,12 @@ class Inference:
 
         read = [layer.read_memory(memory, layout) for layer in self.decoder]
         shape = CACHE_STEPS, len(read), len(sources)
-        past = [torch.empty((*shape, *each.shape[2:]), device=device) for each in read[0]]
+        past = [torch.empty((*shape, *x.shape[2:]), device=device) for x in read[0]]
         return Cache(read, mask, past)
 
     def step(self, last: Int[Tensor, "N K"], cache: Cache) -> Float[Tensor, "N K V"]:
-        """Feed the last token of every hypothesis; the logits of the next one. The cache moves on."""
-        cache.make_room()
+        """Feed the last token of every hypothesis and return the logits of the next one; the cache grows by it."""
+        cache.grow()
         position = self.positions[1](cache.length + 1)[-1]
         x = self.target_embedding[last.flatten()] + position
         for i, layer in enumerate(self.decoder):

@@ -275,7 +275,7 @@ def _mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
     if len(log_probs) == 1:
         return log_probs[0]
     highest = torch.stack(log_probs).amax(dim=0)
-    total = sum((each - highest).exp() for each in log_probs)  # in the same order for every row
+    total = sum((of_model - highest).exp() for of_model in log_probs)  # in the same order for every row
     return highest + cast("Tensor", total).log() - math.log(len(log_probs))
 
 
