@@ -52,8 +52,9 @@ class LedgerEntry:
     """One row that was not kept.
 
     `row` counts the rows of the table from 1, without the header. `line` is the line of the file, from 1, where the row
-    starts; None in a format without lines. `file` is the path of the table as given. `detail` completes the reason, as
-    in "3 cells instead of 2", and may be empty.
+    starts; None in a format without lines, and for a row that is too long, which is known only after tokenization.
+    `file` is the path of the table as given. `detail` completes the reason, as in "3 cells instead of 2", and may be
+    empty.
     """
 
     row: int

@@ -200,7 +200,7 @@ class Run:
         self.model.train()
         n_tokens = sum(int((self.prepared.train.target.lengths[rows] - 1).sum()) for rows in batches)
         try:
-            losses = [self._loss(rows, n_tokens) for rows in batches]
+            losses = [self._forward_backward(rows, n_tokens) for rows in batches]
         except RuntimeError as error:  # of which PyTorch's OutOfMemoryError is one
             if isinstance(error, torch.OutOfMemoryError) or "not enough memory" in str(error):
                 raise self._too_large() from error
@@ -216,8 +216,8 @@ class Run:
         smoothed, plain = (torch.stack(column).sum() for column in zip(*losses, strict=True))
         return smoothed, plain, norm, n_tokens
 
-    def _loss(self, rows: NDArray[np.int64], n_tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Forward and backward of one batch; its gradient is that of the mean over all `n_tokens` of the update."""
+    def _forward_backward(self, rows: NDArray[np.int64], n_tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Add the gradient of one batch, of the mean over all `n_tokens` of the update; return its summed losses."""
         training = self.settings.training
         with autocast(self.device, training.precision):
             hidden, targets = teacher_forced(self.model, self.prepared.train, rows, self.device)

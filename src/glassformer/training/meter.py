@@ -1,4 +1,4 @@
-"""Sums between two reports of progress."""
+"""Sums for a report of progress."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 class Meter:
-    """Sums since the last Progress. Losses stay on the device until `mean` reads them."""
+    """Sums since the last Progress or validation. Losses stay on the device until `mean` reads them."""
 
     def __init__(self) -> None:
         self.begun = time.perf_counter()
