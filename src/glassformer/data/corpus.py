@@ -76,28 +76,28 @@ class Corpus:
 
 
 def hold_out(pairs: Sequence[Pair], fraction: float, max_rows: int, seed: int) -> tuple[list[int], list[int]]:
-    """Return the row numbers (from 0) for training and those for validation.
+    """Return the indices of the pairs to train on, and of those to validate on.
 
     All rows of one source (in NFC) are on the same side, so that no validation source was trained on. Random sources
     are held out as long as their rows fit into `fraction` of all rows (at most `max_rows`, at least one). If none fits,
     the source with the fewest rows is held out. With a single source, or a fraction of 0, no row is held out.
     """
-    rows_of: dict[str, list[int]] = {}
-    for row, pair in enumerate(pairs):
-        rows_of.setdefault(normalize("NFC", pair.source), []).append(row)
-    groups = list(rows_of.values())
+    indices_of: dict[str, list[int]] = {}
+    for index, pair in enumerate(pairs):
+        indices_of.setdefault(normalize("NFC", pair.source), []).append(index)
+    groups = list(indices_of.values())
     if fraction == 0 or len(groups) < 2:
         return list(range(len(pairs))), []
     limit = min(max_rows, max(1, round(fraction * len(pairs))), len(pairs) - 1)
     held: set[int] = set()
-    for index in np.random.default_rng(seed).permutation(len(groups)):
-        if len(held) + len(groups[index]) <= limit:
-            held.update(groups[index])
+    for group in np.random.default_rng(seed).permutation(len(groups)):
+        if len(held) + len(groups[group]) <= limit:
+            held.update(groups[group])
     smallest = min(groups, key=len)
     held = held or set(smallest)
-    return [row for row in range(len(pairs)) if row not in held], sorted(held)
+    return [index for index in range(len(pairs)) if index not in held], sorted(held)
 
 
 def spread(n_rows: int, max_rows: int) -> NDArray[np.int64]:
-    """Return at most `max_rows` of `n_rows` row numbers, in order and evenly spaced: tables are often sorted."""
+    """Return at most `max_rows` indices of `n_rows` rows, in order and evenly spaced: tables are often sorted."""
     return np.linspace(0, n_rows - 1, min(n_rows, max_rows)).astype(np.int64)

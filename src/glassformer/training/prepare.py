@@ -108,25 +108,25 @@ def prepare(
             got=f"{len(table.pairs)} usable row",
             expected="at least 2, and some hundred to learn anything",
         )
-    train_rows = list(range(len(table.pairs)))
-    held_rows: list[int] = []
+    train_indices = list(range(len(table.pairs)))
+    held_indices: list[int] = []
     if valid is None:
-        data = settings.data
-        train_rows, held_rows = hold_out(table.pairs, data.valid_fraction, data.max_valid_rows, settings.training.seed)
-    train_pairs = [table.pairs[row] for row in train_rows]
+        data, seed = settings.data, settings.training.seed
+        train_indices, held_indices = hold_out(table.pairs, data.valid_fraction, data.max_valid_rows, seed)
+    train_pairs = [table.pairs[index] for index in train_indices]
     source_tokenizer, target_tokenizer = tokenizers or _learn(train_pairs, settings)
     ledger = Ledger()
     for read in (table, valid):
         if read is not None:
             ledger.include(read.ledger)
 
-    train, _ = _encode(table, train_rows, source_tokenizer, target_tokenizer, settings, ledger, checked=True)
+    train, _ = _encode(table, train_indices, source_tokenizer, target_tokenizer, settings, ledger, is_training=True)
     _check_unknown(train, source_tokenizer, target_tokenizer, table.path)
     if valid is None:
-        held, valid_pairs = _encode(table, held_rows, source_tokenizer, target_tokenizer, settings, ledger)
+        held, valid_pairs = _encode(table, held_indices, source_tokenizer, target_tokenizer, settings, ledger)
     else:
-        valid_rows = list(range(len(valid.pairs)))
-        held, valid_pairs = _encode(valid, valid_rows, source_tokenizer, target_tokenizer, settings, ledger)
+        valid_indices = list(range(len(valid.pairs)))
+        held, valid_pairs = _encode(valid, valid_indices, source_tokenizer, target_tokenizer, settings, ledger)
     if not len(train):
         raise TableError(
             "no row is left to train on",
@@ -181,31 +181,31 @@ def _learn(pairs: Sequence[Pair], settings: Settings) -> tuple[Tokenizer, Tokeni
 
 def _encode(
     table: Table,
-    rows: Sequence[int],
+    indices: Sequence[int],
     source: Tokenizer,
     target: Tokenizer,
     settings: Settings,
     ledger: Ledger,
     *,
-    checked: bool = False,
+    is_training: bool = False,
 ) -> tuple[Corpus, list[Pair]]:
     """Return the corpus of some rows of a table; rows that are too long are recorded in the ledger.
 
-    `checked`: these are the rows to train on, and the limits must leave half of them.
+    `indices` are those of pairs. `is_training`: the run trains on these rows, and the limits must leave half of them.
     """
-    pairs = [table.pairs[row] for row in rows]
-    corpus = Corpus.encode(pairs, source, target, [table.location(row) for row in rows])
+    pairs = [table.pairs[index] for index in indices]
+    corpus = Corpus.encode(pairs, source, target, [table.location(index) for index in indices])
     limits = {"source": settings.max_source_tokens, "target": settings.max_target_tokens}
-    if checked:
+    if is_training:
         _check_lengths(corpus, limits, table.path)
     kept = np.ones(len(pairs), dtype=bool)
     sides = (("source", corpus.source, Reason.SOURCE_TOO_LONG), ("target", corpus.target, Reason.TARGET_TOO_LONG))
     for side, sequences, reason in sides:
         lengths = sequences.lengths - FRAME_TOKENS
-        for index in np.flatnonzero(kept & (lengths > limits[side])).tolist():
-            kept[index] = False
-            detail = f"{lengths[index]} tokens, of at most {limits[side]}"
-            ledger.add(table.rows[rows[index]], None, table.path, reason, detail)
+        for position in np.flatnonzero(kept & (lengths > limits[side])).tolist():
+            kept[position] = False
+            detail = f"{lengths[position]} tokens, of at most {limits[side]}"
+            ledger.add(table.rows[indices[position]], None, table.path, reason, detail)
             ledger.kept -= 1
     if kept.all():
         return corpus, pairs
