@@ -329,7 +329,7 @@ def test_a_missing_model_is_an_error_that_says_how_to_train_one(tmp_path):
 
 
 def test_a_folder_without_a_model_is_not_a_finished_run(tmp_path):
-    refused(tmp_path, what="this folder is not a finished run", expected="a model.safetensors in it")
+    refused(tmp_path, what="this directory has no model", expected="a model.safetensors in it")
 
 
 def test_a_path_with_an_operating_system_error_is_an_error_too(tmp_path):
@@ -365,7 +365,7 @@ def test_nothing_of_a_pickle_is_run(tmp_path):
 
     path = tmp_path / "m.safetensors"
     path.write_bytes(pickle.dumps(Hostile()))
-    refused(path, what="this is not a model file", expected="a .safetensors file written by glassformer")
+    refused(path, what="this is not a file of glassformer", expected="a .safetensors file written by glassformer")
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -379,7 +379,7 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(path):
 
 def test_bytes_after_the_end_are_refused(path):
     path.write_bytes(path.read_bytes() + b"\0")
-    refused(path, what="this is not a model file, or it is truncated or damaged")
+    refused(path, what="this is not a file of glassformer, or it is truncated or damaged")
 
 
 def test_a_changed_byte_never_changes_a_model_silently(path):
@@ -467,18 +467,18 @@ def with_header(path: Path, **texts: str) -> Path:
 
 @pytest.mark.parametrize("text", ["{", "", "{'a': 1}", "[" * 100_000, "1" * 5000, "{} {}"])
 def test_metadata_that_is_not_json_is_refused(path, text):
-    refused(with_header(path, data=text), what="the model file's metadata is not JSON")
+    refused(with_header(path, data=text), what="the metadata of the file is not JSON")
 
 
 @pytest.mark.parametrize("name", ["settings", "tokenizers", "data", "metrics", "versions"])
 @pytest.mark.parametrize("value", ["3", "null", "[]", '"text"'])
 def test_a_part_that_is_not_an_object_is_refused(path, name, value):
-    refused(with_header(path, **{name: value}), what=f"the model file has no '{name}'", expected="a JSON object")
+    refused(with_header(path, **{name: value}), what=f"the file has no '{name}'", expected="a JSON object")
 
 
 @pytest.mark.parametrize("name", ["settings", "tokenizers", "data", "metrics", "versions"])
 def test_a_part_that_is_missing_is_named(path, name):
-    refused(rewritten(path, lambda _, parts: parts.pop(name)), what=f"the model file has no '{name}'")
+    refused(rewritten(path, lambda _, parts: parts.pop(name)), what=f"the file has no '{name}'")
 
 
 @pytest.mark.parametrize("where", ["settings", "tokenizers"])
@@ -650,11 +650,11 @@ def saved(path: Path) -> Path:
 
 def test_a_model_larger_than_memory_is_refused(path, monkeypatch):
     monkeypatch.setattr(modelfile, "memory_limit", lambda: path.stat().st_size - 1)
-    error = refused(path, what="the model file is too large for this machine", hint="more memory")
+    error = refused(path, what="the file is too large for this machine", hint="more memory")
     assert error.got == f"{path.stat().st_size:,} bytes"
     monkeypatch.setattr(modelfile, "memory_limit", lambda: None)
     monkeypatch.setattr(modelfile.Entry, "read", lambda *_: np.empty(2**62, np.uint8))
-    refused(path, what="the model file is too large for this machine")
+    refused(path, what="the file is too large for this machine")
 
 
 def test_loading_needs_little_more_memory_than_the_size_of_the_file(tmp_path):
@@ -679,17 +679,17 @@ def test_a_panic_of_a_library_does_not_escape(path, monkeypatch):
         raise panic("index out of bounds")
 
     monkeypatch.setattr(modelfile, "tokenizers_from_dict", fall)
-    refused(path, what="this is not a model file, or it is truncated or damaged", got="index out of bounds")
+    refused(path, what="this is not a file of glassformer, or it is truncated or damaged", got="index out of bounds")
 
 
 def test_a_pipe_is_refused_without_waiting(tmp_path):
     os.mkfifo(tmp_path / "m")
-    refused(tmp_path / "m", what="this is not a model file", got="not a regular file")
+    refused(tmp_path / "m", what="this is not a file of glassformer", got="not a regular file")
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_a_number_in_the_metadata_that_is_not_finite_is_refused(path, number):
-    refused(with_header(path, metrics=f'{{"value": {number}}}'), what="the model file's metadata is not JSON")
+    refused(with_header(path, metrics=f'{{"value": {number}}}'), what="the metadata of the file is not JSON")
 
 
 def test_a_huge_length_of_sinusoids_allocates_no_large_table():

@@ -1,8 +1,8 @@
 """One model in one `.safetensors` file: weights, settings, tokenizers, training data and metrics.
 
-The header's metadata is JSON under the keys of `ModelFile`, the format's name and version, and a SHA-256 digest
-over metadata and tensors. Reading checks version, names and sizes before any tensor is read, then the digest. The file
-contains no code. `docs/model-file.md` describes the format.
+The header's metadata is `format` (name and version), JSON under `settings`, `tokenizers`, `data`, `metrics` and
+`versions`, and `digest`, a SHA-256 over metadata and tensors. Reading checks version, names and sizes before any tensor
+is read, then the digest. The file contains no code. `docs/model-file.md` describes the format.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def find_model(path: str | Path) -> Path:
                 return run.model
             replaced = RunDirectory(run.replaced).model
             raise ModelFileError(
-                "this folder is not a finished run",
+                "this directory has no model",
                 where=str(path),
                 expected=f"a {run.model.name} in it",
                 hint=f"the model that --overwrite was replacing is {replaced}" if replaced.is_file() else None,
@@ -227,7 +227,7 @@ class _Container:
         header = {name: text for name, text in self.header.items() if name != "digest"}
         if self.header.get("digest") != _digest(tensors, header):
             raise ModelFileError(
-                "the model file was changed after it was written: its digest does not match its contents",
+                "the file was changed after it was written: its digest does not match its contents",
                 hint="copy it again from its original location",
             )
         return tensors
@@ -247,7 +247,7 @@ def _opened(path: Path, format_name: str) -> Iterator[_Container]:
         error.where = error.where or str(path)
         raise
     except OSError as error:
-        raise ModelFileError("cannot read the model file", where=str(path), got=error.strerror or str(error)) from None
+        raise ModelFileError("cannot read the file", where=str(path), got=error.strerror or str(error)) from None
     except MemoryError:
         raise _too_large(path, "its contents do not fit in memory") from None
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -271,7 +271,7 @@ def _size_of(path: Path) -> int:
 
 def _damaged(path: Path, got: str) -> ModelFileError:
     return ModelFileError(
-        "this is not a model file, or it is truncated or damaged",
+        "this is not a file of glassformer, or it is truncated or damaged",
         where=str(path),
         got=got,
         expected="a .safetensors file written by glassformer",
@@ -279,7 +279,7 @@ def _damaged(path: Path, got: str) -> ModelFileError:
 
 
 def _too_large(path: Path, got: str, expected: str | None = None) -> ModelFileError:
-    what = "the model file is too large for this machine"
+    what = "the file is too large for this machine"
     hint = "load it on a machine with more memory"
     return ModelFileError(what, where=str(path), got=got, expected=expected, hint=hint)
 
@@ -288,7 +288,7 @@ def _parse_parts(header: Mapping[str, str]) -> dict[str, Any]:
     try:
         return {name: parse_json(text) for name, text in header.items() if name not in ("format", "digest")}
     except ValueError as error:
-        raise ModelFileError("the model file's metadata is not JSON", got=str(error)) from None
+        raise ModelFileError("the metadata of the file is not JSON", got=str(error)) from None
 
 
 def _digest(tensors: Mapping[str, NDArray[Any]], header: Mapping[str, str]) -> str:
@@ -307,7 +307,7 @@ def _check_format(found: str | None, format_name: str) -> None:
     kind, _, version = (found or "").partition("/")
     if kind == format_name.partition("/")[0]:
         raise ModelFileError(
-            "the model file has another format version",
+            "the file has another format version",
             got=version,
             expected=format_name.partition("/")[2],
             hint="use the glassformer release that wrote it, or train again",
@@ -318,7 +318,7 @@ def _check_format(found: str | None, format_name: str) -> None:
 def _part(parts: Mapping[str, Any], name: str) -> dict[str, Any]:
     part = parts.get(name)
     if not isinstance(part, dict):
-        raise ModelFileError(f"the model file has no {name!r}", expected="a JSON object")
+        raise ModelFileError(f"the file has no {name!r}", expected="a JSON object")
     return part
 
 

@@ -306,7 +306,7 @@ def test_a_model_that_cannot_be_read_is_said_by_every_verb(tmp_path, call, run, 
         assert_is_for_people(answer, 1, part, f"where: {path}")
         assert answer.out == ""
     assert_is_for_people(call(verb, tmp_path / "none", *rest), 1, "the model does not exist", "glassformer train")
-    assert_is_for_people(call(verb, tmp_path, *rest), 1, "this folder is not a finished run")
+    assert_is_for_people(call(verb, tmp_path, *rest), 1, "this directory has no model")
 
 
 def test_a_safetensors_file_of_somebody_else_is_refused(tmp_path, call):
@@ -324,7 +324,7 @@ def test_models_with_other_words_are_no_ensemble(call, run, ascii_run):
 
 def test_a_model_to_start_from_must_be_one(tmp_path, call, table):
     answer = call("train", table, "--out", tmp_path / "run", "--init", table)
-    assert_is_for_people(answer, 1, "this is not a model file", f"where: {table}")
+    assert_is_for_people(answer, 1, "this is not a file of glassformer", f"where: {table}")
     assert not (tmp_path / "run").exists()
 
 
