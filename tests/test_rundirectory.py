@@ -37,13 +37,13 @@ def tree(path: Path) -> set[str]:
 
 def test_a_run_directory_is_locked_by_one_process_at_a_time(tmp_path):
     run = tmp_path / "deep" / "run"
-    with RunDirectory(run).held():
+    with RunDirectory(run).locked():
         directory = RunDirectory(run)
         directory.create(overwrite=False)
         directory.recipe.write_text("")
         directory.create(overwrite=True)  # which leaves the lock
         directory.discard_replaced()
-        with pytest.raises(RunError) as caught, directory.held():
+        with pytest.raises(RunError) as caught, directory.locked():
             pass
         assert str(caught.value) == (
             f"this run is already being trained\n  where: {run}\n"
@@ -51,23 +51,23 @@ def test_a_run_directory_is_locked_by_one_process_at_a_time(tmp_path):
         )
     assert tree(run) == {"checkpoints"}
     directory.lock.write_text("")  # of a process that was killed
-    with directory.held():
+    with directory.locked():
         pass
 
 
 def test_the_lock_of_another_process_ends_when_it_is_killed(tmp_path):
     code = (
         "import sys\nfrom pathlib import Path\nfrom glassformer.rundirectory import RunDirectory\n"
-        "with RunDirectory(Path(sys.argv[1])).held():\n    print('held', flush=True)\n    sys.stdin.read()\n"
+        "with RunDirectory(Path(sys.argv[1])).locked():\n    print('held', flush=True)\n    sys.stdin.read()\n"
     )
     words = [sys.executable, "-c", code, str(tmp_path)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
-        with pytest.raises(RunError, match="this run is already being trained"), RunDirectory(tmp_path).held():
+        with pytest.raises(RunError, match="this run is already being trained"), RunDirectory(tmp_path).locked():
             pass
         other.kill()
-    with RunDirectory(tmp_path).held():
+    with RunDirectory(tmp_path).locked():
         pass
 
 
@@ -77,13 +77,13 @@ def test_on_a_file_system_without_locks_training_continues(tmp_path, monkeypatch
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("fcntl.flock", no_locks)
-    with RunDirectory(tmp_path).held():
+    with RunDirectory(tmp_path).locked():
         pass
 
 
 def test_a_folder_that_cannot_be_created_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="cannot write"), RunDirectory(tmp_path / "file" / "run").held():
+    with pytest.raises(RunError, match="cannot write"), RunDirectory(tmp_path / "file" / "run").locked():
         pass
 
 
@@ -110,7 +110,7 @@ def test_checkpoints_and_snapshots_are_listed_together_by_their_step(tmp_path):
     directory = finished_run(tmp_path)
     for path in (directory.checkpoint(10_000_000), directory.checkpoint(20), directory.snapshot(3000)):
         path.write_text("")
-    kept = [path for path in directory.kept_weights() if directory.step_of(path) in (20, 3000, 10_000_000)]
+    kept = [path for path in directory.checkpoints_and_snapshots() if directory.step_of(path) in (20, 3000, 10_000_000)]
     assert kept == [directory.checkpoint(20), directory.snapshot(3000), directory.checkpoint(10_000_000)]
 
 
@@ -120,11 +120,11 @@ def test_weights_without_a_step_in_their_name_are_refused(tmp_path, step):
     path = directory.checkpoints / f"snapshot-{step}.safetensors"
     path.write_text("")
     with pytest.raises(RunError, match="a checkpoint of the run has no step in its name") as caught:
-        directory.kept_weights()
+        directory.checkpoints_and_snapshots()
     assert (caught.value.where, caught.value.expected) == (str(path), "a name such as snapshot-0000500.safetensors")
 
 
-def test_kept_weights_are_listed_oldest_first(tmp_path):
+def test_checkpoints_and_snapshots_are_listed_oldest_first(tmp_path):
     directory = finished_run(tmp_path)
     for step in (10_000_000, 20, 3000):
         directory.checkpoint(step).write_text("")
@@ -157,7 +157,7 @@ def test_a_run_is_overwritten_only_when_requested(tmp_path):
 def test_a_folder_that_is_not_a_run_is_never_changed(tmp_path, overwrite):
     (tmp_path / "thesis.tex").write_text("ten years of work")
     (tmp_path / "checkpoints").mkdir()
-    with pytest.raises(RunError, match="the folder is not empty and is not a run of glassformer") as caught:
+    with pytest.raises(RunError, match="the directory is not empty and is not a run of glassformer") as caught:
         RunDirectory(tmp_path).create(overwrite=overwrite)
     assert (caught.value.where, caught.value.hint) == (str(tmp_path), "choose another --out")
     assert tree(tmp_path) == {"thesis.tex", "checkpoints"}
@@ -168,7 +168,7 @@ def test_a_run_with_other_files_is_never_overwritten(tmp_path):
     for number in range(7):
         (tmp_path / f"notes-{number}.txt").write_text("mine")
     before = tree(tmp_path)
-    with pytest.raises(RunError, match="the folder contains other files") as caught:
+    with pytest.raises(RunError, match="the directory contains other files") as caught:
         directory.create(overwrite=True)
     assert caught.value.got == "notes-0.txt, notes-1.txt, notes-2.txt, notes-3.txt, notes-4.txt, …"
     assert caught.value.hint == "move these files, or choose another --out"
@@ -182,7 +182,7 @@ def test_other_files_among_the_checkpoints_are_never_overwritten(tmp_path):
     for name in ("checkpoints/best-of-all.safetensors", "download.part"):
         (tmp_path / name).write_text("mine")
     before = tree(tmp_path)
-    with pytest.raises(RunError, match="the folder contains other files") as caught:
+    with pytest.raises(RunError, match="the directory contains other files") as caught:
         directory.create(overwrite=True)
     assert caught.value.got == f"{Path('checkpoints/best-of-all.safetensors')}, download.part"
     assert tree(tmp_path) == before
@@ -331,7 +331,7 @@ def test_whenever_a_process_is_killed_a_complete_run_is_left_and_the_folder_can_
             except Killed:
                 killed = True
         directory.check_free(overwrite=True)
-        with directory.held():
+        with directory.locked():
             directory.recover()
             left, kept = contents(directory.path), contents(directory.replaced)
             assert before in (left, kept) or left == {"recipe.toml": "new", "model.safetensors": "new"}
@@ -349,7 +349,7 @@ def test_a_folder_with_only_temporary_files_is_free_and_is_cleaned_up(tmp_path, 
     directory.checkpoints.mkdir(parents=True)
     (directory.path / name).write_text("half")
     directory.check_free(overwrite=False)
-    with directory.held():
+    with directory.locked():
         directory.recover()
         directory.create(overwrite=False)
     assert tree(directory.path) == {"checkpoints"}
@@ -362,7 +362,7 @@ def test_temporary_files_next_to_checkpoints_do_not_prevent_a_run(tmp_path, name
     (directory.checkpoints / name).write_text("half")
     directory.check_free(overwrite=True)
     directory.check_resumable()
-    with directory.held():
+    with directory.locked():
         directory.recover()
     assert not (directory.checkpoints / name).exists()
     assert directory.model.exists()
@@ -380,15 +380,15 @@ def test_a_run_without_its_recipe_is_still_a_run(tmp_path):
 def test_files_that_other_folders_may_have_are_not_a_run(tmp_path, names):
     for name in names:
         (tmp_path / name).write_text("mine")
-    with pytest.raises(RunError, match="the folder is not empty and is not a run of glassformer"):
+    with pytest.raises(RunError, match="the directory is not empty and is not a run of glassformer"):
         RunDirectory(tmp_path).create(overwrite=True)
 
 
 def test_a_folder_that_is_moved_while_it_is_locked_is_not_written_again(tmp_path):
     directory = RunDirectory(tmp_path / "run")
-    with directory.held():
+    with directory.locked():
         directory.create(overwrite=False)
-        directory.check_held()
+        directory.check_locked()
         directory.path.rename(tmp_path / "elsewhere")
         with pytest.raises(RunError, match="the run directory was moved or removed during training"):
             directory.record({"event": "progress"})

@@ -12,7 +12,7 @@ RUN/
 ├── .replaced/           the run that --overwrite replaces, until the new one has its first model
 └── checkpoints/
     ├── step-0000500.safetensors       weights of the last validations: ordinary model files
-    ├── snapshot-0000250.safetensors   earlier weights, kept for inspection: likewise
+    ├── snapshot-0000250.safetensors   snapshots for inspection: the same
     └── resume.safetensors             what --resume needs
 """
 
@@ -88,7 +88,7 @@ class RunDirectory:
 
     @property
     def _half_replaced(self) -> Path:
-        """The folder of a run while its files are moved to `replaced`, or back."""
+        """The directory of a run while its files are moved to `replaced`, or back."""
         return self.path / ".replaced.part"
 
     @property
@@ -109,14 +109,14 @@ class RunDirectory:
         """Return the weights of the last validations, oldest first."""
         return sorted(self.checkpoints.glob("step-*.safetensors"))
 
-    def kept_weights(self) -> list[Path]:
-        """All kept weights, those of snapshots too, by their step. Raises RunError for a name without a step."""
+    def checkpoints_and_snapshots(self) -> list[Path]:
+        """Weights of the last validations, and snapshots, by step. Raises RunError for a name without a step."""
         kept = [*self.checkpoints.glob("snapshot-*.safetensors"), *self.kept_checkpoints()]
         return sorted(kept, key=self.step_of)
 
     @staticmethod
     def step_of(weights: Path) -> int:
-        """The step in the name of kept weights. Raises RunError for a name that no run gives."""
+        """The step in the name of a checkpoint or snapshot. Raises RunError for a name that no run gives."""
         kind, _, digits = weights.stem.partition("-")
         if not (digits.isascii() and digits.isdecimal() and len(digits) <= 16):
             raise RunError(
@@ -129,7 +129,7 @@ class RunDirectory:
     # The lock
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Lock the run for this process. Raises RunError when another process holds the lock.
 
         On a file system without locks the run is not locked.
@@ -151,14 +151,14 @@ class RunDirectory:
         try:
             yield
         finally:
-            if self._current_identity() == self._identity:  # otherwise another folder has this name now
+            if self._current_identity() == self._identity:  # otherwise another directory has this name now
                 with contextlib.suppress(OSError):  # Windows deletes it when the lock is released
                     self.lock.unlink()
             self._identity = None
             lock.release()
 
-    def check_held(self) -> None:
-        """Raise RunError when the locked folder was moved or removed, before a new one is created in its path."""
+    def check_locked(self) -> None:
+        """Raise RunError when the locked directory was moved or removed, before a new one is created in its path."""
         if self._identity is not None and self._current_identity() != self._identity:
             raise RunError(
                 "the run directory was moved or removed during training",
@@ -173,7 +173,7 @@ class RunDirectory:
             return None
         return found.st_dev, found.st_ino
 
-    # Checks of the folder
+    # Checks of the directory
 
     def check_free(self, *, overwrite: bool) -> None:
         """Raise RunError when `create` would delete a run without `overwrite`, or files that are not of a run."""
@@ -189,7 +189,7 @@ class RunDirectory:
             return
         if self.recipe.name not in names and (foreign or not self._has_marker(names)):
             raise RunError(
-                "the folder is not empty and is not a run of glassformer; nothing was written",
+                "the directory is not empty and is not a run of glassformer; nothing was written",
                 where=str(self.path),
                 hint="choose another --out",
             )
@@ -201,14 +201,14 @@ class RunDirectory:
             )
         if foreign:
             raise RunError(
-                "the folder contains other files, which --overwrite would delete; nothing was written",
+                "the directory contains other files, which --overwrite would delete; nothing was written",
                 where=str(self.path),
                 got=", ".join(foreign[:5]) + (", …" if len(foreign) > 5 else ""),
                 hint="move these files, or choose another --out",
             )
 
     def check_resumable(self) -> None:
-        """Raise RunError when the folder has no run to resume."""
+        """Raise RunError when the directory has no run to resume."""
         if not self.resume.exists() or not self.recipe.exists():
             raise RunError(
                 "there is no run to resume",
@@ -218,7 +218,7 @@ class RunDirectory:
             )
 
     def _names(self) -> list[str]:
-        """Return the names in the folder, without the lock and the temporary files of an interrupted process."""
+        """Return the names in the directory, without the lock and the temporary files of an interrupted process."""
         if not self.path.exists():
             return []
         found = [entry for entry in self.path.iterdir() if entry != self.lock and not _is_temporary(entry)]
@@ -227,9 +227,9 @@ class RunDirectory:
         return [entry.name for entry in found]
 
     def _has_marker(self, names: list[str]) -> bool:
-        """Return whether a file is there that only a run has; other folders may have a README.md or a model too."""
+        """Return whether a file is there that only a run has; other directories may have a README.md or a model too."""
         common = {self.card.name, self.model.name, self.checkpoints.name}
-        return bool(set(names) - common) or bool(self.kept_weights()) or self.resume.exists()
+        return bool(set(names) - common) or bool(self.checkpoints_and_snapshots()) or self.resume.exists()
 
     def _foreign_files(self) -> list[str]:
         """Return the files that `create` would delete although no run wrote them."""
@@ -283,7 +283,7 @@ class RunDirectory:
     def restore_replaced(self) -> None:
         """Restore the replaced run, if the new one ended before it had a model or could be resumed."""
         if self.replaced.exists() and not self.model.exists() and not self.resume.exists():
-            self.check_held()
+            self.check_locked()
             try:
                 self._clear()
                 self.replaced.rename(self._half_replaced)
@@ -292,7 +292,7 @@ class RunDirectory:
                 raise cannot_write(self.path, error) from None
 
     def recover(self) -> None:
-        """Repair the folder after an interrupted process. Call it while the run is locked.
+        """Repair the directory after an interrupted process. Call it while the run is locked.
 
         Temporary files are deleted. A run that was being moved to `replaced` is moved back. The replaced run is deleted
         if the new one has a model.
@@ -317,11 +317,11 @@ class RunDirectory:
         """
         check_path(self.snapshot(2**53))  # the longest name in a run
         if self._half_replaced.exists():
-            with self.held():
+            with self.locked():
                 self.recover()
 
     def _movable(self, folder: Path) -> list[Path]:
-        """Return the entries of a run in a folder, the recipe last: while it exists, the folder is a run."""
+        """Return the entries of a run in a directory, the recipe last: while it exists, the directory is a run."""
         excluded = {self.lock.name, self.replaced.name, self._half_replaced.name}
         found = [entry for entry in folder.iterdir() if entry.name not in excluded]
         return sorted(found, key=lambda entry: entry.name == self.recipe.name)
@@ -331,7 +331,7 @@ class RunDirectory:
             entry.rename(target / entry.name)
 
     def _clear(self) -> None:
-        # The folder itself stays: it may be a link, a mount or the working directory of a shell.
+        # The directory itself stays: it may be a link, a mount or the working directory of a shell.
         for entry in self._movable(self.path):
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
@@ -342,7 +342,7 @@ class RunDirectory:
 
     def record(self, event: Mapping[str, Any]) -> None:
         """Append an event to the history."""
-        self.check_held()
+        self.check_locked()
         try:
             # A path that is not UTF-8 contains lone surrogates; written as \udcXX they are valid JSON.
             with self.history.open("a", encoding="utf-8", errors="backslashreplace") as file:

@@ -37,7 +37,7 @@ def write(folder, events):
 
 def test_the_history_is_told_and_a_number_that_is_not_finite_is_none(case, folder):
     trace = explain(folder, case.text, history=True, evidence=False)
-    assert [asdict(moment) for moment in trace.training.history] == [
+    assert [asdict(point) for point in trace.training.history] == [
         {"step": 100, "loss": 2.0, "learning_rate": 0.1, "gradient_norm": 3.0},
         {"step": 200, "loss": None, "learning_rate": 0.1, "gradient_norm": 3.0},
     ]
@@ -65,7 +65,7 @@ def test_a_long_history_is_thinned_with_its_ends(case, folder):
     for step in range(201, 231):
         (folder / "checkpoints" / f"step-{step:07d}.safetensors").hardlink_to(late)
     training = explain(folder, case.text, history=True, evidence=False).training
-    steps = [moment.step for moment in training.history]
+    steps = [point.step for point in training.history]
     assert (len(steps), steps[0], steps[-1], len(set(steps))) == (MAX_EVENTS, 0, 999, MAX_EVENTS)
     steps = [each.step for each in training.checkpoints]
     assert (len(steps), steps[0], steps[-1], len(set(steps))) == (MAX_CHECKPOINTS, 100, 230, MAX_CHECKPOINTS)

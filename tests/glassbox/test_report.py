@@ -74,7 +74,7 @@ def test_a_report_that_is_too_large_loses_its_weights_first(
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = len(report_html(without_weights(trace)))
-    monkeypatch.setattr(report, "MOST_BYTES", small)
+    monkeypatch.setattr(report, "MAX_BYTES", small)
     written = write_report(trace, tmp_path / "report.html")
     assert (written.has_weights, written.n_bytes) == (False, small)
     assert Trace.loads(inlined(written.path.read_text("utf-8"))) == without_weights(trace)
@@ -83,7 +83,7 @@ def test_a_report_that_is_too_large_loses_its_weights_first(
 def test_a_report_that_is_still_too_large_is_refused_with_a_hint(
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report, "MOST_BYTES", 1000)
+    monkeypatch.setattr(report, "MAX_BYTES", 1000)
     with pytest.raises(RunError, match="too large for a browser") as caught:
         write_report(trace, tmp_path / "report.html")
     assert "shorter text" in str(caught.value)

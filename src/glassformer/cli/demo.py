@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from glassformer.training.demo import Demo
     from glassformer.translator import Translator
 
-Folder = Annotated[Path, typer.Option("--out", "-o", help="A folder for the tables and the run.")]
+Folder = Annotated[Path, typer.Option("--out", "-o", help="A directory for the tables and the run.")]
 DemoSeed = Annotated[int, typer.Option("--seed", min=0, help="The random seed.", rich_help_panel=EVERYWHERE)]
 
 NEXT = """
@@ -50,7 +50,7 @@ def demo(
     is_trained = found.write_tables()
     reporter.print(f"wrote {table} ({N_TRAIN:,} rows to train on) and {test} ({N_TEST:,} rows held out)")
     if is_trained:
-        reporter.print(f"the model is trained already: {run} (remove the folder to train again)")
+        reporter.print(f"the model is trained already: {run} (remove this directory to train again)")
     else:
         planned = found.plan()
         print_plan(reporter, planned)

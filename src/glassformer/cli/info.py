@@ -26,7 +26,7 @@ def info(model: Model, as_json: AsJson = False) -> None:
 def _rows(model_file: ModelFile) -> Iterator[tuple[str, str]]:
     facts, data = model_file.describe(), model_file.data
     model, never = facts["settings"]["model"], facts["never_trained"]
-    yield "turns", " into ".join(data.columns)
+    yield "columns", " → ".join(data.columns)
     yield "tokens", " → ".join(f"{side['kind']} ({side['size']:,})" for side in facts["vocabularies"].values())
     depth = f"{model['n_encoder_layers']} encoder, {model['n_decoder_layers']} decoder"
     yield "layers", f"{depth}, {model['norm']}-norm, {model['positions']} positions"
@@ -39,4 +39,4 @@ def _rows(model_file: ModelFile) -> Iterator[tuple[str, str]]:
     yield "metrics", ", ".join(f"{name} {value}" for name, value in facts["metrics"].items())
     for side, tokens in never.items():
         yield f"{side} tokens never trained", f"{len(tokens)}  {' '.join(tokens[:80])}"
-    yield "made with", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    yield "versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())

@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from glassformer.errors import ModelFileError, RunError
 from glassformer.glassbox.explained import Explained
-from glassformer.glassbox.run_records import Errors, Moment, Past, Training, Validation
+from glassformer.glassbox.run_records import CheckpointAnswer, Errors, HistoryPoint, Training, Validation
 from glassformer.glassbox.whatif import Edits, attentions
 from glassformer.modelfile import ModelFile
 from glassformer.rundirectory import RunDirectory
@@ -44,12 +44,15 @@ def training_of(folder: Path, explained: Explained) -> Training | None:
     if not run.history.is_file():
         return None
     events = read_history(run.history)
-    progress = [Moment(**_take(_Progress, event, run.history)) for event in events if event.kind == "progress"]
+    progress = [HistoryPoint(**_take(_Progress, event, run.history)) for event in events if event.kind == "progress"]
     validated = [Validation(**_take(_Validated, event, run.history)) for event in events if event.kind == "validated"]
     return Training(
         history=_thin(progress, MAX_EVENTS),
         validations=validated,
-        checkpoints=[_past(run.step_of(path), path, explained) for path in _thin(run.kept_weights(), MAX_CHECKPOINTS)],
+        checkpoints=[
+            _answer_of(run.step_of(path), path, explained)
+            for path in _thin(run.checkpoints_and_snapshots(), MAX_CHECKPOINTS)
+        ],
     )
 
 
@@ -163,7 +166,7 @@ def _thin(items: Sequence[Kind], limit: int) -> list[Kind]:
     return [items[round(index)] for index in np.linspace(0, len(items) - 1, limit)]
 
 
-def _past(step: int, path: Path, explained: Explained) -> Past:
+def _answer_of(step: int, path: Path, explained: Explained) -> CheckpointAnswer:
     """The translation of the text by a checkpoint, by greedy search."""
     file = ModelFile.load(path)
     if any(
@@ -179,7 +182,7 @@ def _past(step: int, path: Path, explained: Explained) -> Past:
     fed, targets = explained.rows_of_answer(answer)
     arrays = forward.record(fed).arrays
     cross = [arrays[f"{name}.weights"] for name in attentions(forward.model) if name.endswith(".cross")]
-    return Past(
+    return CheckpointAnswer(
         step=step,
         text=answer.text,
         score=answer.score,

@@ -19,7 +19,7 @@ from glassformer.files import atomic
 from glassformer.glassbox.schema import Trace
 
 PAGE = Path(__file__).parent / "page"
-MOST_BYTES = 20_000_000
+MAX_BYTES = 20_000_000
 ENTRY = "import 'glassbox/main.js';"
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; img-src data:"
 
@@ -41,14 +41,14 @@ def write_report(trace: Trace, path: str | Path) -> Report:
     path = Path(path)
     html = report_html(trace)
     has_weights = any(tensor.origin == "weight" for tensor in trace.tensors.values())
-    if has_weights and len(html) > MOST_BYTES:
+    if has_weights and len(html) > MAX_BYTES:
         html, has_weights = report_html(without_weights(trace)), False
-    if len(html) > MOST_BYTES:
+    if len(html) > MAX_BYTES:
         raise RunError(
             "the report would be too large for a browser",
             where=str(path),
             got=f"{len(html) / 1e6:.0f} MB without the weights",
-            expected=f"at most {MOST_BYTES / 1e6:.0f} MB",
+            expected=f"at most {MAX_BYTES / 1e6:.0f} MB",
             hint="explain a shorter text, leave out --target, or use a smaller beam",
         )
     with atomic(path) as temporary:

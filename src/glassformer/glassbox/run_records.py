@@ -15,7 +15,7 @@ class Strict:
 
 
 @dataclass(frozen=True)
-class Moment(Strict):
+class HistoryPoint(Strict):
     """Means of the training around a step; None for a number that was not finite."""
 
     step: int
@@ -35,7 +35,7 @@ class Validation(Strict):
 
 
 @dataclass(frozen=True)
-class Past(Strict):
+class CheckpointAnswer(Strict):
     """The same text translated by a checkpoint, by greedy search.
 
     `tokens` are the T target tokens; `attention` is cross-attention `[T S]`, the mean over layers and heads.
@@ -53,9 +53,9 @@ class Past(Strict):
 class Training(Strict):
     """The training of the model, from the records of its run directory."""
 
-    history: list[Moment]
+    history: list[HistoryPoint]
     validations: list[Validation]
-    checkpoints: list[Past]
+    checkpoints: list[CheckpointAnswer]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from glassformer.errors import GlassformerError, ModelFileError, RunError, TextError, TimeLimitError, UsageError
 from glassformer.files import shown
 from glassformer.glassbox.history import last_sample
-from glassformer.glassbox.report import MOST_BYTES, PAGE, live_html, modules
+from glassformer.glassbox.report import MAX_BYTES, PAGE, live_html, modules
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.modelfile import find_model
@@ -107,7 +107,7 @@ class Served:
     @property
     def weights_fit(self) -> bool:
         """Whether traces can contain the weights: then the page computes edits itself."""
-        return self.translator.model_file.n_parameters * 16 / 3 < MOST_BYTES * 0.8
+        return self.translator.model_file.n_parameters * 16 / 3 < MAX_BYTES * 0.8
 
     def describe(self) -> dict[str, Any]:
         """Return the description of the model and the limits for /api/model."""

@@ -10,7 +10,7 @@ from glassformer.settings import SideSettings
 
 
 def normalize(text: str, settings: SideSettings, where: str | None = None) -> str:
-    """Return the text in the Unicode normal form of the settings, in lower case if they say so.
+    """Return the text in the Unicode normalization form of the settings, and in lower case if `lowercase` is set.
 
     Raises TextError for a lone surrogate, which UTF-8 cannot encode. `where` names the text in the error.
     """

@@ -22,7 +22,7 @@ N_TRAIN, N_TEST = 9_000, 1_000
 
 @dataclass(frozen=True)
 class Demo:
-    """The demo in a folder. Raises SettingsError for a seed that no run can have."""
+    """The demo in a directory. Raises SettingsError for a seed that no run can have."""
 
     folder: Path
     seed: int = 1
@@ -49,7 +49,7 @@ class Demo:
     def write_tables(self) -> bool:
         """Write both tables. Returns whether the model is trained already.
 
-        Raises RunError, before anything is written, when the folder holds a table or a run of another origin.
+        Raises RunError, before anything is written, when the directory holds a table or a run of another origin.
         """
         is_trained = self._is_trained()
         rows = dates(N_TRAIN + N_TEST, self.seed)

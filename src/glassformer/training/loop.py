@@ -103,7 +103,7 @@ class Run:
             raise UsageError(
                 "this run was interrupted", where=str(self.directory.path), hint="resume it with train(…, resume=True)"
             )
-        with self.directory.held():
+        with self.directory.locked():
             self._open_directory()
             self._begun = True
             try:
@@ -254,7 +254,7 @@ class Run:
 
     def _keep_snapshot(self) -> None:
         step = self.position.step
-        self.directory.check_held()
+        self.directory.check_locked()
         self.prepared.model_file(get_weights(self.model), Metrics(step=step)).save(self.directory.snapshot(step))
 
     def _started(self) -> Started:
@@ -355,10 +355,10 @@ class Run:
                 tensors, measured = mean, measured_mean
                 changes = {"chosen": f"the mean of the last {len(kept)}", "step": self.position.step}
             changes["value"] = measured.value
-            self.directory.check_held()
+            self.directory.check_locked()
             write_text(self.directory.errors, json.dumps(measured.errors, ensure_ascii=False))
         model = replace(best, tensors=tensors, metrics=best.metrics.model_copy(update=changes))
-        self.directory.check_held()
+        self.directory.check_locked()
         model.save(self.directory.model)
         return model
 
@@ -366,7 +366,7 @@ class Run:
         path = self.directory.resume
         prepared = self.prepared
         tokenizers = tokenizers_to_dict(prepared.source_tokenizer, prepared.target_tokenizer)
-        self.directory.check_held()
+        self.directory.check_locked()
         save_resume(path, self.model, self.optimizer, self.position, self._origin, tokenizers)
         return Saved(self.position.step, self.position.seconds, path)
 
@@ -377,5 +377,5 @@ class Run:
             step=self.position.step,
             rows="training" if self.prepared.valid is None else "validation",
         )
-        self.directory.check_held()
+        self.directory.check_locked()
         self.prepared.model_file(weights, metrics).save(path)
