@@ -109,7 +109,7 @@ class FeedForward(nn.Module):
         self.w_1 = nn.Linear(settings.d_model, settings.d_ff)
         self.w_2 = nn.Linear(settings.d_ff, settings.d_model)
         activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
-        self.activation = activations[settings.activation]  # gelu is a Departure
+        self.activation = activations[settings.activation]  # Departure: gelu
         self.dropout = Dropout(settings.feed_forward_dropout)
 
     def forward(self, x: Float[Tensor, "*tokens D"]) -> Float[Tensor, "*tokens D"]:

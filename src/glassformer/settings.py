@@ -172,9 +172,10 @@ class ModelSettings(_Frozen):
     positions: Literal["sinusoidal", "learned"] = _setting("sinusoidal", "position encoding; the paper has both")
     position_base: float = _setting(10_000.0, "base n of the wavelengths of sinusoidal positions", gt=1)
     max_length: Positive = _setting(512, "maximum sequence length with learned positions")
-    scale_embeddings: bool = _setting(True, "whether embeddings are multiplied by sqrt(d_model)")
+    scale_embeddings: bool = _setting(True, "whether embeddings are multiplied by sqrt(d_model) (Departure: false)")
     tied_embeddings: Literal["none", "target", "all"] = _setting(
-        "all", "target: target embedding and output layer share one matrix; all: source embedding too"
+        "all",
+        "target: target embedding and output layer share one matrix; all: source embedding too (Departure: none, target)",
     )
     attention_bias: bool = _setting(False, "whether the four projections of attention have a bias (Departure: true)")
 
@@ -220,7 +221,7 @@ class TrainingSettings(_Frozen):
     recompute: bool = _setting(False, "whether the backward pass recomputes activations in layers: less memory")
     validate_every: Positive = _setting(1000, "number of steps between two validations")
     validate_beams: Beams = _setting(1, "beam width of the search in validation")
-    validate_rows: Positive = _setting(500, "maximum number of held-out rows a validation translates; the last: all")
+    validate_rows: Positive = _setting(500, "maximum number of held-out rows that a validation translates")
     metric: Metric = _setting("exact_match", "metric that selects the best weights and decides on early stopping")
     patience: NotNegative = _setting(0, "number of validations without a better metric before training stops; 0: never")
     keep_snapshots: NotNegative = _setting(5, "number of snapshots, after 1/2, 1/4, 1/8 … of the steps; 0: none", le=60)
@@ -236,7 +237,9 @@ class DecodingSettings(_Frozen):
     num_return_sequences: Positive = _setting(1, "number of answers for each text (n-best)", le=100_000)
     length_alpha: float = _setting(0.6, "length penalty ((5 + length) / 6)^alpha (Wu et al. 2016)", ge=0, le=10)
     max_new_tokens: Positive | None = _setting(
-        None, "maximum number of tokens; unset: from the training lengths", le=1_000_000
+        None,
+        "maximum number of tokens; unset: from the training lengths (Departure: the paper has source length + 50)",
+        le=1_000_000,
     )
     do_sample: bool = _setting(False, "whether tokens are sampled instead of searched for")
     temperature: float = _setting(1.0, "sampling: below 1 sharpens the distribution, above 1 flattens it", gt=0)
@@ -314,10 +317,10 @@ class Settings(_Frozen):
         return "\n".join(lines[1:]) + "\n"
 
 
-def all_settings(room: type[BaseModel] = Settings, prefix: str = "") -> dict[str, str]:
+def all_settings(model: type[BaseModel] = Settings, prefix: str = "") -> dict[str, str]:
     """Return full name -> description of every setting, in order."""
     found: dict[str, str] = {}
-    for name, field in room.model_fields.items():
+    for name, field in model.model_fields.items():
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             found |= all_settings(inner, f"{prefix}{name}.")
