@@ -473,7 +473,7 @@ def test_without_held_out_rows_nothing_is_called_held_out(tmp_path, call, small,
     answer = call("train", table, "--out", tmp_path / "run", *small(), *options)
     assert answer.code == 0
     assert "training loss" in answer.err
-    assert "on training rows with the best weights" in answer.err
+    assert "on training rows; weights: the best validation; model: " in answer.err
     assert "on training rows" in (tmp_path / "run/README.md").read_text(encoding="utf-8")
 
 

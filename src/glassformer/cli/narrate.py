@@ -105,7 +105,7 @@ def follow(run: Run, reporter: Reporter, resume_command: str) -> None:
                     progress.stop()
                     reporter.success(
                         f"done in {event.seconds:,.0f} s ({event.reason}); {event.metric} {event.value:.4f} "
-                        f"on {rows} rows with {event.chosen} weights: {event.path}"
+                        f"on {rows} rows; weights: {event.chosen}; model: {event.path}"
                     )
 
 

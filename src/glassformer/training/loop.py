@@ -344,7 +344,7 @@ class Run:
         """Compare the mean of the last validated weights with the best ones; the better become the model of the run."""
         kept = [ModelFile.load(path).tensors for path in self.directory.kept_checkpoints()]
         tensors = best.tensors
-        changes: dict[str, Any] = {"chosen": "the best"}
+        changes: dict[str, Any] = {"chosen": "the best validation"}
         if len(kept) > 1:
             mean = {name: np.mean([weights[name] for weights in kept], axis=0) for name in kept[0]}
             set_weights(self.model, best.tensors)
@@ -353,7 +353,7 @@ class Run:
             measured_mean = self.validator.measure(as_used=True)
             if self.validator.is_better(measured_mean, measured.value, measured.loss):
                 tensors, measured = mean, measured_mean
-                changes = {"chosen": f"the mean of the last {len(kept)}", "step": self.position.step}
+                changes = {"chosen": f"the mean of the last {len(kept)} validations", "step": self.position.step}
             changes["value"] = measured.value
             self.directory.check_locked()
             write_text(self.directory.errors, json.dumps(measured.errors, ensure_ascii=False))
