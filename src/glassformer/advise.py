@@ -328,7 +328,7 @@ def _choose_training(
         Choice(
             "training.steps",
             advised,
-            f"{advised / batches_an_epoch:.0f} epochs of {batches_an_epoch:,} batches"
+            f"about {advised / batches_an_epoch:.0f} epochs"
             + ("; an open vocabulary of character strings" if is_open else ""),
         ),
         Choice("training.schedule", "cosine", "the learning rate reaches zero at the last step"),

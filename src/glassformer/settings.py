@@ -175,7 +175,7 @@ class ModelSettings(_Frozen):
     scale_embeddings: bool = _setting(True, "whether embeddings are multiplied by sqrt(d_model) (Departure: false)")
     tied_embeddings: Literal["none", "target", "all"] = _setting(
         "all",
-        "target: target embedding and output layer share one matrix; all: source embedding too (Departure: none, target)",
+        "target: target embedding and output layer share one matrix; all: source embedding too (Departure: not all)",
     )
     attention_bias: bool = _setting(False, "whether the four projections of attention have a bias (Departure: true)")
 
@@ -221,7 +221,9 @@ class TrainingSettings(_Frozen):
     recompute: bool = _setting(False, "whether the backward pass recomputes activations in layers: less memory")
     validate_every: Positive = _setting(1000, "number of steps between two validations")
     validate_beams: Beams = _setting(1, "beam width of the search in validation")
-    validate_rows: Positive = _setting(500, "maximum number of held-out rows that a validation translates")
+    validate_rows: Positive = _setting(
+        500, "maximum number of held-out rows that a validation translates; the choice of weights at the end: all"
+    )
     metric: Metric = _setting("exact_match", "metric that selects the best weights and decides on early stopping")
     patience: NotNegative = _setting(0, "number of validations without a better metric before training stops; 0: never")
     keep_snapshots: NotNegative = _setting(5, "number of snapshots, after 1/2, 1/4, 1/8 … of the steps; 0: none", le=60)

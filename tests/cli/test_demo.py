@@ -41,7 +41,7 @@ def test_the_demo_goes_the_whole_way_and_finds_its_model_again(tmp_path, call):
     assert (len(train), len(test)) == (61, 21)
     assert not {tuple(row) for row in train[1:]} & {tuple(row) for row in test[1:]}
     assert "20 of 20 rows" in first.out
-    assert "five of the held-out dates" in first.out
+    assert "five of the test dates" in first.out
     assert f"glassformer translate {tmp_path / 'run'}" in first.err
     before = (tmp_path / "run" / "model.safetensors").stat().st_mtime_ns
 

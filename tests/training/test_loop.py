@@ -241,7 +241,9 @@ def test_the_rate_falls_with_the_time_that_is_over(tmp_path):
     assert run.optimizer.param_groups[0]["lr"] == pytest.approx(0.005, rel=1e-3)
 
 
-@pytest.mark.parametrize(("mean", "chosen"), [(0.9, "the mean of the last 2 validations"), (0.1, "the best validation")])
+@pytest.mark.parametrize(
+    ("mean", "chosen"), [(0.9, "the mean of the last 2 validations"), (0.1, "the best validation")]
+)
 def test_the_mean_of_the_last_weights_is_taken_only_when_it_is_better(tmp_path, monkeypatch, mean, chosen):
     scripted(monkeypatch, (0.1, 3), (0.35, 2), (0.2, 2), (0.3, 2), (mean, 1))
     training = {"steps": 3, "validate_every": 1, "average_last": 2}
@@ -467,7 +469,9 @@ def test_a_recipe_that_was_edited_is_not_resumed(tmp_path):
     list(again)  # which trains with what was read
 
 
-@pytest.mark.parametrize(("mean", "chosen"), [(0.9, "the mean of the last 2 validations"), (0.1, "the best validation")])
+@pytest.mark.parametrize(
+    ("mean", "chosen"), [(0.9, "the mean of the last 2 validations"), (0.1, "the best validation")]
+)
 def test_a_finished_run_that_is_resumed_keeps_its_model_and_says_the_same_of_it(tmp_path, monkeypatch, mean, chosen):
     training = {"steps": 2, "validate_every": 1, "average_last": 2}
     with monkeypatch.context() as patch:

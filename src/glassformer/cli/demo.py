@@ -38,7 +38,7 @@ def demo(
 ) -> None:
     """Write a table of dates, train on it, evaluate, translate.
 
-    Ten thousand dates, "1845-01-05" to "January 5, 1845": nine thousand to train on, one thousand held out. A
+    Ten thousand dates, "1845-01-05" to "January 5, 1845": nine thousand to train on, one thousand to test on. A
     second call finds the trained model and uses it, or resumes a run that was interrupted.
     """
     from glassformer.evaluation import evaluate
@@ -48,7 +48,7 @@ def demo(
     reporter, found = Reporter(quiet), Demo(out, seed)
     table, test, run = found.table, found.test_table, found.run.path
     is_trained = found.write_tables()
-    reporter.print(f"wrote {table} ({N_TRAIN:,} rows to train on) and {test} ({N_TEST:,} rows held out)")
+    reporter.print(f"wrote {table} ({N_TRAIN:,} rows to train on) and {test} ({N_TEST:,} rows to test on)")
     if is_trained:
         reporter.print(f"the model is trained already: {run} (remove this directory to train again)")
     else:
@@ -76,7 +76,7 @@ def _show(reporter: Reporter, translator: Translator, found: Demo) -> None:
         (source, answer.text, f"{math.exp(answer.score):.4f}")
         for (source, _), answer in zip(five, answers, strict=True)
     ]
-    print_table("five of the held-out dates", ("text", "translation", "probability"), rows)
+    print_table("five of the test dates", ("text", "translation", "probability"), rows)
     source, target = five[0]
     page = found.folder / "report.html"
     write_report(explain(found.run.path, source, target=target, weights=True, history=True), page)
