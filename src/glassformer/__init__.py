@@ -1,4 +1,4 @@
-"""From a table of pairs to an encoder-decoder Transformer that you can trust, run anywhere and see through.
+"""Train an encoder-decoder Transformer on a table of text pairs, and inspect how each translation is computed.
 
     from glassformer import Translator, evaluate, read_table, train
 

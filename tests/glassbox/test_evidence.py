@@ -138,7 +138,7 @@ def test_the_effect_of_a_head_is_that_of_a_model_without_it(case):
         without = Translator(replace(case.model, tensors=tensors), device="cpu").translate(texts, decoding=decoding)
         right = [one.text == answer for one, (_, answer) in zip(without, pairs, strict=True)]
         assert each.exact_match == pytest.approx(np.mean(right))
-        assert (each.broken, each.mended) == (4 - sum(right[:4]), int(right[4]))
+        assert (each.newly_wrong, each.newly_right) == (4 - sum(right[:4]), int(right[4]))
     assert len({each.exact_match for each in found.heads}) > 1
 
 
@@ -186,5 +186,5 @@ def test_rows_of_one_source_count_once_and_any_of_their_targets_is_right(case):
     found = head_effects(case.model, pairs, decoding=decoding, device="cpu", where=[f"row {i}" for i in range(6)])
     assert (found.rows, found.items, found.exact_match) == (6, 3, pytest.approx(2 / 3))
     for effect in found.heads:
-        assert effect.exact_match == pytest.approx((2 - effect.broken + effect.mended) / 3)
-        assert effect.broken <= 2
+        assert effect.exact_match == pytest.approx((2 - effect.newly_wrong + effect.newly_right) / 3)
+        assert effect.newly_wrong <= 2

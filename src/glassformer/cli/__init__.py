@@ -29,7 +29,7 @@ from glassformer.cli.translate import translate
 from glassformer.errors import EXIT_INTERRUPTED, INTERRUPTED, GlassformerError
 
 app = typer.Typer(
-    help="From a table of pairs to an encoder-decoder Transformer that you can trust, run anywhere and see through.",
+    help="Train an encoder-decoder Transformer on a table of text pairs, and inspect how each translation is computed.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -10,14 +10,14 @@ import typer
 
 from glassformer.cli.console import Reporter, print_json, print_table
 from glassformer.cli.narrate import follow, print_plan, print_report
-from glassformer.cli.options import EVERYWHERE, AsJson, Device, Quiet
+from glassformer.cli.options import COMMON, AsJson, Device, Quiet
 
 if TYPE_CHECKING:
     from glassformer.training.demo import Demo
     from glassformer.translator import Translator
 
 Folder = Annotated[Path, typer.Option("--out", "-o", help="A directory for the tables and the run.")]
-DemoSeed = Annotated[int, typer.Option("--seed", min=0, help="The random seed.", rich_help_panel=EVERYWHERE)]
+DemoSeed = Annotated[int, typer.Option("--seed", min=0, help="The random seed.", rich_help_panel=COMMON)]
 
 NEXT = """
 next, with your own table (two columns are enough):

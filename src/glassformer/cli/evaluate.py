@@ -31,14 +31,14 @@ def evaluate(
     device: opt.Device = "auto",
     precision: opt.DecodePrecision = "float32",
     engine: opt.Engine = "torch",
-    seed: opt.Seed = None,
+    seed: opt.SamplingSeed = None,
     quiet: opt.Quiet = False,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Translate the sources of a table and compare with its targets.
+    """Translate the sources of a table, and compare the answers with its targets.
 
-    A source with several targets counts once, and any of them is right. Every figure comes with a 95 % interval from
-    resampling the sources.
+    Rows with the same source count once: an answer that equals any of their targets is right. Each metric is printed
+    with a 95 % bootstrap interval, resampled over the sources.
     """
     from glassformer.translator import Translator
 

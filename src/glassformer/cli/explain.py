@@ -22,14 +22,18 @@ WEIGHTS = (".weight", ".bias", ".table")
 """The ends of the names of weights, which a trace leaves out by default."""
 
 Text = Annotated[str, typer.Argument(metavar="TEXT", help="The text to translate and explain.")]
-Target = Annotated[str | None, typer.Option("--target", help="A given target too, teacher-forced, with its loss.")]
+Target = Annotated[
+    str | None, typer.Option("--target", help="A gold target: explain it too, with teacher forcing and its loss.")
+]
 TensorName = Annotated[
     str | None,
     typer.Option(
         "--tensor", help=f"Print one tensor, such as decoder.0.cross.weights or logits; {LIST} prints all names."
     ),
 ]
-Head = Annotated[int | None, typer.Option("--head", min=0, help="Only this head of --tensor, from 0.")]
+Head = Annotated[
+    int | None, typer.Option("--head", min=0, help="Print only this head of --tensor; heads count from 0.")
+]
 EditList = Annotated[
     list[str] | None,
     typer.Option("--edit", help='What if: "token 3=7", "head encoder.0.self 2 off", "positions off", …'),

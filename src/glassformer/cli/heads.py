@@ -30,10 +30,10 @@ def heads(
     quiet: opt.Quiet = False,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Exact match on a table with each head switched off by itself, the largest loss first.
+    """Measure exact match on a table with one attention head switched off at a time; largest decrease first.
 
-    The table is translated once with the whole model, and once for each head. Rows with the same source count once, as
-    in evaluate. In an ensemble the heads are those of MODEL, and the further models stay whole.
+    The table is translated once with all heads, and once without each head. Rows with the same source count once, as in
+    evaluate. With --ensemble, only heads of MODEL are switched off.
     """
     from glassformer.glassbox.evidence import head_effects
     from glassformer.modelfile import ModelFile
@@ -57,9 +57,9 @@ def heads(
 
 def _print_heads(found: HeadEffects) -> None:
     rows = [
-        (effect.attention, str(effect.head), f"{effect.exact_match:.2%}", f"{effect.broken:,}", f"{effect.mended:,}")
-        for effect in sorted(found.heads, key=lambda effect: effect.exact_match)
+        (head.attention, str(head.head), f"{head.exact_match:.2%}", f"{head.newly_wrong:,}", f"{head.newly_right:,}")
+        for head in sorted(found.heads, key=lambda effect: effect.exact_match)
     ]
     counted = f"{found.rows:,} rows" if found.items == found.rows else f"{found.items:,} sources ({found.rows:,} rows)"
     title = f"exact match {found.exact_match:.2%} of {counted} with all heads; with one head off:"
-    print_table(title, ("attention", "head", "exact match", "broken", "mended"), rows)
+    print_table(title, ("attention", "head", "exact match", "newly wrong", "newly right"), rows)

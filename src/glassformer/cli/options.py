@@ -7,26 +7,35 @@ from typing import Annotated, Any
 
 import typer
 
-EVERYWHERE = "Everywhere"
+COMMON = "Common options"
 
-# Everywhere
+# Common options
 
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel=EVERYWHERE)]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel=COMMON)]
 TrainingPrecision = Annotated[
-    str | None, typer.Option("--precision", help="auto, float32 or bfloat16.", rich_help_panel=EVERYWHERE)
+    str | None, typer.Option("--precision", help="auto, float32 or bfloat16.", rich_help_panel=COMMON)
 ]
 DecodePrecision = Annotated[
     str,
     typer.Option(
         "--precision",
         help="float32, bfloat16 or auto; int8 with ctranslate2. Only float32 promises the same answer in any batch.",
-        rich_help_panel=EVERYWHERE,
+        rich_help_panel=COMMON,
     ),
 ]
-Engine = Annotated[str, typer.Option("--engine", help="torch, or ctranslate2 (an extra).", rich_help_panel=EVERYWHERE)]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=EVERYWHERE)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=EVERYWHERE)]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="The random seed.", rich_help_panel=EVERYWHERE)]
+Engine = Annotated[str, typer.Option("--engine", help="torch, or ctranslate2 (an extra).", rich_help_panel=COMMON)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=COMMON)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=COMMON)]
+TrainingSeed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed", min=0, help="Random seed of the split, the weights, dropout and batches.", rich_help_panel=COMMON
+    ),
+]
+SamplingSeed = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, help="Random seed of sampling (decoding.do_sample=true).", rich_help_panel=COMMON),
+]
 
 # Models and tables
 
@@ -45,11 +54,13 @@ SourceColumn = Annotated[str | None, typer.Option("--source", help="Source colum
 TargetColumn = Annotated[str | None, typer.Option("--target", help="Target column: a name, or a position from 0.")]
 Header = Annotated[
     bool | None,
-    typer.Option("--header/--no-header", help="Whether the first row holds column names (default: recognized)."),
+    typer.Option("--header/--no-header", help="Whether the first row contains the column names (default: detected)."),
 ]
 BadRows = Annotated[
     str | None,
-    typer.Option("--bad-rows", help="What to do with a damaged row: stop, or skip (recorded in the ledger)."),
+    typer.Option(
+        "--bad-rows", help="A damaged row: stop (an error, the default) or skip (it is listed in the ledger)."
+    ),
 ]
 LedgerFile = Annotated[
     Path | None, typer.Option("--ledger", help="Write each row that is not kept, with its reason, as JSON Lines.")
@@ -63,13 +74,14 @@ Beam = Annotated[
 ]
 NBest = Annotated[int | None, typer.Option("--nbest", min=1, help="Number of answers for each line, as JSON Lines.")]
 SetDecoding = Annotated[
-    list[str] | None, typer.Option("--set", help="A setting of the search: --set decoding.length_alpha=1")
+    list[str] | None,
+    typer.Option("--set", help="A setting of the search, such as decoding.length_alpha=1 (repeatable)."),
 ]
 BleuTokenize = Annotated[
     str, typer.Option("--bleu-tokenize", help="sacreBLEU's tokenizer: 13a, none, char, intl, zh, …")
 ]
 NoGroup = Annotated[
-    bool, typer.Option("--no-group", help="Score every row by itself, also where a source has several targets.")
+    bool, typer.Option("--no-group", help="Score each row separately, even if rows have the same source.")
 ]
 
 # Training
@@ -79,10 +91,11 @@ ValidTable = Annotated[str | None, typer.Option("--valid", help="A table to vali
 TestTable = Annotated[str | None, typer.Option("--test", help="A table to evaluate on at the end.")]
 Recipe = Annotated[
     str | None,
-    typer.Option("--recipe", help="Settings over the advice: a TOML file or a name (glassformer settings --recipes)."),
+    typer.Option("--recipe", help="Settings to use: a TOML file, or a name that `settings --recipes` prints."),
 ]
 SetAny = Annotated[
-    list[str] | None, typer.Option("--set", help="One setting, over all others: --set training.steps=500")
+    list[str] | None,
+    typer.Option("--set", help="One setting, such as training.steps=500; it replaces that of --recipe (repeatable)."),
 ]
 Init = Annotated[Path | None, typer.Option("--init", help="A model to start from.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")]

@@ -27,7 +27,7 @@ def score(
     quiet: opt.Quiet = False,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Log-probability (nats) of each target of a table, given its source.
+    """Print the log-probability (nats) of each target of a table, given its source.
 
     Tab-separated: score, source, target (a tab or line break in them becomes a space, another control character an
     escape such as \\x1b). With --json one object a row, with the text as it is and the score of every token.

@@ -11,10 +11,10 @@ from glassformer.cli.options import DecodePrecision, Device, Ensemble, Model, Qu
 from glassformer.errors import MissingExtraError, TextError, quoted
 
 Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
-Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes one that is free.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0: any free port.")]
 Text = Annotated[str | None, typer.Option("--text", help="The text that the page opens with.")]
 TimeLimit = Annotated[
-    float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="How long one request may compute.")
+    float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Maximum computing time of one request.")
 ]
 
 
@@ -29,9 +29,9 @@ def serve(
     precision: DecodePrecision = "float32",
     quiet: Quiet = False,
 ) -> None:
-    """Open a model in the browser: every number of any text, live; and the same as JSON over HTTP.
+    """Serve a page that explains the translation of any text, and the same data as JSON over HTTP.
 
-    It listens on this machine alone, unless --host says otherwise: there is no password. Ctrl-C ends it.
+    The server listens on this machine only, unless --host names another address: it has no password. Ctrl-C stops it.
     """
     try:
         from glassformer.server.api import Served, create_app
@@ -52,7 +52,7 @@ def serve(
         limits = Limits(compute_seconds=time_limit)
         options = {"ensemble": ensemble or [], "device": device, "precision": precision}
         served = Served.load(model, example=text, limits=limits, **options)
-        reporter.print(f"open http://{address}:{listening.getsockname()[1]}   (Ctrl-C ends it)")
+        reporter.print(f"open http://{address}:{listening.getsockname()[1]}   (Ctrl-C stops it)")
         if hosts == ["*"]:
             reporter.warn("anybody who reaches this machine can use the model")
         run(create_app(served, hosts), listening, limits, served.queue.close)

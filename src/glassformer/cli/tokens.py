@@ -27,7 +27,7 @@ def tokens(
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Tokens and ids of a text, with <bos> and <eos>."""
+    """Print the tokens and ids of a text, with <bos> and <eos>."""
     from glassformer.modelfile import ModelFile
 
     model_file = ModelFile.load(model)

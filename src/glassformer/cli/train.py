@@ -27,13 +27,13 @@ def train(
     overwrite: opt.OverwriteRun = False,
     device: opt.Device = "auto",
     precision: opt.TrainingPrecision = None,
-    seed: opt.Seed = None,
+    seed: opt.TrainingSeed = None,
     quiet: opt.Quiet = False,
     as_json: opt.AsJson = False,
 ) -> None:
     """Train a model on a table of pairs.
 
-    What you do not set is chosen from the data, printed with its reason, and saved as the run's recipe.
+    Settings that are not given are chosen from the data, printed with the reason, and saved in the recipe of the run.
     """
     from glassformer.engines.torch import find_device
     from glassformer.training.plan import plan
@@ -62,7 +62,7 @@ def _overrides(
 
 
 def _finish(reporter: Reporter, planned: Any, device: str, as_json: bool) -> None:
-    """Score the test table, if there is one, and print what came out."""
+    """Score the test table, if there is one, and print the result."""
     from glassformer.translator import Translator
 
     out = planned.directory.path

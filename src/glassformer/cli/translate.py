@@ -41,7 +41,7 @@ def translate(
     device: opt.Device = "auto",
     precision: opt.DecodePrecision = "float32",
     engine: opt.Engine = "torch",
-    seed: opt.Seed = None,
+    seed: opt.SamplingSeed = None,
     quiet: opt.Quiet = False,
     as_json: opt.AsJson = False,
 ) -> None:

@@ -100,13 +100,13 @@ def _ranks(numbers: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class HeadEffect:
-    """Exact match with one head switched off. `broken` items were right and are wrong now, `mended` ones were wrong."""
+    """Exact match with one head switched off, and the number of items that it made wrong, or right."""
 
     attention: str
     head: int
     exact_match: float
-    broken: int
-    mended: int
+    newly_wrong: int
+    newly_right: int
 
 
 @dataclass(frozen=True)
@@ -157,6 +157,6 @@ def head_effects(
     for name in attentions(model):
         for head in range(model.n_heads):
             right = right_with(HeadOff(name, head))
-            broken, mended = int((whole & ~right).sum()), int((~whole & right).sum())
-            effects.append(HeadEffect(name, head, float(right.mean()), broken, mended))
+            newly_wrong, newly_right = int((whole & ~right).sum()), int((~whole & right).sum())
+            effects.append(HeadEffect(name, head, float(right.mean()), newly_wrong, newly_right))
     return HeadEffects(len(pairs), len(items), float(whole.mean()), tuple(effects))
