@@ -34,14 +34,14 @@ SEARCHES = {
 }
 
 
-def forged(vocabulary: int, noise: float, seed: int, **changes: Any) -> TorchEngine:
-    """An engine whose every second token is as likely as the one before it, but for `noise` in its weights."""
+def with_constructed_ties(vocabulary: int, noise: float, seed: int, **changes: Any) -> TorchEngine:
+    """An engine in which every second token is as probable as the one before it, except for `noise` in its weights."""
     torch.manual_seed(seed)
     model = Transformer(ModelSettings(tied_embeddings="none", **changes), vocabulary, vocabulary).eval()
     with torch.no_grad():
         for layer in model.decoder:
             for weight in layer.cross_attention.parameters():
-                weight *= 2  # so that it listens to its source
+                weight *= 2  # so that the answer depends on the source
         rows = model.output_projection.weight
         rows *= 3
         twins = rows[4::2]
@@ -89,7 +89,7 @@ def main() -> None:
     for name, (vocabulary, longest, changes) in SHAPES.items():
         for noise in (1e-8, 1e-7, 1e-6):
             for seed in range(options.seeds):
-                engine = forged(vocabulary, noise, seed, **changes)
+                engine = with_constructed_ties(vocabulary, noise, seed, **changes)
                 sources = sources_of(options.texts, longest, vocabulary, seed)
                 for search, decoding in SEARCHES.items():
                     case = {"model": name, "noise": noise, "seed": seed, "search": search, "texts": len(sources)}

@@ -394,7 +394,7 @@ def test_a_device_that_is_not_there_is_refused() -> None:
 
 
 def test_a_misspelt_precision_is_refused() -> None:
-    with pytest.raises(SettingsError, match="there is no precision 'bf16'"):
+    with pytest.raises(SettingsError, match="precision 'bf16' is not available"):
         Translator(untrained(), device="cpu", precision="bf16")
 
 

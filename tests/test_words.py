@@ -1,8 +1,7 @@
 """The words of glassformer: plain American English, and the standard terms of the field.
 
 Phrases to avoid are regular expressions, each with what to write instead; case and line breaks do not matter. To add a
-phrase, add one line to EVERYWHERE. Phrases that the messages or the help of the package still contain are in the other
-two tables; move a line to EVERYWHERE when nothing contains its phrase any more.
+phrase, add one line to PHRASES.
 """
 
 from __future__ import annotations
@@ -23,9 +22,12 @@ from glassformer.settings import all_settings
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src/glassformer"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
-EVERYWHERE = {
+PHRASES = {
     r"\bthe way back\b": "the backward pass",
     r"\bkept numbers\b": "activations",
     r"\bmemory of the gradient": "running mean of the gradient",
@@ -52,10 +54,6 @@ EVERYWHERE = {
     r"\bgrey\b": "gray",
     r"\blicence\b": "license",
     r"\bartefacts?\b": "artifact",
-}
-"""In docs, help, settings and messages."""
-
-EXCEPT_MESSAGES = {
     r"\bspelled\b": "character-level, in characters",
     r"\bnot told\b|\btold\b": "prose; printed",
     r"\bturn(s|ing)? up\b": "occur",
@@ -71,15 +69,11 @@ EXCEPT_MESSAGES = {
     r"\bfavour\w*\b": "favor",
     r"\blongest length\b": "maximum length",
     r"\bthere is no (device|precision)\b": "is not available",
-}
-"""In docs, help and settings; the messages still have them."""
-
-EXCEPT_MESSAGES_AND_HELP = {
     r"\bchance\b": "randomness, random seed, probability",
     r"\b(go|goes|going|gone|went) on\b": "resume, continue",
     r"\b(who lost|losers?)\b": "pruned candidates, why they were pruned",
 }
-"""In docs and settings; messages and help still have them."""
+"""A phrase to avoid -> what to write instead, in docs, help, settings and messages."""
 
 Texts = Iterator[tuple[str, str]]
 """Where a text is, and the text."""
@@ -136,18 +130,12 @@ def strings(code: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-ALL = EVERYWHERE | EXCEPT_MESSAGES | EXCEPT_MESSAGES_AND_HELP
-AREAS = {
-    "docs": (texts_of_docs, ALL),
-    "settings": (texts_of_settings, ALL),
-    "help": (texts_of_help, EVERYWHERE | EXCEPT_MESSAGES),
-    "messages": (texts_of_messages, EVERYWHERE),
-}
+AREAS = {"docs": texts_of_docs, "settings": texts_of_settings, "help": texts_of_help, "messages": texts_of_messages}
 
 
 @cache
 def texts_of(area: str) -> list[tuple[str, str]]:
-    return [(where, " ".join(text.split())) for where, text in AREAS[area][0]()]
+    return [(where, " ".join(text.split())) for where, text in AREAS[area]()]
 
 
 def find(phrases: Mapping[str, str], texts: list[tuple[str, str]]) -> list[str]:
@@ -165,13 +153,13 @@ def find(phrases: Mapping[str, str], texts: list[tuple[str, str]]) -> list[str]:
 def test_no_phrase_to_avoid_is_used(area: str) -> None:
     texts = texts_of(area)
     assert len(texts) > 10
-    assert "\n".join(find(AREAS[area][1], texts)) == ""
+    assert "\n".join(find(PHRASES, texts)) == ""
 
 
 def test_a_phrase_is_found_in_the_prose_of_a_page_and_not_in_its_code() -> None:
     code, table = "```\nlicence\n```\n", "<!-- training cpu -->\ncentre\n<!-- end -->\n"
     page = f"Colour\nis `grey`\n\n{code}\n{table}\n[a](artefact.md) the way\nback\n"
-    found = find(EVERYWHERE, [("page", " ".join(prose(page).split()))])
+    found = find(PHRASES, [("page", " ".join(prose(page).split()))])
     assert [re.findall("instead of '(.*?)'", use)[0] for use in found] == ["the way back", "Colour"]
 
 
@@ -199,4 +187,4 @@ def test_the_help_of_every_verb_is_read() -> None:
     ],
 )
 def test_ordinary_american_english_is_not_found(sentence: str) -> None:
-    assert find(ALL, [("here", sentence)]) == []
+    assert find(PHRASES, [("here", sentence)]) == []

@@ -234,7 +234,7 @@ def test_wrong_words_are_wrong_usage(call, words, parts):
 def test_a_precision_or_device_that_is_not_there(call, run, table, verb):
     rest = ("--column", "iso") if verb == "translate" else ()
     answer = call(verb, run, table, *rest, "--precision", "wrong")
-    assert_is_for_people(answer, 2, "there is no precision 'wrong'", "valid: auto, float32, bfloat16")
+    assert_is_for_people(answer, 2, "precision 'wrong' is not available", "valid: auto, float32, bfloat16")
     for device in ("gpu", "cuda", "cuda:99"):
         answer = call(verb, run, table, *rest, "--device", device)
         assert_is_for_people(answer, 1, f"device '{device}' is not available", "expected: auto, cpu")

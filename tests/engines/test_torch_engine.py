@@ -629,7 +629,7 @@ def test_a_misspelt_precision_is_never_read_as_another(model: Transformer) -> No
         lambda: autocast(CPU, "float16"),
         lambda: TorchEngine.of([model], ascii68(), CPU, "float16"),
     ):
-        with pytest.raises(SettingsError, match="there is no precision 'float16'") as caught:
+        with pytest.raises(SettingsError, match="precision 'float16' is not available") as caught:
             ask()
         assert caught.value.hint is not None
         assert "'bfloat16'" in caught.value.hint

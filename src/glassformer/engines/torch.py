@@ -73,7 +73,7 @@ def resolve_precision(device: torch.device, precision: str) -> str:
     Raises SettingsError for an unknown precision.
     """
     if precision not in get_args(Precision):
-        raise SettingsError(f"there is no precision {precision!r}", hint=nearest(precision, get_args(Precision)))
+        raise SettingsError(f"precision {precision!r} is not available", hint=nearest(precision, get_args(Precision)))
     if precision == "auto":
         return "bfloat16" if has_fast_bfloat16(device) else "float32"
     return precision
