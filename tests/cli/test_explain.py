@@ -164,7 +164,7 @@ def test_the_source_can_be_padded(call, run, expected):
 def test_a_given_target_tells_its_loss(call, run):
     out = call("explain", run, TEXT, "--target", "July 20, 1969").out
     trace = explain(run, TEXT, target="July 20, 1969")
-    assert f"the given target: mean loss {trace.array('gold.losses').mean():.4f} nats" in out
+    assert f"the gold target: mean loss {trace.array('gold.losses').mean():.4f} nats" in out
     assert "with label smoothing" in out
 
 

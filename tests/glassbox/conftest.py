@@ -98,5 +98,5 @@ def case() -> Case:
 
 @pytest.fixture(scope="session")
 def trace(case: Case) -> Trace:
-    """The trace of that model, with weights and a given target."""
+    """The trace of that model, with weights and a gold target."""
     return explain(case.model, case.text, target=case.target, weights=True, num_beams=3)

@@ -141,7 +141,7 @@ def _visible(token: str) -> str:
 
 
 def print_summary(trace: Trace) -> None:
-    """Print the translation, its tokens, decoder rows, search, given target, edits and checks."""
+    """Print the translation, its tokens, decoder rows, search, gold target, edits and checks."""
     best = trace.search.beam.answers[0]
     end = "" if best.finished else "  (unfinished: the limit of tokens was reached)"
     text, translation = printable(trace.text), printable(trace.translation)
@@ -271,7 +271,7 @@ def _print_gold(trace: Trace) -> None:
     ]
     smoothing = trace.provenance.settings["training"]["label_smoothing"]
     columns = ("row", "fed", "target", "cross-entropy", f"with label smoothing {smoothing:g}")
-    print_table(f"the given target: mean loss {losses.mean():.4f} nats", columns, rows)
+    print_table(f"the gold target: mean loss {losses.mean():.4f} nats", columns, rows)
     sys.stdout.write("\n")
 
 

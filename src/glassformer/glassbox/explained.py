@@ -224,7 +224,7 @@ class Explained:
         return [vocabulary.bos_id, *targets[:-1]], targets
 
     def rows_of_gold(self, target: str) -> tuple[list[int], list[int]]:
-        """The same for a given target, teacher-forced. Raises TextError for one that is too long."""
+        """The same for a gold target, teacher-forced. Raises TextError for one that is too long."""
         tokenizer = self.file.target_tokenizer
         ids = tokenizer.encode(target, where="the target")
         longest = self.file.settings.data.max_target_length

@@ -93,7 +93,7 @@ class Token(Strict):
 class Tokens(Strict):
     """Row t of the decoder is fed `target_in[t]`; its target is `target_out[t]`.
 
-    `gold_in` and `gold` are the same for the given target, if there is one.
+    `gold_in` and `gold` are the same for the gold target, if there is one.
     """
 
     source: list[Token]
@@ -325,7 +325,7 @@ class Check(Strict):
 
 @dataclass(frozen=True)
 class Trace(Strict):
-    """Every number behind one translation. Names in `gold.…` belong to the given target, teacher-forced.
+    """Every number behind one translation. Names in `gold.…` belong to the gold target, teacher-forced.
 
     `notices` say what was left out, and why.
     """

@@ -59,7 +59,7 @@ def explain(
 ) -> Trace:
     """Open the translation of `text`: every number behind it, checked.
 
-    `target` adds the same for a given target, teacher-forced, with its loss. `edits` are applied first, and the trace
+    `target` adds the same for a gold target, teacher-forced, with its loss. `edits` are applied first, and the trace
     has what they changed. `options` are fields of DecodingSettings that replace those of `decoding`, by default the
     model's own; answers are searched, never sampled. `weights` adds the weights to the trace, `history` the records of
     a run directory: that of `model` where it is a path, or the one that `history` names. `pad_to` pads the source,

@@ -205,7 +205,7 @@ function editedContract(base, { words, ids, inputs, targets, searches, tensors }
   };
 }
 
-/** The ten most likely tokens of a row of logits, the rank of the target, and the margin of the best token. */
+/** The ten most probable tokens of a row of logits, the rank of the target, and the margin of the best token. */
 function predict(base, logits, target) {
   const { labels } = base.axes[base.vocabularies.target.axis];
   const total = logSumExp(logits);

@@ -1,4 +1,4 @@
-/** Logits: the most likely next tokens with their probabilities, and the prediction after each layer (logit lens). */
+/** Logits: the most probable next tokens with their probabilities, and the prediction after each layer (logit lens). */
 
 import { bdi, button, el, table } from 'glassbox/dom.js';
 import { digits, percent } from 'glassbox/numbers.js';
@@ -21,7 +21,7 @@ export function logits(app) {
         'p',
         `${kind} `,
         bdi(visible(targets[row].text)),
-        `: rank ${found.rank}. Margin of the most likely token over the second: ${digits(found.margin)} nats.`,
+        `: rank ${found.rank}. Margin of the most probable token over the second: ${digits(found.margin)} nats.`,
       ),
       el(
         'ul.bars',

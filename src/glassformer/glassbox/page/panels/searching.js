@@ -13,7 +13,7 @@ export function searching(app) {
   return [
     el(
       'p.lead',
-      'Greedy search keeps the most likely token at each step. Beam search keeps the best hypotheses and ' +
+      'Greedy search keeps the most probable token at each step. Beam search keeps the best hypotheses and ' +
         'prunes the other candidates: they are gray, with the reason why they were pruned.',
     ),
     el(
