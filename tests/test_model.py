@@ -46,6 +46,8 @@ GRID: dict[str, dict[str, Any]] = {
     "learned positions": {"positions": "learned"},
     "learned positions, pre-norm, untied": {"positions": "learned", "norm": "pre", "tied_embeddings": "none"},
     "gelu": {"activation": "gelu"},
+    "swish, output bias": {"activation": "swish", "output_bias": True},
+    "output bias, untied": {"output_bias": True, "tied_embeddings": "none"},
     "attention bias": {"attention_bias": True},
     "free widths": {"n_heads": 3, "d_k": 5, "d_v": 7},
     "one head of another width": {"n_heads": 1, "d_v": 9},
@@ -58,8 +60,9 @@ GRID: dict[str, dict[str, Any]] = {
         "norm": "pre",
         "positions": "learned",
         "tied_embeddings": "target",
-        "activation": "gelu",
+        "activation": "swish",
         "attention_bias": True,
+        "output_bias": True,
         "d_k": 3,
         "d_v": 11,
         "n_encoder_layers": 1,
@@ -685,11 +688,11 @@ def as_marian(model: Transformer, marian: Any) -> None:
         state[f"model.{stack}.embed_tokens.weight"] = model.source_embedding.weight.detach()
         state[f"model.{stack}.embed_positions.weight"] = torch.from_numpy(reference.sinusoids(16, 16)).float()
     state["lm_head.weight"] = model.source_embedding.weight.detach()
-    state["final_logits_bias"] = torch.zeros(1, SIZE)
+    state["final_logits_bias"] = state.pop("model.output_projection.bias")[None]
     marian.load_state_dict(state, strict=True)
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
 def test_the_model_is_marian_with_our_positions(activation: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what transformers says about itself when it is imported
@@ -712,7 +715,7 @@ def test_the_model_is_marian_with_our_positions(activation: str) -> None:
             decoder_start_token_id=0,
         )
         marian = transformers.MarianMTModel(config).eval()
-    model = make(attention_bias=True, activation=activation)
+    model = make(attention_bias=True, output_bias=True, activation=activation)
     as_marian(model, marian)
     source, visible = padded([[3, 1, 4, 1, 5], [9, 2]])
     target = draw_ids(0, 2, 6)

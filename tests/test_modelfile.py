@@ -85,6 +85,7 @@ NAMES_OF_ONE_LAYER_EACH = """
     decoder.0.feed_forward_norm.bias
 """
 NAMES_OF_ALL_OPTIONS = """
+    output_projection.bias
     target_embedding.weight
     output_projection.weight
     source_positions.table
@@ -113,10 +114,12 @@ SHAPES = {
     "nothing tied": {"tied_embeddings": "none"},
     "learned": {"positions": "learned", "max_length": 9},
     "biased": {"attention_bias": True},
+    "biased output": {"output_bias": True},
     "free widths": {"n_heads": 3, "d_k": 5, "d_v": 7},
     "deep": {"n_encoder_layers": 3, "n_decoder_layers": 2},
     "all of it": {
         "norm": "pre", "tied_embeddings": "none", "positions": "learned", "max_length": 9, "attention_bias": True,
+        "output_bias": True,
         "n_heads": 3, "d_k": 5, "d_v": 7, "n_encoder_layers": 2, "n_decoder_layers": 3,
     },
 }  # fmt: skip
@@ -291,7 +294,9 @@ def test_a_missing_library_is_not_reported_as_a_damaged_file(tmp_path, monkeypat
 
 def test_the_names_of_the_tensors_are_frozen():
     assert list(tensor_shapes(ModelSettings(**TINY), 9, 9)) == NAMES_OF_ONE_LAYER_EACH.split()
-    every = ModelSettings(**TINY, norm="pre", tied_embeddings="none", positions="learned", attention_bias=True)
+    every = ModelSettings(
+        **TINY, norm="pre", tied_embeddings="none", positions="learned", attention_bias=True, output_bias=True
+    )
     names = {*NAMES_OF_ONE_LAYER_EACH.split(), *NAMES_OF_ALL_OPTIONS.split()}
     assert tensor_shapes(every, 9, 9).keys() == names
     assert FORMAT == "glassformer-model/2"

@@ -129,10 +129,10 @@ def test_multi_head_attention_is_the_sum_over_heads_of_the_papers_formula() -> N
 # Feed-forward and norm
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_activations_are_those_of_torch(activation: str) -> None:
-    x = np.linspace(-6, 6, 101)
-    expected = getattr(nn.functional, activation)(torch.from_numpy(x)).numpy()
+@pytest.mark.parametrize(("activation", "theirs"), [("relu", "relu"), ("gelu", "gelu"), ("swish", "silu")])
+def test_activations_are_those_of_torch(activation: str, theirs: str) -> None:
+    x = np.concatenate((np.linspace(-6, 6, 101), [-1000, 1000]))
+    expected = getattr(nn.functional, theirs)(torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(reference.activate(x, activation), expected, atol=1e-12)  # type: ignore[arg-type]
 
 

@@ -108,8 +108,8 @@ class FeedForward(nn.Module):
         super().__init__()
         self.w_1 = nn.Linear(settings.d_model, settings.d_ff)
         self.w_2 = nn.Linear(settings.d_ff, settings.d_model)
-        activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
-        self.activation = activations[settings.activation]  # Departure: gelu
+        activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
+        self.activation = activations[settings.activation]  # Departure: gelu, swish
         self.dropout = Dropout(settings.feed_forward_dropout)
 
     def forward(self, x: Float[Tensor, "*tokens D"]) -> Float[Tensor, "*tokens D"]:
@@ -242,7 +242,9 @@ class Transformer(nn.Module):
             )
         self.source_embedding = nn.Embedding(source_size, settings.d_model)
         self.target_embedding = self.source_embedding if tied == "all" else nn.Embedding(target_size, settings.d_model)
-        self.output_projection = nn.Linear(settings.d_model, target_size, bias=False)
+        self.output_projection = nn.Linear(
+            settings.d_model, target_size, bias=settings.output_bias
+        )  # Departure: a bias
         if tied != "none":
             self.output_projection.weight = self.target_embedding.weight
         self.source_positions = Positions(settings)

@@ -333,6 +333,8 @@ def tensor_shapes(model: ModelSettings, source_size: int, target_size: int) -> d
         shapes["target_embedding.weight"] = (target_size, d)
     if model.tied_embeddings == "none":
         shapes["output_projection.weight"] = (target_size, d)
+    if model.output_bias:
+        shapes["output_projection.bias"] = (target_size,)
     if model.positions == "learned":
         shapes |= {f"{side}_positions.table": (model.max_length, d) for side in ("source", "target")}
 

@@ -128,10 +128,16 @@ def multi_head_attention(
     return note("output", linear(weights, w_o, concatenated), concatenated, w_o)
 
 
-def activate(x: Float[Array, "*rows"], activation: Literal["relu", "gelu"]) -> Float[Array, "*rows"]:
-    """max(0, x), or x Φ(x) with the normal distribution function Φ (Departure: Hendrycks and Gimpel 2016)."""
+def activate(x: Float[Array, "*rows"], activation: Literal["relu", "gelu", "swish"]) -> Float[Array, "*rows"]:
+    """max(0, x); Departure: x Φ(x) with the normal distribution function Φ, or x σ(x) with the logistic function σ.
+
+    These are the GELU (Hendrycks and Gimpel 2016) and swish, or SiLU (Ramachandran et al. 2017).
+    """
     if activation == "relu":
         return np.maximum(x, 0.0)
+    if activation == "swish":
+        swished: Array = x * (1 + np.tanh(x / 2)) / 2  # σ(x) without an overflow
+        return swished
     erf = np.vectorize(math.erf, otypes=[np.float64])
     below: Array = (1 + erf(x / math.sqrt(2))) / 2
     return x * below
@@ -324,10 +330,13 @@ def decode(
 def project(
     weights: Weights, model: ModelSettings, hidden: Float[Array, "T D"], note: Note = unnoted
 ) -> Float[Array, "T V"]:
-    """Section 3.4: logits of the next token, by the matrix that `tied_embeddings` selects."""
+    """Section 3.4: logits of the next token, by the matrix that `tied_embeddings` selects, plus a bias if set."""
     names = {"none": "output_projection", "target": "target_embedding", "all": "source_embedding"}
-    name = names[model.tied_embeddings]
-    return note("logits", linear(weights, name, hidden), hidden, name)
+    matrix = weights[f"{names[model.tied_embeddings]}.weight"]
+    if not model.output_bias:
+        return note("logits", hidden @ matrix.T, hidden, matrix)
+    bias = weights["output_projection.bias"]  # Departure
+    return note("logits", hidden @ matrix.T + bias, hidden, matrix, bias)
 
 
 def log_softmax(logits: Float[Array, "T V"], note: Note = unnoted) -> Float[Array, "T V"]:

@@ -32,9 +32,9 @@ Width = Annotated[int, Field(ge=1, le=2**20)]
 Depth = Annotated[int, Field(ge=1, le=1000)]
 Beams = Annotated[int, Field(ge=1, le=10_000)]
 
-FRAME_TOKENS = 2  # `<bos>` and `<eos>`, around the tokens of every source and target
+FRAME_TOKENS = 2  # `<bos>` and `<eos>`, around the tokens of every target, and of sources with `bos`
 
-TokenKind = Literal["characters", "words", "subwords", "bytes"]
+TokenKind = Literal["characters", "words", "subwords", "bytes", "sentencepiece"]
 Normalization = Literal["none", "NFC", "NFD", "NFKC"]
 Metric = Literal["exact_match", "token_error_rate", "bleu", "chrf", "loss"]
 Precision = Literal["auto", "float32", "bfloat16"]
@@ -115,7 +115,7 @@ class SideSettings(_Frozen):
 
     section: ClassVar[str] = "tokens.(source|target)"
 
-    kind: TokenKind = _setting("subwords", "kind of token")
+    kind: TokenKind = _setting("subwords", "kind of token; sentencepiece: of an imported model")
     preset: Literal["none", "ascii68"] = _setting("none", "fixed character vocabulary; ascii68: 65 ASCII characters")
     algorithm: Literal["bpe", "unigram"] = _setting("bpe", "algorithm that learns the subwords")
     vocabulary_size: Positive = _setting(
@@ -125,6 +125,12 @@ class SideSettings(_Frozen):
     unknown: bool = _setting(True, "whether the vocabulary has <unk>; without it an unknown token is an error")
     normalization: Normalization = _setting("NFC", "Unicode normalization form of the text")
     lowercase: bool = _setting(False, "whether the text is lowercased")
+    bos: bool = _setting(True, "whether <bos> is before a text; sources of MarianMT have none (Departure: false)")
+
+    @property
+    def n_frame_tokens(self) -> int:
+        """The number of special tokens around a text: `<bos>`, if it has one, and `<eos>`."""
+        return FRAME_TOKENS if self.bos else FRAME_TOKENS - 1
 
 
 class TokenSettings(_Frozen):
@@ -138,7 +144,9 @@ class TokenSettings(_Frozen):
 
     @model_validator(mode="after")
     def _sides_agree(self) -> Self:
-        if self.shared and self.source != self.target:
+        if not self.target.bos:
+            raise ValueError("a target starts with <bos>: tokens.target.bos must be true")
+        if self.shared and self.source.model_copy(update={"bos": True}) != self.target:
             raise ValueError("tokens.shared needs the same settings for tokens.source and tokens.target")
         return self
 
@@ -164,7 +172,9 @@ class ModelSettings(_Frozen):
     dropout: Fraction = _setting(0.1, "dropout probability on embeddings + positions and on every sublayer's output")
     attention_dropout: Fraction = _setting(0.0, "dropout probability on attention weights (Departure: above 0)")
     feed_forward_dropout: Fraction = _setting(0.0, "dropout probability inside the feed-forward (Departure: above 0)")
-    activation: Literal["relu", "gelu"] = _setting("relu", "activation of the feed-forward network (Departure: gelu)")
+    activation: Literal["relu", "gelu", "swish"] = _setting(
+        "relu", "activation of the feed-forward network (Departure: gelu, swish)"
+    )
     norm: Literal["post", "pre"] = _setting(
         "post", "LayerNorm after the residual connection, or before the sublayer (Departure: pre)"
     )
@@ -178,6 +188,7 @@ class ModelSettings(_Frozen):
         "target: target embedding and output layer share one matrix; all: source embedding too (Departure: not all)",
     )
     attention_bias: bool = _setting(False, "whether the four projections of attention have a bias (Departure: true)")
+    output_bias: bool = _setting(False, "whether the output projection has a bias (Departure: true)")
 
     @model_validator(mode="after")
     def _sinusoids_fit(self) -> Self:
@@ -294,16 +305,16 @@ class Settings(_Frozen):
     @property
     def max_source_tokens(self) -> int:
         """The maximum number of tokens of a source, without its frame."""
-        return self._within_positions(self.data.max_source_length)
+        return self._within_positions(self.data.max_source_length, self.tokens.source.n_frame_tokens)
 
     @property
     def max_target_tokens(self) -> int:
         """The maximum number of tokens of a target, without its frame."""
-        return self._within_positions(self.data.max_target_length)
+        return self._within_positions(self.data.max_target_length, self.tokens.target.n_frame_tokens)
 
-    def _within_positions(self, n_tokens: int) -> int:
+    def _within_positions(self, n_tokens: int, n_frame_tokens: int) -> int:
         n_positions = self.model.n_positions
-        return n_tokens if n_positions is None else min(n_tokens, n_positions - FRAME_TOKENS)
+        return n_tokens if n_positions is None else min(n_tokens, n_positions - n_frame_tokens)
 
     def to_toml(self) -> str:
         """Return the complete recipe, with a comment above each setting; an unset one (None) is only a comment."""

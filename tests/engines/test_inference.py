@@ -28,6 +28,7 @@ GRID: dict[str, dict[str, Any]] = {
     "as in the paper": {},
     "pre-norm, learned positions": {"norm": "pre", "positions": "learned"},
     "gelu, attention bias": {"activation": "gelu", "attention_bias": True},
+    "swish, output bias": {"activation": "swish", "output_bias": True},
     "free widths": {"n_heads": 3, "d_k": 3, "d_v": 5},
     "free widths, bias, pre-norm": {"n_heads": 1, "d_k": 7, "d_v": 2, "attention_bias": True, "norm": "pre"},
     "depths": {"n_encoder_layers": 1, "n_decoder_layers": 3, "tied_embeddings": "none"},

@@ -33,8 +33,8 @@ def test_ops_are_those_of_torch():
     normed = OPERATIONS["layer_norm"](x, mean, variance, gain, bias, eps=1e-5)
     expected = functional.layer_norm(tensor, (6,), torch.from_numpy(gain.numbers), torch.from_numpy(bias.numbers))
     np.testing.assert_allclose(normed.numbers, expected.numpy(), atol=1e-12)
-    for name in ("relu", "gelu"):
-        np.testing.assert_allclose(OPERATIONS[name](x).numbers, getattr(functional, name)(tensor).numpy(), atol=1e-12)
+    for name, theirs in (("relu", functional.relu), ("gelu", functional.gelu), ("swish", functional.silu)):
+        np.testing.assert_allclose(OPERATIONS[name](x).numbers, theirs(tensor).numpy(), atol=1e-12)
     np.testing.assert_allclose(OPERATIONS["log_softmax"](x).numbers, tensor.log_softmax(1).numpy(), atol=1e-12)
     ids = Named(np.array([2, 0, 5]), ("target",))
     wanted = OPERATIONS["smooth_targets"](ids, x, label_smoothing=0.1)

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from glassformer.data.corpus import Corpus, Sequences
+from glassformer.kernels.cross_entropy import cross_entropy
 from glassformer.model import Transformer
 from glassformer.settings import ModelSettings, TrainingSettings
-from glassformer.training.objective import learning_rate, teacher_forced
+from glassformer.training.objective import learning_rate, output_layer, teacher_forced
 
 # Teacher forcing
 
@@ -30,6 +31,25 @@ def test_the_decoder_reads_each_target_and_is_asked_for_it_shifted_by_one():
     assert wanted.tolist() == [token for row in rows for token in targets[row][1:]]
     one_by_one = [model(torch.tensor([sources[row]]), None, torch.tensor([targets[row][:-1]]))[0] for row in rows]
     torch.testing.assert_close(logits, torch.cat(one_by_one), rtol=1e-4, atol=1e-5)
+
+
+def test_a_bias_of_the_output_layer_is_in_the_loss_and_has_a_gradient():
+    torch.manual_seed(0)
+    tiny = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    model = Transformer(ModelSettings(**tiny, output_bias=True), 11, 11)
+    torch.nn.init.normal_(model.output_projection.bias)
+    hidden, targets = torch.randn(5, 8), torch.tensor([3, 1, 4, 1, 10])
+    smoothed, plain = cross_entropy(*output_layer(model, hidden), targets, 0.1)
+    smoothed.backward()
+    found = model.output_projection.bias.grad.clone()
+    model.zero_grad()
+    expected = torch.nn.functional.cross_entropy(model.project(hidden), targets, label_smoothing=0.1, reduction="sum")
+    expected.backward()
+    torch.testing.assert_close(smoothed, expected)
+    torch.testing.assert_close(
+        plain, torch.nn.functional.cross_entropy(model.project(hidden), targets, reduction="sum").detach()
+    )
+    torch.testing.assert_close(found, model.output_projection.bias.grad)
 
 
 # The rate

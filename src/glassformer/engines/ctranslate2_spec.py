@@ -71,13 +71,13 @@ def write_model(model_file: ModelFile, folder: Path, n_positions: int, quantizat
 def _spec(model_file: ModelFile, n_positions: int) -> Any:
     """The weights, under the names of CTranslate2's Transformer."""
     specs = library().specs
-    transformer, activations = specs.transformer_spec, specs.common_spec.Activation
+    transformer = specs.transformer_spec
     settings, tensors = model_file.settings.model, model_file.tensors
     shape = {
         "num_heads": settings.n_heads,
         "head_dim": settings.d_k,
         "pre_norm": settings.norm == "pre",
-        "activation": {"relu": activations.RELU, "gelu": activations.GELU}[settings.activation],  # GELU: by erf
+        "activation": _activations()[settings.activation],
     }
     encoder = transformer.TransformerEncoderSpec(settings.n_encoder_layers, **shape)
     decoder = transformer.TransformerDecoderSpec(settings.n_decoder_layers, **shape)
@@ -88,6 +88,8 @@ def _spec(model_file: ModelFile, n_positions: int) -> Any:
     target = tensors.get("target_embedding.weight", source)  # a matrix that is shared has its first name only
     encoder.embeddings[0].weight, decoder.embeddings.weight = source, target
     decoder.projection.weight = tensors.get("output_projection.weight", target)
+    if settings.output_bias:
+        decoder.projection.bias = tensors["output_projection.bias"]
     for side, stack in (("source", encoder), ("target", decoder)):
         stack.position_encodings.encodings = _positions(model_file, side, n_positions)
 
@@ -104,6 +106,12 @@ def _spec(model_file: ModelFile, n_positions: int) -> Any:
         _set_norm(model_file, encoder.layer_norm, "encoder_norm")
         _set_norm(model_file, decoder.layer_norm, "decoder_norm")
     return transformer.TransformerSpec(encoder, decoder)
+
+
+def _activations() -> dict[str, Any]:
+    """Our name of an activation -> that of the library."""
+    activation = library().specs.common_spec.Activation
+    return {"relu": activation.RELU, "gelu": activation.GELU, "swish": activation.SWISH}  # GELU: by erf
 
 
 def _positions(model_file: ModelFile, side: str, n_positions: int) -> NDArray[Any]:

@@ -227,14 +227,10 @@ MASKS = {
 LEARNED_POSITIONS = Entry(
     "embed", _STREAM, "position embedding", "A learned row for each position.", "3.5", "learned_positions"
 )
-GELU = Entry(
-    "gelu",
-    ("rows", "d_ff"),
-    "hidden, activated",
-    "Each number h times Φ(h), the normal distribution function.",
-    "3.3",
-    "gelu",
-)
+_DEPARTURES = {
+    "gelu": "Each number h times Φ(h), the normal distribution function.",
+    "swish": "Each number h times σ(h), the logistic function: h / (1 + e^−h).",
+}
 
 
 class Described(NamedTuple):
@@ -266,6 +262,7 @@ def describe(name: str, model: ModelSettings) -> Described:
     named = (positions.get(axis, axis) for axis in entry.axes)
     axes = tuple(gold + axis if axis.startswith("target") and axis != vocabulary else axis for axis in named)
     key = "residual_pre" if entry.formula == "residual" and model.norm == "pre" else entry.formula
+    key = "logits_with_bias" if entry.formula == "logits" and model.output_bias else key
     return Described(replace(entry, axes=axes), FORMULAS.get(key, ""))
 
 
@@ -275,8 +272,9 @@ def _entry(name: str, model: ModelSettings) -> Entry:
     part, _, local = name.rpartition(".")
     if local == "positions" and model.positions == "learned":
         return LEARNED_POSITIONS
-    if local == "activated" and model.activation == "gelu":
-        return GELU
+    if local == "activated" and model.activation != "relu":
+        words = _DEPARTURES[model.activation]
+        return replace(FEED_FORWARD[local], op=model.activation, words=words, formula=model.activation)
     for pattern, entries in _ENTRIES.items():
         if re.fullmatch(pattern, part):
             return entries[local]
@@ -299,7 +297,8 @@ def weight_axes(name: str, model: ModelSettings) -> tuple[str, ...]:
     if last == "source_embedding":
         return ("vocabulary" if model.tied_embeddings == "all" else "source_vocabulary", "d_model")
     if last in ("target_embedding", "output_projection"):
-        return ("target_vocabulary", "d_model")
+        vocabulary = "vocabulary" if model.tied_embeddings == "all" else "target_vocabulary"
+        return (vocabulary,) if kind == "bias" else (vocabulary, "d_model")
     if last.endswith("_positions"):
         return ("max_length", "d_model")
     if last.endswith("_norm"):

@@ -120,8 +120,10 @@ FORMULAS: dict[str, str] = {
     "hidden": _math(_X, _sub(_i("W"), _n("1")), _PLUS, _sub(_i("b"), _n("1"))),
     "relu": _math(_call("max", _n("0"), _COMMA, _i("h"))),
     "gelu": _math(_i("h"), _TIMES, _call("Φ", _i("h"))),
+    "swish": _math(_over(_i("h"), _row(_n("1"), _PLUS, _sup(_i("e"), _row(_MINUS, _i("h")))))),
     "feed_forward_output": _math(_i("a"), _sub(_i("W"), _n("2")), _PLUS, _sub(_i("b"), _n("2"))),
     "logits": _math(_i("z"), _EQUALS, _i("h"), _sup(_i("W"), _i("⊤"))),
+    "logits_with_bias": _math(_i("z"), _EQUALS, _i("h"), _sup(_i("W"), _i("⊤")), _PLUS, _i("b")),
     "log_probs": _math(
         _i("log"), _i("p"), _EQUALS, _i("z"), _MINUS, _i("log"), _sum(_i("v")), _sup(_i("e"), _sub(_i("z"), _i("v")))
     ),

@@ -159,6 +159,7 @@ OPERATIONS: dict[Op, Callable[..., Named]] = {
     "layer_norm": _layer_norm,
     "relu": lambda x: Named(np.maximum(x.numbers, 0.0), x.axes),
     "gelu": _gelu,
+    "swish": lambda x: Named(x.numbers / (1.0 + np.exp(np.minimum(-x.numbers, 700.0))), x.axes),
     "log_softmax": _log_softmax,
     "smooth_targets": _smooth_targets,
     "cross_entropy": _cross_entropy,

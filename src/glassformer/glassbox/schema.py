@@ -42,6 +42,7 @@ Op = Literal[
     "layer_norm",
     "relu",
     "gelu",
+    "swish",
     "log_softmax",
     "smooth_targets",
     "cross_entropy",

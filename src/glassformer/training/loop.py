@@ -35,7 +35,7 @@ from glassformer.training.card import model_card
 from glassformer.training.checkpoints import Origin, Position, load_resume, save_resume
 from glassformer.training.events import Event, Finished, Progress, Saved, Started, Stopped, Validated
 from glassformer.training.meter import Meter
-from glassformer.training.objective import learning_rate, teacher_forced
+from glassformer.training.objective import learning_rate, output_layer, teacher_forced
 from glassformer.training.prepare import Prepared
 from glassformer.training.validation import Validator
 from glassformer.translator import Translator
@@ -221,8 +221,7 @@ class Run:
         training = self.settings.training
         with autocast(self.device, training.precision):
             hidden, targets = teacher_forced(self.model, self.prepared.train, rows, self.device)
-            projection = self.model.output_projection.weight
-            smoothed, plain = cross_entropy(hidden, projection, targets, training.label_smoothing)
+            smoothed, plain = cross_entropy(*output_layer(self.model, hidden), targets, training.label_smoothing)
         (smoothed / n_tokens).backward()  # type: ignore[no-untyped-call]
         return smoothed.detach(), plain
 

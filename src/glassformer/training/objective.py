@@ -39,6 +39,17 @@ def teacher_forced(
     return hidden, ids[is_target].to(device)
 
 
+def output_layer(
+    model: Transformer, hidden: Float[Tensor, "rows D"]
+) -> tuple[Float[Tensor, "rows D2"], Float[Tensor, "V D2"]]:
+    """Return hidden states and output matrix whose products are the logits; a bias is a column, its feature is 1."""
+    output = model.output_projection
+    if not model.settings.output_bias:
+        return hidden, output.weight
+    ones = hidden.new_ones((len(hidden), 1))
+    return torch.cat((hidden, ones), dim=1), torch.cat((output.weight, output.bias[:, None]), dim=1)
+
+
 def learning_rate(step: float, training: TrainingSettings, d_model: int, seconds: float = 0.0) -> float:
     """Return the rate of update `step`, counted from 1, after `seconds` of training.
 

@@ -23,7 +23,7 @@ from glassformer.kernels.cross_entropy import cross_entropy
 from glassformer.metrics import Item, group_by_source, higher_is_better, nearest_references, quick_metric
 from glassformer.settings import DecodingSettings, Metric
 from glassformer.training.events import Sample
-from glassformer.training.objective import teacher_forced
+from glassformer.training.objective import output_layer, teacher_forced
 from glassformer.training.prepare import Prepared
 from glassformer.translator import default_max_new_tokens
 
@@ -120,6 +120,6 @@ class Validator:
         with torch.no_grad(), autocast(self.engine.device, training.precision):
             for batch in plan_batches(*lengths, training.batch_tokens, seed=0, epoch=0):
                 hidden, targets = teacher_forced(model, corpus, rows[batch], self.engine.device)
-                total += float(cross_entropy(hidden, model.output_projection.weight, targets, 0.0)[1])
+                total += float(cross_entropy(*output_layer(model, hidden), targets, 0.0)[1])
                 n_tokens += len(targets)
         return total / n_tokens

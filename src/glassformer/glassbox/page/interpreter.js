@@ -270,6 +270,7 @@ const OPERATIONS = {
   variance,
   layer_norm: layerNorm,
   relu: unary((number) => Math.max(number, 0)),
+  swish: unary((number) => number / (1 + Math.exp(-number))),
   gelu: unary((number) => (number * (1 + erf(number / Math.SQRT2))) / 2),
   log_softmax: logSoftmax,
   smooth_targets: smoothTargets,

@@ -175,6 +175,11 @@ const MAKERS = {
     const phi = (1 + erf(h / Math.SQRT2)) / 2;
     return single(['', 'h', 'Φ(h)', 'h · Φ(h)'], '', [h, phi, h * phi]);
   },
+  swish: ({ inputs: [x], index }) => {
+    const h = at(x, index);
+    const sigma = 1 / (1 + Math.exp(-h));
+    return single(['', 'h', 'σ(h)', 'h · σ(h)'], '', [h, sigma, h * sigma]);
+  },
   log_softmax: ({ inputs: [x], index: [row, column], label }) => {
     const line = rowOf(x, row);
     const largest = line.reduce((best, number) => Math.max(best, number), -Infinity);
