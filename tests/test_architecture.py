@@ -29,7 +29,7 @@ LAYERS = (
     {"data", "modelfile"},
     {"engines", "advise"},
     {"translator"},
-    {"evaluation", "glassbox", "export"},
+    {"evaluation", "glassbox", "export", "importers"},
     {"training", "server"},
     {"cli", "__init__"},
     {"__main__"},

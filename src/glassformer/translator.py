@@ -19,7 +19,7 @@ from glassformer.engines.memory import check_search_fits
 from glassformer.errors import ModelFileError, NotFiniteError, TextError, UsageError, quoted
 from glassformer.modelfile import ModelFile
 from glassformer.records import TrainingData
-from glassformer.settings import FRAME_TOKENS, DecodingSettings, Settings
+from glassformer.settings import DecodingSettings, Settings
 from glassformer.text import Tokenizer
 from glassformer.timelimit import check_time_limit
 
@@ -288,9 +288,9 @@ def encode_sources(
     Raises TextError when texts are longer than the model takes (the first ten are named), or hold a token that the
     vocabulary has no id for and no `<unk>`.
     """
-    sources = [tokenizer.frame(ids) for ids in tokenizer.encode_many(texts, where=where)]
+    encoded = tokenizer.encode_many(texts, where=where)
     maximum = settings.max_source_tokens
-    lengths = zip(where, (len(source) - FRAME_TOKENS for source in sources), strict=True)
+    lengths = zip(where, map(len, encoded), strict=True)
     if too_long := [f"{name} ({length} tokens)" for name, length in lengths if length > maximum]:
         raise TextError(
             "a text is longer than the model takes; nothing was done",
@@ -298,7 +298,7 @@ def encode_sources(
             expected=f"at most {maximum} tokens",
             hint="split these texts or leave them out, or train with a larger data.max_source_length",
         )
-    return sources
+    return [tokenizer.frame(ids) for ids in encoded]
 
 
 def default_max_new_tokens(data: TrainingData, settings: Settings) -> int:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from glassformer.errors import TextError, UsageError, nearest, quoted
 from glassformer.glassbox.catalogue import trace_name
-from glassformer.settings import FRAME_TOKENS, ModelSettings
+from glassformer.settings import ModelSettings
 from glassformer.text import Tokenizer
 
 Array = NDArray[Any]
@@ -255,8 +255,9 @@ class Edits:
         edited = list(ids)
         for edit in self.edits:
             if isinstance(edit, SetToken):
-                if not 0 < edit.position < len(ids) - 1:
-                    valid = f"1 to {len(ids) - FRAME_TOKENS}; <bos> and <eos> stay"
+                first = tokenizer.settings.n_frame_tokens - 1
+                if not first <= edit.position < len(ids) - 1:
+                    valid = f"{first} to {len(ids) - 2}; {'<bos> and ' if first else ''}<eos> stay"
                     raise UsageError(f"there is no source token {edit.position} to edit", expected=valid)
                 edited[edit.position] = _token_id(edit.text, tokenizer)
         return edited

@@ -67,6 +67,14 @@ def _subwords(texts: Iterator[str], settings: SideSettings) -> tuple[list[str], 
     return train(marked, settings.algorithm, size)
 
 
+def _sentencepiece(_texts: Iterator[str], _settings: SideSettings) -> tuple[list[str], Learned]:
+    raise SettingsError(
+        "a SentencePiece model is imported, not learned",
+        got="tokens of the kind sentencepiece",
+        hint="--init with an imported model, or the kind subwords",
+    )
+
+
 def _bytes(_texts: Iterator[str], _settings: SideSettings) -> tuple[list[str], Learned]:
     return BYTES, {}
 
@@ -76,6 +84,7 @@ _LEARNERS: dict[TokenKind, Callable[[Iterator[str], SideSettings], tuple[list[st
     "words": _words,
     "subwords": _subwords,
     "bytes": _bytes,
+    "sentencepiece": _sentencepiece,
 }
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from glassformer.errors import UsageError
 from glassformer.settings import SideSettings, TokenKind
 from glassformer.text.segmenters import Learned
+
+_LEARNED = ("merges", "scores", "sentencepiece")
 
 
 class SavedTokenizer(BaseModel):
@@ -22,6 +24,7 @@ class SavedTokenizer(BaseModel):
     specials: dict[str, int]
     merges: list[Annotated[list[str], Field(min_length=2, max_length=2)]] | None = None
     scores: list[Annotated[float, Field(ge=-1e6, le=0)]] | None = None
+    sentencepiece: dict[str, Any] | None = None
 
     @classmethod
     def read(cls, saved: object) -> Self:
@@ -41,10 +44,12 @@ class SavedTokenizer(BaseModel):
             raise UsageError(
                 "the settings are for another kind of tokenizer", got=self.settings.kind, expected=self.kind
             )
-        given = {name: part for name in ("merges", "scores") if (part := getattr(self, name)) is not None}
-        required = {"bpe": "merges", "unigram": "scores"}[self.settings.algorithm]
-        if list(given) != ([required] if self.kind == "subwords" else []):
-            got = " and ".join(given) or "neither merges nor scores"
-            expected = required if self.kind == "subwords" else "neither merges nor scores"
+        given = {name: part for name in _LEARNED if (part := getattr(self, name)) is not None}
+        required = {
+            "subwords": [{"bpe": "merges", "unigram": "scores"}[self.settings.algorithm]],
+            "sentencepiece": ["sentencepiece"],
+        }.get(self.kind, [])
+        if list(given) != required:
+            got, expected = (" and ".join(names) or "neither merges nor scores" for names in (given, required))
             raise UsageError("the learned values do not match the kind of tokenizer", got=got, expected=expected)
         return given

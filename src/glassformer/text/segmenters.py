@@ -8,8 +8,9 @@ from typing import Any, Protocol, final
 
 from glassformer.errors import UsageError
 
-Learned = Mapping[str, list[Any]]
-"""Learned values in addition to the pieces: `merges` (pairs of pieces), `scores` (one for each piece) or nothing."""
+Learned = Mapping[str, Any]
+"""Learned values in addition to the pieces: `merges` (pairs of pieces), `scores` (one for each piece), `sentencepiece`
+(see `sentencepiece.py`), or nothing."""
 
 
 class Segmenter(Protocol):

@@ -11,6 +11,7 @@ from glassformer.settings import SideSettings, TokenKind
 from glassformer.text.normalization import location, normalize, original_column
 from glassformer.text.saved import SavedTokenizer
 from glassformer.text.segmenters import Bytes, Characters, Learned, Segmenter, Words
+from glassformer.text.sentencepiece import SentencePiece
 from glassformer.text.subwords import Subwords
 from glassformer.text.vocabulary import Vocabulary
 
@@ -19,6 +20,7 @@ _SEGMENTERS: dict[TokenKind, Callable[[list[str], Learned], Segmenter]] = {
     "words": Words,
     "subwords": Subwords,
     "bytes": Bytes,
+    "sentencepiece": SentencePiece,
 }
 
 _BATCH = 4096  # texts that are split at once; it limits memory and does not change the result
@@ -76,8 +78,13 @@ class Tokenizer:
         return ids
 
     def frame(self, ids: Sequence[int]) -> list[int]:
-        """Return the ids with <bos> before and <eos> after them."""
-        return [self.vocabulary.bos_id, *ids, self.vocabulary.eos_id]
+        """Return the ids with <bos> before and <eos> after them; without <bos> where the settings say so."""
+        start = [self.vocabulary.bos_id] if self.settings.bos else []
+        return [*start, *ids, self.vocabulary.eos_id]
+
+    def without_bos(self) -> Tokenizer:
+        """Return the same tokenizer for texts that do not begin with <bos>."""
+        return Tokenizer(self.settings.model_copy(update={"bos": False}), self.vocabulary, self._learned)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of the ids, without special tokens (<unk> included). Raises TextError for an invalid id.
@@ -128,7 +135,7 @@ class Tokenizer:
         """Return the whole tokenizer as JSON values.
 
         `kind`, `settings`, `pieces` (the ordinary ones, in order of their ids), `specials` (written form -> id), and
-        for subwords `merges` (pairs of pieces) or `scores` (one for each ordinary piece).
+        for subwords `merges` (pairs of pieces) or `scores` (one for each ordinary piece), for SentencePiece its model.
         """
         return {
             "kind": self.settings.kind,

@@ -38,8 +38,9 @@ class Vocabulary:
     def from_pieces(cls, pieces: Iterable[str], specials: Mapping[str, int]) -> Vocabulary:
         """Create a vocabulary: special tokens at their ids, ordinary `pieces` in order at all other ids.
 
-        `specials` maps each written form to its id, for example `{"<pad>": 0, "<sos>": 1, "</s>": 2}`; all except
-        <unk> are required. Raises UsageError for a repeated piece, and for specials that are not valid.
+        `specials` maps each written form to its id, for example `{"<pad>": 0, "<sos>": 1, "</s>": 2}`. <unk> is
+        optional; without <bos>, <pad> is at the start of a target (MarianMT). Raises UsageError for a repeated piece,
+        and for specials that are not valid.
         """
         ordinary = list(pieces)
         repeated = next((piece for piece, count in Counter(ordinary).items() if count > 1), None)
@@ -49,7 +50,7 @@ class Vocabulary:
         ids = _special_roles(specials, size)
         written, rest = {at: form for form, at in specials.items()}, iter(ordinary)
         placed = tuple(written[at] if at in written else next(rest) for at in range(size))
-        return cls(placed, ids["pad"], ids["bos"], ids["eos"], ids.get("unk"))
+        return cls(placed, ids["pad"], ids.get("bos", ids["pad"]), ids["eos"], ids.get("unk"))
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -96,7 +97,7 @@ def _special_roles(specials: Mapping[str, int], size: int) -> dict[str, int]:
         if at in roles.values():
             raise UsageError("two special tokens have the same id", got=str(at))
         roles[role] = at
-    for role in ("pad", "bos", "eos"):
+    for role in ("pad", "eos"):
         if role not in roles:
             raise UsageError("a special token is missing", got=given, expected=" or ".join(SPECIALS[role]))
     return roles

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glassformer.data.corpus import Corpus, Sequences, hold_out
 from glassformer.data.ledger import Ledger, Reason
@@ -18,7 +19,7 @@ from glassformer.errors import TableError
 from glassformer.files import shown
 from glassformer.modelfile import ModelFile
 from glassformer.records import Metrics, TrainingData
-from glassformer.settings import FRAME_TOKENS, Settings
+from glassformer.settings import Settings
 from glassformer.text import Tokenizer, learn
 
 MAX_UNKNOWN = 0.2  # of the tokens of one side
@@ -164,8 +165,8 @@ def _training_data(
         rows=ledger.counts(),
         train_rows=len(train),
         valid_rows=n_valid,
-        longest_source=int(train.source.lengths.max()) - FRAME_TOKENS,
-        longest_target=int(train.target.lengths.max()) - FRAME_TOKENS,
+        longest_source=int(train.source.lengths.max()) - tokenizers[0].settings.n_frame_tokens,
+        longest_target=int(train.target.lengths.max()) - tokenizers[1].settings.n_frame_tokens,
         source_counts=tuple(train.source.counts(len(tokenizers[0]))),
         target_counts=tuple(train.target.counts(len(tokenizers[1]))),
     )
@@ -174,8 +175,8 @@ def _training_data(
 def _learn(pairs: Sequence[Pair], settings: Settings) -> tuple[Tokenizer, Tokenizer]:
     tokens = settings.tokens
     if tokens.shared:
-        shared = learn((text for pair in pairs for text in pair), tokens.source)
-        return shared, shared
+        shared = learn((text for pair in pairs for text in pair), tokens.target)
+        return shared if tokens.source.bos else shared.without_bos(), shared
     return learn((p.source for p in pairs), tokens.source), learn((p.target for p in pairs), tokens.target)
 
 
@@ -196,12 +197,15 @@ def _encode(
     pairs = [table.pairs[index] for index in indices]
     corpus = Corpus.encode(pairs, source, target, [table.location(index) for index in indices])
     limits = {"source": settings.max_source_tokens, "target": settings.max_target_tokens}
+    lengths_of = {
+        "source": corpus.source.lengths - source.settings.n_frame_tokens,
+        "target": corpus.target.lengths - target.settings.n_frame_tokens,
+    }
     if is_training:
-        _check_lengths(corpus, limits, table.path)
+        _check_lengths(lengths_of, limits, table.path)
     kept = np.ones(len(pairs), dtype=bool)
-    sides = (("source", corpus.source, Reason.SOURCE_TOO_LONG), ("target", corpus.target, Reason.TARGET_TOO_LONG))
-    for side, sequences, reason in sides:
-        lengths = sequences.lengths - FRAME_TOKENS
+    for side, reason in (("source", Reason.SOURCE_TOO_LONG), ("target", Reason.TARGET_TOO_LONG)):
+        lengths = lengths_of[side]
         for position in np.flatnonzero(kept & (lengths > limits[side])).tolist():
             kept[position] = False
             detail = f"{lengths[position]} tokens, of at most {limits[side]}"
@@ -213,9 +217,9 @@ def _encode(
     return shorter, [pair for pair, keep in zip(pairs, kept, strict=True) if keep]
 
 
-def _check_lengths(corpus: Corpus, limits: Mapping[str, int], path: str) -> None:
-    for side, sequences in (("source", corpus.source), ("target", corpus.target)):
-        lengths, limit = sequences.lengths - FRAME_TOKENS, limits[side]
+def _check_lengths(lengths_of: Mapping[str, NDArray[np.int64]], limits: Mapping[str, int], path: str) -> None:
+    for side, lengths in lengths_of.items():
+        limit = limits[side]
         n_long = int((lengths > limit).sum())
         if 2 * n_long > len(lengths):
             larger = int(1.25 * np.quantile(lengths, 0.95)) + 1
@@ -229,7 +233,8 @@ def _check_lengths(corpus: Corpus, limits: Mapping[str, int], path: str) -> None
 
 def _check_unknown(corpus: Corpus, source: Tokenizer, target: Tokenizer, path: str) -> None:
     for side, sequences, tokenizer in (("source", corpus.source, source), ("target", corpus.target, target)):
-        n_tokens, unknown = len(sequences.ids) - FRAME_TOKENS * len(corpus), tokenizer.vocabulary.unk_id
+        unknown = tokenizer.vocabulary.unk_id
+        n_tokens = len(sequences.ids) - tokenizer.settings.n_frame_tokens * len(corpus)
         n_unknown = 0 if unknown is None else int((sequences.ids == unknown).sum())
         if n_unknown > MAX_UNKNOWN * n_tokens:
             raise TableError(

@@ -1,0 +1,6 @@
+"""Models of other programs, brought into ours.
+
+marian   a MarianMT folder of Hugging Face (OPUS-MT) -> ModelFile
+spm      a SentencePiece model file -> plain data
+agree    an imported model compared with transformers, where that is installed
+"""
