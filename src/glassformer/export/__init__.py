@@ -52,6 +52,7 @@ class Format(Protocol):
 
 
 FORMATS = {
+    "onnx": ("onnx", "OnnxFormat"),
     "ctranslate2": ("ctranslate2", "CTranslate2Format"),
 }
 """Name -> module and class."""

@@ -1,0 +1,62 @@
+"""The format of ONNX, for onnxruntime in Python, Node, browsers, C++ and on phones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, final
+
+from glassformer.errors import MissingExtraError
+from glassformer.export.answer import Answer, run_script
+from glassformer.export.check import Beam
+from glassformer.export.description import copy_runner, write_description
+from glassformer.export.onnx_graph import decoder, encoder
+from glassformer.export.onnx_weights import PRECISIONS, Weights, library
+from glassformer.modelfile import ModelFile
+
+WEIGHTS_FILE = "weights.bin"
+RUNNERS = {"text.py": "text.py", "onnx_run.py": "run.py"}
+"""File of the package -> its name in an exported folder."""
+
+
+@final
+class OnnxFormat:
+    """A folder with `encoder.onnx`, `decoder.onnx`, `weights.bin` of both, `glassformer.json` and runners.
+
+    `run.py` needs numpy and onnxruntime, `run.mjs` needs onnxruntime-node. Every model can be exported.
+    """
+
+    name = "onnx"
+    precisions = tuple(PRECISIONS)
+    beam: Beam = "same"
+    packages = ("glassformer", "onnx", "onnxruntime", "numpy")
+
+    def check_supported(self, model_file: ModelFile) -> None:  # noqa: ARG002  (every model is supported)
+        library()
+        if find_spec("onnxruntime") is None:
+            raise MissingExtraError("the check of --to onnx", package="onnxruntime", extra="onnx")
+
+    def write(self, model_file: ModelFile, folder: Path, precision: str) -> None:
+        write_graphs(model_file, folder, precision)
+        write_description(model_file, folder)
+        for runner, name in RUNNERS.items():
+            copy_runner(folder, runner, name)
+
+    def answer(self, folder: Path, texts: Sequence[str], num_beams: int) -> list[Answer]:
+        return run_script(folder, texts, num_beams)
+
+
+def write_graphs(model_file: ModelFile, folder: Path, precision: str) -> None:
+    """Write both graphs and their weights, and check the graphs with the library."""
+    onnx, settings = library(), model_file.settings.model
+    with (folder / WEIGHTS_FILE).open("wb") as file:
+        weights = Weights(model_file.tensors, precision, file)
+        graphs: dict[str, Any] = {
+            "encoder": encoder(settings, weights),
+            "decoder": decoder(settings, weights, len(model_file.target_tokenizer)),
+        }
+    for name, graph in graphs.items():
+        path = folder / f"{name}.onnx"
+        onnx.save(graph, path)
+        onnx.checker.check_model(path, full_check=True)
