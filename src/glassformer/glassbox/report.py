@@ -63,10 +63,10 @@ def without_weights(trace: Trace) -> Trace:
 
 def report_html(trace: Trace) -> bytes:
     """The whole page as one HTML document."""
-    urls = {name: _data_url(name, source) for name, source in modules().items()}
+    urls = {name: data_url(name, source) for name, source in modules().items()}
     imports = json.dumps({"imports": urls})
     style = _read("style.css")
-    policy = f"{NOTHING}; script-src data: {_hash(imports)} {_hash(ENTRY)}; style-src {_hash(style)}"
+    policy = f"{NOTHING}; script-src data: {policy_hash(imports)} {policy_hash(ENTRY)}; style-src {policy_hash(style)}"
     document = trace.dumps().replace("<", "\\u003c")  # so that no token ends the script or begins a comment
     head = (
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>\n'
@@ -79,7 +79,7 @@ def report_html(trace: Trace) -> bytes:
 def live_html() -> tuple[str, str]:
     """The page as it is served, and its content security policy, which goes into a header."""
     imports = json.dumps({"imports": {name: f"./page/{name.removeprefix('glassbox/')}" for name in modules()}})
-    allowed = f"script-src 'self' {_hash(imports)} {_hash(ENTRY)}; style-src 'self'; connect-src 'self'"
+    allowed = f"script-src 'self' {policy_hash(imports)} {policy_hash(ENTRY)}; style-src 'self'; connect-src 'self'"
     policy = f"{NOTHING}; {allowed}; frame-ancestors 'none'"  # which works in a header only
     head = f'<link rel="stylesheet" href="page/style.css">\n<script type="importmap">{imports}</script>'
     return _filled(head, f'<script type="module">{ENTRY}</script>'), policy
@@ -101,14 +101,17 @@ def _read(name: str) -> str:
     return (PAGE / name).read_text("utf-8")
 
 
-def _data_url(name: str, source: str) -> str:
+def data_url(name: str, source: str) -> str:
+    """Return a module as a data: URL."""
     named = f"{source}//# sourceURL={name}\n"  # for error messages
-    return f"data:text/javascript;base64,{_base64(named.encode())}"
+    return f"data:text/javascript;base64,{base64_text(named.encode())}"
 
 
-def _hash(source: str) -> str:
-    return f"'sha256-{_base64(hashlib.sha256(source.encode()).digest())}'"
+def policy_hash(source: str) -> str:
+    """Return the form in which a content security policy allows this script or style."""
+    return f"'sha256-{base64_text(hashlib.sha256(source.encode()).digest())}'"
 
 
-def _base64(data: bytes) -> str:
+def base64_text(data: bytes) -> str:
+    """Return bytes in base64."""
     return base64.b64encode(data).decode("ascii")

@@ -5,6 +5,7 @@
  * It is the counterpart of glassbox/interpreter.py; `model.js` computes with it too.
  */
 
+import { erf } from 'glassbox/erf.js';
 import { dot, named, sizeOf } from 'glassbox/numbers.js';
 
 /** @typedef {import('./numbers.js').Named} Named */
@@ -191,24 +192,6 @@ function layerNorm([x, means, variances, gain, bias], { eps }) {
       return normalized * gain.numbers[column] + bias.numbers[column];
     }),
   );
-}
-
-/** 2/√π ∫₀ˣ e^(−t²) dt: a power series for small |x|, a continued fraction for large |x|. */
-export function erf(x) {
-  const size = Math.abs(x);
-  if (size > 6) return Math.sign(x);
-  const bell = Math.exp(-size * size) / Math.sqrt(Math.PI);
-  if (size > 3) {
-    let tail = size;
-    for (let k = 60; k > 0; k -= 1) tail = size + k / 2 / tail;
-    return Math.sign(x) * (1 - bell / tail);
-  }
-  let [term, sum] = [size, size];
-  for (let k = 1; term > 1e-17 * sum; k += 1) {
-    term *= (2 * size * size) / (2 * k + 1);
-    sum += term;
-  }
-  return Math.sign(x) * 2 * bell * sum;
 }
 
 export function logSumExp(row) {

@@ -8,7 +8,8 @@
  * The last cell of each row is its term; the terms add up to `sum`; the lines of `after` lead from there to `value`.
  */
 
-import { erf, logSumExp, sinusoid } from 'glassbox/interpreter.js';
+import { erf } from 'glassbox/erf.js';
+import { logSumExp, sinusoid } from 'glassbox/interpreter.js';
 import { at, headOf, rowOf } from 'glassbox/numbers.js';
 
 /**

@@ -1,0 +1,178 @@
+"""One HTML file that translates, offline: a page with the weights, the tokenizers and the search in it.
+
+Its modules are joined here, without a build step. Those of the translator become one module, `translator/engine.js`,
+which runs in a worker; the others are data: URLs of an import map, as in the report of the glass box.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.errors import SettingsError
+from glassformer.export.answer import Answer
+from glassformer.export.browser import page_answers
+from glassformer.export.description import RUNNERS, describe_export
+from glassformer.glassbox.report import base64_text, data_url, policy_hash
+from glassformer.glassbox.report import modules as glassbox_modules
+from glassformer.modelfile import ModelFile
+
+PAGE = Path(__file__).parent / "page"
+FILE_NAME = "index.html"
+ENTRY = "import 'translator/main.js';"
+PART_BYTES = 3 * 2**20  # of the weights in one element; a multiple of 3, so that base64 has no padding inside
+POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; worker-src blob:; "
+    "require-trusted-types-for 'script'; trusted-types glassformer"
+)
+_IMPORT = re.compile(r"^import (\{[^}]*\}) from '([^']+)';\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:class|const|function\*?|async function) (\w+))", re.MULTILINE)
+
+
+@final
+class HtmlFormat:
+    """A folder with one file, `index.html`, which opens without a network or a server and translates."""
+
+    name = "html"
+    precisions = ("float16", "float32", "int8")
+    beam: Literal["same", "own", "none"] = "same"
+    has_beam = True
+
+    def check_supported(self, model_file: ModelFile) -> None:
+        """Accept every model."""
+
+    def write(self, model_file: ModelFile, folder: Path, precision: str) -> None:
+        """Write the page. Raises SettingsError for weights that the precision cannot hold."""
+        (folder / FILE_NAME).write_bytes(page_html(model_file, precision))
+
+    def answer(self, folder: Path, texts: Sequence[str], num_beams: int) -> list[Answer]:
+        """Answer texts with the page in a headless browser, or else in Node. Raises EngineError without either."""
+        return page_answers(folder / FILE_NAME, texts, num_beams)
+
+
+def page_html(model_file: ModelFile, precision: str) -> bytes:
+    """Return the page with this model in it."""
+    entries, weights = pack(model_file.tensors, precision)
+    description = describe_export(model_file) | {
+        "precision": precision,
+        "parameters": sum(array.size for array in model_file.tensors.values()),
+        "tensors": entries,
+        "weight_bytes": len(weights),
+    }
+    urls = {name: data_url(name, source) for name, source in modules().items()}
+    imports = json.dumps({"imports": urls})
+    style = glassbox_style() + (PAGE / "style.css").read_text("utf-8")
+    scripts = f"script-src data: 'wasm-unsafe-eval' {policy_hash(imports)} {policy_hash(ENTRY)}"
+    policy = f"{POLICY}; {scripts}; style-src {policy_hash(style)}"
+    parts = [base64_text(weights[i : i + PART_BYTES]) for i in range(0, len(weights), PART_BYTES)]
+    filled = {
+        "policy": policy,
+        "style": style,
+        "imports": imports,
+        "description": json.dumps(description).replace("<", "\\u003c"),  # so that no token ends the script
+        "weights": "\n".join(f'<script type="text/plain" id="weights">{part}</script>' for part in parts),
+        "entry": ENTRY,
+    }
+    page = (PAGE / "index.html").read_text("utf-8")
+    return re.sub(r"<!-- (\w+) -->", lambda found: filled[found[1]], page).encode()
+
+
+def glassbox_style() -> str:
+    """Return the style of the glass box, which the page shares."""
+    return ""
+
+
+# Modules
+
+
+@cache
+def modules() -> dict[str, str]:
+    """Return the modules of the page, bare name -> source; those of the translator are joined."""
+    sources = glassbox_modules() | {
+        f"translator/{path.name}": path.read_text("utf-8") for path in [*PAGE.glob("*.js"), RUNNERS / "text.js"]
+    }
+    engine = _in_order("translator/worker.js", sources)
+    inside = {name for name in engine if name.startswith("translator/")}
+    rest = {name: source for name, source in sources.items() if name not in inside}
+    return rest | {"translator/engine.js": "\n".join(_enclosed(name, sources[name]) for name in engine)}
+
+
+def _in_order(name: str, sources: Mapping[str, str], known: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the names of a module and of all that it imports, each after those it imports."""
+    for _, imported in _IMPORT.findall(sources[name]):
+        if imported not in known:
+            known = _in_order(imported, sources, known)
+    return (*known, name)
+
+
+def _enclosed(name: str, source: str) -> str:
+    """Return a module as a function of its own scope that is called once, and its exports as exports of the whole."""
+    source = _IMPORT.sub(lambda found: f"const {found[1]} = {_variable(found[2])};\n", source)
+    exported = ", ".join(found[1] for found in _EXPORT.findall(source))
+    body = _EXPORT.sub(lambda found: found[1], source)
+    variable = _variable(name)
+    return f"const {variable} = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();\nexport const {{ {exported} }} = {variable};\n"
+
+
+def _variable(name: str) -> str:
+    return "module_" + re.sub(r"\W", "_", name)
+
+
+# Weights
+
+
+def pack(tensors: Mapping[str, NDArray[Any]], precision: str) -> tuple[list[dict[str, Any]], bytes]:
+    """Return the table of tensors and their little-endian bytes.
+
+    Matrices have the precision, vectors are float32. Raises SettingsError for a number that float16 cannot hold.
+    """
+    entries: list[dict[str, Any]] = []
+    packed = bytearray()
+    for name, array in tensors.items():
+        entry: dict[str, Any] = {"name": name, "shape": list(array.shape)}
+        stored, scales = store(name, array, precision)
+        if scales is not None:
+            entry["scales"] = len(packed)
+            packed += scales.astype("<f4").tobytes()
+        entry |= {"dtype": str(stored.dtype), "offset": len(packed)}
+        packed += stored.astype(stored.dtype.newbyteorder("<")).tobytes()
+        packed += bytes(-len(packed) % 4)
+        entries.append(entry)
+    return entries, bytes(packed)
+
+
+def store(name: str, array: NDArray[Any], precision: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Return a tensor in a precision and, for int8, the scale of each row: number = integer x scale."""
+    if array.ndim < 2 or precision == "float32":
+        return array.astype(np.float32), None
+    if precision == "float16":
+        limit = float(np.finfo(np.float16).max)
+        if array.size and np.abs(array).max() > limit:
+            largest = f"{np.abs(array).max():.3g} in {name!r}"
+            raise SettingsError(
+                "a weight is too large for float16",
+                got=largest,
+                expected=f"at most {limit:g}",
+                hint="export with --precision float32",
+            )
+        return array.astype(np.float16), None
+    scales = (np.abs(array).max(axis=1) / 127).astype(np.float32)
+    scales[scales == 0] = 1
+    return np.rint(array / scales[:, None]).clip(-127, 127).astype(np.int8), scales
+
+
+def restored(tensors: Mapping[str, NDArray[Any]], precision: str) -> dict[str, NDArray[np.float32]]:
+    """Return the weights as the page computes with them."""
+    found = {}
+    for name, array in tensors.items():
+        stored, scales = store(name, array, precision)
+        numbers = stored.astype(np.float32)
+        found[name] = numbers if scales is None else numbers * scales[:, None]
+    return found

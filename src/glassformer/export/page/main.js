@@ -1,0 +1,2 @@
+/** The page. */
+import { Translator } from 'translator/engine.js';

@@ -1,0 +1,50 @@
+/**
+ * The weights in the page: base64 of little-endian numbers, in parts that are decoded on their own.
+ *
+ * An entry of the table has `name`, `shape`, `dtype`, `offset` in bytes and, for int8, `scales`, the offset of one
+ * float32 for each row: number = integer · scale.
+ *
+ * @typedef {{name: string, shape: number[], dtype: string, offset: number, scales?: number}} Entry
+ */
+
+const WIDTH = { float32: 4, float16: 2, int8: 1 };
+
+/** The bytes of all parts. @param {string[]} parts  base64 @param {number} size  in bytes */
+export function decodeParts(parts, size) {
+  const bytes = new Uint8Array(size);
+  let start = 0;
+  for (const part of parts) {
+    const text = atob(part);
+    for (let i = 0; i < text.length; i += 1) bytes[start + i] = text.charCodeAt(i);
+    start += text.length;
+  }
+  if (start !== size) throw new Error(`the weights have ${start} bytes, not ${size}`);
+  return bytes;
+}
+
+/** The numbers of a tensor, row by row. @param {Uint8Array} bytes @param {Entry} entry @returns {Float32Array} */
+export function readTensor(bytes, { shape, dtype, offset, scales }) {
+  const size = shape.reduce((product, length) => product * length, 1);
+  const view = new DataView(bytes.buffer, bytes.byteOffset + offset, size * WIDTH[dtype]);
+  const numbers = new Float32Array(size);
+  if (dtype === 'float32') for (let i = 0; i < size; i += 1) numbers[i] = view.getFloat32(4 * i, true);
+  if (dtype === 'float16') for (let i = 0; i < size; i += 1) numbers[i] = halves()[view.getUint16(2 * i, true)];
+  if (dtype === 'int8') {
+    const rows = new DataView(bytes.buffer, bytes.byteOffset + scales, 4 * shape[0]);
+    const width = size / shape[0];
+    for (let i = 0; i < size; i += 1) numbers[i] = view.getInt8(i) * rows.getFloat32(4 * Math.floor(i / width), true);
+  }
+  return numbers;
+}
+
+let table = null;
+
+/** The number of each of the 65,536 bit patterns of float16: sign, 5 bits of exponent, 10 bits of fraction. */
+function halves() {
+  table ??= Float32Array.from({ length: 65536 }, (_, bits) => {
+    const [sign, exponent, fraction] = [bits >> 15 ? -1 : 1, (bits >> 10) & 31, bits & 1023];
+    if (exponent === 31) return fraction ? NaN : sign * Infinity;
+    return sign * (exponent ? 2 ** (exponent - 25) * (1024 + fraction) : 2 ** -24 * fraction);
+  });
+  return table;
+}
