@@ -20,6 +20,7 @@ from glassformer.errors import SettingsError
 from glassformer.export.answer import Answer
 from glassformer.export.browser import page_answers
 from glassformer.export.description import RUNNERS, describe_export
+from glassformer.glassbox.report import PAGE as GLASSBOX_PAGE
 from glassformer.glassbox.report import base64_text, data_url, policy_hash
 from glassformer.glassbox.report import modules as glassbox_modules
 from glassformer.modelfile import ModelFile
@@ -86,7 +87,7 @@ def page_html(model_file: ModelFile, precision: str) -> bytes:
 
 def glassbox_style() -> str:
     """Return the style of the glass box, which the page shares."""
-    return ""
+    return (GLASSBOX_PAGE / "style.css").read_text("utf-8")
 
 
 # Modules
@@ -101,7 +102,8 @@ def modules() -> dict[str, str]:
     engine = _in_order("translator/worker.js", sources)
     inside = {name for name in engine if name.startswith("translator/")}
     rest = {name: source for name, source in sources.items() if name not in inside}
-    return rest | {"translator/engine.js": "\n".join(_enclosed(name, sources[name]) for name in engine)}
+    joined = ["'use strict';", *(_enclosed(name, sources[name]) for name in engine)]
+    return rest | {"translator/engine.js": "\n".join(joined)}
 
 
 def _in_order(name: str, sources: Mapping[str, str], known: tuple[str, ...] = ()) -> tuple[str, ...]:

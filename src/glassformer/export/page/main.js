@@ -1,2 +1,36 @@
-/** The page. */
-import { Translator } from 'translator/engine.js';
+/** The page: it translates, or with "?explain=TEXT" in its address it opens the glass box of that text. */
+
+import { el } from 'glassbox/dom.js';
+import { Client } from 'translator/client.js';
+import { openGlassBox } from 'translator/explain.js';
+import { TranslatorPage } from 'translator/page.js';
+
+const part = (id) => document.getElementById(id);
+
+function weights() {
+  return Array.from(document.querySelectorAll('script#weights'), (script) => script.textContent);
+}
+
+async function start() {
+  const description = JSON.parse(part('description').textContent);
+  const query = new URLSearchParams(location.search);
+  if (query.has('explain')) {
+    await openGlassBox(description, weights(), query.get('explain'), Number(query.get('beams')));
+    return;
+  }
+  const client = new Client(description, weights());
+  const page = new TranslatorPage(description, client);
+  part('page').replaceChildren(...page.elements);
+  /** For programs: `await glassformer.translate(["1845-01-05"], 5)`. */
+  globalThis.glassformer = {
+    translate: (texts, beams = description.search.num_beams) => client.ready.then(() => client.translate(texts, beams)),
+  };
+  await client.ready;
+  page.begin();
+  document.body.dataset.ready = 'true';
+}
+
+start().catch((error) => {
+  document.body.dataset.ready = 'failed';
+  part('page').replaceChildren(el('h1', 'The page cannot be displayed'), el('p.wrong', error.message));
+});

@@ -10,9 +10,9 @@ import { Trace } from 'glassbox/trace.js';
 const QUIET = ['tensor', 'cell']; // shown in the inspector only
 
 export class App {
-  /** @param contract  a glassformer-trace/1  @param server  see server.js, or null in a file */
+  /** @param contract  a glassformer-trace/1, or a Trace  @param server  see server.js, or null in a file */
   constructor(contract, server = null) {
-    this.base = new Trace(contract);
+    this.base = contract instanceof Trace ? contract : new Trace(contract);
     this.trace = this.base;
     this.server = server;
     this.words = [];

@@ -98,3 +98,10 @@ export const table = (caption, columns, rows, options = {}) =>
     ),
     el('tbody', rows),
   );
+
+/** Change from the light to the dark theme, or back. */
+export function switchLight() {
+  const root = document.documentElement;
+  const isDark = getComputedStyle(root).getPropertyValue('color-scheme').trim() === 'dark';
+  root.dataset.light = isDark ? 'light' : 'dark';
+}

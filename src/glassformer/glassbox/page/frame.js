@@ -1,6 +1,6 @@
 /** The frame of the panels: source and output above, decoding steps below, tabs, depth, theme. */
 
-import { bdi, button, choices, el } from 'glassbox/dom.js';
+import { bdi, button, choices, el, switchLight } from 'glassbox/dom.js';
 import { percent } from 'glassbox/numbers.js';
 import { visible } from 'glassbox/trace.js';
 
@@ -114,14 +114,10 @@ function edited(app) {
   );
 }
 
-function toggleLight(app) {
-  return () => {
-    const root = document.documentElement;
-    const isDark = getComputedStyle(root).getPropertyValue('color-scheme').trim() === 'dark';
-    root.dataset.light = isDark ? 'light' : 'dark';
-    app.notify();
-  };
-}
+const toggleLight = (app) => () => {
+  switchLight();
+  app.notify();
+};
 
 export const tabs = (app, panels) =>
   Object.entries(panels).map(([name, { title }]) =>

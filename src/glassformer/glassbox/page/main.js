@@ -1,88 +1,15 @@
-/** The page: reads the trace, draws the state, and redraws it when it changes. */
+/** The page: reads the trace in the file, or asks the server for one, and shows it. */
 
-import { App } from 'glassbox/app.js';
-import { button, el } from 'glassbox/dom.js';
-import { checks, header, steps, tabs } from 'glassbox/frame.js';
-import { inspector } from 'glassbox/inspector.js';
-import { map } from 'glassbox/map.js';
-import { panels } from 'glassbox/panels/all.js';
-import { Server, askForm } from 'glassbox/server.js';
+import { el } from 'glassbox/dom.js';
+import { Server } from 'glassbox/server.js';
+import { show } from 'glassbox/view.js';
 
 const part = (id) => document.getElementById(id);
 
 async function start() {
   const inlined = part('trace');
   const server = inlined ? null : new Server();
-  const contract = inlined ? JSON.parse(inlined.textContent) : await server.first();
-  const app = new App(contract, server);
-  if (server) part('ask').replaceChildren(askForm(app, server));
-  else part('ask').remove();
-  const hash = location.hash.slice(1);
-  if (Object.hasOwn(panels, hash)) app.state.panel = hash;
-  app.subscribe((isQuiet) => draw(app, isQuiet));
-  addEventListener('resize', () => draw(app, false));
-  addEventListener('hashchange', () => {
-    const panel = location.hash.slice(1);
-    if (Object.hasOwn(panels, panel) && panel !== app.state.panel) app.set({ panel });
-  });
-  draw(app, false);
-  document.body.dataset.ready = 'true';
-  checkAll(app);
-}
-
-/** Draw; the focus stays on the same element. */
-function draw(app, isQuiet) {
-  const key = document.activeElement?.dataset.key;
-  app.width = Math.max(280, part('panel').clientWidth - 52);
-  if (!isQuiet) {
-    part('header').replaceChildren(...compact(header(app)));
-    part('tabs').replaceChildren(...tabs(app, panels));
-    part('map').replaceChildren(...map(app));
-    part('steps').replaceChildren(...steps(app));
-    const { title, draw: drawPanel } = panels[app.state.panel];
-    part('panel').replaceChildren(el('h1', title), ...compact([drawPanel(app)]));
-    part('panel').dataset.panel = app.state.panel;
-    if (location.hash.slice(1) !== app.state.panel) history.replaceState(null, '', `#${app.state.panel}`);
-    part('tabs').querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
-  } else markPicked(app);
-  part('inspector').replaceChildren(...compact(inspector(app)));
-  part('main').classList.toggle('inspecting', app.state.tensor !== null);
-  if (app.state.tensor) {
-    part('inspector').prepend(
-      button('✕', () => app.pick(null, null), {
-        class: 'close',
-        'aria-label': 'close the inspector',
-        data: { key: 'close' },
-      }),
-    );
-  }
-  if (key && document.activeElement?.dataset.key !== key)
-    document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
-}
-
-const compact = (parts) => parts.flat(Infinity).filter((item) => item !== null && item !== undefined && item !== false);
-
-function markPicked({ state: { tensor, cell } }) {
-  for (const old of document.querySelectorAll('td[aria-selected]')) old.removeAttribute('aria-selected');
-  if (!cell) return;
-  const found = document.querySelector(`[data-tensor="${CSS.escape(tensor)}"] td[data-cell="${cell.join()}"]`);
-  found?.setAttribute('aria-selected', 'true');
-  found?.setAttribute('tabindex', '0');
-}
-
-/** Recompute every step of the trace, a few at a time, so that the page stays responsive. */
-function checkAll(app) {
-  const { trace } = app;
-  const until = performance.now() + 30;
-  const left = trace.steps.filter((step) => !trace.verdicts.has(step.output));
-  for (const step of left) {
-    trace.verdict(step.output);
-    if (performance.now() > until) break;
-  }
-  const isDone = !app.busy && trace.steps.every((step) => trace.verdicts.has(step.output));
-  part('header').querySelector('[data-checks]').replaceWith(checks(app));
-  document.body.dataset.checked = String(isDone);
-  setTimeout(() => checkAll(app), isDone ? 400 : 0);
+  show(inlined ? JSON.parse(inlined.textContent) : await server.first(), server);
 }
 
 start().catch((error) => {

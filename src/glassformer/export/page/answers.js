@@ -1,0 +1,60 @@
+/** One answer: the text, its probability, and what there is to say about it. */
+
+import { bdi, button, el } from 'glassbox/dom.js';
+import { digits, percent } from 'glassbox/numbers.js';
+
+const MAX_NAMED = 8; // unknown characters that are listed
+
+/** The first letter in upper case, and a full stop. */
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
+
+const codePoint = (character) => `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}`;
+
+/** What the vocabulary does not have, in words, or null. @param {string[]} unknown */
+export function unknownWords(unknown) {
+  const different = [...new Set(unknown)];
+  if (!different.length) return null;
+  const named = different.slice(0, MAX_NAMED).map((piece) => ([...piece].length === 1 ? `“${piece}” (${codePoint(piece)})` : `“${piece}”`));
+  const rest = different.length > MAX_NAMED ? ` and ${different.length - MAX_NAMED} more` : '';
+  return `Not in the vocabulary: ${named.join(', ')}${rest}. The model reads <unk> instead.`;
+}
+
+/** What is special about an answer, in sentences. */
+export function remarks({ error, finished, unknown = [] }) {
+  if (error) return [sentence(error)];
+  const found = [unknownWords(unknown)];
+  if (!finished) found.push('The answer is unfinished: it reached the maximum number of tokens.');
+  return found.filter(Boolean);
+}
+
+export function glassBoxLink(href, text, label = 'Open in the glass box') {
+  if (href === null) return null;
+  const title = 'every number behind this answer, in a new tab';
+  return el('a', { href, target: '_blank', rel: 'noopener', title, 'aria-label': label === '↗' ? `glass box of ${text}` : null }, label);
+}
+
+/** @param {string} text @param answer  of the worker @param {(text: string) => string|null} linkOf */
+export function answerCard(text, answer, linkOf) {
+  if (!answer.error && !answer.ids.length && !text?.trim()) return [el('p.hint', 'The answer appears here as you type.')];
+  const notes = remarks(answer).map((note) => el(answer.error ? 'p.wrong' : 'p.note', note));
+  if (answer.error) return notes;
+  return [
+    el('p.answer-text', answer.text ? bdi(answer.text, 'output') : el('span.missing', 'The answer is empty.')),
+    el(
+      'p.row.facts-of-answer',
+      el('span', { title: `sum of log-probabilities: ${digits(answer.score)} nats` }, `probability ${percent(Math.exp(answer.score))}`),
+      copyButton(answer.text, 'Copy'),
+      glassBoxLink(linkOf(text), text),
+    ),
+    ...notes,
+  ];
+}
+
+function copyButton(text, label) {
+  const press = async ({ currentTarget }) => {
+    const done = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+    currentTarget.textContent = done ? 'Copied' : 'Not allowed here';
+    setTimeout(() => (currentTarget.textContent = label), 1500);
+  };
+  return button(label, press, { data: { key: 'copy' } });
+}

@@ -1,0 +1,64 @@
+/** The worker, as the page sees it: one job at a time, the newest wins. */
+
+/** The engine as a plain script: from a file, Chromium starts no worker that is a module. */
+function engineScript() {
+  const { imports } = JSON.parse(document.querySelector('script[type="importmap"]').textContent);
+  const bytes = Uint8Array.from(atob(imports['translator/engine.js'].split(',')[1]), (letter) => letter.charCodeAt(0));
+  return new TextDecoder().decode(bytes).replace(/^export .*$/gm, '');
+}
+
+/** A URL that `new Worker` accepts under the page's policy. */
+function trusted(url) {
+  const rules = { createScriptURL: (given) => given };
+  return globalThis.trustedTypes ? trustedTypes.createPolicy('glassformer', rules).createScriptURL(url) : url;
+}
+
+export class Client {
+  /** @param description  the object of glassformer.json @param {string[]} parts  the weights, in base64 */
+  constructor(description, parts) {
+    this.job = 0;
+    this.listener = null;
+    const url = URL.createObjectURL(new Blob([engineScript()], { type: 'text/javascript' }));
+    this.worker = new Worker(trusted(url));
+    /** Resolves when the model is loaded. */
+    this.ready = new Promise((resolve, reject) => {
+      this.worker.onmessage = ({ data }) => {
+        if (data.ready) resolve();
+        else if (data.failed && !data.job) reject(new Error(data.failed));
+        else if (data.job === this.job) this.listener?.(data);
+      };
+      this.worker.onerror = (event) => reject(new Error(event.message || 'the worker does not start'));
+    });
+    this.worker.postMessage({ load: description, parts });
+  }
+
+  /**
+   * Start a job; the one before is stopped.
+   *
+   * @param {string[]} texts @param {number} beams
+   * @param {(message: {answers?: object[], done?: boolean, failed?: string}) => void} onMessage
+   */
+  start(texts, beams, onMessage) {
+    this.job += 1;
+    this.listener = onMessage;
+    this.worker.postMessage({ job: this.job, texts, beams });
+  }
+
+  stop() {
+    this.job += 1;
+    this.listener = null;
+    this.worker.postMessage({ job: this.job });
+  }
+
+  /** The answers to texts, in order. */
+  translate(texts, beams) {
+    const found = [];
+    return new Promise((resolve, reject) => {
+      this.start(texts, beams, ({ answers = [], done, failed }) => {
+        for (const answer of answers) found[answer.row] = answer;
+        if (failed) reject(new Error(failed));
+        if (done) resolve(found);
+      });
+    });
+  }
+}

@@ -1,0 +1,110 @@
+/** Many texts: progress, a table of answers as they are found, and files to download. */
+
+import { bdi, button, el } from 'glassbox/dom.js';
+import { grouped, percent } from 'glassbox/numbers.js';
+import { glassBoxLink, remarks } from 'translator/answers.js';
+
+const MAX_SHOWN = 500; // rows of the table; the files have all
+const REPORT = 1000; // milliseconds between two announcements
+
+/** The lines of a text: split at \n only; a \r before it and an empty last line are dropped. @returns {string[]} */
+export function readLines(text) {
+  const lines = text.split('\n').map((line) => line.replace(/\r$/, ''));
+  if (lines.length > 1 && lines.at(-1) === '') lines.pop();
+  return lines;
+}
+
+export class Lines {
+  /** @param {string[]} texts @param {string|null} fileName @param {() => void} stop @param {(text: string) => string|null} linkOf */
+  constructor(texts, fileName, stop, linkOf) {
+    Object.assign(this, { texts, fileName, linkOf, answers: Array(texts.length), n: 0, isOver: false });
+    this.started = performance.now();
+    this.reported = -Infinity;
+    this.meter = el('progress', { max: texts.length, value: 0, 'aria-label': 'texts translated' });
+    this.status = el('span.size', { role: 'status' });
+    this.stopButton = button('Stop', stop, { data: { key: 'stop' } });
+    this.downloads = el('p.row.downloads');
+    this.rows = texts.slice(0, MAX_SHOWN).map((text, row) => this.emptyRow(text, row));
+    const more = texts.length > MAX_SHOWN ? `The first ${MAX_SHOWN} of ${grouped(texts.length)} texts; a download has all.` : null;
+    this.elements = [
+      el('div.progress', this.meter, el('div.row', this.status, this.stopButton)),
+      this.downloads,
+      el('div.scroller', el('table.plain.lines', heads(), el('tbody', this.rows))),
+      more ? el('p.hint', more) : null,
+    ].filter(Boolean);
+    this.report();
+  }
+
+  emptyRow(text, row) {
+    return el('tr', el('td.size', String(row + 1)), el('td', bdi(text)), el('td.missing', '…'), el('td'), el('td'));
+  }
+
+  /** Fill in the answer to text `row`. */
+  show(row, answer) {
+    if (!this.answers[row]) this.n += 1;
+    this.answers[row] = answer;
+    this.meter.value = this.n;
+    if (row < MAX_SHOWN) {
+      const [, , output, probability, link] = this.rows[row].cells;
+      const notes = remarks(answer).map((note) => el(answer.error ? 'div.wrong' : 'div.note', note));
+      output.className = '';
+      output.replaceChildren(...(answer.error ? notes : [bdi(answer.text), ...notes]));
+      const isPlain = !answer.error && this.texts[row].trim();
+      probability.replaceChildren(isPlain ? percent(Math.exp(answer.score)) : '');
+      const href = isPlain ? this.linkOf(this.texts[row]) : null;
+      link.replaceChildren(...[glassBoxLink(href, this.texts[row], '↗')].filter(Boolean));
+    }
+    if (performance.now() > this.reported + REPORT) this.report();
+  }
+
+  report() {
+    this.reported = performance.now();
+    const seconds = (this.reported - this.started) / 1000;
+    const refused = this.answers.filter((answer) => answer?.error).length;
+    const rate = this.n && seconds > 0.5 ? `, ${grouped(Math.round(this.n / seconds))} a second` : '';
+    const without = refused ? `; ${grouped(refused)} without an answer` : '';
+    this.status.textContent = `${grouped(this.n)} of ${grouped(this.texts.length)} texts${rate}${without}`;
+  }
+
+  /** No more answers will come: all are here, or it was stopped. */
+  end(isStopped = false) {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.report();
+    if (isStopped && this.n < this.texts.length) this.status.textContent += ', stopped';
+    this.stopButton.remove();
+    this.meter.hidden = this.n === this.texts.length;
+    if (!this.n) return;
+    this.downloads.replaceChildren(
+      button('Download the answers', () => this.save('.txt', this.asLines()), { data: { key: 'save-text' } }),
+      button('with scores (JSON Lines)', () => this.save('.jsonl', this.asJson()), { data: { key: 'save-json' } }),
+    );
+  }
+
+  /** One answer in each line; a line break inside an answer becomes a space, and no answer is an empty line. */
+  asLines() {
+    return this.texts.map((_, row) => `${(this.answers[row]?.text ?? '').replace(/[\r\n]+/g, ' ')}\n`).join('');
+  }
+
+  asJson() {
+    return this.texts.map((source, row) => `${JSON.stringify({ source, ...this.fields(row) })}\n`).join('');
+  }
+
+  fields(row) {
+    const answer = this.answers[row];
+    if (!answer) return { error: 'stopped before this text' };
+    if (answer.error) return { error: answer.error };
+    const { text, score, rank_score: rankScore, finished, unknown } = answer;
+    return { text, score, rank_score: rankScore, probability: Math.exp(score), finished, unknown };
+  }
+
+  save(ending, text) {
+    const name = (this.fileName ?? 'texts').replace(/\.[^.]*$/, '');
+    const url = URL.createObjectURL(new Blob([text], { type: 'text/plain' }));
+    el('a', { href: url, download: `${name}.answers${ending}` }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  }
+}
+
+const heads = () =>
+  el('thead', el('tr', ['', 'text', 'answer', 'probability', ''].map((name) => el('th', { scope: 'col' }, name))));

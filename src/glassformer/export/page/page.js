@@ -1,0 +1,239 @@
+/** The translator: a text or many lines on the left, the answers on the right. */
+
+import { button, choices, el, slider, switchLight } from 'glassbox/dom.js';
+import { grouped } from 'glassbox/numbers.js';
+import { Lines, readLines } from 'translator/lines.js';
+import { answerCard } from 'translator/answers.js';
+
+const DELAY = 80; // milliseconds after the last key
+const LARGEST_CACHE = 50_000; // answers that are kept
+const MAX_BEAMS = 10;
+
+export class TranslatorPage {
+  constructor(description, client) {
+    this.description = description;
+    this.client = client;
+    this.beams = description.search.num_beams;
+    this.width = Math.max(this.beams, 2); // of the beam, when it is chosen
+    this.known = new Map(); // beams and text -> answer
+    this.file = null; // { name, lines } of a file that was opened
+    this.isReady = false;
+    this.timer = 0;
+    this.build();
+  }
+
+  // Elements
+
+  build() {
+    this.input = el('textarea', {
+      id: 'text',
+      rows: 3,
+      spellcheck: 'false',
+      autocapitalize: 'off',
+      autocomplete: 'off',
+      placeholder: 'Type or paste a text. Several lines are several texts.',
+      data: { key: 'text' },
+      on: { input: () => this.typed() },
+    });
+    this.chooser = el('input.visually-hidden', {
+      type: 'file',
+      id: 'file',
+      accept: '.txt,.csv,.tsv,text/plain',
+      on: { change: () => this.open(this.chooser.files[0]) },
+    });
+    this.source = el('div.source');
+    this.settings = el('div.row');
+    this.output = el('div.output-area', { 'aria-live': 'polite', 'aria-busy': 'true' });
+    const columns = el(
+      'main.columns-2',
+      el('section.card', { 'aria-labelledby': 'text-label' }, el('h2#text-label', 'Text'), this.source),
+      el('section.card', { 'aria-labelledby': 'answer-label' }, el('h2#answer-label', 'Answer'), this.output),
+    );
+    this.elements = [this.header(), el('div.bar', this.settings), columns, this.footer()];
+    this.drawSettings();
+    this.drawSource();
+    this.output.replaceChildren(el('p.hint', 'Loading the model …'));
+    addEventListener('keydown', (event) => event.key === 'Escape' && this.lines && this.stop());
+    this.acceptDrops();
+  }
+
+  header() {
+    return el(
+      'header.top',
+      el('h1.brand', 'glassformer'),
+      el('span.size', 'This page translates on your device. It sends nothing and needs no network.'),
+      button('◐', switchLight, { 'aria-label': 'light or dark theme', data: { key: 'light' } }),
+    );
+  }
+
+  footer() {
+    const { parameters, precision, max_source_tokens: longest, source, target } = this.description;
+    const tokens = source.kind === target.kind ? source.kind : `${source.kind} to ${target.kind}`;
+    const facts = [
+      `${grouped(parameters)} parameters in ${precision}`,
+      tokens,
+      `texts of at most ${grouped(longest)} tokens`,
+    ];
+    return el('footer.facts-line', facts.join(' · '));
+  }
+
+  drawSettings() {
+    const options = [
+      [1, 'Greedy'],
+      [this.width, `Beam of ${this.width}`],
+    ];
+    this.settings.replaceChildren(
+      el('span.size', 'Search'),
+      choices('search', options, this.beams, (beams) => this.search(beams)),
+      ...(this.beams > 1
+        ? [slider('beam width', { min: 2, max: Math.max(MAX_BEAMS, this.width), value: this.width }, (width) => {
+            this.width = width;
+            this.search(width);
+          })]
+        : []),
+    );
+  }
+
+  search(beams) {
+    const key = document.activeElement?.dataset.key;
+    this.beams = beams;
+    this.drawSettings();
+    this.settings.querySelector(`[data-key="${key}"]`)?.focus();
+    this.translate();
+  }
+
+  drawSource() {
+    const openButton = button('Open a file …', () => this.chooser.click(), { data: { key: 'open' } });
+    const hint = el('p.row', openButton, this.chooser, el('span.size', 'or drop one here: one text in each line'));
+    if (!this.file) {
+      this.source.replaceChildren(this.input, hint);
+      return;
+    }
+    const close = button('Close the file', () => this.closeFile(), { data: { key: 'close-file' } });
+    const { name, lines } = this.file;
+    this.source.replaceChildren(
+      el('p.file', el('strong', el('bdi', name)), el('span.size', `${grouped(lines.length)} lines`)),
+      el('p.row', close),
+    );
+    close.focus();
+  }
+
+  // Texts
+
+  begin() {
+    this.isReady = true;
+    this.input.focus();
+    this.translate();
+  }
+
+  typed() {
+    this.fitHeight();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.translate(), DELAY);
+  }
+
+  fitHeight() {
+    this.input.style.setProperty('height', 'auto');
+    this.input.style.setProperty('height', `${Math.min(this.input.scrollHeight + 2, innerHeight * 0.6)}px`);
+  }
+
+  get texts() {
+    return this.file ? this.file.lines : readLines(this.input.value);
+  }
+
+  acceptDrops() {
+    const hasFile = (event) => event.dataTransfer?.types.includes('Files');
+    const mark = (isOver) => document.body.classList.toggle('dropping', isOver);
+    addEventListener('dragover', (event) => {
+      if (!hasFile(event)) return;
+      event.preventDefault();
+      mark(true);
+    });
+    addEventListener('dragleave', (event) => event.relatedTarget || mark(false));
+    addEventListener('drop', (event) => {
+      if (!hasFile(event)) return;
+      event.preventDefault();
+      mark(false);
+      this.open(event.dataTransfer.files[0]);
+    });
+  }
+
+  async open(file) {
+    if (!file) return;
+    this.chooser.value = '';
+    try {
+      const text = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
+      this.file = { name: file.name, lines: readLines(text) };
+      this.drawSource();
+      this.translate();
+    } catch (error) {
+      const what = error instanceof TypeError ? 'it is not text in UTF-8' : error.message;
+      this.stop();
+      this.output.replaceChildren(el('p.wrong', { role: 'alert' }, `The file ${file.name} cannot be read: ${what}.`));
+    }
+  }
+
+  closeFile() {
+    this.file = null;
+    this.drawSource();
+    this.input.focus();
+    this.translate();
+  }
+
+  // Answers
+
+  /** Translate what is in the page now; whatever was going on is stopped. */
+  translate() {
+    clearTimeout(this.timer);
+    if (!this.isReady) return;
+    const { texts, beams } = this;
+    const isMany = this.file !== null || texts.length > 1;
+    this.lines?.end();
+    this.lines = isMany ? new Lines(texts, this.file?.name ?? null, () => this.stop(), this.linkOf(beams)) : null;
+    if (this.lines) this.output.replaceChildren(...this.lines.elements);
+    this.output.setAttribute('aria-live', isMany ? 'off' : 'polite'); // the progress has a status of its own
+    const missing = [...texts.keys()].filter((row) => !this.show(row, this.known.get(`${beams} ${texts[row]}`)));
+    if (!missing.length) {
+      this.client.stop();
+      this.finish();
+      return;
+    }
+    this.output.setAttribute('aria-busy', 'true');
+    const wanted = [...new Set(missing.map((row) => texts[row]))];
+    const rowsOf = Map.groupBy(missing, (row) => texts[row]);
+    this.client.start(wanted, beams, ({ answers = [], done, failed }) => {
+      for (const answer of answers) {
+        const text = wanted[answer.row];
+        if (this.known.size < LARGEST_CACHE) this.known.set(`${beams} ${text}`, answer);
+        for (const row of rowsOf.get(text)) this.show(row, answer);
+      }
+      if (failed) this.output.replaceChildren(el('p.wrong', { role: 'alert' }, `The model failed: ${failed}`));
+      if (done) this.finish();
+    });
+  }
+
+  /** Show the answer to text `row`; false if there is none. */
+  show(row, answer) {
+    if (!answer) return false;
+    if (this.lines) this.lines.show(row, answer);
+    else this.output.replaceChildren(...answerCard(this.texts[0], answer, this.linkOf(this.beams)));
+    return true;
+  }
+
+  finish() {
+    this.output.setAttribute('aria-busy', 'false');
+    this.lines?.end();
+  }
+
+  stop() {
+    this.client.stop();
+    this.output.setAttribute('aria-busy', 'false');
+    this.lines?.end(true);
+  }
+
+  /** The address of the glass box of a text, or null where the model is too large for a browser. */
+  linkOf(beams) {
+    if (!this.description.template) return () => null;
+    return (text) => `?${new URLSearchParams({ explain: text, beams })}`;
+  }
+}
