@@ -54,6 +54,7 @@ class Format(Protocol):
 FORMATS = {
     "onnx": ("onnx", "OnnxFormat"),
     "ctranslate2": ("ctranslate2", "CTranslate2Format"),
+    "html": ("html", "HtmlFormat"),
 }
 """Name -> module and class."""
 

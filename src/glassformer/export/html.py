@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from glassformer.errors import SettingsError
 from glassformer.export.answer import Answer
 from glassformer.export.browser import page_answers
+from glassformer.export.check import Beam
 from glassformer.export.description import RUNNERS, describe_export
 from glassformer.glassbox.report import PAGE as GLASSBOX_PAGE
 from glassformer.glassbox.report import base64_text, data_url, policy_hash
@@ -43,8 +44,8 @@ class HtmlFormat:
 
     name = "html"
     precisions = ("float16", "float32", "int8")
-    beam: Literal["same", "own", "none"] = "same"
-    has_beam = True
+    beam: Beam = "same"
+    packages = ("glassformer",)
 
     def check_supported(self, model_file: ModelFile) -> None:
         """Accept every model."""
