@@ -1,0 +1,286 @@
+"""A model in every format, side by side: how fast it answers, and what a machine needs for it.
+
+    python -m benchmarks.exports [--rounds N] [--texts N]
+
+The model is that of the default command on dates. Each contender has a process of its own that imports what its runtime
+needs and nothing else; they compute in turns. The table is written into docs/deploy.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import importlib.metadata
+import json
+import re
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.turns import Act, Measured, take_turns
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "deploy.md"
+RESULTS = Path(__file__).parent / "results"
+ROUNDS, TEXTS, SINGLES = 5, 1000, 10
+BEAM = 5
+THREADS = 2
+
+Translate = Callable[[list[str], int], list[str]]
+FORMATS = {
+    "glassformer": None,
+    "CTranslate2, float32": ("ctranslate2", "float32"),
+    "CTranslate2, int8": ("ctranslate2", "int8"),
+    "onnxruntime, float32": ("onnx", "float32"),
+    "onnxruntime, int8": ("onnx", "int8"),
+    "Hugging Face": ("huggingface", "float32"),
+    "HTML page, float16": ("html", "float16"),
+}
+"""Contender -> its format and precision; None for the model itself."""
+PACKAGES = {
+    "glassformer": ("glassformer",),
+    "ctranslate2": ("ctranslate2",),
+    "onnx": ("onnxruntime", "numpy"),
+    "huggingface": ("transformers", "torch"),
+    "html": (),
+}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A contender that answers dates with the files in `folder`."""
+
+    name: str
+    folder: Path
+    texts: tuple[str, ...]
+    right: tuple[str, ...]
+
+    def start(self) -> tuple[dict[str, Any], Act]:
+        begun = time.perf_counter()
+        kind = (FORMATS[self.name] or ("glassformer",))[0]
+        translate = _LOADERS[kind](self.folder)
+        first = translate([self.texts[0]], BEAM)
+        facts: dict[str, Any] = {"start": time.perf_counter() - begun, "first": first[0]}
+        texts = list(self.texts)
+        for name, num_beams in (("greedy", 1), ("beam", BEAM)):
+            answers = translate(texts, num_beams)
+            facts[f"{name}_exact_match"] = sum(map(str.__eq__, answers, self.right)) / len(texts)
+
+        def act(number: int) -> Measured:
+            measured: Measured = {}
+            singles = [texts[(number * SINGLES + i) % len(texts)] for i in range(SINGLES)]
+            for name, num_beams in (("greedy", 1), ("beam", BEAM)):
+                begun = time.perf_counter()
+                translate(texts, num_beams)
+                measured[f"{name}_per_second"] = len(texts) / (time.perf_counter() - begun)
+                alone = []
+                for text in singles:
+                    begun = time.perf_counter()
+                    translate([text], num_beams)
+                    alone.append(1000 * (time.perf_counter() - begun))
+                measured[f"{name}_milliseconds"] = statistics.median(alone)
+            measured["memory_mb"] = _resident_megabytes()
+            return measured
+
+        return facts, act
+
+
+def _ours(folder: Path) -> Translate:
+    from glassformer import Translator
+
+    translator = Translator.load(folder)
+    return lambda texts, num_beams: [one.text for one in translator.translate(texts, num_beams=num_beams)]
+
+
+def _runner(folder: Path) -> Translate:
+    """Use the `run.py` of an export as a module."""
+    sys.path.insert(0, str(folder))
+    import run  # type: ignore[import-not-found]
+    from text import Export  # type: ignore[import-not-found]
+
+    exported = Export(folder)
+    given = argparse.Namespace(threads=THREADS, device="cpu")
+    model = run.Model(exported, THREADS if "onnxruntime" in sys.modules else given)
+
+    def translate(texts: list[str], num_beams: int) -> list[str]:
+        found = model.answer([exported.encode(text) for text in texts], num_beams)
+        return [exported.target.decode(ids) for ids, *_ in found]
+
+    return translate
+
+
+def _huggingface(folder: Path) -> Translate:
+    import torch
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForSeq2SeqLM.from_pretrained(folder)
+    model.eval()
+
+    def translate(texts: list[str], num_beams: int) -> list[str]:
+        answers: list[str] = []
+        with torch.inference_mode():
+            for start in range(0, len(texts), 128):
+                batch = tokenizer(texts[start : start + 128], return_tensors="pt", padding=True)
+                batch.pop("token_type_ids", None)
+                answers += tokenizer.batch_decode(
+                    model.generate(**batch, num_beams=num_beams), skip_special_tokens=True
+                )
+        return answers
+
+    return translate
+
+
+_open_pages = contextlib.ExitStack()  # browsers of this process, closed when it ends
+
+
+def _html(folder: Path) -> Translate:
+    from glassformer.export.browser import find_browser, opened
+
+    browser = find_browser()
+    if browser is None:
+        raise RuntimeError("no browser")
+    tab = _open_pages.enter_context(opened(browser, folder / "index.html"))
+
+    def translate(texts: list[str], num_beams: int) -> list[str]:
+        found = tab.evaluate(f"glassformer.translate({json.dumps(texts)}, {num_beams})", 600)
+        return [one["text"] for one in found]
+
+    return translate
+
+
+_LOADERS: dict[str, Callable[[Path], Translate]] = {
+    "glassformer": _ours,
+    "ctranslate2": _runner,
+    "onnx": _runner,
+    "huggingface": _huggingface,
+    "html": _html,
+}
+
+
+def _resident_megabytes() -> float:
+    """Resident memory of this process and its children, in MB of 10^6 bytes."""
+    import psutil
+
+    process = psutil.Process()
+    total = 0
+    for each in (process, *process.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):
+            total += each.memory_info().rss
+    return total / 1e6
+
+
+def installed_megabytes(packages: tuple[str, ...]) -> float:
+    """The size of packages and of everything that they require, in MB of 10^6 bytes."""
+    seen: set[str] = set()
+    waiting = list(packages)
+    while waiting:
+        name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
+        if name in seen:
+            continue
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            distribution = importlib.metadata.distribution(name)
+            seen.add(name)
+            required = (line for line in distribution.requires or () if "extra ==" not in line)
+            waiting += [re.split(r"[ ;<>=!~\[(]", line, maxsplit=1)[0] for line in required]
+    total = 0
+    for name in seen:
+        for file in importlib.metadata.distribution(name).files or ():
+            with contextlib.suppress(OSError):
+                total += Path(str(file.locate())).stat().st_size
+    return total / 1e6
+
+
+def main() -> None:
+    from benchmarks.run import machine
+    from benchmarks.tasks import split_dates
+    from benchmarks.trained import default_dates
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.exports", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--texts", type=int, default=TEXTS)
+    given = parser.parse_args()
+    model, pairs = default_dates(), split_dates()[1][: given.texts]
+    texts, right = tuple(source for source, _ in pairs), tuple(target for _, target in pairs)
+    with tempfile.TemporaryDirectory() as temporary:
+        jobs = {name: Exported(name, write(name, model, Path(temporary)), texts, right) for name in FORMATS}
+        records = take_turns(jobs, given.rounds, lambda line: print(line, file=sys.stderr))
+        sizes = {name: sum(file.stat().st_size for file in files_of(job.folder)) for name, job in jobs.items()}
+    contenders = {
+        name: {
+            "facts": record.facts,
+            "turns": record.turns,
+            "absent": record.absent,
+            "file_mb": sizes[name] / 1e6,
+            "installed_mb": installed_megabytes(PACKAGES[(FORMATS[name] or ("glassformer",))[0]]),
+        }
+        for name, record in records.items()
+    }
+    outcome = {
+        "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
+        "rounds": given.rounds,
+        "machine": machine("cpu"),
+        "contenders": contenders,
+    }
+    report(outcome)
+
+
+def write(name: str, model: Path, folder: Path) -> Path:
+    """Export the model for a contender, and return the folder; for ours it is that of the run."""
+    from glassformer.export import export
+
+    chosen = FORMATS[name]
+    if chosen is None:
+        return model
+    to, precision = chosen
+    return export(model, to, folder / f"{to}-{precision}", precision=precision).folder
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The files that a program needs: of a run, its model alone."""
+    own = folder / "model.safetensors"
+    return [own] if (folder / "recipe.toml").exists() else [file for file in folder.iterdir() if file.is_file()]
+
+
+COLUMNS = ["", "sentences/s, greedy", "beam 5", "one sentence, greedy, ms", "beam 5, ms"]
+COLUMNS += ["start to first answer, s", "files, MB", "installed, MB", "resident, MB", "exact match, greedy, beam 5"]
+
+
+def report(outcome: dict[str, Any]) -> None:
+    """Print the table, keep the figures, and write the table into the document."""
+    from benchmarks.report import fill, rows_of, save, signature
+
+    rows = []
+    for name, each in outcome["contenders"].items():
+        if each["absent"]:
+            rows.append([name, each["absent"], *[""] * (len(COLUMNS) - 2)])
+            continue
+        median = {key: statistics.median(turn[key] for turn in each["turns"]) for key in each["turns"][0]}
+        facts = each["facts"]
+        rows.append(
+            [
+                name,
+                f"{median['greedy_per_second']:,.0f}",
+                f"{median['beam_per_second']:,.0f}",
+                f"{median['greedy_milliseconds']:.1f}",
+                f"{median['beam_milliseconds']:.1f}",
+                f"{facts['start']:.1f}",
+                f"{each['file_mb']:.1f}",
+                f"{each['installed_mb']:,.0f}" if each["installed_mb"] else "a browser",
+                f"{median['memory_mb']:,.0f}",
+                f"{facts['greedy_exact_match']:.1%}, {facts['beam_exact_match']:.1%}",
+            ]
+        )
+    table = f"{rows_of(COLUMNS, rows)}\n{signature(outcome)}\n"
+    print(table)
+    if outcome["rounds"] >= ROUNDS:
+        save({"exports": outcome}, RESULTS / f"{datetime.date.today().isoformat()}-cpu.json")
+        DOCUMENT.write_text(fill(DOCUMENT.read_text(encoding="utf-8"), "exports", table), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
