@@ -60,10 +60,15 @@ class Graph:
         self._inputs.append(_declare(name, dtype, shape))
         return name
 
-    def output(self, value: str, name: str, shape: Shape) -> None:
-        """Make a value of float32 an output of the graph."""
-        self._nodes.append(library().helper.make_node("Identity", [value], [name], name=name))
+    def output(self, value: str, name: str, shape: Shape) -> str:
+        """Make a value of float32 an output, and return its new name. No operator may have used it under the old one.
+
+        It is renamed, because an operator that copied it would cost the time of a copy.
+        """
+        (node,) = (node for node in self._nodes if value in node.output)
+        node.output[0] = name
         self._outputs.append(_declare(name, "float32", shape))
+        return name
 
     def constant(self, array: NDArray[Any]) -> str:
         """Return the name of a constant; equal ones are stored once, in the graph itself."""
@@ -307,8 +312,8 @@ def _cached_attention(layers: TransformerGraph, i: int, rows: str, past_key: str
         query = layers.newest(y, f"{name}.w_q", settings.d_k)
         key = extend(past_key, layers.newest(y, f"{name}.w_k", settings.d_k))
         value = extend(past_value, layers.newest(y, f"{name}.w_v", settings.d_v))
-        graph.output(key, f"present_key_{i}", ["R", settings.n_heads, "t+1", settings.d_k])
-        graph.output(value, f"present_value_{i}", ["R", settings.n_heads, "t+1", settings.d_v])
+        key = graph.output(key, f"present_key_{i}", ["R", settings.n_heads, "t+1", settings.d_k])
+        value = graph.output(value, f"present_value_{i}", ["R", settings.n_heads, "t+1", settings.d_v])
         heads = layers.attention(query, graph.op("Transpose", key, perm=[0, 1, 3, 2]), value)
         joined = graph.op("Reshape", heads, graph.integers(-1, settings.n_heads * settings.d_v))  # of one position
         return layers.linear(joined, f"{name}.w_o")

@@ -6,8 +6,9 @@ Axes: N sentences, K live hypotheses of each, R = N·K rows, C candidates of a s
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator
+import os
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,14 @@ from text import Export, Found, InputError, main
 HERE = Path(__file__).resolve().parent
 BATCH_POSITIONS = 6144  # maximum of source positions times hypotheses in a batch
 NOT_FINITE = "the model computes numbers that are not finite"
-Arrays = dict[str, Any]
 
 
 class Model:
-    """Encoder and decoder, and the search for the best answer."""
+    """Encoder and decoder, and the search for the best answer. Each batch has one thread."""
 
-    def __init__(self, export: Export, threads: int) -> None:
+    def __init__(self, export: Export) -> None:
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
+        options.intra_op_num_threads = 1
         self.encoder, self.decoder = (
             onnxruntime.InferenceSession(HERE / f"{name}.onnx", options, ["CPUExecutionProvider"])
             for name in ("encoder", "decoder")
@@ -38,7 +38,7 @@ class Model:
         self.outputs = ["log_probs", *(f"present_{part}" for part, _ in parts)]
         self.search, self.bos_id, self.eos_id = export.search, export.target.bos_id, export.target.eos_id
 
-    def start(self, sources: list[list[int]]) -> tuple[Arrays, Arrays]:
+    def start(self, sources: list[list[int]]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Encode the sources of a batch: what every step of the decoder reads, and an empty cache."""
         shape = len(sources), max(map(len, sources))
         ids, mask = np.zeros(shape, np.int64), np.zeros(shape, bool)
@@ -48,17 +48,25 @@ class Model:
         cache = {name: np.zeros((len(sources), *shape), np.float32) for name, shape in self.cache.items()}
         return {"source_mask": mask, **dict(zip(self.memory, memory, strict=True))}, cache
 
-    def step(self, last: Any, rows: Any, memory: Arrays, cache: Arrays) -> tuple[Any, Arrays]:
+    def step(self, last: Any, rows: Any, memory: dict[str, Any], cache: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Feed the last token [N K] of hypotheses that extend `rows` [R] of the cache: log-probabilities [N K V]."""
         feeds = {"last_ids": last, "rows": rows.ravel(), **memory, **cache}
         log_probs, *grown = self.decoder.run(self.outputs, feeds)
         return log_probs.reshape(*last.shape, -1), dict(zip(cache, grown, strict=True))
 
-    def answer(self, sources: list[list[int]], num_beams: int) -> list[Found]:
+    def answer(self, sources: list[list[int]], num_beams: int, threads: int) -> list[Found]:
         """Return the best answer to each source. Sources of almost the same length share batches."""
-        answers: dict[int, Found] = {}
-        for rows in batches(list(map(len, sources)), num_beams):
-            answers |= zip(rows, self.beam_search([sources[row] for row in rows], num_beams), strict=True)
+        by_length: dict[int, list[int]] = {}
+        for row, source in enumerate(sources):
+            multiple = 1 + len(source) // 16
+            by_length.setdefault(-(-len(source) // multiple) * multiple, []).append(row)
+        batches = []
+        for length, rows in by_length.items():
+            size = max(1, BATCH_POSITIONS // (length * num_beams))
+            batches += [rows[start : start + size] for start in range(0, len(rows), size)]
+        with ThreadPoolExecutor(threads) as pool:
+            found = pool.map(lambda rows: self.beam_search([sources[row] for row in rows], num_beams), batches)
+            answers = dict(zip(chain(*batches), chain(*found), strict=True))
         return [answers[row] for row in range(len(sources))]
 
     def beam_search(self, sources: list[list[int]], num_beams: int) -> list[Found]:
@@ -66,7 +74,8 @@ class Model:
 
         The search of a sentence ends when no live hypothesis can outrank its best answer, even at the maximum length.
         """
-        longest, n, best = self.search["max_new_tokens"], len(sources), Best(self.eos_id, self.search["length_alpha"])
+        longest, n = self.search["max_new_tokens"], len(sources)
+        best: list[Found] = [([], -np.inf, -np.inf, False)] * n
         alive, n_finished, stay = np.arange(n), np.zeros(n, int), np.ones(n, bool)
         ids: Any = np.zeros((n, 1, 0), np.int64)  # of live hypotheses [N K t]
         scores: Any = np.zeros((n, 1))
@@ -80,13 +89,15 @@ class Model:
                 log_probs = np.where((n_finished[alive] > 0)[:, None, None] & others, -np.inf, log_probs)
             parents, tokens, scores = extend(log_probs, scores, num_beams)
             scores[np.arange(scores.shape[1]) >= (stay * (num_beams - n_finished[alive]))[:, None]] = -np.inf
+            if np.isnan(scores).any():
+                raise InputError(NOT_FINITE)
             ids = np.concatenate([np.take_along_axis(ids, parents[..., None], 1), tokens[..., None]], 2)
             for line, slot in np.argwhere((tokens == self.eos_id) & (scores > -np.inf)):
-                best.keep(alive[line], ids[line, slot], scores[line, slot])
+                self.keep_best(best, alive[line], ids[line, slot], scores[line, slot])
                 n_finished[alive[line]] += 1
             scores[tokens == self.eos_id] = -np.inf
-            bounds = scores.max(1) / best.penalty(longest)
-            stay = np.array([bound > best.rank_score(i) for bound, i in zip(bounds, alive.tolist(), strict=True)])
+            bounds = scores.max(1) / self.penalty(longest)
+            stay = np.array([bound > best[i][2] for bound, i in zip(bounds, alive, strict=True)])
             if time + 1 == longest or not stay.any():
                 break
             rows, last = parents + np.arange(len(alive))[:, None] * last.shape[1], tokens
@@ -94,34 +105,20 @@ class Model:
                 alive, ids, scores, rows, last = (array[stay] for array in (alive, ids, scores, rows, last))
                 memory, stay = {name: array[stay] for name, array in memory.items()}, stay[stay]
         for line, slot in np.argwhere((n_finished[alive] == 0)[:, None] & (scores > -np.inf)):
-            best.keep(alive[line], ids[line, slot], scores[line, slot])
-        return best.answers(n)
+            self.keep_best(best, alive[line], ids[line, slot], scores[line, slot])
+        if not all(np.isfinite(score) for _, score, *_ in best):
+            raise InputError(NOT_FINITE)
+        return best
 
-
-class Best:
-    """The best answer to each sentence that was found so far."""
-
-    def __init__(self, eos_id: int, alpha: float) -> None:
-        self.eos_id, self.alpha = eos_id, alpha
-        self.found: dict[int, Found] = {}
-
-    def keep(self, sentence: int, ids: Any, score: float) -> None:
-        """Keep an answer if it outranks the one that was found before."""
+    def keep_best(self, best: list[Found], sentence: int, ids: Any, score: float) -> None:
+        """Keep an answer to a sentence if it outranks the one that was found before."""
         finished, rank_score = bool(ids[-1] == self.eos_id), float(score) / self.penalty(len(ids))
-        if rank_score > self.rank_score(sentence):
-            self.found[sentence] = ids[: len(ids) - finished].tolist(), float(score), rank_score, finished
-
-    def rank_score(self, sentence: int) -> float:
-        return self.found[sentence][2] if sentence in self.found else -np.inf
+        if rank_score > best[sentence][2]:
+            best[sentence] = ids[: len(ids) - finished].tolist(), float(score), rank_score, finished
 
     def penalty(self, length: int) -> float:
         """((5 + length) / 6)^alpha (Wu et al. 2016); the length counts <eos>."""
-        return float(((5 + length) / 6) ** self.alpha)
-
-    def answers(self, n: int) -> list[Found]:
-        if len(self.found) < n:
-            raise InputError(NOT_FINITE)
-        return [self.found[sentence] for sentence in range(n)]
+        return float(((5 + length) / 6) ** self.search["length_alpha"])
 
 
 def extend(log_probs: Any, scores: Any, num_beams: int) -> tuple[Any, Any, Any]:
@@ -132,23 +129,15 @@ def extend(log_probs: Any, scores: Any, num_beams: int) -> tuple[Any, Any, Any]:
     found = np.take_along_axis(totals, top, 1)
     order = np.argsort(-found, axis=1, kind="stable")
     top, found = np.take_along_axis(top, order, 1), np.take_along_axis(found, order, 1)
-    if np.isnan(found).any():
-        raise InputError(NOT_FINITE)
     return *np.divmod(top, log_probs.shape[2]), found
 
 
-def batches(lengths: list[int], num_beams: int) -> Iterator[list[int]]:
-    """Yield the rows of each batch: their lengths differ by at most a sixteenth."""
-    by_length: dict[int, list[int]] = {}
-    for row, length in enumerate(lengths):
-        multiple = 1 + length // 16
-        by_length.setdefault(-(-length // multiple) * multiple, []).append(row)
-    for length, rows in by_length.items():
-        size = max(1, BATCH_POSITIONS // (length * num_beams))
-        yield from (rows[start : start + size] for start in range(0, len(rows), size))
-
-
 if __name__ == "__main__":
-    parser, exported = argparse.ArgumentParser(), Export(HERE)
-    parser.add_argument("--threads", type=int, default=1, help="threads of a product")
-    main(exported, lambda sources, options: Model(exported, options.threads).answer(sources, options.beam), parser)
+    exported = Export(HERE)
+    main(
+        exported,
+        lambda sources, options: Model(exported).answer(sources, options.beam, options.threads),
+        lambda parser: parser.add_argument(
+            "--threads", type=int, default=os.cpu_count(), help="number of batches computed at once"
+        ),
+    )

@@ -105,7 +105,10 @@ SEGMENTERS: dict[str, Callable[[dict[str, Any]], Segmenter]] = {
 
 
 def chunks(marked: str) -> list[str]:
-    """Split before each mark, and between letters, marks of letters or numbers (L, M, N) and all other characters."""
+    """Split before each mark, and between words (letters, their marks, numbers) and all other characters.
+
+    A character that is newer than the Unicode tables of this Python is of no word.
+    """
 
     def in_word(character: str) -> bool:
         return unicodedata.category(character)[0] in "LMN"
@@ -243,13 +246,13 @@ class Export:
         return [self.source.bos_id, *ids, self.source.eos_id]
 
 
-def main(export: Export, answer: Answer, parser: argparse.ArgumentParser | None = None) -> None:
+def main(export: Export, answer: Answer, add_options: Callable[[argparse.ArgumentParser], object]) -> None:
     """Read lines from standard input, answer them and write a line for each: the command line of every run.py.
 
-    `answer(sources, options)` returns the answer to each framed source; `parser` may have options of its own.
+    `answer(sources, options)` returns the answer to each framed source; `add_options(parser)` adds options of its own.
     """
-    parser = parser or argparse.ArgumentParser()
-    parser.description = "Translate lines from standard input."
+    parser = argparse.ArgumentParser(description="Translate lines from standard input.")
+    add_options(parser)
     parser.add_argument("--beam", type=int, default=export.search["num_beams"], help="beam width; 1: greedy search")
     parser.add_argument("--json", action="store_true", help="lines are JSON strings, answers are JSON objects")
     options = parser.parse_args()

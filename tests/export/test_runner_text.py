@@ -1,0 +1,213 @@
+"""The tokenization that ships with exports: the ids and texts of `glassformer.text`, for every kind of token."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import glassformer.export
+from glassformer.errors import TextError
+from glassformer.settings import SideSettings
+from glassformer.text import Tokenizer, ascii68, learn
+
+RUNNERS = Path(glassformer.export.__file__).parent / "runners"
+
+LEARNED = [
+    "the cat sat on the mat, the cats sat on the mats; cat-like",
+    "été, élève, naïve façade - Ångström, œuvre",
+    "a\u0301 combining e\u0301te\u0301, 12 and 123 or 1½",
+    "日本語の文と、한국어 문장. ▁ is a mark  and  two spaces",
+    "Ω Σίσυφος İstanbul ǅ ß 😀👍🏽 x²+y²=1",
+]
+KINDS: dict[str, dict[str, Any]] = {
+    "characters": {"kind": "characters"},
+    "characters, NFD": {"kind": "characters", "normalization": "NFD", "lowercase": True},
+    "characters, rare ones unknown": {"kind": "characters", "min_count": 3, "normalization": "NFKC"},
+    "words": {"kind": "words", "vocabulary_size": 30},
+    "bytes": {"kind": "bytes", "normalization": "none"},
+    "bpe": {"kind": "subwords", "algorithm": "bpe", "vocabulary_size": 160},
+    "bpe, lower case": {
+        "kind": "subwords",
+        "algorithm": "bpe",
+        "vocabulary_size": 160,
+        "lowercase": True,
+        "min_count": 2,
+    },
+    "unigram": {"kind": "subwords", "algorithm": "unigram", "vocabulary_size": 160},
+    "unigram, NFD": {"kind": "subwords", "algorithm": "unigram", "vocabulary_size": 160, "normalization": "NFD"},
+}
+ODD = [
+    "",
+    " ",
+    "  the  cat ",
+    "\u00a0the\u3000cat\u2028sat\x1c",
+    "▁▁the ▁cat▁",
+    "the▁cat",
+    "<eos><pad> </s> <unk> <0xC3>",
+    "zzzQQQ qqq the zcatz",
+    "e\u0301\u0301te",
+    "ΣΊΣΥΦΟΣ ΟΔΥΣΣΕΎΣ İI",
+    "ﬁne ½ ² ﷺ",
+    "😀👩‍👩‍👧\ufeff\U0010fffd\x00\x7f",
+    "catcatcatmatsatcatsmats" * 5,
+    "a-b--c...d!?e",
+]
+# Of what the vocabularies know, so that runs of pieces occur; and of anything else that Python's Unicode tables have:
+# those of the library are newer.
+ASSIGNED = st.characters(exclude_categories=["Cs", "Cn"])
+texts = st.text(st.sampled_from(sorted(set("".join(LEARNED)))), max_size=40) | st.text(ASSIGNED, max_size=20)
+
+
+@cache
+def runner(name: str = "text") -> ModuleType:
+    """Import a file that ships with exports, which is not a module of the package."""
+    spec = importlib.util.spec_from_file_location(f"exported_{name}", RUNNERS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def both(kind: str) -> tuple[Tokenizer, Any]:
+    """The tokenizer of the package, and that of the runner made from its saved form."""
+    ours = ascii68() if kind == "ascii68" else learn(LEARNED * 3, SideSettings.model_validate(KINDS[kind]))
+    return ours, runner().Tokenizer(json.loads(json.dumps(ours.to_dict())))
+
+
+@pytest.mark.parametrize("text", ODD)
+@pytest.mark.parametrize("kind", KINDS)
+def test_odd_texts_have_the_ids_of_the_package(kind: str, text: str) -> None:
+    ours, theirs = both(kind)
+    assert theirs.encode(text) == ours.encode(text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=texts)
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_text_has_the_ids_of_the_package_and_they_the_same_text(kind: str, text: str) -> None:
+    ours, theirs = both(kind)
+    ids = ours.encode(text)
+    assert theirs.encode(text) == ids
+    assert theirs.decode(ids) == ours.decode(ids)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+@pytest.mark.parametrize("kind", [*KINDS, "ascii68"])
+def test_any_ids_have_the_text_of_the_package(kind: str, data: st.DataObject) -> None:
+    ours, theirs = both(kind)
+    ids = data.draw(st.lists(st.integers(0, len(ours) - 1), max_size=20))
+    assert theirs.decode(ids) == ours.decode(ids)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "ascii68"])
+def test_special_tokens_keep_their_ids(kind: str) -> None:
+    ours, theirs = both(kind)
+    vocabulary = ours.vocabulary
+    assert (theirs.bos_id, theirs.eos_id, theirs.unk_id) == (vocabulary.bos_id, vocabulary.eos_id, vocabulary.unk_id)
+
+
+@pytest.mark.parametrize(("kind", "named"), [("characters", "character 'z'"), ("words", "word 'zap'")])
+def test_without_unk_an_unknown_token_is_named(kind: str, named: str) -> None:
+    ours = learn(["the cat"], SideSettings.model_validate({"kind": kind, "unknown": False}))
+    theirs = runner().Tokenizer(ours.to_dict())
+    assert theirs.encode("the cat") == ours.encode("the cat")
+    with pytest.raises(TextError, match=named):
+        ours.encode("the zap")
+    with pytest.raises(runner().InputError, match=f"the {named} is not in the vocabulary, which has no <unk>"):
+        theirs.encode("the zap")
+
+
+def test_a_lone_surrogate_is_named() -> None:
+    with pytest.raises(runner().InputError, match=r"lone surrogate, which is not a character: U\+D800, column 2"):
+        both("characters")[1].encode("a\ud800")
+
+
+# The command line of run.py
+
+
+class Echo:
+    """An export whose answer to a text is the text, with ids of characters."""
+
+    def __init__(self) -> None:
+        self.search = {"num_beams": 4}
+        self.target = both("characters")[1]
+
+    def encode(self, text: str) -> list[int]:
+        if len(text) > 9:
+            raise runner().InputError("the text is long")
+        return [1, *self.target.encode(text), 2]
+
+
+def run(monkeypatch: pytest.MonkeyPatch, data: bytes, *arguments: str) -> tuple[str, list[Any]]:
+    """Standard output of `main`, and the options that `answer` got."""
+    calls: list[Any] = []
+
+    def answer(sources: list[list[int]], options: Any) -> list[Any]:
+        calls.append(options)
+        return [(source[1:-1], -0.5, -0.25, True) for source in sources]
+
+    out = io.BytesIO()
+    monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=out, flush=lambda: None))
+    runner().main(Echo(), answer, lambda parser: parser.add_argument("--threads", type=int))
+    return out.getvalue().decode(), calls
+
+
+def test_each_line_has_its_line_and_an_empty_one_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    out, calls = run(monkeypatch, "the\n\n \t\nété\u2028\r\n".encode(), "--beam", "2", "--threads", "3")
+    assert out == "the\n\n\nété\n"  # what the vocabulary does not have is <unk>, which is not written
+    assert [(options.beam, options.threads) for options in calls] == [(2, 3)]
+    assert run(monkeypatch, b"the")[1][0].beam == 4
+    assert run(monkeypatch, b"\n \n") == ("\n\n", [])  # the model is not needed
+    assert run(monkeypatch, b"") == ("", [])
+
+
+def test_json_lines_have_ids_and_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    out, _ = run(monkeypatch, b'"the"\n"\\n"\n', "--json")
+    first, second = map(json.loads, out.splitlines())
+    ids = both("characters")[0].encode("the")
+    assert first == {"text": "the", "ids": ids, "score": -0.5, "rank_score": -0.25, "finished": True}
+    assert second == {"text": "", "ids": [], "score": 0.0, "rank_score": 0.0, "finished": True}
+
+
+@pytest.mark.parametrize(
+    ("data", "arguments", "message"),
+    [
+        (b"the\nthe cat sat on", (), "error: line 2: the text is long"),
+        (b'"the"\n{"text": 1}', ("--json",), "error: line 2: expected a JSON string"),
+        (b'"the"\nthe', ("--json",), "error: line 2: expected a JSON string"),
+        (b"the\n\xff", (), "error: the input is not UTF-8: byte 5"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_named_and_nothing_is_written(
+    monkeypatch: pytest.MonkeyPatch, data: bytes, arguments: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(SystemExit) as error:
+        run(monkeypatch, data, *arguments)
+    assert error.value.code == message
+
+
+def test_a_beam_of_zero_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run(monkeypatch, b"the", "--beam", "0")
+    assert "--beam must be at least 1, not 0" in capsys.readouterr().err
+
+
+def test_a_description_of_another_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "glassformer.json").write_text('{"format": "glassformer-export/9"}')
+    with pytest.raises(runner().InputError, match="has the format 'glassformer-export/9', expected 'glassformer-exp"):
+        runner().Export(tmp_path)
