@@ -130,6 +130,16 @@ def test_without_unk_an_unknown_token_is_named(kind: str, named: str) -> None:
         theirs.encode("the zap")
 
 
+def test_a_vocabulary_without_bos_starts_targets_with_pad() -> None:
+    saved = both("characters")[0].to_dict()
+    saved["specials"] = {form: at - (at > 1) for form, at in saved["specials"].items() if form != "<bos>"}
+    ours = Tokenizer.from_dict(saved).without_bos()
+    export = object.__new__(runner().Export)
+    export.source, export.max_source_tokens = runner().Tokenizer(ours.to_dict()), 9
+    assert export.source.bos_id == ours.vocabulary.bos_id == 0
+    assert export.encode("the") == ours.frame(ours.encode("the"))
+
+
 def test_a_lone_surrogate_is_named() -> None:
     with pytest.raises(runner().InputError, match=r"lone surrogate, which is not a character: U\+D800, column 2"):
         both("characters")[1].encode("a\ud800")

@@ -138,6 +138,7 @@ class Activation(Protocol):
 ACTIVATIONS: dict[str, Activation] = {
     "relu": lambda graph, x: graph.op("Relu", x),
     "gelu": lambda graph, x: graph.op("Gelu", x),  # by erf, the operator's default
+    "swish": lambda graph, x: graph.op("Mul", x, graph.op("Sigmoid", x)),
 }
 
 

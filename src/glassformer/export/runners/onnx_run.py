@@ -22,9 +22,10 @@ NOT_FINITE = "the model computes numbers that are not finite"
 
 
 class Model:
-    """Encoder and decoder, and the search for the best answer. Each batch has one thread."""
+    """Encoder and decoder, and the search for the best answer. `threads` batches are computed at once."""
 
-    def __init__(self, export: Export) -> None:
+    def __init__(self, export: Export, threads: int) -> None:
+        self.threads = threads
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         self.encoder, self.decoder = (
@@ -54,7 +55,7 @@ class Model:
         log_probs, *grown = self.decoder.run(self.outputs, feeds)
         return log_probs.reshape(*last.shape, -1), dict(zip(cache, grown, strict=True))
 
-    def answer(self, sources: list[list[int]], num_beams: int, threads: int) -> list[Found]:
+    def answer(self, sources: list[list[int]], num_beams: int) -> list[Found]:
         """Return the best answer to each source. Sources of almost the same length share batches."""
         by_length: dict[int, list[int]] = {}
         for row, source in enumerate(sources):
@@ -64,7 +65,7 @@ class Model:
         for length, rows in by_length.items():
             size = max(1, BATCH_POSITIONS // (length * num_beams))
             batches += [rows[start : start + size] for start in range(0, len(rows), size)]
-        with ThreadPoolExecutor(threads) as pool:
+        with ThreadPoolExecutor(self.threads) as pool:
             found = pool.map(lambda rows: self.beam_search([sources[row] for row in rows], num_beams), batches)
             answers = dict(zip(chain(*batches), chain(*found), strict=True))
         return [answers[row] for row in range(len(sources))]
@@ -136,7 +137,7 @@ if __name__ == "__main__":
     exported = Export(HERE)
     main(
         exported,
-        lambda sources, options: Model(exported).answer(sources, options.beam, options.threads),
+        lambda sources, options: Model(exported, options.threads).answer(sources, options.beam),
         lambda parser: parser.add_argument(
             "--threads", type=int, default=os.cpu_count(), help="number of batches computed at once"
         ),

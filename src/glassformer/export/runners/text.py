@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 FORMAT = "glassformer-export/1"
 ROLES = {
+    "pad": ("<pad>", "<blank>"),
     "bos": ("<bos>", "<sos>", "<s>", "<start>"),
     "eos": ("<eos>", "</s>", "<end>"),
     "unk": ("<unk>",),
@@ -198,7 +199,9 @@ class Tokenizer:
         self.ids: dict[str, int] = dict(zip(saved["pieces"], ordinary, strict=True))
         self.pieces = {i: piece for piece, i in self.ids.items()}
         roles = {role: specials[form] for role, forms in ROLES.items() for form in forms if form in specials}
-        self.bos_id, self.eos_id, self.unk_id = roles["bos"], roles["eos"], roles.get("unk")
+        self.bos_id, self.eos_id = roles.get("bos", roles["pad"]), roles["eos"]  # targets of MarianMT start with <pad>
+        self.unk_id = roles.get("unk")
+        self.start = [self.bos_id] if settings.get("bos", True) else []
 
     def normalize(self, text: str) -> str:
         text = text if self.form == "none" else unicodedata.normalize(self.form, text)
@@ -239,11 +242,11 @@ class Export:
         self.model: dict[str, Any] = description["model"]
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a source, framed by <bos> and <eos>. Raises InputError."""
+        """Return the ids of a source, framed by <bos>, where the model has it, and <eos>. Raises InputError."""
         ids = self.source.encode(text)
         if len(ids) > self.max_source_tokens:
             raise InputError(f"the text has {len(ids)} tokens, and the model takes at most {self.max_source_tokens}")
-        return [self.source.bos_id, *ids, self.source.eos_id]
+        return [*self.source.start, *ids, self.source.eos_id]
 
 
 def main(export: Export, answer: Answer, add_options: Callable[[argparse.ArgumentParser], object]) -> None:
