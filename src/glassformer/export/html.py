@@ -21,6 +21,7 @@ from glassformer.export.answer import Answer
 from glassformer.export.browser import page_answers
 from glassformer.export.check import Beam
 from glassformer.export.description import RUNNERS, describe_export
+from glassformer.export.template import trace_template
 from glassformer.glassbox.report import PAGE as GLASSBOX_PAGE
 from glassformer.glassbox.report import base64_text, data_url, policy_hash
 from glassformer.glassbox.report import modules as glassbox_modules
@@ -67,6 +68,7 @@ def page_html(model_file: ModelFile, precision: str) -> bytes:
         "parameters": sum(array.size for array in model_file.tensors.values()),
         "tensors": entries,
         "weight_bytes": len(weights),
+        "template": trace_template(model_file),
     }
     urls = {name: data_url(name, source) for name, source in modules().items()}
     imports = json.dumps({"imports": urls})
@@ -79,6 +81,7 @@ def page_html(model_file: ModelFile, precision: str) -> bytes:
         "style": style,
         "imports": imports,
         "description": json.dumps(description).replace("<", "\\u003c"),  # so that no token ends the script
+        "glassbox": glassbox_body(),
         "weights": "\n".join(f'<script type="text/plain" id="weights">{part}</script>' for part in parts),
         "entry": ENTRY,
     }
@@ -89,6 +92,13 @@ def page_html(model_file: ModelFile, precision: str) -> bytes:
 def glassbox_style() -> str:
     """Return the style of the glass box, which the page shares."""
     return (GLASSBOX_PAGE / "style.css").read_text("utf-8")
+
+
+def glassbox_body() -> str:
+    """Return the elements of the glass box."""
+    found = re.search(r"<body>(.*)<noscript>", (GLASSBOX_PAGE / "index.html").read_text("utf-8"), re.DOTALL)
+    assert found is not None
+    return found[1].strip()
 
 
 # Modules
@@ -121,7 +131,8 @@ def _enclosed(name: str, source: str) -> str:
     exported = ", ".join(found[1] for found in _EXPORT.findall(source))
     body = _EXPORT.sub(lambda found: found[1], source)
     variable = _variable(name)
-    return f"const {variable} = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();\nexport const {{ {exported} }} = {variable};\n"
+    call = f"const {variable} = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();"
+    return f"{call}\nexport const {{ {exported} }} = {variable};\n"
 
 
 def _variable(name: str) -> str:

@@ -27,6 +27,9 @@ export function remarks({ error, finished, unknown = [] }) {
   return found.filter(Boolean);
 }
 
+/** The address of the glass box of a text. */
+export const addressOf = (text, beams) => `?${new URLSearchParams({ explain: text, beams })}`;
+
 export function glassBoxLink(href, text, label = 'Open in the glass box') {
   if (href === null) return null;
   const title = 'every number behind this answer, in a new tab';

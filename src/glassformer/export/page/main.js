@@ -2,7 +2,6 @@
 
 import { el } from 'glassbox/dom.js';
 import { Client } from 'translator/client.js';
-import { openGlassBox } from 'translator/explain.js';
 import { TranslatorPage } from 'translator/page.js';
 
 const part = (id) => document.getElementById(id);
@@ -15,6 +14,7 @@ async function start() {
   const description = JSON.parse(part('description').textContent);
   const query = new URLSearchParams(location.search);
   if (query.has('explain')) {
+    const { openGlassBox } = await import('translator/explain.js'); // with all of the glass box
     await openGlassBox(description, weights(), query.get('explain'), Number(query.get('beams')));
     return;
   }

@@ -2,8 +2,8 @@
 
 import { button, choices, el, slider, switchLight } from 'glassbox/dom.js';
 import { grouped } from 'glassbox/numbers.js';
+import { addressOf, answerCard } from 'translator/answers.js';
 import { Lines, readLines } from 'translator/lines.js';
-import { answerCard } from 'translator/answers.js';
 
 const DELAY = 80; // milliseconds after the last key
 const LARGEST_CACHE = 50_000; // answers that are kept
@@ -234,6 +234,6 @@ export class TranslatorPage {
   /** The address of the glass box of a text, or null where the model is too large for a browser. */
   linkOf(beams) {
     if (!this.description.template) return () => null;
-    return (text) => `?${new URLSearchParams({ explain: text, beams })}`;
+    return (text) => addressOf(text, beams);
   }
 }

@@ -10,10 +10,16 @@ import { askForm } from 'glassbox/server.js';
 
 const part = (id) => document.getElementById(id);
 
-/** Show a trace. @param contract  a glassformer-trace/1, or a Trace @param server  see server.js, or null */
-export function show(contract, server = null) {
+/**
+ * Show a trace.
+ *
+ * @param contract  a glassformer-trace/1, or a Trace
+ * @param server  see server.js, or null
+ * @param {HTMLElement|null} bar  above the tabs, where there is no server
+ */
+export function show(contract, server = null, bar = null) {
   const app = new App(contract, server);
-  if (server) part('ask').replaceChildren(askForm(app, server));
+  if (server || bar) part('ask').replaceChildren(bar ?? askForm(app, server));
   else part('ask').remove();
   const hash = location.hash.slice(1);
   if (Object.hasOwn(panels, hash)) app.state.panel = hash;

@@ -40,6 +40,28 @@ export function whatIf(base, words) {
   return new Trace(contract, tensors);
 }
 
+/**
+ * The trace of another text.
+ *
+ * @param {Trace} base  with weights
+ * @param {object[]} source  its framed tokens
+ * @param {number} beams  beam width; 1: greedy search
+ * @returns {Trace}
+ */
+export function traceText(base, text, source, beams) {
+  const { beam } = base.search;
+  const contract = { ...base.contract, text, tokens: { ...base.tokens, source } };
+  const start = new Trace({ ...contract, search: { ...base.search, beam: { ...beam, num_beams: beams } } }, base.opened);
+  const model = new Model(start, []);
+  const ids = source.map((token) => token.id);
+  const memory = model.encode(ids, visibleSource(start));
+  const searches = searchAgain(start, model, memory, []);
+  const { inputs, targets } = rowsOf(start, searches.beam.answers[0]);
+  const tensors = model.decode(memory, inputs);
+  const found = editedContract(start, { words: [], ids, inputs, targets, searches, tensors });
+  return new Trace({ ...found, steps: model.stepsOf(tensors) }, tensors);
+}
+
 /** The decrease of each output token's log-probability when a source token is occluded [T S]. */
 export function occlude(trace) {
   const model = new Model(trace, trace.edits.map(parseEdit));
