@@ -44,6 +44,7 @@ class TrainingData(_Record):
     part: ClassVar[str] = "data"
 
     table: str | None = Field(default=None, description="path of the table")
+    imported_from: str | None = Field(default=None, description="name of the model of another program")
     columns: Annotated[tuple[str, str], Field(strict=False)] = Field(
         default=("source", "target"), description="columns of source and target"
     )

@@ -19,6 +19,7 @@ from glassformer.cli.evaluate import evaluate
 from glassformer.cli.explain import explain
 from glassformer.cli.export import export
 from glassformer.cli.heads import heads
+from glassformer.cli.import_ import import_
 from glassformer.cli.info import info
 from glassformer.cli.score import score
 from glassformer.cli.serve import serve
@@ -52,8 +53,8 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for verb in (demo, train, translate, evaluate, score, explain, heads, tokens, info, settings, serve, export):
-    app.command(cls=Command)(_interruptible(verb))
+for verb in (demo, train, translate, evaluate, score, explain, heads, tokens, info, settings, serve, export, import_):
+    app.command(verb.__name__.rstrip("_"), cls=Command)(_interruptible(verb))
 
 
 @app.callback(invoke_without_command=True)

@@ -34,6 +34,8 @@ def _rows(model_file: ModelFile) -> Iterator[tuple[str, str]]:
     yield "width", f"d_model {model['d_model']}, d_ff {model['d_ff']}, {heads}"
     for name, count in facts["parameters"].items():
         yield f"parameters, {name}", f"{count:,}"
+    if data.imported_from is not None:
+        yield "imported from", data.imported_from
     rows = f"{data.train_rows:,} rows, {data.valid_rows:,} held out"
     yield "trained on", f"{data.table or '?'}: {rows}"
     yield "metrics", ", ".join(f"{name} {value}" for name, value in facts["metrics"].items())

@@ -40,6 +40,7 @@ SamplingSeed = Annotated[
 # Models and tables
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A .safetensors model file or a run directory.")]
+MarianFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A MarianMT folder of Hugging Face.")]
 Ensemble = Annotated[
     list[Path] | None,
     typer.Option("--ensemble", metavar="MODEL", help="A further model; probabilities are averaged (repeatable)."),

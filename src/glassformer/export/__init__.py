@@ -54,6 +54,7 @@ class Format(Protocol):
 FORMATS = {
     "onnx": ("onnx", "OnnxFormat"),
     "ctranslate2": ("ctranslate2", "CTranslate2Format"),
+    "huggingface": ("huggingface", "HuggingFaceFormat"),
     "html": ("html", "HtmlFormat"),
 }
 """Name -> module and class."""
