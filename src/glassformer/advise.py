@@ -91,6 +91,7 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None) -> Adv
     source, target = (_look([pair[side] for pair in sampled]) for side in (0, 1))
     chosen, choices = _choose_tokens(len(pairs), sampled, source, target)
     kinds = fixed("tokens.source.kind", chosen[0]), fixed("tokens.target.kind", chosen[1])
+    kinds = kinds[0].replace("sentencepiece", "subwords"), kinds[1].replace("sentencepiece", "subwords")
     choices += [
         Choice(f"tokens.{name}.normalization", side.form, side.why_form)
         for name, kind, side in zip(("source", "target"), kinds, (source, target), strict=True)

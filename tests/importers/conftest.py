@@ -94,7 +94,7 @@ def write_marian(
             if name.endswith("bias"):
                 parameter.normal_(0, 0.1)
         model.final_logits_bias.normal_(0, 0.5)
-        model.final_logits_bias[0, 0] += 2.0  # so that answers end
+        model.final_logits_bias[0, 0] += 5.0  # so that answers end
         model.get_encoder().embed_tokens.weight[pad] = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

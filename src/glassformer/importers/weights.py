@@ -8,6 +8,7 @@ a column. No number is changed: the model computes the same, except for the orde
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -173,7 +174,9 @@ def _read(path: Path) -> Arrays:
 
             tensors = load_file(path)
         else:
-            tensors = torch.load(path, map_location="cpu", weights_only=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of a file that was not written by torch.save
+                tensors = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ModelFileError(
             "the file has something else than tensors in it, and was not opened",
