@@ -24,7 +24,9 @@ def trace_template(model_file: ModelFile) -> dict[str, Any] | None:
     text = _shortest_text(model_file)
     if text is None:
         return None
-    document = explain(model_file, text, evidence=False, num_beams=1, num_return_sequences=1, max_new_tokens=1).to_json()
+    document = explain(
+        model_file, text, evidence=False, num_beams=1, num_return_sequences=1, max_new_tokens=1
+    ).to_json()
     decoding = model_file.settings.decoding.override({"do_sample": False, "num_return_sequences": 1})
     longest = max_new_tokens(model_file)
     for search in document["search"].values():
