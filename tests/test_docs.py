@@ -15,6 +15,7 @@ from glassformer import advise as advise_module
 from glassformer.advise import Advice
 from glassformer.datasets import dates
 from glassformer.recipes.overrides import merge, parse_assignments
+from glassformer.settings import all_settings
 
 ROOT = Path(__file__).parents[1]
 TINY = parse_assignments(
@@ -163,6 +164,14 @@ def test_the_paper_page_names_only_things_that_exist() -> None:
         assert f"def {name}(" in source, name
     for path in re.findall(r"`(tests/[\w/]+\.py)`", page):
         assert (ROOT / path).exists(), path
+
+
+def test_the_paper_page_lists_every_setting_that_is_tagged_as_a_departure() -> None:
+    departures = (ROOT / "docs/paper.md").read_text(encoding="utf-8").partition("## Departures")[2]
+    listed = set(re.findall(r"`(\w+\.\w+)(?: = [^`]+)?`", departures))
+    tagged = {name for name, text in all_settings().items() if "Departure" in text}
+    assert {"model.norm", "model.scale_embeddings", "model.tied_embeddings", "decoding.max_new_tokens"} <= tagged
+    assert tagged <= listed
 
 
 def results_of_notebook(folder: Path) -> list[str]:

@@ -47,6 +47,17 @@ def test_every_panel_uses_the_terms_of_the_field(window: Any, trace: Trace, tmp_
         assert avoided_words(window) == [], view
 
 
+def test_layers_are_numbered_as_in_the_names_of_tensors(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path)
+    window.panel("attention")
+    options = window.run("return [...document.querySelectorAll('option')].map((one) => [one.value, one.textContent]);")
+    titles = {part: title for part, title in options if part.endswith((".self", ".cross"))}
+    assert "encoder.0.self" in titles
+    for part, title in titles.items():
+        side, layer, _ = part.split(".")
+        assert title.startswith(f"{side} layer {layer}, ")
+
+
 def test_the_inspector_and_an_edit_use_the_terms_of_the_field(window: Any, trace: Trace, tmp_path: Path) -> None:
     window.open(trace, tmp_path)
     for step in trace.steps:
