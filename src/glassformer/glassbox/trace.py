@@ -1,8 +1,8 @@
 """Every number behind one translation: `explain(model, text) -> Trace`.
 
-The reference runs with a recorder, greedy and beam search keep their pruned candidates, edits are applied and compared
-with the translation before, every step is recomputed from its inputs, and the
-logits and the answer are compared with those of the PyTorch model.
+The reference runs with a recorder, greedy and beam search keep their pruned candidates, and edits are applied and
+compared with the translation before. Every step is recomputed from its inputs; the logits and the answer are compared
+with those of the PyTorch model.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def explain(
     pad_to: int = 0,
     **options: Any,
 ) -> Trace:
-    """Open the translation of `text`: every number behind it, checked.
+    """Explain the translation of `text`: every number behind it, with checks.
 
     `target` adds the same for a gold target, teacher-forced, with its loss. `edits` are applied first, and the trace
     has what they changed. `options` are fields of DecodingSettings that replace those of `decoding`, by default the
