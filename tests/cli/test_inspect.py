@@ -103,7 +103,7 @@ def test_info_tells_what_a_model_is(call, run, table):
     answer = call("info", run)
     assert answer.code == 0
     for told in (
-        "iso (column 0) into english (column 1)",
+        "iso (column 0) → english (column 1)",
         "characters (15) → characters (42)",
         "1 encoder, 1 decoder, pre-norm, sinusoidal positions",
         "d_model 32, d_ff 32, 2 heads of d_k 16, d_v 16",
