@@ -53,7 +53,7 @@ THIRD_PARTY = {
     "modelfile": {"numpy", "safetensors"},
     "engines": {"numpy", "torch", "jaxtyping", "ctranslate2"},
     "evaluation": {"numpy"},
-    "export": {"ml_dtypes", "numpy", "onnx", "torch"},
+    "export": {"numpy", "onnx", "safetensors", "torch"},
     "importers": {"numpy", "pydantic", "safetensors", "torch", "transformers"},
     "glassbox": {"numpy", "pydantic", "torch"},
     "rundirectory": {"filelock"},

@@ -395,8 +395,6 @@ def library_versions(
     """Return the versions of Python and of those packages that are installed, by default what creates a model."""
     versions = {"python": platform.python_version()}
     for package in packages:
-        try:
+        with contextlib.suppress(metadata.PackageNotFoundError):
             versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return versions
