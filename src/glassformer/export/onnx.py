@@ -16,7 +16,7 @@ from glassformer.export.onnx_weights import PRECISIONS, Weights, library
 from glassformer.modelfile import ModelFile
 
 WEIGHTS_FILE = "weights.bin"
-RUNNERS = {"text.py": "text.py", "onnx_run.py": "run.py"}
+RUNNERS = {"text.py": "text.py", "onnx_run.py": "run.py", "text.js": "text.js", "run.mjs": "run.mjs"}
 """File of the package -> its name in an exported folder."""
 
 
