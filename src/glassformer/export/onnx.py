@@ -11,8 +11,9 @@ from glassformer.errors import MissingExtraError
 from glassformer.export.answer import Answer, run_script
 from glassformer.export.check import Beam
 from glassformer.export.description import copy_runner, write_description
+from glassformer.export.onnx_builder import Weights, library
 from glassformer.export.onnx_graph import decoder, encoder
-from glassformer.export.onnx_weights import PRECISIONS, Weights, library
+from glassformer.export.onnx_precision import PRECISIONS
 from glassformer.modelfile import ModelFile
 
 WEIGHTS_FILE = "weights.bin"
@@ -51,10 +52,10 @@ def write_graphs(model_file: ModelFile, folder: Path, precision: str) -> None:
     """Write both graphs and their weights, and check the graphs with the library."""
     onnx, settings = library(), model_file.settings.model
     with (folder / WEIGHTS_FILE).open("wb") as file:
-        weights = Weights(model_file.tensors, precision, file)
+        weights = Weights(model_file.tensors, file)
         graphs: dict[str, Any] = {
-            "encoder": encoder(settings, weights),
-            "decoder": decoder(settings, weights, len(model_file.target_tokenizer)),
+            "encoder": encoder(settings, weights, precision),
+            "decoder": decoder(settings, weights, precision, len(model_file.target_tokenizer)),
         }
     for name, graph in graphs.items():
         path = folder / f"{name}.onnx"

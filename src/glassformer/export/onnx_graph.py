@@ -16,119 +16,17 @@ Between attentions a token is a row: the stream is [tokens D], without the axes 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar, final
+from collections.abc import Callable
+from typing import Any, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.export.onnx_weights import Weights, library
+from glassformer.export.onnx_builder import Graph, Weights
+from glassformer.export.onnx_precision import PRECISIONS
 from glassformer.settings import ModelSettings
 
-OPSET = 23  # the newest that onnxruntime 1.23, the oldest accepted release, supports
 Sublayer = Callable[[str], str]
-Shape = Sequence[str | int]
-Made = TypeVar("Made")
-
-
-@final
-class Graph:
-    """A graph under construction: operators, inputs, outputs, constants. A value is known by its name."""
-
-    def __init__(self, name: str, weights: Weights) -> None:
-        self._name, self.weights = name, weights
-        self._nodes: list[Any] = []
-        self._inputs: list[Any] = []
-        self._outputs: list[Any] = []
-        self._initializers: dict[str, Any] = {}
-        self._made: dict[str, Any] = {}
-
-    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """Add an operator with one output; return the name of its output."""
-        name = f"{kind}_{len(self._nodes)}"
-        self._nodes.append(library().helper.make_node(kind, list(inputs), [name], name=name, **attributes))
-        return name
-
-    def once(self, key: str, make: Callable[[], Made]) -> Made:
-        """Return what `make` returned for this key before, or call it."""
-        if key not in self._made:
-            self._made[key] = make()
-        made: Made = self._made[key]
-        return made
-
-    def input(self, name: str, dtype: str, shape: Shape) -> str:
-        self._inputs.append(_declare(name, dtype, shape))
-        return name
-
-    def output(self, value: str, name: str, shape: Shape) -> str:
-        """Make a value of float32 an output, and return its new name. No operator may have used it under the old one.
-
-        It is renamed, because an operator that copied it would cost the time of a copy.
-        """
-        (node,) = (node for node in self._nodes if value in node.output)
-        node.output[0] = name
-        self._outputs.append(_declare(name, "float32", shape))
-        return name
-
-    def constant(self, array: NDArray[Any]) -> str:
-        """Return the name of a constant; equal ones are stored once, in the graph itself."""
-        key = f"constant_{array.dtype}_{'x'.join(map(str, array.shape))}_{array.tobytes().hex()[:64]}"
-
-        def make() -> str:
-            name = f"constant_{len(self._initializers)}"
-            self._initializers[name] = library().numpy_helper.from_array(array, name)
-            return name
-
-        return self.once(f"{key}_{hash(array.tobytes())}", make)
-
-    def integers(self, *values: int) -> str:
-        return self.constant(np.array(values, np.int64))
-
-    def number(self, value: float) -> str:
-        return self.constant(np.array(value, np.float32))
-
-    def weight(self, name: str, change: Callable[[Any], NDArray[Any]] = np.asarray, suffix: str = "") -> str:
-        """Return the name of a trained tensor, as `change` returns it; `suffix` names a second tensor made of it."""
-        found = self.weights.find(name)
-        stored = f"{found}.{suffix}" if suffix else found
-        self._initializers[stored] = self.weights.store(stored, lambda: change(self.weights[found]))
-        return stored
-
-    def bias(self, name: str) -> list[str]:
-        """Return the name of the bias of a linear layer in a list, which is empty where it has none."""
-        return [self.weight(f"{name}.bias")] if f"{name}.bias" in self.weights else []
-
-    def cast(self, x: str, dtype: str) -> str:
-        return self.op("Cast", x, to=_data_type(dtype))
-
-    def size(self, x: str, axis: int) -> str:
-        """The length of an axis, as [1]."""
-        return self.op("Shape", x, start=axis, end=axis + 1)
-
-    def model(self) -> Any:
-        """Return the graph as a model, which names the release of glassformer nowhere, so that it is reproducible."""
-        helper = library().helper
-        opsets = [helper.make_opsetid("", OPSET)]
-        graph = helper.make_graph(
-            self._nodes, self._name, self._inputs, self._outputs, list(self._initializers.values())
-        )
-        return helper.make_model(
-            graph,
-            opset_imports=opsets,
-            ir_version=helper.find_min_ir_version_for(opsets),
-            producer_name="glassformer",
-        )
-
-
-def _data_type(dtype: str) -> int:
-    return int(library().helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
-
-
-def _declare(name: str, dtype: str, shape: Shape) -> Any:
-    return library().helper.make_tensor_value_info(name, _data_type(dtype), list(shape))
-
-
-# The parts of the Transformer
 
 
 class Activation(Protocol):
@@ -150,14 +48,15 @@ def sinusoid_phases(settings: ModelSettings) -> tuple[NDArray[np.float64], NDArr
 
 @final
 class TransformerGraph:
-    """The layers of one of the two graphs."""
+    """The layers of one of the two graphs, with weights in a precision."""
 
-    def __init__(self, graph: Graph, settings: ModelSettings) -> None:
+    def __init__(self, graph: Graph, settings: ModelSettings, precision: str) -> None:
         self.graph, self.settings = graph, settings
+        self._linear, self._look_up = PRECISIONS[precision]
 
     def linear(self, x: str, name: str) -> str:
         """X Wᵀ + b, without b where the layer has none. [tokens in] -> [tokens out]."""
-        return self.graph.weights.linear(self.graph, x, name)
+        return self._linear(self.graph, x, name)
 
     def norm(self, x: str, name: str) -> str:
         """LayerNorm of each token."""
@@ -166,7 +65,7 @@ class TransformerGraph:
 
     def embed(self, ids: str, side: str, position: str) -> str:
         """Section 3.4: embeddings · sqrt(d_model) + positions. [N T] -> [N·T D]; `position` is [T]."""
-        x = self.graph.weights.look_up(self.graph, ids, f"{side}_embedding")
+        x = self._look_up(self.graph, ids, f"{side}_embedding")
         if self.settings.scale_embeddings:
             x = self.graph.op("Mul", x, self.graph.number(math.sqrt(self.settings.d_model)))
         x = self.graph.op("Add", x, self.positions(position, side))
@@ -236,10 +135,10 @@ class TransformerGraph:
         return self.norm(x, name) if self.settings.norm == "pre" else x
 
 
-def encoder(settings: ModelSettings, weights: Weights) -> Any:
+def encoder(settings: ModelSettings, weights: Weights, precision: str) -> Any:
     """Return the encoder as an ONNX model, with the keys and values that every decoder layer makes of its memory."""
     graph = Graph("encoder", weights)
-    layers = TransformerGraph(graph, settings)
+    layers = TransformerGraph(graph, settings, precision)
     ids = graph.input("source_ids", "int64", ["N", "S"])
     hidden = layers.hidden(graph.input("source_mask", "bool", ["N", "S"]))
     batch = graph.op("Shape", ids)
@@ -260,10 +159,10 @@ def encoder(settings: ModelSettings, weights: Weights) -> Any:
     return graph.model()
 
 
-def decoder(settings: ModelSettings, weights: Weights, vocabulary_size: int) -> Any:
+def decoder(settings: ModelSettings, weights: Weights, precision: str, vocabulary_size: int) -> Any:
     """Return one step of the decoder as an ONNX model, from the last tokens to the log-probabilities of the next."""
     graph = Graph("decoder", weights)
-    layers = TransformerGraph(graph, settings)
+    layers = TransformerGraph(graph, settings, precision)
     ids = graph.input("last_ids", "int64", ["N", "K"])
     rows = graph.input("rows", "int64", ["R"])
     hidden = layers.hidden(graph.input("source_mask", "bool", ["N", "S"]))

@@ -1,4 +1,4 @@
-"""The weights of an ONNX export: one file for both graphs, in one of three precisions.
+"""The products of an ONNX export with its matrices, in one of three precisions.
 
     float32   as trained
     float16   matrices are stored in float16; they are converted to float32 when a session is created
@@ -15,73 +15,13 @@ model file: rows are outputs, y = x Wᵀ.
 from __future__ import annotations
 
 from collections.abc import Callable
-from io import BufferedWriter
-from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.errors import MissingExtraError
-from glassformer.modelfile import Arrays
-
-if TYPE_CHECKING:
-    from glassformer.export.onnx_graph import Graph
+from glassformer.export.onnx_builder import Graph
 
 ZERO = np.uint8(128)
-ALIGNMENT = 64  # bytes: the width of a cache line
-SHARED = {"output_projection.weight": "target_embedding.weight", "target_embedding.weight": "source_embedding.weight"}
-"""Name of a matrix -> name of the matrix that it shares where the model file does not have it."""
-
-
-def library() -> Any:
-    """Return the `onnx` library. Raises MissingExtraError when it is not installed."""
-    try:
-        import onnx
-    except ImportError:
-        raise MissingExtraError("--to onnx", package="onnx", extra="onnx") from None
-    return onnx
-
-
-@final
-class Weights:
-    """The tensors of a model, written to `file` when a graph first uses them."""
-
-    def __init__(self, tensors: Arrays, precision: str, file: BufferedWriter) -> None:
-        self._tensors, self._file = tensors, file
-        self._written: dict[str, Any] = {}
-        self.linear, self.look_up = PRECISIONS[precision]
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._tensors
-
-    def find(self, name: str) -> str:
-        """Return the name under which the model file has a tensor."""
-        while name not in self._tensors and name in SHARED:
-            name = SHARED[name]
-        return name
-
-    def __getitem__(self, name: str) -> NDArray[np.float32]:
-        array: NDArray[np.float32] = self._tensors[self.find(name)]
-        return array
-
-    def store(self, name: str, make: Callable[[], NDArray[Any]]) -> Any:
-        """Return a reference to the tensor `name` in the file; `make` is called where it is not there yet."""
-        if name not in self._written:
-            array = np.ascontiguousarray(make())
-            self._file.write(bytes(-self._file.tell() % ALIGNMENT))
-            location = {"location": self._file.name.rpartition("/")[2], "offset": self._file.tell()}
-            self._file.write(array.tobytes())
-            self._written[name] = _reference(name, array, location | {"length": array.nbytes})
-        return self._written[name]
-
-
-def _reference(name: str, array: NDArray[Any], location: dict[str, Any]) -> Any:
-    onnx = library()
-    tensor = onnx.TensorProto(name=name, data_type=onnx.helper.np_dtype_to_tensor_dtype(array.dtype), dims=array.shape)
-    tensor.data_location = onnx.TensorProto.EXTERNAL
-    for key, value in location.items():
-        tensor.external_data.add(key=key, value=str(value))
-    return tensor
 
 
 def _float32_linear(graph: Graph, x: str, name: str) -> str:
