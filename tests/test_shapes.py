@@ -1,0 +1,66 @@
+"""The check of shapes that the whole suite runs with: it sees what it must, and costs nothing elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from jaxtyping import Float, Int, TypeCheckError
+from torch import Tensor
+
+from glassformer.engines import inference
+from tests.shapes import check_shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Sized
+
+
+def transpose(
+    x: Float[Tensor, "T D"], more: tuple[Int[Tensor, " T"], Sized] | None = None, skip: bool = False
+) -> Float[Tensor, "D T"]:
+    return x if skip else x.T
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"x": torch.ones(2, 3)},
+        {"x": torch.ones(2, 3), "more": (torch.tensor([1, 2]), "a name for type checkers alone is not looked at")},
+        {"x": torch.ones(2, 2), "skip": True},
+    ],
+)
+def test_a_call_with_the_right_shapes_gives_its_result(arguments: dict[str, Any]) -> None:
+    assert check_shapes(transpose)(**arguments).shape == arguments["x"].T.shape
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"x": torch.ones(3)}, "parameter x="),
+        ({"x": torch.ones(2, 3, dtype=torch.long)}, "parameter x="),
+        ({"x": torch.ones(2, 3), "more": (torch.tensor([1, 2, 3]), "")}, "parameter more="),
+        ({"x": torch.ones(2, 3), "skip": True}, "return"),
+    ],
+    ids=["axes", "numbers", "an axis of two sizes in a part of an argument", "result"],
+)
+def test_a_call_with_a_wrong_shape_is_an_error(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeCheckError, match=message):
+        check_shapes(transpose)(**arguments)
+
+
+def test_an_axis_may_have_another_size_in_the_next_call() -> None:
+    call = check_shapes(transpose)
+    assert [call(torch.ones(2, length)).shape[0] for length in (1, 5)] == [1, 5]
+
+
+def test_a_function_without_a_shape_stays_as_it_is() -> None:
+    def double(x: Tensor, times: int = 2) -> Tensor:
+        return x * times
+
+    assert check_shapes(double) is double
+
+
+def test_the_fields_of_a_dataclass_are_checked() -> None:
+    with pytest.raises(TypeCheckError, match="parameter moved="):
+        inference._Kept(torch.tensor([1]), torch.ones(2))
