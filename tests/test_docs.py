@@ -16,6 +16,7 @@ from glassformer.advise import Advice
 from glassformer.datasets import dates
 from glassformer.recipes.overrides import merge, parse_assignments
 from glassformer.settings import all_settings
+from glassformer.training import Run
 
 ROOT = Path(__file__).parents[1]
 TINY = parse_assignments(
@@ -47,7 +48,7 @@ def commands(page: str) -> list[str]:
 
 @pytest.fixture
 def as_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the files that the pages name. Advice is replaced by settings that train in seconds."""
+    """A folder with the files that the pages name. Training has small settings and ends after 4 steps."""
     rows = dates(60, seed=1)
     comma = "".join(f'{source},"{target}"\n' for source, target in rows)
     tab = "".join(f"{source}\t{target}\n" for source, target in rows)
@@ -65,6 +66,7 @@ def as_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return Advice(merge(advice.settings, TINY), advice.choices)
 
     monkeypatch.setattr("glassformer.training.plan.advise", advise_little)
+    monkeypatch.setattr(Run, "_reason_to_end", lambda run: "a test" if run.position.step >= 4 else None)
     return tmp_path
 
 
