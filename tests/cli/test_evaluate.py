@@ -334,12 +334,14 @@ def test_score_counts_what_the_vocabularies_do_not_have(tmp_path, call, run, tab
 # heads
 
 
-def test_the_heads_of_an_ensemble_are_those_of_its_first_model(call, run, others, table):
+def test_the_heads_of_an_ensemble_are_those_of_its_first_model(tmp_path, call, run, others, table_of):
+    rows = dates(40, seed=7)
+    table = table_of(tmp_path / "some.csv", [("iso", "english"), *rows])
     words = ("--ensemble", others[0], "--ensemble", others[1], "--beam", "1")
     found = json.loads(call("heads", run, table, *words, "--json", "--quiet").out)
     decoding = Translator.load(run).settings.decoding.model_copy(update={"num_beams": 1})
     model, *ensemble = (ModelFile.load(path) for path in (run, *others))
-    expected = head_effects(model, dates(200, seed=7), decoding=decoding, ensemble=ensemble)
+    expected = head_effects(model, rows, decoding=decoding, ensemble=ensemble)
     assert found == json.loads(json.dumps(asdict(expected)))
-    whole = evaluate(Translator.load(run, ensemble=others), dates(200, seed=7), decoding=decoding)
+    whole = evaluate(Translator.load(run, ensemble=others), rows, decoding=decoding)
     assert found["exact_match"] == whole.metrics["exact_match"].value

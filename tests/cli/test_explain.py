@@ -127,11 +127,16 @@ def test_an_unknown_tensor_names_the_nearest_and_how_to_list_all(call, run):
     assert "'encoder.0.self_attention.w_q.weight'" in refusal("encoder.0.self_attention.w_q.wieght")
 
 
+EVERY_WIDTH = range(40, 201)
+
+
+@pytest.mark.parametrize("widths", [EVERY_WIDTH[::12], pytest.param(EVERY_WIDTH, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["encoder.0.self.output", "decoder.0.cross.weights", "source.ids"])
-def test_no_number_of_a_tensor_is_cut_in_a_terminal_of_any_width(call, run, expected, monkeypatch, name):
+def test_no_number_of_a_tensor_is_cut_in_a_terminal_of_any_width(call, run, expected, monkeypatch, name, widths):
+    """In a few widths; the slow form takes every one."""
     monkeypatch.setattr("glassformer.glassbox.trace.explain", lambda *_, **__: expected)
     whole = [f"{number:.4f}" if name != "source.ids" else str(number) for number in expected.array(name).ravel()]
-    for columns in range(40, 201):
+    for columns in widths:
         out = call("explain", run, TEXT, "--tensor", name, columns=columns).out
         assert not [word for word in out.split() if word.endswith("…")], columns
         printed = Counter(out.split())

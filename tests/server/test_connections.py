@@ -222,7 +222,7 @@ SLOW = {"text": "abcdefg" * 20, "num_beams": 16}
 
 
 def test_a_request_that_takes_too_long_gets_504_and_the_others_their_answers(slow_model: Path) -> None:
-    with running(slow_model, compute_seconds=3) as server, server.post("/api/trace", SLOW) as opened:
+    with running(slow_model, compute_seconds=1) as server, server.post("/api/trace", SLOW) as opened:
         assert server.get() == {"status": "ok"}
         status, answer = read_answer(opened)
         assert (status, answer["error"]["what"]) == (504, "the computation took too long")

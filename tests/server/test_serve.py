@@ -38,6 +38,13 @@ def address_in(said: str) -> str:
     return found[0]
 
 
+@pytest.fixture(scope="module")
+def address(model_path: Path) -> Iterator[str]:
+    """A server for requests that change nothing."""
+    with served(model_path) as (said, _):
+        yield address_in(said)
+
+
 def test_it_answers_until_it_is_interrupted(model_path: Path) -> None:
     with served(model_path) as (said, running):
         with urllib.request.urlopen(f"{address_in(said)}/api/health", timeout=10) as answer:
@@ -50,22 +57,20 @@ def test_it_answers_until_it_is_interrupted(model_path: Path) -> None:
     assert "Traceback" not in rest
 
 
-def test_a_body_that_is_far_too_large_gets_its_answer(model_path: Path) -> None:
-    with served(model_path) as (said, _):
-        request = urllib.request.Request(f"{address_in(said)}/api/translate", data=b"x" * 30_000_000)
-        with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(request, timeout=30)
-        caught.value.close()
+def test_a_body_that_is_far_too_large_gets_its_answer(address: str) -> None:
+    request = urllib.request.Request(f"{address}/api/translate", data=b"x" * 30_000_000)
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=30)
+    caught.value.close()
     assert caught.value.code == 413
 
 
 @pytest.mark.parametrize("header", ["Content-Length: 999999999999", "Content-Length: 2000000\r\nExpect: 100-continue"])
-def test_a_body_that_need_not_be_sent_is_refused_at_once(model_path: Path, header: str) -> None:
-    with served(model_path) as (said, _):
-        place = ("127.0.0.1", int(address_in(said).rpartition(":")[2]))
-        with socket.create_connection(place, timeout=30) as asking:
-            asking.sendall(f"POST /api/translate HTTP/1.1\r\nHost: localhost\r\n{header}\r\n\r\n".encode())
-            assert asking.recv(100).startswith(b"HTTP/1.1 413 ")
+def test_a_body_that_need_not_be_sent_is_refused_at_once(address: str, header: str) -> None:
+    place = ("127.0.0.1", int(address.rpartition(":")[2]))
+    with socket.create_connection(place, timeout=30) as asking:
+        asking.sendall(f"POST /api/translate HTTP/1.1\r\nHost: localhost\r\n{header}\r\n\r\n".encode())
+        assert asking.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
 @pytest.mark.parametrize("host", ["", "\udced\udca0", "a..b", "é" * 64])
