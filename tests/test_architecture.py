@@ -29,6 +29,7 @@ LAYERS = (
     {"data", "modelfile"},
     {"engines", "advise"},
     {"importers"},
+    {"hub"},
     {"translator"},
     {"evaluation", "glassbox"},
     {"export"},
@@ -54,6 +55,7 @@ THIRD_PARTY = {
     "engines": {"numpy", "torch", "jaxtyping", "ctranslate2"},
     "evaluation": {"numpy"},
     "export": {"numpy", "onnx", "safetensors", "torch"},
+    "hub": {"huggingface_hub"},
     "importers": {"numpy", "pydantic", "safetensors", "torch", "transformers"},
     "glassbox": {"numpy", "pydantic", "torch"},
     "rundirectory": {"filelock"},
@@ -205,7 +207,7 @@ def test_every_library_is_declared_and_shapes_are_for_type_checkers_only():
 def test_an_optional_library_is_imported_where_it_is_needed_and_not_before():
     for path in files():
         at_once = {name.split(".")[0] for name in import_time_names(tree_of(path))}
-        assert not at_once & {"ctranslate2", "pyarrow", "tokenizers", "transformers"}, path
+        assert not at_once & {"ctranslate2", "pyarrow", "huggingface_hub", "tokenizers", "transformers"}, path
 
 
 def import_time_names(tree: ast.Module) -> Iterator[str]:

@@ -160,6 +160,13 @@ def find_model(path: str | Path) -> Path:
     try:
         if path.is_dir():
             run = RunDirectory(path)
+            if (path / "source.spm").is_file():
+                raise ModelFileError(
+                    "this folder holds a MarianMT model",
+                    where=str(path),
+                    expected="a model file or a run directory",
+                    hint=f"glassformer import {path} --out model.safetensors",
+                )
             if run.model.is_file():
                 return run.model
             replaced = RunDirectory(run.replaced).model

@@ -17,6 +17,7 @@ from glassformer.engines import Engine, load_engine
 from glassformer.engines.agreement import Agreement, CheckedEngine
 from glassformer.engines.memory import check_search_fits
 from glassformer.errors import ModelFileError, NotFiniteError, TextError, UsageError, quoted
+from glassformer.hub import local_model
 from glassformer.modelfile import ModelFile
 from glassformer.records import TrainingData
 from glassformer.settings import DecodingSettings, Settings
@@ -122,14 +123,18 @@ class Translator:
         precision: str = "float32",
         engine: str = "torch",
     ) -> Translator:
-        """Read a model file or a run directory; `ensemble` names further models whose probabilities are averaged.
+        """Read a model file, a run directory or a model of the hub (`hf://owner/name`).
+
+        `ensemble` names further models whose probabilities are averaged.
 
         `engine` is "torch", or "ctranslate2" (an extra), which is compared with PyTorch on the first texts. Raises
         ModelFileError for a model that cannot be read or does not fit the others, and DeviceError, SettingsError or
         UsageError for a device, precision or engine that is not available (they name those that are).
         """
-        others = [ModelFile.load(other) for other in ensemble]
-        return cls(ModelFile.load(path), ensemble=others, device=device, precision=precision, engine=engine)
+        others = [ModelFile.load(local_model(other)) for other in ensemble]
+        return cls(
+            ModelFile.load(local_model(path)), ensemble=others, device=device, precision=precision, engine=engine
+        )
 
     @property
     def agreement(self) -> Agreement | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,11 +40,42 @@ SamplingSeed = Annotated[
 
 # Models and tables
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A .safetensors model file or a run directory.")]
-MarianFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A MarianMT folder of Hugging Face.")]
+
+def _local(text: str) -> Path:
+    """The path of a model; one of the hub is fetched, and its revision told."""
+    return _fetched(text, as_folder=False)
+
+
+def _local_folder(text: str) -> Path:
+    return _fetched(text, as_folder=True)
+
+
+def _fetched(text: str, *, as_folder: bool) -> Path:
+    if not text.startswith("hf:/"):
+        return Path(text)
+    from glassformer.cli.console import Reporter
+    from glassformer.hub import fetch, local_model
+
+    fetched = fetch(text)
+    quiet = not {"--quiet", "-q"}.isdisjoint(sys.argv)  # options that follow are not parsed yet
+    Reporter(quiet).print(f"{fetched}, in {fetched.folder}")
+    return fetched.folder if as_folder else local_model(f"hf://{fetched.name}@{fetched.revision}")
+
+
+Model = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL", help="A .safetensors model file, a run directory, or hf://owner/name.", parser=_local
+    ),
+]
+MarianFolder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A MarianMT folder of Hugging Face.", parser=_local_folder)
+]
 Ensemble = Annotated[
     list[Path] | None,
-    typer.Option("--ensemble", metavar="MODEL", help="A further model; probabilities are averaged (repeatable)."),
+    typer.Option(
+        "--ensemble", metavar="MODEL", help="A further model; probabilities are averaged (repeatable).", parser=_local
+    ),
 ]
 PairTable = Annotated[
     str,
@@ -98,7 +130,7 @@ SetAny = Annotated[
     list[str] | None,
     typer.Option("--set", help="One setting, such as training.steps=500; it replaces that of --recipe (repeatable)."),
 ]
-Init = Annotated[Path | None, typer.Option("--init", help="A model to start from.")]
+Init = Annotated[Path | None, typer.Option("--init", metavar="MODEL", help="A model to start from.", parser=_local)]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")]
 OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")]
 

@@ -25,6 +25,7 @@ from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import Answer, Axis, Provenance, Search, Searches, Token, TokenKind, Tokens, Vocabulary
 from glassformer.glassbox.search import search
 from glassformer.glassbox.whatif import Edits
+from glassformer.hub import local_model
 from glassformer.modelfile import ModelFile, find_model
 from glassformer.reference import Array, Note, Value
 from glassformer.settings import DecodingSettings, ModelSettings
@@ -142,7 +143,7 @@ class Explained:
         """
         name = "a model in memory"
         if isinstance(model, str | Path):
-            name, model = str(find_model(model)), ModelFile.load(model)
+            name, model = str(find_model(local_model(model))), ModelFile.load(local_model(model))
         translator = model if isinstance(model, Translator) else Translator(model, device="cpu")
         base = decoding or translator.settings.decoding
         chosen = base.override(options | {"do_sample": False})

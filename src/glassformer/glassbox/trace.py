@@ -36,6 +36,7 @@ from glassformer.glassbox.schema import (
     Trace,
 )
 from glassformer.glassbox.whatif import Edit, Edits, attentions
+from glassformer.hub import local_model
 from glassformer.modelfile import ModelFile, find_model
 from glassformer.settings import DecodingSettings
 from glassformer.translator import Translator
@@ -76,7 +77,7 @@ def explain(
     changes.check(explained.file.settings.model)
     opened = _Opened.of(explained, changes, target)
     trace = opened.trace(evidence=evidence, weights=weights, as_text=numbers_as_text)
-    folder = find_model(model).parent if history is True and isinstance(model, str | Path) else history
+    folder = find_model(local_model(model)).parent if history is True and isinstance(model, str | Path) else history
     if isinstance(folder, str | Path):
         folder = Path(folder)
         trace = replace(trace, training=training_of(folder, explained), errors=errors_of(folder))

@@ -19,6 +19,7 @@ from glassformer.glassbox.history import last_sample
 from glassformer.glassbox.report import MAX_BYTES, PAGE, live_html, modules
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
+from glassformer.hub import local_model
 from glassformer.modelfile import find_model
 from glassformer.server.hosts import HeadAsGet, KnownHosts
 from glassformer.server.limits import (
@@ -98,7 +99,7 @@ class Served:
     @classmethod
     def load(cls, path: Path, *, example: str | None = None, limits: Limits | None = None, **options: Any) -> Served:
         """Read a model file or run directory; `options` are those of `Translator.load`."""
-        file, limits = find_model(path), limits or Limits()
+        file, limits = find_model(local_model(path)), limits or Limits()
         stamp = stamp_of(file)  # before reading: a file that is replaced meanwhile counts as changed
         translator = Translator.load(file, **options)
         queue = Queue(limits.waiting, limits.compute_seconds)

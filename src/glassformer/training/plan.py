@@ -21,6 +21,7 @@ from glassformer.engines.memory import check_training_fits
 from glassformer.engines.torch import find_device
 from glassformer.errors import ColumnError, UsageError
 from glassformer.evaluation import Report, evaluate
+from glassformer.hub import local_model
 from glassformer.modelfile import ModelFile
 from glassformer.recipes.overrides import check_settings, flat, merge, nested, read_recipe
 from glassformer.rundirectory import RunDirectory
@@ -115,7 +116,7 @@ def plan(
         given = read_recipe(directory.recipe)
     else:
         directory.check_free(overwrite=overwrite)
-    start = ModelFile.load(init) if init is not None else None
+    start = ModelFile.load(local_model(init)) if init is not None else None
     given = merge(given, _settled_by(start, given, init))
     data = DataSettings(**given.get("data", {}))
     table = _read(pairs, data)

@@ -1,0 +1,82 @@
+"""`glassformer import`: what it prints and writes, and that a refusal writes nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from tests.cli.conftest import answer_to
+from tests.importers.conftest import write_marian
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Recommended. pip install sacremoses")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_marian(tmp_path_factory.mktemp("marian") / "opus-mt-aa-kk")
+
+
+@pytest.fixture(scope="module")
+def imported(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    out = tmp_path_factory.mktemp("out") / "model.safetensors"
+    answer = answer_to("import", folder, "--out", out)
+    assert answer.code == 0, answer.err
+    return out, answer.err
+
+
+def test_it_tells_what_was_compared(imported: tuple[Path, str]) -> None:
+    _, said = imported
+    assert "compared with transformers" in said
+    assert "the same greedy answers" in said
+    assert "wrote" in said
+
+
+def test_every_verb_takes_the_model(imported: tuple[Path, str], tmp_path: Path) -> None:
+    model, _ = imported
+    translated = answer_to("translate", model, "--set", "decoding.max_new_tokens=12", stdin="abc dé\n\n".encode())
+    assert (translated.code, len(translated.out.splitlines())) == (0, 2)
+    answer = translated.out.splitlines()[0]
+    table = tmp_path / "table.tsv"
+    table.write_text(f"source\ttarget\nabc dé\t{answer}\n")
+    evaluated = answer_to("evaluate", model, table, "--set", "decoding.max_new_tokens=12", "--json")
+    assert json.loads(evaluated.out)["metrics"]["exact_match"]["value"] == 1.0
+    assert answer_to("score", model, table).code == 0
+    tokens = json.loads(answer_to("tokens", model, "abc", "--json").out)
+    assert tokens["tokens"][-1] == "</s>"
+    assert "<pad>" not in tokens["tokens"]
+    assert answer_to("tokens", model, "abc", "--side", "target", "--json").out.count("<pad>") == 1
+    assert "opus-mt-aa-kk" in answer_to("info", model).out
+    explained = answer_to("explain", model, "abc dé", "--set", "decoding.max_new_tokens=6")
+    assert explained.code == 0, explained.err
+
+
+def test_an_output_that_exists_is_kept(imported: tuple[Path, str], folder: Path) -> None:
+    model, _ = imported
+    before = model.read_bytes()
+    refused = answer_to("import", folder, "--out", model)
+    assert (refused.code, model.read_bytes()) == (1, before)
+    assert "the output exists already" in refused.err
+    assert answer_to("import", folder, "--out", model, "--overwrite").code == 0
+
+
+def test_a_folder_that_is_not_marian_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    refused = answer_to("import", tmp_path / "folder", "--out", tmp_path / "model.safetensors")
+    assert (refused.code, sorted(path.name for path in tmp_path.iterdir())) == (1, ["folder"])
+    assert "this is not a MarianMT folder" in refused.err
+
+
+def test_a_marian_folder_as_a_model_names_the_verb(folder: Path) -> None:
+    refused = answer_to("info", folder)
+    assert refused.code == 1
+    assert "glassformer import" in refused.err
+
+
+def test_without_transformers_it_says_that_nothing_was_compared(folder: Path, tmp_path: Path) -> None:
+    with mock.patch.dict("sys.modules", {"transformers": None}):
+        answer = answer_to("import", folder, "--out", tmp_path / "model.safetensors")
+    assert (answer.code, (tmp_path / "model.safetensors").is_file()) == (0, True)
+    assert "not compared with transformers" in answer.err
