@@ -12,9 +12,10 @@ from torch.nn import functional as F  # noqa: N812
 
 from benchmarks.tasks import Rows, Task
 from benchmarks.torch_layers import load_batch
+from glassformer.container import Arrays
 from glassformer.engines.torch import autocast, pad
 from glassformer.model import sinusoids
-from glassformer.modelfile import Arrays, ModelFile
+from glassformer.modelfile import ModelFile
 from glassformer.settings import ModelSettings
 from glassformer.text.vocabulary import Vocabulary
 from glassformer.translator import default_max_new_tokens

@@ -25,7 +25,7 @@ RUNNERS = SOURCE / "export" / "runners"
 LAYERS = (
     {"errors"},
     {"settings", "datasets", "files", "kernels", "records", "timelimit", "tensorfile"},
-    {"model", "reference", "text", "decoding", "metrics", "recipes", "rundirectory", "settings_reference"},
+    {"model", "reference", "text", "decoding", "metrics", "recipes", "rundirectory", "settings_reference", "container"},
     {"data", "modelfile"},
     {"engines", "advise"},
     {"importers"},
@@ -51,7 +51,8 @@ THIRD_PARTY = {
     "decoding": {"torch", "jaxtyping"},
     "metrics": {"numpy", "sacrebleu"},
     "data": {"numpy", "pyarrow"},
-    "modelfile": {"numpy", "safetensors"},
+    "container": {"numpy", "safetensors"},
+    "modelfile": {"numpy"},
     "engines": {"numpy", "torch", "jaxtyping", "ctranslate2"},
     "evaluation": {"numpy"},
     "export": {"numpy", "onnx", "safetensors", "torch"},

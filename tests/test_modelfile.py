@@ -22,19 +22,11 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from glassformer import modelfile
+from glassformer import container, modelfile
+from glassformer.container import read_tensors, write_tensors
 from glassformer.errors import MissingExtraError, ModelFileError, RunError
 from glassformer.model import Transformer
-from glassformer.modelfile import (
-    FORMAT,
-    ModelFile,
-    count_parameters,
-    find_model,
-    library_versions,
-    read_tensors,
-    tensor_shapes,
-    write_tensors,
-)
+from glassformer.modelfile import FORMAT, ModelFile, count_parameters, find_model, library_versions, tensor_shapes
 from glassformer.records import Metrics, TrainingData
 from glassformer.settings import ModelSettings, Settings, SideSettings
 from glassformer.text import learn
@@ -245,9 +237,9 @@ def test_a_full_disk_leaves_the_old_model(path, monkeypatch):
     before = path.read_bytes()
 
     def full(*_arguments, **_options):
-        raise modelfile.SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+        raise container.SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr(modelfile, "save_file", full)
+    monkeypatch.setattr(container, "save_file", full)
     with pytest.raises(RunError) as caught:
         example().save(path)
     assert caught.value.got == "No space left on device"
@@ -262,7 +254,7 @@ import resource, signal, sys
 from pathlib import Path
 import numpy as np
 from glassformer.errors import RunError
-from glassformer.modelfile import write_tensors
+from glassformer.container import write_tensors
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
@@ -466,7 +458,7 @@ def with_header(path: Path, **texts: str) -> Path:
         header = opened.metadata() | texts
     del header["digest"]
     tensors = load_file(path)
-    save_file(tensors, path, metadata=header | {"digest": modelfile._digest(tensors, header)})
+    save_file(tensors, path, metadata=header | {"digest": container._digest(tensors, header)})
     return path
 
 
@@ -654,11 +646,11 @@ def saved(path: Path) -> Path:
 
 
 def test_a_model_larger_than_memory_is_refused(path, monkeypatch):
-    monkeypatch.setattr(modelfile, "memory_limit", lambda: path.stat().st_size - 1)
+    monkeypatch.setattr(container, "memory_limit", lambda: path.stat().st_size - 1)
     error = refused(path, what="the file is too large for this machine", hint="more memory")
     assert error.got == f"{path.stat().st_size:,} bytes"
-    monkeypatch.setattr(modelfile, "memory_limit", lambda: None)
-    monkeypatch.setattr(modelfile.Entry, "read", lambda *_: np.empty(2**62, np.uint8))
+    monkeypatch.setattr(container, "memory_limit", lambda: None)
+    monkeypatch.setattr(container.Entry, "read", lambda *_: np.empty(2**62, np.uint8))
     refused(path, what="the file is too large for this machine")
 
 

@@ -373,7 +373,7 @@ def test_a_full_disk_while_training_is_said_and_the_table_stays(tmp_path, call, 
         raise OSError(28, "No space left on device")
 
     before = table.read_bytes()
-    monkeypatch.setattr("glassformer.modelfile.save_file", full)
+    monkeypatch.setattr("glassformer.container.save_file", full)
     answer = call("train", table, "--out", tmp_path / "run", *small(training__steps="1"))
     assert_is_for_people(answer, 1, "cannot write the file", "No space left", "free some space")
     assert table.read_bytes() == before

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.modelfile import FORMAT, ModelFile, read_tensors, tensor_shapes, write_tensors
+from glassformer.container import read_tensors, write_tensors
+from glassformer.modelfile import FORMAT, ModelFile, tensor_shapes
 from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.text import Tokenizer, ascii68, learn
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from glassformer.container import write_tensors
 from glassformer.errors import ModelFileError, RunError
-from glassformer.modelfile import write_tensors
 from glassformer.settings import Settings
 from glassformer.training.checkpoints import Origin, Position, load_resume, save_resume, saved_tokenizers
 

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from glassformer.container import Arrays
 from glassformer.decoding import (
     AnswerBatches,
     Hypothesis,
@@ -33,7 +34,7 @@ from glassformer.engines.inference import Cache, Inference
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, nearest
 from glassformer.kernels.cpu import configure_memory, on_every_core, split_batches
 from glassformer.model import Transformer
-from glassformer.modelfile import Arrays, ModelFile
+from glassformer.modelfile import ModelFile
 from glassformer.settings import DecodingSettings, Precision
 from glassformer.text import Tokenizer
 from glassformer.timelimit import check_time_limit

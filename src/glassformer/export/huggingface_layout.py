@@ -26,9 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.container import Arrays
 from glassformer.errors import SettingsError
 from glassformer.model import sinusoids
-from glassformer.modelfile import Arrays, ModelFile
+from glassformer.modelfile import ModelFile
 from glassformer.settings import ModelSettings
 
 EPSILON = 1e-5

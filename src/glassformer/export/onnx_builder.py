@@ -9,8 +9,8 @@ from typing import Any, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.container import Arrays
 from glassformer.errors import MissingExtraError
-from glassformer.modelfile import Arrays
 
 OPSET = 23  # the newest that onnxruntime 1.23, the oldest accepted release, supports
 ALIGNMENT = 64  # bytes: the width of a cache line

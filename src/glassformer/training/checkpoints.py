@@ -11,8 +11,9 @@ import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import nn
 
+from glassformer.container import Arrays, read_tensors, write_tensors
 from glassformer.errors import ModelFileError, RunError, quoted
-from glassformer.modelfile import Arrays, read_tensors, tokenizers_from_dict, write_tensors
+from glassformer.modelfile import tokenizers_from_dict
 from glassformer.settings import Settings
 from glassformer.text import Tokenizer
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from glassformer.container import Arrays
 from glassformer.data.batches import padding_fraction, plan_batches
 from glassformer.engines.torch import (
     TorchEngine,
@@ -28,7 +29,7 @@ from glassformer.files import write_text
 from glassformer.kernels.cpu import configure_memory
 from glassformer.kernels.cross_entropy import cross_entropy
 from glassformer.model import Transformer
-from glassformer.modelfile import Arrays, ModelFile, count_parameters, tokenizers_to_dict
+from glassformer.modelfile import ModelFile, count_parameters, tokenizers_to_dict
 from glassformer.records import Metrics
 from glassformer.rundirectory import RunDirectory
 from glassformer.training.card import model_card
