@@ -68,7 +68,7 @@ PACKAGE_OF = {"tomli_w": "tomli-w", "starlette": "fastapi"}
 """Name of an import -> name of the package that is declared, where they differ."""
 
 MAX_LINES, MAX_FUNCTION_LINES, MAX_VERB_LINES = 400, 60, 40
-MAX_RUNNER_LINES = {"text": 320, "onnx_run": 160}
+MAX_RUNNER_LINES = {"text": 330, "sentencepiece_cut": 330}
 LONGER: dict[str, int] = {}
 """Files that are longer for a reason."""
 
@@ -183,8 +183,9 @@ def test_a_runner_imports_only_its_runtime_and_the_tokenizers_beside_it():
         "onnx_run": {"numpy", "onnxruntime", "text"},
         "huggingface_run": {"torch", "transformers"},
         "text": set(),
+        "sentencepiece_cut": set(),
     }
-    for path in sorted(RUNNERS.glob("*.py")):
+    for path in (*sorted(RUNNERS.glob("*.py")), SOURCE / "text" / "sentencepiece_cut.py"):
         names = {found.name.split(".")[0] for found in imports_of(path)}
         assert names - sys.stdlib_module_names <= allowed[path.stem], path
         assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_RUNNER_LINES.get(path.stem, 150), path

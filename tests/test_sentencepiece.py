@@ -15,7 +15,8 @@ from glassformer.errors import ModelFileError, SettingsError, TextError, UsageEr
 from glassformer.importers.spm import read_sentencepiece
 from glassformer.settings import SideSettings, TokenSettings
 from glassformer.text import Tokenizer, Vocabulary, learn
-from glassformer.text.sentencepiece import Rules, SentencePiece, SentencePieceModel
+from glassformer.text.sentencepiece import SentencePiece, SentencePieceModel
+from glassformer.text.sentencepiece_cut import Rules
 
 sentencepiece = pytest.importorskip("sentencepiece", reason="the extra sentencepiece is not installed")
 

@@ -20,7 +20,7 @@ import torch
 
 from glassformer.engines.torch import get_weights
 from glassformer.errors import EngineError, MissingExtraError
-from glassformer.export.answer import Answer
+from glassformer.export.answer import Answer, read_answers
 from glassformer.export.onnx import OnnxFormat
 from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile
@@ -324,9 +324,10 @@ def test_the_runner_is_shorter_than_150_lines_and_imports_numpy_and_onnxruntime_
 
 BLOCKER = """
 import sys
+BLOCKED = {"torch", "glassformer", "onnx", "tokenizers", "sentencepiece", "pydantic", "safetensors"}
 class Blocker:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"torch", "glassformer", "onnx", "tokenizers", "pydantic", "safetensors"}:
+        if name.split(".")[0] in BLOCKED:
             raise ImportError(f"{name} is blocked")
 sys.meta_path.insert(0, Blocker())
 """
@@ -358,11 +359,37 @@ def test_a_process_without_torch_and_glassformer_gives_the_answers(isolated: dic
     expected = Translator(model_file, device="cpu").translate(texts)
     plain = run("".join(f"{text}\n" for text in texts), "--threads", "2")
     assert plain == [answer.text for answer in expected]
-    greedy = [
-        json.loads(line) for line in run("".join(f"{json.dumps(text)}\n" for text in texts), "--json", "--beam", "1")
-    ]
-    answers = [Answer(**(one | {"ids": tuple(one["ids"])})) for one in greedy]
+    greedy = run("".join(f"{json.dumps(text)}\n" for text in texts), "--json", "--beam", "1")
+    answers = read_answers(greedy)
     assert_same(answers, Translator(model_file, device="cpu").translate(texts, num_beams=1), model_file)
+
+
+def test_a_model_of_opus_mt_runs_without_its_libraries(isolated: dict[str, str], tmp_path: Path) -> None:
+    pytest.importorskip("sentencepiece", reason="the extra sentencepiece is not installed")
+    from tests.test_sentencepiece import tokenizer
+
+    source, target = tokenizer(bos=False), tokenizer()
+    settings = untrained().settings
+    shape = settings.model.model_copy(update={"activation": "swish", "output_bias": True, "tied_embeddings": "all"})
+    torch.manual_seed(1)
+    model = Transformer(shape, len(source), len(target))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter += 0.3 * torch.randn_like(parameter) if "norm" in name or "bias" in name else 0
+            parameter *= 3 if "cross_attention.w" in name else 1
+    model_file = ModelFile(settings.model_copy(update={"model": shape}), source, target, get_weights(model))
+    texts = ["the quick fox", "ﬁne ｗｉｄｔｈ ☃☃", ">>fra<< said hello", "", "dogs dogs", "12 345 world"]
+    folder = write(model_file, tmp_path / "exported")
+    process = subprocess.run(
+        [sys.executable, folder / "run.py", "--json"],
+        input="".join(f"{json.dumps(text)}\n" for text in texts).encode(),
+        env=isolated | {"PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        check=True,
+    )
+    expected = Translator(model_file, device="cpu").translate(texts)
+    assert len({answer.text for answer in expected}) > 3
+    assert_same(read_answers(process.stdout.decode().splitlines()), expected, model_file)
 
 
 def test_the_format_answers_in_a_fresh_process(tmp_path: Path) -> None:

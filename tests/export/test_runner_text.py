@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import glassformer.export
 from glassformer.errors import TextError
 from glassformer.settings import SideSettings
-from glassformer.text import Tokenizer, ascii68, learn
+from glassformer.text import Tokenizer, ascii68, learn, sentencepiece_cut
 
 RUNNERS = Path(glassformer.export.__file__).parent / "runners"
 
@@ -79,15 +79,26 @@ def runner(name: str = "text") -> ModuleType:
     return module
 
 
+SENTENCEPIECE = [f"sentencepiece, {model}" for model in ("unigram", "bpe", "unigram, white space kept")]
+
+
 @cache
 def both(kind: str) -> tuple[Tokenizer, Any]:
     """The tokenizer of the package, and that of the runner made from its saved form."""
-    ours = ascii68() if kind == "ascii68" else learn(LEARNED * 3, SideSettings.model_validate(KINDS[kind]))
-    return ours, runner().Tokenizer(json.loads(json.dumps(ours.to_dict())))
+    if kind in SENTENCEPIECE:
+        pytest.importorskip("sentencepiece", reason="the extra sentencepiece is not installed")
+        from tests.test_sentencepiece import tokenizer
+
+        ours = tokenizer(kind.removeprefix("sentencepiece, "))
+    else:
+        ours = ascii68() if kind == "ascii68" else learn(LEARNED * 3, SideSettings.model_validate(KINDS[kind]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "sentencepiece_cut", sentencepiece_cut)  # which exports have next to text.py
+        return ours, runner().Tokenizer(json.loads(json.dumps(ours.to_dict())))
 
 
-@pytest.mark.parametrize("text", ODD)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", [*ODD, ">>fra<< the fox", "the ｆｏｘ ①\u200b"])
+@pytest.mark.parametrize("kind", [*KINDS, *SENTENCEPIECE])
 def test_odd_texts_have_the_ids_of_the_package(kind: str, text: str) -> None:
     ours, theirs = both(kind)
     assert theirs.encode(text) == ours.encode(text)
@@ -95,7 +106,7 @@ def test_odd_texts_have_the_ids_of_the_package(kind: str, text: str) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(text=texts)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *SENTENCEPIECE])
 def test_any_text_has_the_ids_of_the_package_and_they_the_same_text(kind: str, text: str) -> None:
     ours, theirs = both(kind)
     ids = ours.encode(text)
@@ -105,7 +116,7 @@ def test_any_text_has_the_ids_of_the_package_and_they_the_same_text(kind: str, t
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-@pytest.mark.parametrize("kind", [*KINDS, "ascii68"])
+@pytest.mark.parametrize("kind", [*KINDS, *SENTENCEPIECE, "ascii68"])
 def test_any_ids_have_the_text_of_the_package(kind: str, data: st.DataObject) -> None:
     ours, theirs = both(kind)
     ids = data.draw(st.lists(st.integers(0, len(ours) - 1), max_size=20))

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.modelfile import ModelFile
+from glassformer.text import sentencepiece_cut
 from glassformer.translator import default_max_new_tokens
 
 FORMAT = "glassformer-export/1"
 FILE_NAME = "glassformer.json"
 RUNNERS = Path(__file__).parent / "runners"
+CUTTER = Path(sentencepiece_cut.__file__)
+"""Next to `text.py` where a side has the tokens of SentencePiece."""
 
 
 def max_new_tokens(model_file: ModelFile) -> int:
@@ -48,6 +51,13 @@ def write_description(model_file: ModelFile, folder: Path) -> None:
     """Write `glassformer.json` into an exported folder."""
     text = json.dumps(describe_export(model_file), ensure_ascii=False)
     (folder / FILE_NAME).write_text(text, encoding="utf-8", newline="\n")
+
+
+def copy_tokenization(model_file: ModelFile, folder: Path) -> None:
+    """Copy what makes ids of texts, for a runner in Python, into an exported folder."""
+    copy_runner(folder, "text.py", "text.py")
+    if "sentencepiece" in {side.settings.kind for side in (model_file.source_tokenizer, model_file.target_tokenizer)}:
+        (folder / CUTTER.name).write_text(CUTTER.read_text(encoding="utf-8"), encoding="utf-8", newline="\n")
 
 
 def copy_runner(folder: Path, runner: str, name: str) -> None:

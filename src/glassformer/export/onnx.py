@@ -10,14 +10,14 @@ from typing import Any, final
 from glassformer.errors import MissingExtraError
 from glassformer.export.answer import Answer, run_script
 from glassformer.export.check import Beam
-from glassformer.export.description import copy_runner, write_description
+from glassformer.export.description import copy_runner, copy_tokenization, write_description
 from glassformer.export.onnx_builder import Weights, library
 from glassformer.export.onnx_graph import decoder, encoder
 from glassformer.export.onnx_precision import PRECISIONS
 from glassformer.modelfile import ModelFile
 
 WEIGHTS_FILE = "weights.bin"
-RUNNERS = {"text.py": "text.py", "onnx_run.py": "run.py", "text.js": "text.js", "run.mjs": "run.mjs"}
+RUNNERS = {"onnx_run.py": "run.py", "text.js": "text.js", "run.mjs": "run.mjs"}
 """File of the package -> its name in an exported folder."""
 
 
@@ -41,6 +41,7 @@ class OnnxFormat:
     def write(self, model_file: ModelFile, folder: Path, precision: str) -> None:
         write_graphs(model_file, folder, precision)
         write_description(model_file, folder)
+        copy_tokenization(model_file, folder)
         for runner, name in RUNNERS.items():
             copy_runner(folder, runner, name)
 

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from glassformer.errors import ModelFileError, UsageError
-from glassformer.text.sentencepiece import Rules, SentencePieceModel
+from glassformer.text.sentencepiece import SentencePieceModel
+from glassformer.text.sentencepiece_cut import Rules
 
 MAX_BYTES = 64_000_000  # of a file; real ones have about one million
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)

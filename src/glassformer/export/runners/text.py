@@ -1,4 +1,5 @@
-"""Text to token ids and back, and the command line of `run.py`. It needs Python's standard library alone.
+"""Text to token ids and back, and the command line of `run.py`. It needs Python's standard library alone, and for the
+tokens of SentencePiece the file `sentencepiece_cut.py` next to it.
 
 `glassformer.json` holds the tokenizers: the settings, pieces and merges or scores of a vocabulary. A text is normalized
 and split into pieces, and each piece is looked up; a special token is never the result of a text.
@@ -14,6 +15,7 @@ import math
 import sys
 import unicodedata
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -96,11 +98,25 @@ class Subwords:
         return text[1:] if text.startswith(" ") else text
 
 
+class SentencePiece:
+    """Pieces of an imported SentencePiece model."""
+
+    def __init__(self, saved: dict[str, Any]) -> None:
+        self.cutter = import_module("sentencepiece_cut").Cutter(**saved["sentencepiece"])
+
+    def split(self, text: str) -> list[str]:
+        return [cut.piece for cut in self.cutter.cut(text)]
+
+    def join(self, pieces: list[str]) -> str:
+        return "".join(pieces).replace(MARK, " ").strip()
+
+
 SEGMENTERS: dict[str, Callable[[dict[str, Any]], Segmenter]] = {
     "characters": lambda _: Characters(),
     "words": lambda _: Words(),
     "bytes": lambda _: Bytes(),
     "subwords": Subwords,
+    "sentencepiece": SentencePiece,
 }
 """Kind of token -> its segmenter, made from a saved tokenizer."""
 
