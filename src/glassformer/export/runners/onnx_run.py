@@ -17,7 +17,7 @@ import onnxruntime
 from text import Export, Found, InputError, main
 
 HERE = Path(__file__).resolve().parent
-BATCH_POSITIONS = 6144  # maximum of source positions times hypotheses in a batch
+BATCH_POSITIONS = 2048  # maximum of source positions times hypotheses in a batch
 NOT_FINITE = "the model computes numbers that are not finite"
 
 
