@@ -19,13 +19,13 @@ import pytest
 import torch
 
 from glassformer.engines.torch import get_weights
-from glassformer.errors import EngineError, MissingExtraError
+from glassformer.errors import EngineError, MissingExtraError, SettingsError
 from glassformer.export.answer import Answer, read_answers
 from glassformer.export.onnx import OnnxFormat
 from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile
 from glassformer.settings import Settings, SideSettings
-from glassformer.text import learn
+from glassformer.text import Tokenizer, learn
 from glassformer.translator import Translation, Translator
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
@@ -305,6 +305,21 @@ def test_the_axes_of_a_batch_are_dynamic(tmp_path: Path) -> None:
     }
 
 
+def test_the_folder_has_a_tokenizer_for_the_library_where_it_can_represent_it(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers", reason="the extra subwords is not installed")
+    model_file = untrained()
+    loaded = tokenizers.Tokenizer.from_file(str(write(model_file, tmp_path / "one") / "tokenizer.json"))
+    tokenizer = model_file.source_tokenizer
+    assert loaded.encode("abxcd").ids == tokenizer.frame(tokenizer.encode("abxcd"))
+    saved = tokenizer.to_dict()
+    saved["settings"]["normalization"] = "NFD"
+    saved["pieces"][1] = "\u0301"
+    other = replace(
+        model_file, source_tokenizer=Tokenizer.from_dict(saved), target_tokenizer=Tokenizer.from_dict(saved)
+    )
+    assert not (write(other, tmp_path / "other") / "tokenizer.json").exists()
+
+
 def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
     one, other = (write(untrained(), tmp_path / name, "int8") for name in ("one", "other"))
     assert {file.name for file in one.iterdir()} == {file.name for file in other.iterdir()}
@@ -411,6 +426,17 @@ def test_numbers_that_are_not_finite_are_an_error(num_beams: int, tmp_path: Path
     exported = Exported(write(model_file, tmp_path))
     with pytest.raises(exported.runner.InputError, match="the model computes numbers that are not finite"):
         exported.answer(["abc"], num_beams)
+
+
+def test_a_weight_that_float16_cannot_hold_is_refused(tmp_path: Path) -> None:
+    model_file = untrained()
+    model_file.tensors["encoder.0.feed_forward.w_1.weight"][0, 0] = 70_000
+    with pytest.raises(SettingsError) as error:
+        OnnxFormat().write(model_file, tmp_path, "float16")
+    assert str(error.value) == (
+        "a weight is too large for float16\n  got: 7e+04\n  expected: at most 65504\n"
+        "  next: export with --precision float32"
+    )
 
 
 @pytest.mark.parametrize(("package", "feature"), [("onnx", "--to onnx"), ("onnxruntime", "the check of --to onnx")])

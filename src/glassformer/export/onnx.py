@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,9 +15,11 @@ from glassformer.export.description import copy_runner, copy_tokenization, write
 from glassformer.export.onnx_builder import Weights, library
 from glassformer.export.onnx_graph import decoder, encoder
 from glassformer.export.onnx_precision import PRECISIONS
+from glassformer.export.tokenizer_json import tokenizer_json
 from glassformer.modelfile import ModelFile
 
 WEIGHTS_FILE = "weights.bin"
+TOKENIZER_FILE = "tokenizer.json"
 RUNNERS = {"onnx_run.py": "run.py", "text.js": "text.js", "run.mjs": "run.mjs"}
 """File of the package -> its name in an exported folder."""
 
@@ -25,7 +28,8 @@ RUNNERS = {"onnx_run.py": "run.py", "text.js": "text.js", "run.mjs": "run.mjs"}
 class OnnxFormat:
     """A folder with `encoder.onnx`, `decoder.onnx`, `weights.bin` of both, `glassformer.json` and runners.
 
-    `run.py` needs numpy and onnxruntime, `run.mjs` needs onnxruntime-node. Every model can be exported.
+    `run.py` needs numpy and onnxruntime, `run.mjs` needs onnxruntime-node. `tokenizer.json` is that of sources, where
+    the `tokenizers` library can represent it. Every model can be exported.
     """
 
     name = "onnx"
@@ -42,6 +46,9 @@ class OnnxFormat:
         write_graphs(model_file, folder, precision)
         write_description(model_file, folder)
         copy_tokenization(model_file, folder)
+        if (tokenizer := tokenizer_json(model_file)) is not None:
+            text = json.dumps(tokenizer, ensure_ascii=False)
+            (folder / TOKENIZER_FILE).write_text(text, encoding="utf-8", newline="\n")
         for runner, name in RUNNERS.items():
             copy_runner(folder, runner, name)
 

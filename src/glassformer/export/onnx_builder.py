@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from io import BufferedWriter
+from pathlib import Path
 from typing import Any, TypeVar, final
 
 import numpy as np
@@ -56,7 +57,7 @@ class Weights:
         if name not in self._written:
             array = np.ascontiguousarray(make())
             self._file.write(bytes(-self._file.tell() % ALIGNMENT))
-            location = {"location": self._file.name.rpartition("/")[2], "offset": self._file.tell()}
+            location = {"location": Path(self._file.name).name, "offset": self._file.tell()}
             self._file.write(array.tobytes())
             self._written[name] = _reference(name, array, location | {"length": array.nbytes})
         return self._written[name]

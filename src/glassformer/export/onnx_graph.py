@@ -91,15 +91,15 @@ class TransformerGraph:
             return self.graph.op("Add", x, sublayer(self.norm(x, f"{name}_norm")))
         return self.norm(self.graph.op("Add", x, sublayer(x)), f"{name}_norm")
 
-    def attention(self, query: str, key: str, value: str, hidden: str | None = None) -> str:
-        """Section 3.2.1, of [… T d_k], [… d_k S] and [… S d_v]; `hidden` is added to the scores."""
+    def attention(self, query: str, key: str, value: str, padding: str | None = None) -> str:
+        """Section 3.2.1, of [… T d_k], [… d_k S] and [… S d_v]; `padding` is added to the scores."""
         scaled = self.graph.op("Mul", query, self.graph.number(self.settings.d_k**-0.5))
         scores = self.graph.op("MatMul", scaled, key)
-        if hidden is not None:
-            scores = self.graph.op("Add", scores, hidden)
+        if padding is not None:
+            scores = self.graph.op("Add", scores, padding)
         return self.graph.op("MatMul", self.graph.op("Softmax", scores, axis=-1), value)
 
-    def hidden(self, mask: str) -> str:
+    def padding(self, mask: str) -> str:
         """A mask [N S] as numbers [N 1 1 S] to add: 0 for a token, the lowest number for padding."""
         lowest = self.graph.number(float(np.finfo(np.float32).min))
         mask = self.graph.op("Unsqueeze", mask, self.graph.integers(1, 2))
@@ -140,13 +140,13 @@ def encoder(settings: ModelSettings, weights: Weights, precision: str) -> Any:
     graph = Graph("encoder", weights)
     layers = TransformerGraph(graph, settings, precision)
     ids = graph.input("source_ids", "int64", ["N", "S"])
-    hidden = layers.hidden(graph.input("source_mask", "bool", ["N", "S"]))
+    padding = layers.padding(graph.input("source_mask", "bool", ["N", "S"]))
     batch = graph.op("Shape", ids)
     length = graph.op("Squeeze", graph.size(ids, 1))
     zero, one = (graph.constant(np.array(value, np.int64)) for value in (0, 1))
     x = layers.embed(ids, "source", graph.op("Range", zero, length, one))
     for i in range(settings.n_encoder_layers):
-        attend = _self_attention(layers, f"encoder.{i}.self_attention", batch, hidden)
+        attend = _self_attention(layers, f"encoder.{i}.self_attention", batch, padding)
         x = layers.add_and_norm(x, f"encoder.{i}.self_attention", attend)
         x = _add_feed_forward(layers, x, f"encoder.{i}")
     memory = layers.final_norm(x, "encoder_norm")
@@ -165,7 +165,7 @@ def decoder(settings: ModelSettings, weights: Weights, precision: str, vocabular
     layers = TransformerGraph(graph, settings, precision)
     ids = graph.input("last_ids", "int64", ["N", "K"])
     rows = graph.input("rows", "int64", ["R"])
-    hidden = layers.hidden(graph.input("source_mask", "bool", ["N", "S"]))
+    padding = layers.padding(graph.input("source_mask", "bool", ["N", "S"]))
     batch = graph.op("Shape", ids)
     caches = []
     for i in range(settings.n_decoder_layers):
@@ -177,7 +177,7 @@ def decoder(settings: ModelSettings, weights: Weights, precision: str, vocabular
     x = layers.embed(ids, "target", graph.size("past_key_0", 2))
     for i, (key, value, *past) in enumerate(caches):
         x = layers.add_and_norm(x, f"decoder.{i}.self_attention", _cached_attention(layers, i, rows, *past))
-        attend = _cross_attention(layers, f"decoder.{i}.cross_attention", batch, key, value, hidden)
+        attend = _cross_attention(layers, f"decoder.{i}.cross_attention", batch, key, value, padding)
         x = layers.add_and_norm(x, f"decoder.{i}.cross_attention", attend)
         x = _add_feed_forward(layers, x, f"decoder.{i}")
     logits = layers.linear(layers.final_norm(x, "decoder_norm"), "output_projection")
@@ -190,13 +190,13 @@ def _add_feed_forward(layers: TransformerGraph, x: str, layer: str) -> str:
     return layers.add_and_norm(x, name, lambda y: layers.feed_forward(y, name))
 
 
-def _self_attention(layers: TransformerGraph, name: str, batch: str, hidden: str) -> Sublayer:
+def _self_attention(layers: TransformerGraph, name: str, batch: str, padding: str) -> Sublayer:
     """The encoder's: every token of a text attends to all of its tokens."""
 
     def attend(y: str) -> str:
         query = layers.split_heads(layers.linear(y, f"{name}.w_q"), batch, layers.settings.d_k)
         key, value = layers.keys_and_values(y, name, batch)
-        return layers.linear(layers.join_heads(layers.attention(query, key, value, hidden)), f"{name}.w_o")
+        return layers.linear(layers.join_heads(layers.attention(query, key, value, padding)), f"{name}.w_o")
 
     return attend
 
@@ -221,11 +221,11 @@ def _cached_attention(layers: TransformerGraph, i: int, rows: str, past_key: str
     return attend
 
 
-def _cross_attention(layers: TransformerGraph, name: str, batch: str, key: str, value: str, hidden: str) -> Sublayer:
+def _cross_attention(layers: TransformerGraph, name: str, batch: str, key: str, value: str, padding: str) -> Sublayer:
     """The K hypotheses of a sentence attend to its memory together, as K queries."""
 
     def attend(y: str) -> str:
         query = layers.split_heads(layers.linear(y, f"{name}.w_q"), batch, layers.settings.d_k)
-        return layers.linear(layers.join_heads(layers.attention(query, key, value, hidden)), f"{name}.w_o")
+        return layers.linear(layers.join_heads(layers.attention(query, key, value, padding)), f"{name}.w_o")
 
     return attend

@@ -19,6 +19,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.errors import SettingsError
 from glassformer.export.onnx_builder import Graph
 
 ZERO = np.uint8(128)
@@ -75,9 +76,16 @@ PRECISIONS: dict[str, tuple[Callable[[Graph, str, str], str], Callable[[Graph, s
 
 
 def _float16(matrix: NDArray[np.float32]) -> NDArray[np.float16]:
-    """Round to float16, at most to its largest number."""
-    limit = np.finfo(np.float16).max
-    return np.clip(matrix, -limit, limit).astype(np.float16)
+    """Raises SettingsError for a number that float16 cannot hold."""
+    limit, largest = float(np.finfo(np.float16).max), float(np.abs(matrix).max())
+    if largest > limit:
+        raise SettingsError(
+            "a weight is too large for float16",
+            got=f"{largest:.3g}",
+            expected=f"at most {limit:g}",
+            hint="export with --precision float32",
+        )
+    return matrix.astype(np.float16)
 
 
 def _int8(matrix: NDArray[np.float32]) -> NDArray[np.uint8]:
