@@ -92,7 +92,7 @@ class Model:
             scores[np.arange(scores.shape[1]) >= (stay * (num_beams - n_finished[alive]))[:, None]] = -np.inf
             if np.isnan(scores).any():
                 raise InputError(NOT_FINITE)
-            ids = np.concatenate([np.take_along_axis(ids, parents[..., None], 1), tokens[..., None]], 2)
+            ids = np.concatenate([ids[np.arange(len(ids))[:, None], parents], tokens[..., None]], 2)
             for line, slot in np.argwhere((tokens == self.eos_id) & (scores > -np.inf)):
                 self.keep_best(best, alive[line], ids[line, slot], scores[line, slot])
                 n_finished[alive[line]] += 1
@@ -125,12 +125,10 @@ class Model:
 def extend(log_probs: Any, scores: Any, num_beams: int) -> tuple[Any, Any, Any]:
     """Return the C best extensions of each sentence, best first: hypothesis, token and score, each [N C]."""
     totals = (scores[:, :, None] + log_probs).reshape(len(scores), -1)  # [N K·V]
-    n = min(num_beams, totals.shape[1])
+    n, lines = min(num_beams, totals.shape[1]), np.arange(len(scores))[:, None]
     top = np.argpartition(totals, -n, axis=1)[:, -n:] if n > 1 else totals.argmax(1)[:, None]
-    found = np.take_along_axis(totals, top, 1)
-    order = np.argsort(-found, axis=1, kind="stable")
-    top, found = np.take_along_axis(top, order, 1), np.take_along_axis(found, order, 1)
-    return *np.divmod(top, log_probs.shape[2]), found
+    top = top[lines, np.argsort(-totals[lines, top], axis=1, kind="stable")]
+    return *np.divmod(top, log_probs.shape[2]), totals[lines, top]
 
 
 if __name__ == "__main__":
