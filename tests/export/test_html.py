@@ -143,9 +143,8 @@ const scripts = [...page.matchAll(/<script type="([a-z/-]+)"(?: id="([a-z-]+)")?
 const description = JSON.parse(scripts.find((script) => script[2] === 'description')[3]);
 const parts = scripts.filter((script) => script[2] === 'weights').map((script) => script[3]);
 const given = JSON.parse(readFileSync(0, 'utf-8'));
-const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor;
-const run = new AsyncFunction('engine', 'description', 'parts', 'given', given.code);
-process.stdout.write(JSON.stringify(await run(engine, description, parts, given)));
+const run = new Function('engine', 'description', 'parts', 'given', given.code);
+process.stdout.write(JSON.stringify(run(engine, description, parts, given)));
 """
 
 

@@ -35,6 +35,7 @@ def trace_template(model_file: ModelFile) -> dict[str, Any] | None:
     for vocabulary in document["vocabularies"].values():
         document["axes"][vocabulary["axis"]]["labels"] = []
     document["tensors"] = {name: tensor for name, tensor in document["tensors"].items() if not tensor["axes"]}
+    document["provenance"]["model"] = "model.safetensors"
     document["checks"] = []
     document["weights"] = {name: weight_axes(name, model_file.settings.model) for name in model_file.tensors}
     return document

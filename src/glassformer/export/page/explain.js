@@ -8,7 +8,7 @@ import { traceText } from 'glassbox/whatif.js';
 import { addressOf } from 'translator/answers.js';
 import { Tokenizer, decodeParts, encodeSource, readTensor } from 'translator/engine.js';
 
-/** Replace the page by the glass box. Throws an error in words for a text that has none. */
+/** Replace the page by the glass box of a text. */
 export async function openGlassBox(description, parts, text, beams) {
   document.title = `${text}: every number`;
   document.getElementById('page').replaceChildren(
@@ -20,7 +20,8 @@ export async function openGlassBox(description, parts, text, beams) {
   show(trace, null, bar(text, trace.search.beam.num_beams));
 }
 
-function traceOf(description, parts, text, beams) {
+/** The trace of a text. Throws an error in words for a text that has none. */
+export function traceOf(description, parts, text, beams) {
   const { template } = description;
   if (!template) throw new Error('the model is too large for the glass box in a page: use “glassformer explain”');
   const tokenizer = new Tokenizer(description.source);

@@ -35,9 +35,9 @@ export class TranslatorPage {
       data: { key: 'text' },
       on: { input: () => this.typed() },
     });
-    this.chooser = el('input.visually-hidden', {
+    this.chooser = el('input', {
       type: 'file',
-      id: 'file',
+      hidden: true,
       accept: '.txt,.csv,.tsv,text/plain',
       on: { change: () => this.open(this.chooser.files[0]) },
     });
@@ -46,8 +46,8 @@ export class TranslatorPage {
     this.output = el('div.output-area', { 'aria-live': 'polite', 'aria-busy': 'true' });
     const columns = el(
       'main.columns-2',
-      el('section.card', { 'aria-labelledby': 'text-label' }, el('h2#text-label', 'Text'), this.source),
-      el('section.card', { 'aria-labelledby': 'answer-label' }, el('h2#answer-label', 'Answer'), this.output),
+      el('section.card', el('h2', el('label', { for: 'text' }, 'Text')), this.source),
+      el('section.card', { 'aria-label': 'answer' }, el('h2', 'Answer'), this.output),
     );
     this.elements = [this.header(), el('div.bar', this.settings), columns, this.footer()];
     this.drawSettings();
