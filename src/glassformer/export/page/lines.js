@@ -5,7 +5,7 @@ import { grouped, percent } from 'glassbox/numbers.js';
 import { glassBoxLink, remarks } from 'translator/answers.js';
 
 const MAX_SHOWN = 500; // rows of the table; the files have all
-const REPORT = 1000; // milliseconds between two announcements
+const REPORT = 500; // milliseconds between two announcements
 
 /** The lines of a text: split at \n only; a \r before it and an empty last line are dropped. @returns {string[]} */
 export function readLines(text) {
@@ -19,7 +19,7 @@ export class Lines {
   constructor(texts, fileName, stop, linkOf) {
     Object.assign(this, { texts, fileName, linkOf, answers: Array(texts.length), n: 0, isOver: false });
     this.started = performance.now();
-    this.reported = -Infinity;
+    this.reported = this.started;
     this.meter = el('progress', { max: texts.length, value: 0, 'aria-label': 'texts translated' });
     this.status = el('span.size', { role: 'status' });
     this.stopButton = button('Stop', stop, { data: { key: 'stop' } });

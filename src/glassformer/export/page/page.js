@@ -104,7 +104,7 @@ export class TranslatorPage {
 
   drawSource() {
     const openButton = button('Open a file …', () => this.chooser.click(), { data: { key: 'open' } });
-    const hint = el('p.row', openButton, this.chooser, el('span.size', 'or drop one here: one text in each line'));
+    const hint = el('p.row', openButton, this.chooser, el('span.size.drop-hint', 'or drop one here: one text in each line'));
     if (!this.file) {
       this.source.replaceChildren(this.input, hint);
       return;
@@ -134,7 +134,7 @@ export class TranslatorPage {
 
   fitHeight() {
     this.input.style.setProperty('height', 'auto');
-    this.input.style.setProperty('height', `${Math.min(this.input.scrollHeight + 2, innerHeight * 0.6)}px`);
+    this.input.style.setProperty('height', `${Math.min(this.input.scrollHeight + 2, innerHeight * (innerWidth > 720 ? 0.6 : 0.3))}px`);
   }
 
   get texts() {
