@@ -21,7 +21,8 @@ from glassformer.export.html import HtmlFormat, modules, page_html, restored
 from glassformer.modelfile import ModelFile, tensor_shapes
 from glassformer.records import TrainingData
 from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
-from glassformer.text import learn
+from glassformer.text import Tokenizer, Vocabulary, learn
+from glassformer.text.sentencepiece import SentencePieceModel
 from glassformer.translator import Translator
 
 NODE = shutil.which("node")
@@ -55,7 +56,8 @@ def drawn_shape(seed: int) -> ModelSettings:
         "n_encoder_layers": source.randint(1, 3),
         "n_decoder_layers": source.randint(1, 3),
         "norm": source.choice(["pre", "post"]),
-        "activation": source.choice(["relu", "gelu"]),
+        "activation": source.choice(["relu", "gelu", "swish"]),
+        "output_bias": source.random() < 0.5,
         "positions": source.choice(["sinusoidal", "learned"]),
         "scale_embeddings": source.random() < 0.7,
         "attention_bias": source.random() < 0.5,
@@ -130,6 +132,28 @@ def test_a_lower_precision_is_that_of_the_weights_alone(precision: str, tmp_path
 def test_the_page_has_all_kinds_of_tokens(side: dict[str, Any], tmp_path: Path, in_node: None) -> None:
     model_file, texts = model_of(PLAIN, 5, spread=0.3, **side), drawn_texts(5, letters="abcdefg ,é▁")
     check_equal(HtmlFormat().answer(exported(model_file, tmp_path), texts, 3), model_file, texts, 3)
+
+
+@needs_node
+def test_the_page_translates_as_an_imported_model(tmp_path: Path, in_node: None) -> None:
+    """As a MarianMT: tokens of SentencePiece, no <bos> before a source, a target that starts with <pad>, one matrix."""
+    model = {"algorithm": "unigram", "pieces": ["▁", *"abcdefghijklmn", "▁ab", "bc", "▁hij"], "scores": [-3.0] * 18}
+    learned = {"sentencepiece": SentencePieceModel(**model).model_dump()}
+    vocabulary = Vocabulary.from_pieces(model["pieces"], {"</s>": 0, "<unk>": 1, "<pad>": 20})
+    sides = [SideSettings(kind="sentencepiece", normalization="none", bos=bos) for bos in (False, True)]
+    source, target = (Tokenizer(side, vocabulary, learned) for side in sides)
+    shape = PLAIN.model_copy(update={"tied_embeddings": "all", "activation": "swish", "output_bias": True})
+    generator = np.random.default_rng(2)
+    tensors = {
+        name: (generator.normal(0, 0.5, sizes) + (name.endswith("norm.weight"))).astype(np.float32)
+        for name, sizes in tensor_shapes(shape, len(source), len(target)).items()
+    }
+    settings = Settings(model=shape, tokens=TokenSettings(source=sides[0], target=sides[1], shared=True))
+    model_file = ModelFile(settings, source, target, tensors, TrainingData(longest_target=8))
+    texts = drawn_texts(2)
+    for num_beams in (1, 4):
+        found = HtmlFormat().answer(exported(model_file, tmp_path), texts, num_beams)
+        check_equal(found, model_file, texts, num_beams)
 
 
 # The engine itself

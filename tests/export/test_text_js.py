@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import shutil
@@ -14,8 +15,9 @@ import pytest
 
 import glassformer.export
 from glassformer.errors import TextError
+from glassformer.importers.spm import read_sentencepiece
 from glassformer.settings import SideSettings
-from glassformer.text import Tokenizer, ascii68, learn
+from glassformer.text import Tokenizer, Vocabulary, ascii68, learn
 
 TEXT_JS = Path(glassformer.export.__file__).parent / "runners" / "text.js"
 NODE = shutil.which("node")
@@ -71,6 +73,66 @@ KINDS: dict[str, Callable[[], Tokenizer]] = {
         SideSettings(kind="subwords", algorithm="unigram", vocabulary_size=70, min_count=4, unknown=False),
     ),
 }
+
+
+SENTENCEPIECE: dict[str, dict[str, Any]] = {
+    "unigram": {"model_type": "unigram"},
+    "bpe": {"model_type": "bpe"},
+    "white space kept": {
+        "model_type": "unigram", "normalization_rule_name": "identity", "remove_extra_whitespaces": False,
+    },
+    "lower case, no prefix": {
+        "model_type": "unigram", "normalization_rule_name": "nfkc_cf", "add_dummy_prefix": False,
+    },
+    "unigram, user-defined": {"model_type": "unigram", "user_defined_symbols": ["<sep>", "cat", "▁b", "ab"]},
+    "bpe, user-defined": {"model_type": "bpe", "user_defined_symbols": ["<sep>", "cat", "▁b", "ab"]},
+}  # fmt: skip
+MORE = [
+    ">>fra<< the cat",
+    "ｆｕｌｌ ｗｉｄｔｈ ①㎏",
+    "  the\u3000cat \u00a0",
+    "aab ab▁baab",
+    "<sep>the<sep> cat",
+    "\x07\u00ad½",
+]
+
+
+def imported_tokenizer(options: dict[str, Any], **settings: Any) -> Tokenizer:
+    """A tokenizer of a SentencePiece model that is trained here; one of its pieces is not in the vocabulary."""
+    sentencepiece = pytest.importorskip("sentencepiece", reason="the extra sentencepiece is not installed")
+    out = io.BytesIO()
+    source = random.Random(0)
+    words = " ".join(SAMPLES).split()
+    texts = [" ".join(source.choices(words, k=source.randint(2, 9))) for _ in range(300)]
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_writer=out,
+        vocab_size=130,
+        hard_vocab_limit=False,
+        character_coverage=0.98,
+        minloglevel=2,
+        **options,
+    )
+    model = read_sentencepiece(out.getvalue(), "test.spm")
+    pieces = [piece for piece in model.pieces if piece != "e"]
+    vocabulary = Vocabulary.from_pieces(pieces, {"</s>": 0, "<unk>": 1, "<pad>": len(pieces) + 2})
+    side = SideSettings(kind="sentencepiece", algorithm=model.algorithm, normalization="none", **settings)
+    return Tokenizer(side, vocabulary, {"sentencepiece": model.model_dump()})
+
+
+@pytest.mark.parametrize("name", SENTENCEPIECE)
+def test_the_tokens_of_an_imported_model_are_the_same(name: str) -> None:
+    tokenizer = imported_tokenizer(SENTENCEPIECE[name], bos=False)
+    texts, source = [*drawn_texts(len(name), 300), *MORE], random.Random(name)
+    rows = [source.choices(range(len(tokenizer)), k=source.randint(0, 9)) for _ in range(50)]
+    (found,) = in_node([{"saved": tokenizer.to_dict(), "texts": texts, "ids": rows, "limit": 10**9}])
+    assert found["decoded"] == [tokenizer.decode(row) for row in rows]
+    for text, one in zip(texts, found["texts"], strict=True):
+        ids = tokenizer.encode(text)
+        assert one["pieces"] == tokenizer.split(text), repr(text)
+        assert one["unknown"] == tokenizer.unknown(text), repr(text)
+        assert one["ids"] == ids, repr(text)
+        assert one["framed"] == (tokenizer.frame(ids) if text.strip() else None)
 
 
 def in_node(cases: list[dict[str, Any]]) -> Any:

@@ -20,7 +20,12 @@ from glassformer.modelfile import ModelFile
 
 WEIGHTS_FILE = "weights.bin"
 TOKENIZER_FILE = "tokenizer.json"
-RUNNERS = {"onnx_run.py": "run.py", "text.js": "text.js", "run.mjs": "run.mjs"}
+RUNNERS = {
+    "onnx_run.py": "run.py",
+    "text.js": "text.js",
+    "sentencepiece.js": "sentencepiece.js",
+    "run.mjs": "run.mjs",
+}
 """File of the package -> its name in an exported folder."""
 
 

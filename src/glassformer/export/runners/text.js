@@ -1,5 +1,5 @@
 /**
- * Text to ids and back, exactly as glassformer/text/ does it, for all four kinds of token. It needs no library.
+ * Text to ids and back, exactly as glassformer/text/ does it, for all kinds of token. It needs no library.
  *
  *     const source = new Tokenizer(description.source);            // description: the object of glassformer.json
  *     const ids = encodeSource(source, text, description.max_source_tokens);   // framed; null for an empty text
@@ -7,6 +7,8 @@
  *
  * Characters are Unicode code points, never UTF-16 units. Text never becomes a special token.
  */
+
+import { Cutter } from './sentencepiece.js';
 
 /** The vocabulary or the model cannot represent a text. `details` are facts in words. */
 export class TextError extends Error {
@@ -135,16 +137,29 @@ function walkBack(letters, from, isUnknown) {
   return found.reverse();
 }
 
+const ENDS = new RegExp(`^[${SPACES}]+|[${SPACES}]+$`, 'g');
+
+/** The pieces of an imported SentencePiece model; `spans` has where each comes from. */
+function sentencepiece({ sentencepiece: model }) {
+  const cutter = new Cutter(model);
+  return {
+    split: (text) => cutter.cut(text).map(({ piece }) => piece),
+    join: (pieces) => pieces.join('').replaceAll(MARK, ' ').replace(ENDS, ''),
+    spans: (text) => cutter.cut(text),
+  };
+}
+
 const SEGMENTERS = {
   characters,
   words,
   bytes,
   subwords: (saved) => (saved.merges ? bpe(saved) : unigram(saved)),
+  sentencepiece,
 };
 
 // Normalization
 
-/** The text in the Unicode normal form of the settings, in lower case if they say so. Throws TextError. */
+/** The text in the Unicode normalization form of the settings, in lower case if they say so. Throws TextError. */
 function normalize(text, settings) {
   const surrogate = /\p{Surrogate}/u.exec(text);
   if (surrogate) {
@@ -185,7 +200,7 @@ export class Tokenizer {
     this.pieces.forEach((piece, id) => written.has(id) || this.ids.set(piece, id));
     const special = (...forms) => forms.map((form) => saved.specials[form]).find((id) => id !== undefined) ?? null;
     this.pad = special('<pad>', '<blank>');
-    this.bos = special('<bos>', '<sos>', '<s>', '<start>');
+    this.bos = special('<bos>', '<sos>', '<s>', '<start>') ?? this.pad; // a target of MarianMT starts with <pad>
     this.eos = special('<eos>', '</s>', '<end>');
     this.unk = special('<unk>');
     this.isSpecial = new Set(written.keys());
@@ -209,9 +224,9 @@ export class Tokenizer {
     });
   }
 
-  /** The ids with <bos> before and <eos> after them. */
+  /** The ids with <bos> before and <eos> after them; without <bos> where the settings say so. */
   frame(ids) {
-    return [this.bos, ...ids, this.eos];
+    return [...(this.settings.bos === false ? [] : [this.bos]), ...ids, this.eos];
   }
 
   /** The text of the ids, without special tokens. With the normalization NFD it is returned in NFC. */
@@ -229,6 +244,11 @@ export class Tokenizer {
   /** Each unknown piece, and its start in the normalized text in characters. */
   findUnknown(text) {
     const pieces = this.split(text);
+    if (this.segmenter.spans) {
+      const letters = [...normalized(text, this.settings)];
+      const spans = this.segmenter.spans(letters.join('')).filter(({ piece }) => !this.ids.has(piece));
+      return spans.map(({ start, end }) => ({ piece: letters.slice(start, end).join(''), start }));
+    }
     const starts = this.kind === 'words' ? wordStarts(normalized(text, this.settings)) : pieceStarts(pieces);
     const isMarked = this.kind === 'subwords'; // the mark at the start is not in the text
     return pieces
