@@ -36,7 +36,10 @@ SHAPES: dict[str, dict[str, Any]] = {
     "normalized": {"side": {"normalization": "NFD", "lowercase": True}},
     "greedy by itself": {"decoding": {"num_beams": 1}},
 }
-REFUSED = {"ctranslate2": {"values wider than keys"}}
+REFUSED = {
+    "ctranslate2": {"values wider than keys"},
+    "huggingface": {"values wider than keys", "other constants", "normalized"},
+}
 """Format -> the shapes that it cannot represent."""
 FAST = ("two vocabularies", "pre-norm")
 CASES = [
@@ -122,6 +125,8 @@ def test_the_check_finds_a_wrong_export(
     target = load_format(to)
     if mutation == "penalty" and target.beam == "none":
         pytest.skip("this format has no length penalty")
+    if mutation == "norm_epsilon" and to == "huggingface":
+        pytest.skip("its norms have one ε, and a model with another is refused")
     mutate = request.getfixturevalue("shifted") if mutation == "shifted" else globals()[mutation]
     model_file = model(positions="learned", max_length=42)
 
