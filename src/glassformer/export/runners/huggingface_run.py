@@ -23,6 +23,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, logging
 
 HERE = Path(__file__).resolve().parent
 TEXTS_TOGETHER = 16
+NUMBERS_TOGETHER = 2**25  # logits that are computed at once for scores
 EMPTY = {"text": "", "ids": [], "score": 0.0, "rank_score": 0.0, "finished": True}
 
 
@@ -60,7 +61,8 @@ class Model:
         """Return the sum of log-probabilities of each answer, <eos> included."""
         repeated = {name: array.repeat_interleave(num_beams, dim=0) for name, array in sources.items()}
         scores = []
-        for rows in torch.arange(len(found)).split(TEXTS_TOGETHER):
+        together = max(1, NUMBERS_TOGETHER // (found.shape[1] * self.model.config.vocab_size))
+        for rows in torch.arange(len(found)).split(together):
             targets = found[rows, 1:]
             inputs = {name: array[rows] for name, array in repeated.items()}
             logits = self.model(**inputs, decoder_input_ids=found[rows, :-1], use_cache=False).logits
