@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from glassformer.errors import SettingsError
-from glassformer.export.tokenizer_json import joined_tokenizer, single_tokenizer, tokenizer_json
+from glassformer.export.tokenizer_json import joined_tokenizer, single_tokenizer, tokenizer_files
 from glassformer.modelfile import ModelFile
 from glassformer.settings import Settings, SideSettings
 from glassformer.text import Tokenizer, ascii68, learn
@@ -114,14 +114,20 @@ def test_a_special_token_that_is_spelled_out_is_plain_text_even_where_it_is_a_wo
     assert theirs.decode([token], skip_special_tokens=True) == "<eos>"
 
 
-def test_for_one_model_the_source_has_its_own_ids_and_no_token_is_special(learned: dict[str, Tokenizer]) -> None:
-    source, target = learned["bpe"], learned["words"]
-    content = tokenizer_json(ModelFile(Settings(), source, target, {}))
-    theirs = tokenizers.Tokenizer.from_str(json.dumps(content))  # as it is: no switch was set
-    for text in hard_texts(40):
-        assert theirs.encode(text).ids == source.frame(source.encode(text))
-    decomposed = learned["bpe, decomposed"]
-    assert tokenizer_json(ModelFile(Settings(), decomposed, target, {})) is None
+def test_files_have_the_tokenizers_own_ids_and_no_token_is_special(learned: dict[str, Tokenizer]) -> None:
+    sides = learned["bpe"], learned["words"]
+    files = tokenizer_files(ModelFile(Settings(), *sides, {}))
+    assert list(files) == ["tokenizer.json", "target_tokenizer.json"]
+    for ours, content in zip(sides, files.values(), strict=True):
+        theirs = tokenizers.Tokenizer.from_str(json.dumps(content))  # as it is: no switch was set
+        for text in hard_texts(40):
+            assert theirs.encode(text).ids == ours.frame(ours.encode(text))
+        ids = ours.encode("the quick fox")
+        assert theirs.decode(ids) == ours.decode(ids)
+    shared = ModelFile(Settings(), sides[0], sides[0], {})
+    assert tokenizer_files(shared) == {"tokenizer.json": files["tokenizer.json"]}
+    decomposed = ModelFile(Settings(), learned["bpe, decomposed"], sides[1], {})
+    assert list(tokenizer_files(decomposed)) == ["target_tokenizer.json"]
 
 
 @pytest.mark.parametrize("settings", [*KINDS.values()], ids=[*KINDS])

@@ -15,11 +15,10 @@ from glassformer.export.description import copy_runner, copy_tokenization, write
 from glassformer.export.onnx_builder import Weights, library
 from glassformer.export.onnx_graph import decoder, encoder
 from glassformer.export.onnx_precision import PRECISIONS
-from glassformer.export.tokenizer_json import tokenizer_json
+from glassformer.export.tokenizer_json import tokenizer_files
 from glassformer.modelfile import ModelFile
 
 WEIGHTS_FILE = "weights.bin"
-TOKENIZER_FILE = "tokenizer.json"
 RUNNERS = {
     "onnx_run.py": "run.py",
     "text.js": "text.js",
@@ -33,8 +32,8 @@ RUNNERS = {
 class OnnxFormat:
     """A folder with `encoder.onnx`, `decoder.onnx`, `weights.bin` of both, `glassformer.json` and runners.
 
-    `run.py` needs numpy and onnxruntime, `run.mjs` needs onnxruntime-node. `tokenizer.json` is that of sources, where
-    the `tokenizers` library can represent it. Every model can be exported.
+    `tokenizer.json` is there for other programs, where the `tokenizers` library can represent the tokenizer.
+    `run.py` needs numpy and onnxruntime, `run.mjs` needs onnxruntime-node. Every model can be exported.
     """
 
     name = "onnx"
@@ -51,9 +50,8 @@ class OnnxFormat:
         write_graphs(model_file, folder, precision)
         write_description(model_file, folder)
         copy_tokenization(model_file, folder)
-        if (tokenizer := tokenizer_json(model_file)) is not None:
-            text = json.dumps(tokenizer, ensure_ascii=False)
-            (folder / TOKENIZER_FILE).write_text(text, encoding="utf-8", newline="\n")
+        for name, content in tokenizer_files(model_file).items():
+            (folder / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8", newline="\n")
         for runner, name in RUNNERS.items():
             copy_runner(folder, runner, name)
 

@@ -17,6 +17,7 @@ of segmented displays, modifier letters) stay as they are under NFKC, and one un
 
 from __future__ import annotations
 
+import contextlib
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -47,16 +48,21 @@ FINAL_SIGMA = rf"{CASED}\p{{Case_Ignorable}}*\KΣ(?!\p{{Case_Ignorable}}*{CASED}
 ESCAPE = "\ufdd0"  # a code point that is no character; it may be in a text all the same
 
 
-def tokenizer_json(model_file: ModelFile) -> Part | None:
-    """Return the source tokenizer of a model with its own ids, or None where the library cannot represent it.
+def tokenizer_files(model_file: ModelFile) -> dict[str, Part]:
+    """Return name -> content of the tokenizers with their own ids, as far as the library can represent them.
 
-    It frames a text as `<bos> … <eos>`, and decodes too. No token is special for it, so that nothing spelled out in a
-    text is found.
+    `tokenizer.json` frames a source as `<bos> … <eos>`; the target has a file of its own if it has another tokenizer.
+    No token is special for the library, so that none is found where it is spelled out in a text.
     """
-    try:
-        return single_tokenizer(model_file.source_tokenizer, added=False)
-    except SettingsError:
-        return None
+    source, target = model_file.source_tokenizer, model_file.target_tokenizer
+    sides = {"tokenizer.json": source}
+    if target is not source and target.to_dict() != source.to_dict():
+        sides["target_tokenizer.json"] = target
+    files = {}
+    for name, tokenizer in sides.items():
+        with contextlib.suppress(SettingsError):
+            files[name] = single_tokenizer(tokenizer, added=False)
+    return files
 
 
 def single_tokenizer(tokenizer: Tokenizer, *, added: bool = True) -> Part:
