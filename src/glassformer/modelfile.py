@@ -142,21 +142,14 @@ def tokenizers_from_dict(saved: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer
 
 
 def find_model(path: str | Path) -> Path:
-    """Return the path of the model file for `path`, a file or a run directory.
-
-    Raises ModelFileError when there is none.
-    """
+    """Return the model file for `path`, a file or a run directory. Raises ModelFileError when there is none."""
     path = Path(path)
     try:
         if path.is_dir():
             run = RunDirectory(path)
             if (path / "source.spm").is_file():
-                raise ModelFileError(
-                    "this folder holds a MarianMT model",
-                    where=str(path),
-                    expected="a model file or a run directory",
-                    hint=f"glassformer import {path} --out model.safetensors",
-                )
+                hint = f"glassformer import {path} --out model.safetensors"
+                raise ModelFileError("this folder holds a MarianMT model", where=str(path), hint=hint)
             if run.model.is_file():
                 return run.model
             replaced = RunDirectory(run.replaced).model

@@ -102,8 +102,8 @@ def _write_page(reporter: Reporter, trace: Trace, path: Path) -> None:
 
     written = write_report(trace, path)
     reporter.success(f"wrote {path} ({written.n_bytes / 1e6:.1f} MB)")
-    if not written.has_weights:
-        reporter.warn("the weights were left out to stay below 20 MB; glassformer serve can make edits")
+    if written.left_out:
+        reporter.warn(f"left out to stay below 20 MB: {'; '.join(written.left_out)}. glassformer serve can make edits")
 
 
 def _print(trace: Trace, tensor: str | None, head: int | None, as_json: bool, *, with_summary: bool) -> None:

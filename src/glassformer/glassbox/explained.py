@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -260,12 +260,7 @@ class Explained:
         """Ids as tokens; `text` is the text in which unknown ones are looked up."""
         tokenizer, counts = self._tokenizer(side), self._counts(side)
         vocabulary = tokenizer.vocabulary
-        kinds: dict[int | None, TokenKind] = {
-            vocabulary.unk_id: "unk",
-            vocabulary.pad_id: "pad",
-            vocabulary.bos_id: "bos",
-            vocabulary.eos_id: "eos",
-        }
+        kinds = {token: cast("TokenKind", part) for part, token in self._specials(side).items()}
         unknown = iter(tokenizer.unknown(text) if text else ())
         return [
             Token(
@@ -318,8 +313,12 @@ class Explained:
         return axes
 
     def _specials(self, side: Side) -> dict[str, int]:
-        vocabulary = self._tokenizer(side).vocabulary
+        """The special tokens by part. <pad> is also <bos> in targets of MarianMT; its sources have no <bos>."""
+        tokenizer = self._tokenizer(side)
+        vocabulary = tokenizer.vocabulary
         parts = {"pad": vocabulary.pad_id, "bos": vocabulary.bos_id, "eos": vocabulary.eos_id}
+        if not tokenizer.settings.bos:
+            del parts["bos"]
         return parts | ({} if vocabulary.unk_id is None else {"unk": vocabulary.unk_id})
 
     def _tokenizer(self, side: str) -> Tokenizer:

@@ -20,45 +20,83 @@ from glassformer.glassbox.schema import Trace
 
 PAGE = Path(__file__).parent / "page"
 MAX_BYTES = 20_000_000
+"""Above it a file is written without what the page can be read without; it is refused above twice as many bytes."""
+SMALL = 10_000  # characters of a tensor that is never left out
 ENTRY = "import 'glassbox/main.js';"
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; img-src data:"
 
 
 @dataclass(frozen=True)
 class Report:
-    """A written file. `has_weights`: whether the page can apply edits."""
+    """A written file. `has_weights`: whether the page can apply edits; `left_out`: the parts that it does not have."""
 
     path: Path
     n_bytes: int
     has_weights: bool
+    left_out: tuple[str, ...] = ()
 
 
 def write_report(trace: Trace, path: str | Path) -> Report:
     """Write the page with this trace in it as one file, which opens without a network or a server.
 
-    The weights are left out of a file of more than 20 MB. Raises RunError if it is still larger.
+    From a file of more than 20 MB are left out, one after the other until it is smaller: the weights, the tensors that
+    the page can compute from others, the logits. Raises RunError if it is still larger than 40 MB.
     """
     path = Path(path)
+    left_out = []
+    for name, without in _REDUCTIONS.items():
+        if _fits(trace):
+            break
+        smaller = without(trace)
+        if len(smaller.tensors) < len(trace.tensors):
+            trace = smaller
+            left_out.append(name)
     html = report_html(trace)
-    has_weights = any(tensor.origin == "weight" for tensor in trace.tensors.values())
-    if has_weights and len(html) > MAX_BYTES:
-        html, has_weights = report_html(without_weights(trace)), False
-    if len(html) > MAX_BYTES:
+    if len(html) > 2 * MAX_BYTES:
         raise RunError(
             "the report would be too large for a browser",
             where=str(path),
             got=f"{len(html) / 1e6:.0f} MB without the weights",
-            expected=f"at most {MAX_BYTES / 1e6:.0f} MB",
+            expected=f"at most {2 * MAX_BYTES / 1e6:.0f} MB",
             hint="explain a shorter text, leave out --target, or use a smaller beam",
         )
     with atomic(path) as temporary:
         temporary.write_bytes(html)
-    return Report(path, len(html), has_weights)
+    has_weights = any(tensor.origin == "weight" for tensor in trace.tensors.values())
+    return Report(path, len(html), has_weights, tuple(left_out))
+
+
+def _fits(trace: Trace) -> bool:
+    """Whether the page with this trace has at most MAX_BYTES; a large one is not made for it."""
+    return sum(len(tensor.data) for tensor in trace.tensors.values()) <= MAX_BYTES >= len(report_html(trace))
 
 
 def without_weights(trace: Trace) -> Trace:
     """The trace without the weights of the model."""
     return replace(trace, tensors={name: tensor for name, tensor in trace.tensors.items() if tensor.origin != "weight"})
+
+
+def without_derived(trace: Trace) -> Trace:
+    """The trace without the large tensors that the page computes from the others, with its own interpreter."""
+    known, kept = set(trace.tensors), dict(trace.tensors)
+    for step in trace.steps:
+        if known.issuperset(step.inputs) and step.output in kept and len(kept[step.output].data) > SMALL:
+            del kept[step.output]
+    return replace(trace, tensors=kept)
+
+
+def without_logits(trace: Trace) -> Trace:
+    """The trace without the numbers of all tokens of the vocabulary; the predictions stay."""
+    wide = {step.output for step in trace.steps if step.output.rpartition(".")[2] in ("logits", "log_probs", "smoothed_targets")}
+    return replace(trace, tensors={name: tensor for name, tensor in trace.tensors.items() if name not in wide})
+
+
+_REDUCTIONS = {
+    "the weights": without_weights,
+    "what the page computes itself": without_derived,
+    "the logits, except for the ten most probable tokens": without_logits,
+}
+"""What a page is readable without -> the trace without it, in this order."""
 
 
 def report_html(trace: Trace) -> bytes:

@@ -9,6 +9,7 @@ const JOIN = {
   characters: (pieces) => pieces.join(''),
   words: (pieces) => pieces.join(' '),
   bytes: (pieces) => new TextDecoder().decode(Uint8Array.from(pieces, byteOf)),
+  sentencepiece: (pieces) => pieces.join('').replaceAll('▁', ' ').trim(),
   subwords: (pieces) => exchange(pieces.join('').replace(/^▁/, '')),
 };
 

@@ -20,19 +20,43 @@ export class Trace {
     this.contract = contract;
     this.opened = computed;
     this.verdicts = new Map();
+    this.derived = new Map();
     this.stepOf = new Map(contract.steps.map((step) => [step.output, step]));
     this.mislabeled = this.findMislabeled();
   }
 
   has(name) {
+    return this.isStored(name) || this.isDerived(name);
+  }
+
+  isStored(name) {
     return this.opened.has(name) || Object.hasOwn(this.tensors, name);
+  }
+
+  /** Whether the tensor is not in the trace, and its step can be computed from tensors that are. */
+  isDerived(name) {
+    if (!this.derived.has(name)) {
+      this.derived.set(name, false); // while its inputs are examined
+      const step = Object.hasOwn(this.tensors, name) ? null : this.stepOf.get(name);
+      this.derived.set(name, Boolean(step?.inputs.every((input) => this.has(input))));
+    }
+    return this.derived.get(name);
   }
 
   /** @returns {Named|null} */
   get(name) {
     if (!this.has(name)) return null;
-    if (!this.opened.has(name)) this.opened.set(name, readTensor(this.tensors[name], this.axes));
+    if (!this.opened.has(name)) this.opened.set(name, this.open(name));
     return this.opened.get(name);
+  }
+
+  open(name) {
+    if (!this.isDerived(name)) return readTensor(this.tensors[name], this.axes);
+    const step = this.stepOf.get(name);
+    return recompute(
+      step,
+      step.inputs.map((input) => this.get(input)),
+    );
   }
 
   names() {
@@ -62,6 +86,9 @@ export class Trace {
 
   judge(step) {
     if (!step) return { passed: null, largest: 0, note: 'given, not computed' };
+    if (!this.has(step.output)) return { passed: null, largest: 0, note: 'not in this page' };
+    if (this.isDerived(step.output))
+      return { passed: null, largest: 0, note: 'computed by this page: the numbers are not in the file' };
     const mislabeled = this.get(step.output).axes.filter((axis) => this.mislabeled.has(axis));
     if (mislabeled.length) {
       return { passed: false, largest: 0, note: `the labels of ${mislabeled.join(', ')} are not the tokens` };

@@ -138,7 +138,7 @@ function forcedIds(base, edits) {
   if (!prefix) return [];
   const { labels } = base.axes[base.vocabularies.target.axis];
   const settings = base.provenance.settings.tokens.target;
-  if (settings.kind === 'subwords' && decoded.has(prefix.text)) return decoded.get(prefix.text);
+  if (['subwords', 'sentencepiece'].includes(settings.kind) && decoded.has(prefix.text)) return decoded.get(prefix.text);
   return split(settings, prefix.text).map((piece) => {
     const id = labels.indexOf(piece);
     if (id < 0) throw new Error(`“${piece}” is not in the target vocabulary, so no answer can start with this prefix`);

@@ -10,6 +10,7 @@ const GROUPS = [
   ['cross-attention', /cross$/],
 ];
 const MAX_CELLS = 48; // along one side of a small picture
+const SHADES = 20;
 
 export function heads(app) {
   return [
@@ -73,16 +74,23 @@ function tile(app, name, head, weights) {
   );
 }
 
-/** Weights [rows columns] as squares; of a large matrix the first MAX_CELLS rows and columns. */
+/**
+ * Weights [rows columns] as squares; of a large matrix the first MAX_CELLS rows and columns. Squares of about the same
+ * weight are one path, because a large model has more squares than a page can draw at once.
+ */
 function picture(weights) {
   const [rows, columns] = weights.shape.map((length) => Math.min(length, MAX_CELLS));
-  const cells = [];
+  const paths = new Map();
   for (let row = 0; row < rows; row += 1) {
     for (let column = 0; column < columns; column += 1) {
       const weight = at(weights, [row, column]);
-      if (weight >= 0.02)
-        cells.push(svg('rect', { x: column, y: row, width: 1, height: 1, 'fill-opacity': weight.toFixed(2) }));
+      const opacity = Math.ceil(weight * SHADES) / SHADES;
+      if (weight >= 0.02) paths.set(opacity, `${paths.get(opacity) ?? ''}M${column} ${row}h1v1h-1z`);
     }
   }
-  return svg('svg', { viewBox: `0 0 ${columns} ${rows}`, preserveAspectRatio: 'none', 'aria-hidden': 'true' }, cells);
+  return svg(
+    'svg',
+    { viewBox: `0 0 ${columns} ${rows}`, preserveAspectRatio: 'none', 'aria-hidden': 'true' },
+    [...paths].map(([opacity, d]) => svg('path', { d, 'fill-opacity': opacity })),
+  );
 }

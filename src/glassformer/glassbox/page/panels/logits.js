@@ -32,6 +32,9 @@ export function logits(app) {
         : noEdits(app),
     ),
     lens(app),
+    app.trace.has(app.name('logits'))
+      ? null
+      : el('p.hint', 'This page has no logits of all tokens: for a large vocabulary they are left out of the file.'),
     stage(app, app.name('logits'), { row, onRow: (chosen) => app.set({ row: chosen }) }),
     stage(app, app.name('log_probs'), { row, onRow: (chosen) => app.set({ row: chosen }) }),
     app.state.gold ? [stage(app, 'gold.smoothed_targets', { row }), stage(app, 'gold.losses')] : null,

@@ -187,6 +187,7 @@ function unitNorm(app) {
 function notShifted(app) {
   const { inputs, targets } = app.rows;
   const logProbs = app.trace.get(app.name('log_probs'));
+  if (!logProbs) return null;
   const loss = (tokens) => tokens.map((token, row) => -at(logProbs, [row, token.id]));
   const [right, wrong] = [loss(targets), loss(inputs)];
   const rows = inputs.slice(0, 8).map((token, row) =>

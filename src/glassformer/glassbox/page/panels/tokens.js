@@ -13,7 +13,7 @@ export function tokens(app) {
     el(
       'p.lead',
       'A model reads token ids, not text. The text is split into tokens, each token ' +
-        'has an id, and <bos> and <eos> are added at the beginning and the end.',
+        `has an id, and ${app.trace.tokens.source[0].kind === 'bos' ? '<bos> and <eos> are' : '<eos> is'} added.`,
     ),
     el(
       'section',
@@ -154,7 +154,6 @@ function shifted(app) {
 function targetTable(app) {
   const { trace, state } = app;
   const { inputs, targets, kind } = app.rows;
-  const logProbs = trace.get(app.name('log_probs'));
   const losses = state.gold ? trace.get('gold.losses') : null;
   const smoothing = trace.provenance.settings.training?.label_smoothing ?? 0;
   const columns = ['row', 'decoder input', kind, 'id', 'training count', 'probability'];
@@ -162,15 +161,15 @@ function targetTable(app) {
     state.gold ? 'gold target, teacher forcing' : 'output',
     losses ? [...columns, 'cross-entropy', `loss (label smoothing ${smoothing})`] : columns,
     targets.map((token, row) => {
-      const log = logProbs.numbers[row * logProbs.shape[1] + token.id];
+      const log = logProbOf(app, row, token.id);
       const cells = [
         bdi(visible(inputs[row].text)),
         bdi(visible(token.text)),
         String(token.id),
         count(token),
-        percent(Math.exp(log)),
+        log === null ? 'not available' : percent(Math.exp(log)),
       ];
-      if (losses) cells.push(digits(-log), digits(losses.numbers[row]));
+      if (losses) cells.push(log === null ? 'not available' : digits(-log), digits(losses.numbers[row]));
       return el(
         'tr',
         { class: row === app.row ? 'lit' : null },
@@ -179,6 +178,14 @@ function targetTable(app) {
       );
     }),
   );
+}
+
+/** The log-probability of a token in a row; without logits only that of the most probable ones is known, else null. */
+function logProbOf(app, row, id) {
+  const logProbs = app.trace.get(app.name('log_probs'));
+  if (logProbs) return logProbs.numbers[row * logProbs.shape[1] + id];
+  const found = app.trace.predictions[app.name('logits')][row].top.find(([token]) => token === id);
+  return found ? Math.log(found[2]) : null;
 }
 
 /** The vocabulary of a side; tokens that are not in the training data are gray, and counted. */
