@@ -25,8 +25,9 @@ demo: install
 	$(BIN)/glassformer demo
 
 # One thread a process: with more, processes that share two cores spend their time waiting for each other.
+# Neighboring tests share fixtures, so that each process takes a half, and more from the other when it is done.
 test: $(VENV)/installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow and not gpu"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not gpu"
 
 test-all: $(VENV)/installed-dev
 	$(BIN)/python -m pytest

@@ -105,7 +105,9 @@ def files() -> list[Path]:
     return sorted(path for path in SOURCE.rglob("*.py") if path.parent != RUNNERS)
 
 
+@cache
 def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a file, which nobody changes."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
@@ -301,7 +303,7 @@ def test_every_module_says_what_it_is():
 
 def code_of(path: Path) -> str:
     """A file without its comments and docstrings."""
-    tree = tree_of(path)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             node.body[0] = ast.Pass()
