@@ -25,7 +25,7 @@ from glassformer.datasets import dates
 out = Path(sys.argv[1])
 rows = dates(100, 1)
 TINY = {"d_model": 64, "d_ff": 512, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1, "dropout": 0.1}
-SETTINGS = Settings(model=TINY, training={"steps": 3})
+SETTINGS = Settings(model=TINY, training={"steps": 3}, decoding={"max_new_tokens": 12})
 
 
 def run(where):
