@@ -32,7 +32,7 @@ LAYERS = (
     {"hub"},
     {"translator"},
     {"evaluation", "glassbox"},
-    {"export"},
+    {"audit", "export"},
     {"training", "server"},
     {"cli", "__init__"},
     {"__main__"},
@@ -40,6 +40,7 @@ LAYERS = (
 LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
 
 THIRD_PARTY = {
+    "audit": {"numpy"},
     "settings": {"pydantic", "tomli_w"},
     "recipes": {"pydantic"},
     "kernels": {"torch", "jaxtyping"},

@@ -14,6 +14,8 @@
     ├── TimeLimitError          1   a computation that took longer than its time limit
     └── MissingExtraError       1   an optional library that is not installed
 
+Other exit codes: 3 when `--strict` has findings, 130 when interrupted.
+
 Each error says what happened and, if known, where, what it got, what it expected and what to do next. The parts are
 attributes for programs; `str(error)` is the text for people.
 """
@@ -25,7 +27,7 @@ import reprlib
 from collections.abc import Iterable
 from typing import ClassVar, Self
 
-EXIT_INTERRUPTED = 130
+EXIT_FINDINGS, EXIT_INTERRUPTED = 3, 130
 INTERRUPTED = "interrupted; no file is incomplete"
 QUOTED = 80  # maximum length of a quoted value in characters
 

@@ -10,6 +10,9 @@ import pytest
 
 CONTRACT = {
     "demo": "--out --device --seed --quiet --json",
+    "audit": """
+        TABLE --valid --test --source --target --header --bad-rows --set --html --overwrite --strict --quiet --json
+    """,
     "train": """
         TABLE --source --target --header --no-header --bad-rows --valid --test --out --recipe --set --init --resume
         --overwrite --device --precision --seed --quiet --json

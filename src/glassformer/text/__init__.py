@@ -1,6 +1,6 @@
 """Conversion of text to tokens, and of tokens to text.
 
-    learn(texts, settings) ──┐
+    learn(texts, settings) ──┐         learn_both(pairs, settings) does it for both sides
     ascii68() ───────────────┼──> Tokenizer = SideSettings + Vocabulary + a segmenter
     Tokenizer.from_dict() ───┘
 
@@ -13,8 +13,8 @@ one. A tokenizer is saved as settings, pieces and numbers. The rules of segmenta
 a file.
 """
 
-from glassformer.text.learning import ascii68, learn
+from glassformer.text.learning import ascii68, learn, learn_both
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vocabulary import SPECIALS, Vocabulary
 
-__all__ = ["SPECIALS", "Tokenizer", "Vocabulary", "ascii68", "learn"]
+__all__ = ["SPECIALS", "Tokenizer", "Vocabulary", "ascii68", "learn", "learn_both"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from glassformer.errors import SettingsError, TextError
-from glassformer.settings import SideSettings, TokenKind
+from glassformer.settings import SideSettings, TokenKind, TokenSettings
 from glassformer.text.normalization import normalize
 from glassformer.text.segmenters import BYTES, Learned
 from glassformer.text.subwords import MARK, library, mark, train
@@ -31,6 +31,14 @@ def learn(texts: Iterable[str], settings: SideSettings) -> Tokenizer:
     normalized = (normalize(text, settings, f"text {row}") for row, text in enumerate(texts, start=1))
     pieces, learned = _LEARNERS[settings.kind](normalized, settings)
     return Tokenizer(settings, Vocabulary.from_pieces(pieces, _specials(settings)), learned)
+
+
+def learn_both(pairs: Sequence[tuple[str, str]], settings: TokenSettings) -> tuple[Tokenizer, Tokenizer]:
+    """Build the tokenizers of both sides from pairs of source and target; a shared one from all texts. See `learn`."""
+    if settings.shared:
+        shared = learn((text for pair in pairs for text in pair), settings.target)
+        return shared if settings.source.bos else shared.without_bos(), shared
+    return learn((pair[0] for pair in pairs), settings.source), learn((pair[1] for pair in pairs), settings.target)
 
 
 def ascii68() -> Tokenizer:

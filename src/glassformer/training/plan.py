@@ -16,6 +16,7 @@ from unicodedata import normalize
 
 from glassformer.advise import Choice as Advised
 from glassformer.advise import advise
+from glassformer.audit.quick import quick_audit
 from glassformer.data.tables import Table, first_row_note, read_table
 from glassformer.engines.memory import check_training_fits
 from glassformer.engines.torch import find_device
@@ -51,7 +52,7 @@ class Choice:
 class Notice:
     """A notice about a table before a run: `kind` for programs, `text` for people, and the path of the table."""
 
-    kind: Literal["first row", "also trained on", "too long", "unknown tokens"]
+    kind: Literal["first row", "also trained on", "audit", "too long", "unknown tokens"]
     text: str
     table: str
 
@@ -259,6 +260,9 @@ def _notices(table: Table, valid: Table | None, test: Table | None, prepared: Pr
     for other in (valid, test):
         if other is not None:
             yield from _also_trained_on(table, other)
+    if lines := quick_audit(table, [other for other in (valid, test) if other is not None]):
+        text = "\n".join([f"glassformer audit {table.path} has more on this:", *lines])
+        yield Notice("audit", text, table.path)
     n_rows = table.ledger.kept + (0 if valid is None else valid.ledger.kept)
     if prepared.ledger.kept < n_rows:
         text = f"rows are too long for data.max_source_length or data.max_target_length: {prepared.ledger.summary()}"

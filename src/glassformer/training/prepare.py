@@ -20,7 +20,7 @@ from glassformer.files import shown
 from glassformer.modelfile import ModelFile
 from glassformer.records import Metrics, TrainingData
 from glassformer.settings import Settings
-from glassformer.text import Tokenizer, learn
+from glassformer.text import Tokenizer, learn_both
 
 MAX_UNKNOWN = 0.2  # of the tokens of one side
 
@@ -115,7 +115,7 @@ def prepare(
         data, seed = settings.data, settings.training.seed
         train_indices, held_indices = hold_out(table.pairs, data.valid_fraction, data.max_valid_rows, seed)
     train_pairs = [table.pairs[index] for index in train_indices]
-    source_tokenizer, target_tokenizer = tokenizers or _learn(train_pairs, settings)
+    source_tokenizer, target_tokenizer = tokenizers or learn_both(train_pairs, settings.tokens)
     ledger = Ledger()
     for read in (table, valid):
         if read is not None:
@@ -170,14 +170,6 @@ def _training_data(
         source_counts=tuple(train.source.counts(len(tokenizers[0]))),
         target_counts=tuple(train.target.counts(len(tokenizers[1]))),
     )
-
-
-def _learn(pairs: Sequence[Pair], settings: Settings) -> tuple[Tokenizer, Tokenizer]:
-    tokens = settings.tokens
-    if tokens.shared:
-        shared = learn((text for pair in pairs for text in pair), tokens.target)
-        return shared if tokens.source.bos else shared.without_bos(), shared
-    return learn((p.source for p in pairs), tokens.source), learn((p.target for p in pairs), tokens.target)
 
 
 def _encode(

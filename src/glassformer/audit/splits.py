@@ -1,0 +1,161 @@
+"""Findings about rows of one table that another one has as well, exactly or nearly."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from glassformer.audit.findings import N_EXAMPLES, Example, Finding, Severity, examples, fraction_text
+from glassformer.audit.pairs import PROSE_WORDS, Rows
+from glassformer.data.corpus import spread
+from glassformer.data.tables import Pair
+
+SIMILAR = 0.8  # minimum Jaccard similarity of near duplicates
+GRAM = 4  # characters of an n-gram
+MAX_NEAR_ROWS = 200_000  # rows to train on that are compared; of more, an even sample
+MAX_NEAR_HELD = 20_000  # rows to validate or test on that are compared; of more, an even sample
+
+
+class Near(NamedTuple):
+    """A held-out text (by index), its most similar text to train on (by index), and their Jaccard similarity."""
+
+    held: int
+    trained: int
+    similarity: float
+
+
+def shared_pairs(trained: Sequence[Pair], held: Sequence[Pair]) -> list[int]:
+    """Return the indices of held-out pairs that are trained on as well."""
+    others = set(held)
+    seen = {pair for pair in trained if pair in others}
+    return [index for index, pair in enumerate(held) if pair in seen]
+
+
+def find_overlap(trained: Rows, held: Rows, purpose: str) -> Iterator[Finding]:
+    """Yield findings for sources and pairs of a held-out table that are trained on. `purpose`: "validate", "test"."""
+    total = len(held.pairs)
+    held_sources = set(held.sources)
+    first = {source: index for index, source in reversed(list(enumerate(trained.sources))) if source in held_sources}
+    sources = [index for index, source in enumerate(held.sources) if source in first]
+    pairs = shared_pairs(trained.pairs, held.pairs) if sources else []
+    path = held.table.path
+    advice = f"remove these rows from the table to {purpose} on, or from the one to train on"
+    split = "without --valid, training holds out rows so that no source is on both sides"
+    if pairs:
+        yield Finding(
+            "pair overlap",
+            "error",
+            path,
+            None,
+            len(pairs),
+            total,
+            f"{fraction_text(len(pairs), total)} are rows of {trained.table.path}, source and target",
+            f"the score counts answers that were learned by heart: {advice}; {split}",
+            None,
+            _with_trained(trained, held, pairs, first),
+        )
+    if len(sources) > len(pairs):
+        shared = set(pairs)
+        others = [index for index in sources if index not in shared]
+        yield Finding(
+            "source overlap",
+            "warning",
+            path,
+            "source",
+            len(sources),
+            total,
+            f"{fraction_text(len(sources), total)} have a source that {trained.table.path} has; "
+            f"{len(others):,} of them with another target",
+            f"{advice}, unless sources repeat by nature; {split}",
+            None,
+            _with_trained(trained, held, others, first),
+        )
+
+
+def _with_trained(trained: Rows, held: Rows, indices: Sequence[int], first: dict[str, int]) -> tuple[Example, ...]:
+    rows, path = trained.table.rows, trained.table.path
+    notes = [f"row {rows[first[held.sources[index]]]} of {path} has this source" for index in indices[:N_EXAMPLES]]
+    return examples(held.table, indices, notes)
+
+
+def find_near(trained: Rows, held: Rows, purpose: str) -> tuple[list[Finding], list[str]]:
+    """Return the finding for held-out sources that nearly equal one to train on, and notes on what was sampled."""
+    known, notes = set(trained.sources), []
+    train_rows = spread(len(trained.sources), MAX_NEAR_ROWS).tolist()
+    held_rows = spread(len(held.sources), MAX_NEAR_HELD).tolist()
+    for rows, table in ((train_rows, trained), (held_rows, held)):
+        if len(rows) < len(table.sources):
+            notes.append(
+                f"near overlap: {len(rows):,} of the {len(table.sources):,} rows of {table.table.path} were compared"
+            )
+    new = [index for index in held_rows if held.sources[index] not in known]
+    found = near_duplicates([held.sources[index] for index in new], [trained.sources[index] for index in train_rows])
+    if not found:
+        return [], notes
+    path, total = held.table.path, len(held_rows)
+    severity: Severity = "warning" if held.words_a_source >= PROSE_WORDS else "info"
+    examined = []
+    for near in sorted(found, key=lambda near: (-near.similarity, near.held))[:N_EXAMPLES]:
+        index = train_rows[near.trained]
+        similar = Example.of(trained.table, index)
+        note = f"similarity {near.similarity:.2f} to row {similar.row} of {similar.table}: {similar.source!r}"
+        examined.append(Example.of(held.table, new[near.held], note))
+    finding = Finding(
+        "near overlap",
+        severity,
+        path,
+        "source",
+        len(found),
+        total,
+        f"{fraction_text(len(found), total)} have a source that nearly equals one of {trained.table.path}: "
+        f"{100 * SIMILAR:.0f} % or more of the strings of {GRAM} characters in either are in both (Jaccard), without case "
+        "and white space",
+        f"read the examples; if they are the same text, remove those rows from the table to {purpose} on",
+        None,
+        tuple(examined),
+    )
+    return [finding], notes
+
+
+def near_duplicates(held: Sequence[str], trained: Sequence[str]) -> list[Near]:
+    """Return each held-out text with a Jaccard similarity of SIMILAR or more to a text to train on, exactly.
+
+    Two sets as similar as that share an n-gram among the rarest |set| - ceil(SIMILAR |set|) + 1 of each (prefix
+    filter: Chaudhuri et al. 2006, Bayardo et al. 2007). Only those of the held-out texts are indexed, and an n-gram
+    that no held-out text has is the rarest, so that most texts to train on are dismissed at once.
+    """
+    sets = [grams(text) for text in held]
+    counts = Counter(gram for found in sets for gram in found)
+    rank = {gram: place for place, (gram, _) in enumerate(sorted(counts.items(), key=lambda item: (item[1], item[0])))}
+    holders: dict[int, list[int]] = {}
+    for index, found in enumerate(sets):
+        for place in sorted(rank[gram] for gram in found)[: _prefix(len(found))]:
+            holders.setdefault(place, []).append(index)
+    best: dict[int, Near] = {}
+    for index, text in enumerate(trained):
+        found = grams(text)
+        places = [rank[gram] for gram in found if gram in rank]
+        n_left = _prefix(len(found)) - (len(found) - len(places))
+        if n_left <= 0:
+            continue
+        candidates = {other for place in sorted(places)[:n_left] for other in holders.get(place, ())}
+        for other in candidates:
+            if not SIMILAR * len(found) <= len(sets[other]) <= len(found) / SIMILAR:
+                continue
+            common = len(found & sets[other])
+            similarity = common / (len(found) + len(sets[other]) - common)
+            if similarity >= SIMILAR and (other not in best or similarity > best[other].similarity):
+                best[other] = Near(other, index, similarity)
+    return [best[other] for other in sorted(best)]
+
+
+def _prefix(size: int) -> int:
+    return size - math.ceil(SIMILAR * size - 1e-9) + 1
+
+
+def grams(text: str) -> set[str]:
+    """Return the strings of GRAM characters in a text, without case and with single spaces."""
+    plain = " ".join(text.casefold().split())
+    return {plain[start : start + GRAM] for start in range(max(1, len(plain) - GRAM + 1))}

@@ -1,0 +1,76 @@
+"""`glassformer audit`: what is suspicious in a table, before a model is trained on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glassformer.cli import options as opt
+from glassformer.cli.console import Reporter, check_output, print_json
+from glassformer.cli.inputs import read_pairs
+from glassformer.cli.narrate_audit import print_audit
+from glassformer.errors import EXIT_FINDINGS
+
+if TYPE_CHECKING:
+    from glassformer.data.tables import Table
+    from glassformer.settings import Settings
+
+ValidTable = Annotated[str | None, typer.Option("--valid", metavar="TABLE", help="The table to validate on.")]
+TestTable = Annotated[str | None, typer.Option("--test", metavar="TABLE", help="The table to test on.")]
+HtmlFile = Annotated[Path | None, typer.Option("--html", help="Write the audit as one page that works offline.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if there is an error or a warning.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace --html.")]
+
+
+def audit(
+    table: opt.PairTable,
+    valid: ValidTable = None,
+    test: TestTable = None,
+    source: opt.SourceColumn = None,
+    target: opt.TargetColumn = None,
+    header: opt.Header = None,
+    bad_rows: opt.BadRows = None,
+    assignments: opt.SetAny = None,
+    html: HtmlFile = None,
+    overwrite: Overwrite = False,
+    strict: Strict = False,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Examine a table before training: duplicates, contradictions, overlap with --valid and --test, odd characters.
+
+    Each finding has a severity, the number of rows, examples with their row numbers, and what to do.
+    Nothing is changed.
+    """
+    from glassformer.audit import audit
+
+    reporter = Reporter(quiet)
+    data = opt.data_options(source, target, header, bad_rows)
+    paths = [path for path in (table, valid, test) if path is not None]
+    check_output(html, "--html", overwrite=overwrite, inputs=",".join(paths))
+    train, held, tested = (
+        None if path is None else read_pairs(reporter, path, data, None, overwrite=False)
+        for path in (table, valid, test)
+    )
+    assert train is not None
+    found = audit(train, held, tested, _settings(train, data, assignments))
+    if html is not None:
+        from glassformer.audit.page import write_page
+
+        write_page(found, html)
+        reporter.print(f"wrote {html}")
+    print_json(found.to_json()) if as_json else print_audit(found)
+    if strict and not found.is_clean:
+        raise typer.Exit(EXIT_FINDINGS)
+
+
+def _settings(table: Table, data: dict[str, dict[str, object]], assignments: list[str] | None) -> Settings:
+    """The settings of the training that would follow: advised, with `--set` over them."""
+    from glassformer.advise import advise
+    from glassformer.recipes.overrides import check_settings, merge, parse_assignments
+    from glassformer.settings import Settings
+
+    given = check_settings(merge(parse_assignments(assignments or []), data))
+    return Settings(**merge(advise(table.pairs, given).settings, given))

@@ -1,0 +1,80 @@
+"""Text for the terminal: the audit of a table."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from glassformer.cli.console import plain_table, printable
+from glassformer.errors import shortened
+
+if TYPE_CHECKING:
+    from glassformer.audit import Audit, Example, Finding, Lengths, Severity
+
+STYLES: dict[Severity, str] = {"error": "bold red", "warning": "yellow", "info": "dim"}
+BAR = 30  # characters of the longest bar
+QUOTED = 60  # characters of a text
+
+
+def print_audit(audit: Audit) -> None:
+    """Print an audit on standard output: lengths, findings, and a summary."""
+    console = Console(highlight=False, emoji=False)
+    rows = [_length_row(lengths) for lengths in audit.lengths]
+    columns = ("", "mean", "min", "5 %", "50 %", "95 %", "99 %", "max", "limit")
+    console.print(plain_table("lengths of the table to train on", columns, rows))
+    for lengths in audit.lengths:
+        if lengths.limit is None:
+            console.print(plain_table(f"characters of a {lengths.side}", ("", "rows", ""), list(_bars(lengths))))
+    for finding in audit.findings:
+        console.print()
+        console.print(Text(f"{finding.severity}: {finding.kind}", style=STYLES[finding.severity]), soft_wrap=True)
+        for line in _lines(finding):
+            console.print(Text(printable(line)), soft_wrap=True)
+    for note in audit.notes:
+        console.print(Text(printable(f"note: {note}")), soft_wrap=True)
+    console.print()
+    console.print(Text(summary(audit)), soft_wrap=True)
+
+
+def summary(audit: Audit) -> str:
+    """Return the number of findings of each severity as one line."""
+    named = [
+        f"{count:,} {severity if count == 1 or severity == 'info' else severity + 's'}"
+        for severity in STYLES
+        if (count := audit.count(severity))
+    ]
+    tables = ", ".join(f"{printable(table.path)} ({table.rows_kept:,} rows)" for table in audit.tables)
+    return f"{', '.join(named) or 'nothing was found'} in {tables}"
+
+
+def _length_row(lengths: Lengths) -> tuple[str, ...]:
+    named = lengths.unit if lengths.limit is None else f"tokens ({lengths.unit})"
+    limit = "" if lengths.limit is None else f"{lengths.limit:,}"
+    percentiles = (f"{value:,}" for value in lengths.percentiles.values())
+    return (f"{lengths.side}, {named}", f"{lengths.mean:.1f}", *percentiles, limit)
+
+
+def _bars(lengths: Lengths) -> Iterator[tuple[str, str, str]]:
+    longest = max(rows for _, _, rows in lengths.histogram)
+    for first, last, rows in lengths.histogram:
+        bar = "█" * round(BAR * rows / longest) or ("▏" if rows else "")
+        yield f"{first:,}" if first == last else f"{first:,} to {last:,}", f"{rows:,}", bar
+
+
+def _lines(finding: Finding) -> Iterator[str]:
+    yield f"  {finding.table}: {finding.text}"
+    for example in finding.examples:
+        yield f"    {_example(example)}"
+    yield from textwrap.wrap(f"to do: {finding.advice}", 118, initial_indent="  ", subsequent_indent="  ")
+    if finding.option is not None:
+        yield f"  option: {finding.option}"
+
+
+def _example(example: Example) -> str:
+    texts = " → ".join(shortened(text, QUOTED) for text in (example.source, example.target) if text)
+    note = f"({example.note})" if texts and example.note else example.note
+    return "  ".join(part for part in (f"row {example.row:,}:", texts, note) if part)
