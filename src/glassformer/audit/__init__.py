@@ -73,7 +73,7 @@ def audit(
         findings += near
         notes += sampled
     if len(held) == 2:
-        findings += find_overlap(held[0][0], held[1][0], "test")
+        findings += find_overlap(held[0][0], held[1][0], "test", "validate")
     findings += _find_in_texts(table, others, settings)
     tokenizers = learn_tokenizers(table, settings, has_valid=valid is not None)
     encoded, lengths = _find_in_tokens(table, others, settings, tokenizers)
@@ -98,9 +98,9 @@ def _find_in_texts(table: Table, others: list[Table], settings: Settings) -> Ite
     for each in (table, *others):
         yield from find_characters(each, normalization)
     counts: dict[Side, Counter[str]] = {
-        side: count_characters([getattr(pair, side) for pair in table.pairs]) for side in SIDES
+        side: count_characters([getattr(pair, side) for pair in table.pairs], normalization[side]) for side in SIDES
     }
-    yield from find_rare(table, counts, lambda side: kinds[side] in ("characters", "subwords"))
+    yield from find_rare(table, counts, normalization, lambda side: kinds[side] in ("characters", "subwords"))
     source, target = (_characters(table, side) for side in SIDES)
     yield from find_length_ratio(table, source, target)
     yield from find_shift(table, source, target)

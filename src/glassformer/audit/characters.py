@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
-from glassformer.audit.findings import N_EXAMPLES, Finding, Severity, Side, examples, fraction_text
+from glassformer.audit.findings import N_EXAMPLES, Finding, Severity, Side, examples, rows_that
 from glassformer.data.tables import Table
 
 # Joiners are letters of the spelling in Persian and in Indic scripts; after a Latin letter they are not.
@@ -19,9 +19,11 @@ _CONTROL = re.compile(
 _REPLACEMENT = "\ufffd"
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
-# UTF-8 that was decoded as one of these, and the minimum number of characters in it: the signs that a lead byte and a
-# continuation byte become are rare together in a Latin script, but are both letters in Cyrillic ("Её").
-_ENCODINGS = (("cp1252", 1), ("mac_roman", 1), ("cp1250", 2), ("cp1251", 3), ("cp1253", 3))
+# UTF-8 that was decoded as one of these, and the minimum number of characters in it. In Cyrillic and Greek a lead byte
+# and a continuation byte may both become letters of real words ("Её"). In the others two such characters in a row are
+# enough, and one if it is common: of Latin-1 or General Punctuation.
+_ENCODINGS = (("cp1252", 2), ("mac_roman", 2), ("cp1250", 2), ("cp1251", 3), ("cp1253", 3))
+_COMMON = re.compile(r"[\x80-\xff\u2000-\u213f]")
 # Decoded as cp1252, a lead byte is Â to ô and a continuation byte one of these; C1 controls are those that it lacks.
 _CONTINUATION = (
     "\x80-\xbf\u20ac\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\u017d\u2018\u2019\u201c\u201d"
@@ -45,7 +47,7 @@ def has_control(text: str) -> bool:
 
 def looks_misdecoded(text: str) -> bool:
     """Return whether a text has U+FFFD, or UTF-8 that was decoded as cp1252: a fast check for the start of a run."""
-    return not text.isascii() and (_REPLACEMENT in text or _restored(text, ("cp1252", 1)) is not None)
+    return not text.isascii() and (_REPLACEMENT in text or _restored(text, _ENCODINGS[0]) is not None)
 
 
 def restored(text: str) -> str | None:
@@ -69,15 +71,13 @@ def _decoded(run: str, name: str, minimum: int) -> str:
         decoded = b"".join(_byte(character, name) for character in run).decode()
     except (UnicodeEncodeError, UnicodeDecodeError):
         return run
-    return decoded if len(decoded) >= minimum else run
+    return decoded if len(decoded) >= minimum or (minimum == 2 and _COMMON.match(decoded)) else run
 
 
 @cache
 def _byte(character: str, name: str) -> bytes:
-    """The byte of a character. A byte that cp1252 does not define is decoded as a C1 control by most programs."""
-    if name == "cp1252" and "\x80" <= character <= "\x9f":
-        return character.encode("latin-1")
-    return character.encode(name)
+    """The byte of a character. Most programs decode a byte that an encoding does not define as a C1 control."""
+    return character.encode("latin-1" if "\x80" <= character <= "\x9f" else name)
 
 
 def find_characters(table: Table, normalization: dict[Side, str]) -> Iterator[Finding]:
@@ -102,7 +102,7 @@ def _find_control(table: Table, side: Side, texts: Sequence[str]) -> Iterator[Fi
             side,
             len(found),
             len(texts),
-            f"{fraction_text(len(found), len(texts))} have control or invisible characters in the {side}: {named}",
+            f"{rows_that('have', len(found), len(texts))} control or invisible characters in the {side}: {named}",
             "each becomes a token that nobody sees: remove it from the table, or replace it by a space",
             None,
             examples(table, found, [_named(_CONTROL.findall(texts[index])) for index in found[:N_EXAMPLES]]),
@@ -129,7 +129,7 @@ def _find_misdecoded(table: Table, side: Side, texts: Sequence[str]) -> Iterator
             side,
             len(found),
             len(texts),
-            f"{fraction_text(len(found), len(texts))} have a {side} that was decoded with the wrong encoding",
+            f"{rows_that('have', len(found), len(texts))} a {side} that was decoded with the wrong encoding",
             "create the table again from its origin and read that as UTF-8, or correct these rows",
             None,
             examples(table, found, notes),
@@ -158,7 +158,7 @@ def _find_mixed_scripts(table: Table, side: Side, texts: Sequence[str]) -> Itera
             side,
             len(found),
             len(texts),
-            f"{fraction_text(len(found), len(texts))} have a word with letters of several scripts in the {side}",
+            f"{rows_that('have', len(found), len(texts))} a word with letters of several scripts in the {side}",
             "a letter that looks like another one is another token: replace it in the table, unless the script mixes "
             "them, as the phonetic alphabet does",
             None,
@@ -193,7 +193,7 @@ def _find_mixed_forms(table: Table, side: Side, texts: Sequence[str], normalizat
             side,
             len(decomposed),
             len(texts),
-            f"{fraction_text(len(decomposed), len(texts))} have a {side} that is not in NFC (composed), and "
+            f"{rows_that('have', len(decomposed), len(texts))} a {side} that is not in NFC (composed), and "
             f"{n_composed:,} others have composed characters",
             advice,
             None if is_read_alike else f"--set tokens.{side}.normalization=NFC",
@@ -208,9 +208,16 @@ def _decomposed_in(text: str) -> list[str]:
 
 
 def find_rare(
-    table: Table, counts_of: dict[Side, Counter[str]], is_character: Callable[[Side], bool]
+    table: Table,
+    counts_of: dict[Side, Counter[str]],
+    normalization: dict[Side, str],
+    is_character: Callable[[Side], bool],
 ) -> Iterator[Finding]:
-    """Yield a finding for characters that occur once. `counts_of` has the count of each character of a side."""
+    """Yield a finding for characters that occur once.
+
+    `counts_of` has the count of each character of a side, in the normalization form of its tokens. `is_character`
+    returns whether the tokens of a side come from characters, so that `min_count` is about them.
+    """
     for side in ("source", "target"):
         rare = {character for character, count in counts_of[side].items() if count == 1}
         if not rare:
@@ -218,12 +225,13 @@ def find_rare(
         found: list[int] = []
         notes: list[str] = []
         for index, pair in enumerate(table.pairs):
-            if not rare.isdisjoint(text := getattr(pair, side)):
+            text = normalized(getattr(pair, side), normalization[side])
+            if not rare.isdisjoint(text):
                 found.append(index)
                 notes.append(_named([character for character in dict.fromkeys(text) if character in rare]))
                 if len(found) == N_EXAMPLES:
                     break
-        listed = " ".join(describe(character) for character in sorted(rare)[:10]) + (" …" if len(rare) > 10 else "")
+        listed = ", ".join(describe(character) for character in sorted(rare)[:5]) + (", …" if len(rare) > 5 else "")
         yield Finding(
             "rare characters",
             "info",
@@ -239,12 +247,17 @@ def find_rare(
         )
 
 
-def count_characters(texts: Sequence[str]) -> Counter[str]:
-    """Return how often each character occurs."""
+def count_characters(texts: Sequence[str], normalization: str) -> Counter[str]:
+    """Return how often each character occurs in the texts, in a normalization form."""
     counts: Counter[str] = Counter()
     for start in range(0, len(texts), 1000):  # joined texts are counted faster, and a part of them needs little memory
-        counts.update("".join(texts[start : start + 1000]))
+        counts.update("".join(normalized(text, normalization) for text in texts[start : start + 1000]))
     return counts
+
+
+def normalized(text: str, normalization: str) -> str:
+    """Return a text in a normalization form of the settings, which include "none"."""
+    return text if normalization == "none" else unicodedata.normalize(normalization, text)  # type: ignore[arg-type]
 
 
 @cache

@@ -35,6 +35,7 @@ Kind = Literal[
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 N_EXAMPLES = 3
+_SINGULAR = {"have": "has", "are": "is", "repeat": "repeats", "cannot": "cannot"}
 _QUOTED = 120  # characters of a text in an example
 
 
@@ -160,6 +161,16 @@ def rows_text(count: int) -> str:
 def fraction_text(count: int, total: int) -> str:
     """Return a number of rows, and their fraction."""
     return f"{count:,} of {rows_text(total)} ({_percent(count / max(1, total))})"
+
+
+def rows_that(verb: str, count: int, total: int) -> str:
+    """Return a number of rows with their fraction and a verb ("have"), in its form for that number."""
+    return f"{fraction_text(count, total)} {verb_of(count, verb)}"
+
+
+def verb_of(count: int, verb: str) -> str:
+    """Return the form of a verb for a number."""
+    return _SINGULAR[verb] if count == 1 else verb
 
 
 def _percent(fraction: float) -> str:

@@ -9,14 +9,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.audit.findings import N_EXAMPLES, Finding, Lengths, Side, examples, fraction_text
+from glassformer.audit.findings import N_EXAMPLES, Finding, Lengths, Side, examples, fraction_text, rows_that
 from glassformer.data.tables import Table
 
 Counts = NDArray[np.int64]
 
 N_INTERVALS = 10
 PERCENTILES = (5, 50, 95, 99)
-FAR_OUT = 8.0  # robust standard deviations from the expected length
+FAR_OUT = 5.0  # robust standard deviations from the expected length
 MIN_FACTOR = 2.0  # minimum factor between the expected and the actual length
 MIN_ROWS = 50  # rows from which the expected length is estimated
 WINDOW, MIN_WINDOW, MAX_SHIFT = 500, 100, 3  # rows that are compared at once; maximum shift in rows
@@ -55,7 +55,7 @@ def find_too_long(table: Table, side: Side, kind: str, lengths: Counts, limit: i
             side,
             len(found),
             len(lengths),
-            f"{fraction_text(len(found), len(lengths))} have a {side} of more than {limit:,} {kind}, the limit "
+            f"{rows_that('have', len(found), len(lengths))} a {side} of more than {limit:,} {kind}, the limit "
             f"data.max_{side}_length; training leaves them out",
             "a higher limit keeps them, and needs more memory; or split these texts in the table",
             f"--set data.max_{side}_length={longest}",
@@ -89,7 +89,7 @@ def find_length_ratio(table: Table, source: Counts, target: Counts) -> Iterator[
             "target",
             len(found),
             len(source),
-            f"{fraction_text(len(found), len(source))} have a target whose length does not fit the source (a character "
+            f"{rows_that('have', len(found), len(source))} a target whose length does not fit the source (a character "
             f"of a source has {ratio:.2f} of a target)",
             "read the examples; where source and target are not translations of each other, correct or remove the rows",
             None,
@@ -122,7 +122,7 @@ def find_shift(table: Table, source: Counts, target: Counts) -> Iterator[Finding
             "target",
             n_rows,
             len(source),
-            f"in {fraction_text(n_rows, len(source))} the length of a source fits the target {distance} {where} better "
+            f"in {fraction_text(n_rows, len(source))}, a source's length fits the target {distance} {where} better "
             f"than its own, from about row {table.rows[first]:,}",
             "one of the columns or files lacks a line there, or has one more: correct it, and compare the numbers of "
             "lines",

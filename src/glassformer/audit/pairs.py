@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from unicodedata import normalize
 
-from glassformer.audit.findings import N_EXAMPLES, Example, Finding, examples, fraction_text, rows_text
+from glassformer.audit.findings import N_EXAMPLES, Example, Finding, examples, rows_text, rows_that
 from glassformer.data.ledger import LedgerEntry
 from glassformer.data.tables import Pair, Table
 from glassformer.errors import shortened
@@ -99,7 +99,7 @@ def find_left_out(table: Table) -> Iterator[Finding]:
             None,
             len(entries),
             table.ledger.read,
-            f"{fraction_text(len(entries), table.ledger.read)} cannot be used: {named}",
+            f"{rows_that('cannot', len(entries), table.ledger.read)} be used: {named}",
             "correct these rows in the table; training leaves them out and lists each in ledger.jsonl of the run",
             None,
             tuple(shown),
@@ -123,9 +123,9 @@ def find_duplicates(rows: Rows) -> Iterator[Finding]:
             None,
             len(found),
             len(rows.pairs),
-            f"{fraction_text(len(found), len(rows.pairs))} repeat an earlier row, source and target",
+            f"{rows_that('repeat', len(found), len(rows.pairs))} an earlier row, source and target",
             "training counts a repeated row as often as it occurs; remove repeated rows from the table unless their "
-            "frequency matters. Repeated rows never are both trained on and held out",
+            "frequency matters",
             None,
             examples(table, [index for index, _ in found], notes),
         )
@@ -144,7 +144,7 @@ def find_contradictions(rows: Rows, found: Contradictions) -> Iterator[Finding]:
             None,
             found.rows,
             total,
-            f"{fraction_text(found.rows, total)} have a source with several targets ({found.sources:,} sources); with "
+            f"{rows_that('have', found.rows, total)} a source with several targets ({found.sources:,} sources); with "
             f"one right answer a row, exact match cannot exceed {100 * best:.2f} %",
             "if one of the targets is wrong, correct the table; if all are right, evaluate accepts any of them "
             "(--no-group scores every row by itself)",
@@ -170,7 +170,7 @@ def find_copies(rows: Rows) -> Iterator[Finding]:
             None,
             len(found),
             total,
-            f"{fraction_text(len(found), total)} have a target that equals the source",
+            f"{rows_that('have', len(found), total)} a target that equals the source",
             "in a translation these are often rows that were not translated: remove them from the table; in other "
             "tasks, such as inflection, an unchanged text may be right",
             None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from glassformer.audit.characters import has_control, looks_misdecoded
-from glassformer.audit.findings import rows_text
+from glassformer.audit.findings import rows_text, verb_of
 from glassformer.audit.pairs import Rows, contradictions, repeated
 from glassformer.audit.splits import shared_pairs
 from glassformer.data.tables import Pair, Table
@@ -17,9 +17,13 @@ def quick_audit(table: Table, others: Sequence[Table] = ()) -> list[str]:
     """Return at most MAX_LINES lines about a table to train on, the worst first; none if nothing was found."""
     pairs = Rows(table).pairs
     shared = [(other, len(shared_pairs(pairs, Rows(other).pairs))) for other in others]
-    lines = [f"{rows_text(n)} of {other.path} are trained on as well, source and target" for other, n in shared if n]
+    lines = [
+        f"{rows_text(n)} of {other.path} {verb_of(n, 'are')} trained on as well, source and target"
+        for other, n in shared
+        if n
+    ]
     if found := _count(table.pairs, looks_misdecoded):
-        lines.append(f"{rows_text(found)} have a text that was decoded with the wrong encoding")
+        lines.append(f"{rows_text(found)} {verb_of(found, 'have')} a text that was decoded with the wrong encoding")
     found_contradictions = contradictions(pairs)
     if found_contradictions.rows:
         best = 100 * found_contradictions.best_exact_match(len(pairs))
@@ -28,9 +32,9 @@ def quick_audit(table: Table, others: Sequence[Table] = ()) -> list[str]:
             f"exact match cannot exceed {best:.2f} %"
         )
     if duplicates := len(repeated(pairs)):
-        lines.append(f"{rows_text(duplicates)} repeat an earlier row")
+        lines.append(f"{rows_text(duplicates)} {verb_of(duplicates, 'repeat')} an earlier row")
     if found := _count(table.pairs, has_control):
-        lines.append(f"{rows_text(found)} have control or invisible characters")
+        lines.append(f"{rows_text(found)} {verb_of(found, 'have')} control or invisible characters")
     return lines[:MAX_LINES]
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from glassformer.audit.findings import N_EXAMPLES, Example, Finding, Severity, examples, fraction_text
+from glassformer.audit.findings import N_EXAMPLES, Example, Finding, Severity, examples, rows_that
 from glassformer.audit.pairs import PROSE_WORDS, Rows
 from glassformer.data.corpus import spread
 from glassformer.data.tables import Pair
@@ -33,16 +33,20 @@ def shared_pairs(trained: Sequence[Pair], held: Sequence[Pair]) -> list[int]:
     return [index for index, pair in enumerate(held) if pair in seen]
 
 
-def find_overlap(trained: Rows, held: Rows, purpose: str) -> Iterator[Finding]:
-    """Yield findings for sources and pairs of a held-out table that are trained on. `purpose`: "validate", "test"."""
+def find_overlap(trained: Rows, held: Rows, purpose: str, known: str = "train") -> Iterator[Finding]:
+    """Yield findings for sources and pairs of a held-out table that another one has.
+
+    `purpose` is that of the held-out table ("validate", "test"), `known` that of the other.
+    """
     total = len(held.pairs)
     held_sources = set(held.sources)
-    first = {source: index for index, source in reversed(list(enumerate(trained.sources))) if source in held_sources}
-    sources = [index for index, source in enumerate(held.sources) if source in first]
+    known_sources = held_sources.intersection(trained.sources)
+    sources = [index for index, source in enumerate(held.sources) if source in known_sources]
     pairs = shared_pairs(trained.pairs, held.pairs) if sources else []
     path = held.table.path
-    advice = f"remove these rows from the table to {purpose} on, or from the one to train on"
+    advice = f"remove these rows from the table to {purpose} on, or from the one to {known} on"
     split = "without --valid, training holds out rows so that no source is on both sides"
+    other = f"the table to {known} on"
     if pairs:
         yield Finding(
             "pair overlap",
@@ -51,10 +55,10 @@ def find_overlap(trained: Rows, held: Rows, purpose: str) -> Iterator[Finding]:
             None,
             len(pairs),
             total,
-            f"{fraction_text(len(pairs), total)} are rows of {trained.table.path}, source and target",
-            f"the score counts answers that were learned by heart: {advice}; {split}",
+            f"{rows_that('are', len(pairs), total)} in {other} as well, source and target",
+            f"a score counts answers that were memorized: {advice}; {split}",
             None,
-            _with_trained(trained, held, pairs, first),
+            _examples(trained, held, pairs),
         )
     if len(sources) > len(pairs):
         shared = set(pairs)
@@ -66,17 +70,23 @@ def find_overlap(trained: Rows, held: Rows, purpose: str) -> Iterator[Finding]:
             "source",
             len(sources),
             total,
-            f"{fraction_text(len(sources), total)} have a source that {trained.table.path} has; "
+            f"{rows_that('have', len(sources), total)} a source that {other} has as well; "
             f"{len(others):,} of them with another target",
             f"{advice}, unless sources repeat by nature; {split}",
             None,
-            _with_trained(trained, held, others, first),
+            _examples(trained, held, others),
         )
 
 
-def _with_trained(trained: Rows, held: Rows, indices: Sequence[int], first: dict[str, int]) -> tuple[Example, ...]:
-    rows, path = trained.table.rows, trained.table.path
-    notes = [f"row {rows[first[held.sources[index]]]} of {path} has this source" for index in indices[:N_EXAMPLES]]
+def _examples(trained: Rows, held: Rows, indices: Sequence[int]) -> tuple[Example, ...]:
+    """Return examples, each with the first row of the other table that has the pair, or else the source."""
+    notes = []
+    for index in indices[:N_EXAMPLES]:
+        pair = held.pairs[index]
+        rows = [row for row, source in zip(trained.table.rows, trained.sources, strict=True) if source == pair.source]
+        same = [row for row, other in zip(trained.table.rows, trained.pairs, strict=True) if other == pair]
+        number, what = (same[0], "the same") if same else (rows[0], "this source")
+        notes.append(f"row {number} of {trained.table.path} has {what}")
     return examples(held.table, indices, notes)
 
 
@@ -109,9 +119,9 @@ def find_near(trained: Rows, held: Rows, purpose: str) -> tuple[list[Finding], l
         "source",
         len(found),
         total,
-        f"{fraction_text(len(found), total)} have a source that nearly equals one of {trained.table.path}: "
-        f"{100 * SIMILAR:.0f} % or more of the strings of {GRAM} characters in either are in both (Jaccard), without case "
-        "and white space",
+        f"{rows_that('have', len(found), total)} a source that nearly equals one to train on: "
+        f"{100 * SIMILAR:.0f} % or more of the strings of {GRAM} characters in either are in both (Jaccard), without "
+        "case and white space",
         f"read the examples; if they are the same text, remove those rows from the table to {purpose} on",
         None,
         tuple(examined),

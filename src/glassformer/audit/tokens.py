@@ -9,7 +9,7 @@ from unicodedata import normalize
 import numpy as np
 
 from glassformer.audit.characters import describe
-from glassformer.audit.findings import N_EXAMPLES, Finding, Side, examples, fraction_text
+from glassformer.audit.findings import N_EXAMPLES, Finding, Side, examples, rows_that, verb_of
 from glassformer.audit.lengths import Counts
 from glassformer.data.corpus import hold_out
 from glassformer.data.tables import Table
@@ -58,7 +58,8 @@ def find_token_loss(table: Table, side: Side, tokenizer: Tokenizer, encoded: Enc
         total, kind = len(table.pairs), tokenizer.settings.kind
         texts = [getattr(table.pairs[index], side) for index in encoded.lost]
         n_unknown = sum(bool(tokenizer.unknown(text)) for text in texts)
-        cause = f"{n_unknown:,} of them have {'words' if kind == 'words' else 'characters'} without a token"
+        units = "words" if kind == "words" else "characters"
+        cause = f"{n_unknown:,} of them {verb_of(n_unknown, 'have')} {units} without a token"
         yield Finding(
             "token loss",
             "warning",
@@ -66,7 +67,7 @@ def find_token_loss(table: Table, side: Side, tokenizer: Tokenizer, encoded: Enc
             side,
             len(encoded.lost),
             total,
-            f"{fraction_text(len(encoded.lost), total)} have a {side} that {kind} as tokens do not give back "
+            f"{rows_that('have', len(encoded.lost), total)} a {side} that {kind} as tokens do not give back "
             f"unchanged; {cause}",
             *_advice(side, n_unknown),
             examples(table, encoded.lost, [_loss(text, tokenizer) for text in texts[:N_EXAMPLES]]),

@@ -1,0 +1,144 @@
+"""`glassformer audit`: what it prints, its JSON, its page and its exit codes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from glassformer.datasets import dates
+
+CLEAN = dates(120, seed=5)
+
+
+@pytest.fixture
+def clean(tmp_path, table_of) -> Path:
+    return table_of(tmp_path / "clean.csv", [("iso", "english"), *CLEAN])
+
+
+@pytest.fixture
+def dirty(tmp_path, table_of) -> Path:
+    rows = [("iso", "english"), *CLEAN, CLEAN[0], (CLEAN[1][0], "x\x1b[31my"), ("cafÃ©", "z")]
+    return table_of(tmp_path / "dirty.csv", rows)
+
+
+def test_each_finding_is_printed_with_rows_and_advice_and_nothing_is_changed(call, dirty):
+    before = dirty.read_bytes()
+    answer = call("audit", dirty)
+    assert answer.code == 0, answer.err
+    assert "123 rows read, 123 kept" in answer.err
+    assert "source: iso (column 0) · target: english (column 1)" in answer.err
+    assert "error: wrong decoding\n" in answer.out
+    assert f"  {dirty}: 1 of 123 rows (0.8 %) repeats an earlier row, source and target\n" in answer.out
+    assert f"row 121:  {CLEAN[0][0]} → {CLEAN[0][1]}  (the same as row 1)" in answer.out
+    assert "to do: " in answer.out
+    assert "option: glassformer evaluate RUN TABLE" in answer.out
+    assert "1 error, 3 warnings" in answer.out.splitlines()[-1]
+    assert dirty.read_bytes() == before
+
+
+def test_control_characters_of_a_table_do_not_reach_the_terminal(call, dirty):
+    answer = call("audit", dirty)
+    assert "\x1b" not in answer.out + answer.err
+    assert "x\\x1b[31my" in answer.out
+
+
+def test_strict_is_exit_code_3_for_an_error_or_a_warning_alone(call, clean, dirty):
+    assert call("audit", clean, "--strict").code == 0
+    assert call("audit", dirty).code == 0
+    strict = call("audit", dirty, "--strict")
+    assert strict.code == 3
+    assert strict.out == call("audit", dirty).out
+    assert call("audit", dirty, "--strict", "--json", "--quiet").code == 3
+
+
+def test_json_is_one_document_with_the_texts_as_they_are(call, dirty):
+    answer = call("audit", dirty, "--json", "--quiet")
+    assert answer.err == ""
+    found = json.loads(answer.out)
+    assert (found["format"], found["is_clean"]) == ("glassformer-audit/1", False)
+    kinds = [finding["kind"] for finding in found["findings"]]
+    assert {"duplicates", "contradictions", "control characters", "wrong decoding"} <= {*kinds}
+    control = found["findings"][kinds.index("control characters")]
+    assert control["examples"][0]["target"] == "x\x1b[31my"
+    assert control["examples"][0]["row"] == 122
+    assert found["tables"][0]["rows_read"] == 123
+    assert found["recipe"]["tokens.source.kind"] == "characters"
+
+
+def test_valid_and_test_are_compared_with_the_table(call, clean, tmp_path, table_of):
+    valid = table_of(tmp_path / "v.csv", [("iso", "english"), CLEAN[0]])
+    test = table_of(tmp_path / "t.csv", [("iso", "english"), CLEAN[0], CLEAN[3]])
+    found = json.loads(call("audit", clean, "--valid", valid, "--test", test, "--json", "-q").out)
+    overlap = [(f["table"], f["count"]) for f in found["findings"] if f["kind"] == "pair overlap"]
+    assert overlap == [(str(valid), 1), (str(test), 2), (str(test), 1)]
+    assert [table["role"] for table in found["tables"]] == ["train", "valid", "test"]
+
+
+def test_settings_of_the_training_decide_limits_and_tokens(call, clean):
+    answer = call("audit", clean, "--set", "data.max_target_length=14", "--json", "-q")
+    too_long = [f for f in json.loads(answer.out)["findings"] if f["kind"] == "too long"]
+    assert too_long[0]["count"] == sum(len(target) > 14 for _, target in CLEAN)
+    refused = call("audit", clean, "--set", "data.max_target_lenght=14")
+    assert refused.code == 2
+    assert "did you mean 'data.max_target_length'?" in refused.err
+
+
+def test_columns_header_and_damaged_rows_are_read_as_in_training(call, tmp_path):
+    table = tmp_path / "three.csv"
+    with table.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["id", "x", "y"], *([i, *row] for i, row in enumerate(CLEAN)), ["1", "2"]])
+    refused = call("audit", table, "--source", "x", "--target", "y")
+    assert refused.code == 1
+    assert "1 damaged row" in refused.err
+    answer = call("audit", table, "--source", "x", "--target", "2", "--bad-rows", "skip")
+    assert answer.code == 0, answer.err
+    assert "warning: rows left out" in answer.out
+    assert "row 121:  wrong number of cells (2 cells instead of 3)" in answer.out
+    assert call("audit", table, "--source", "nope").code == 2
+    assert call("audit", tmp_path / "missing.csv").code == 1
+
+
+def test_the_page_is_written_once_and_replaces_no_table(call, dirty, tmp_path):
+    page = tmp_path / "audit.html"
+    answer = call("audit", dirty, "--html", page)
+    assert answer.code == 0, answer.err
+    assert f"wrote {page}" in answer.err
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+    refused = call("audit", dirty, "--html", page)
+    assert refused.code == 1
+    assert "the output exists already" in refused.err
+    assert "rows read" not in refused.err
+    assert call("audit", dirty, "--html", page, "--overwrite", "--strict").code == 3
+    refused = call("audit", dirty, "--html", dirty, "--overwrite")
+    assert refused.code == 2
+    assert "the output would replace the input" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    {
+        "one row": "a,b\n",
+        "one long cell": "a," + "b" * 200_000 + "\nc,d\n",
+        "only symbols": "\u200b,\u202e\n\u0301,\ufeff\n",
+        "no text twice": "﷽,\U0010ffff\n" * 3,
+        "one character a thousand times": "x,y\n" * 1000,
+    }.items(),
+)
+def test_a_strange_table_has_an_audit(call, tmp_path, name, content):
+    table = tmp_path / "t.csv"
+    table.write_text(content, encoding="utf-8")
+    answer = call("audit", table, "--no-header", "--valid", table, "--html", tmp_path / "a.html")
+    assert answer.code == 0, (name, answer.err)
+    assert "rows)" in answer.out
+
+
+@pytest.mark.parametrize("content", [b"", b"a,b\n", b"\xff\xfe", b"\x00", b'"', b",\n,\n"])
+def test_a_table_without_pairs_is_an_error_and_no_traceback(call, tmp_path, content):
+    table = tmp_path / "t.csv"
+    table.write_bytes(content)
+    answer = call("audit", table, "--header")
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.startswith("error: ")
