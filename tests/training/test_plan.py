@@ -78,10 +78,28 @@ def test_notices_tell_of_the_first_row_leaks_long_rows_and_unknown_tokens(tmp_pa
         guessed, tmp_path / "run", valid=table, overrides={"data.max_target_length": 16, "tokens.target.min_count": 8}
     )
     notices = {notice.kind: notice for notice in planned.notices}
-    assert notices.keys() == {"first row", "also trained on", "too long", "unknown tokens"}
+    assert notices.keys() == {"first row", "also trained on", "audit", "too long", "unknown tokens"}
     assert "'source' | 'target'" in next(n.text for n in planned.notices if n.table == str(guessed))
     assert notices["also trained on"].text.startswith("60 of the 60 rows of")
     assert notices["also trained on"].table == str(table)
+    assert notices["audit"].text == (
+        f"glassformer audit {guessed} has more on this:\n60 rows of {table} are trained on as well, source and target"
+    )
+
+
+def test_the_audit_changes_no_choice_and_a_clean_table_has_no_notice_of_it(tmp_path, table, monkeypatch):
+    assert not [notice for notice in plan(table, tmp_path / "run").notices if notice.kind == "audit"]
+    doubled = [*ROWS[1:], ROWS[1], (ROWS[2][0], "x")]
+    with_audit = plan(doubled, tmp_path / "run")
+    (notice,) = (notice for notice in with_audit.notices if notice.kind == "audit")
+    assert notice.text.splitlines()[1:] == [
+        "2 rows have a source with several targets: with one right answer a row, exact match cannot exceed 98.39 %",
+        "1 row repeats an earlier row",
+    ]
+    monkeypatch.setattr("glassformer.training.plan.quick_audit", lambda *_: [])
+    without = plan(doubled, tmp_path / "run")
+    assert (with_audit.choices, with_audit.settings) == (without.choices, without.settings)
+    assert with_audit.prepared.fingerprint == without.prepared.fingerprint
 
 
 def test_a_source_counts_as_trained_on_in_another_unicode_form(tmp_path):

@@ -63,17 +63,15 @@ def audit(
     held = [(Rows(other), purpose) for other, purpose in ((valid, "validate"), (test, "test")) if other is not None]
     others = [rows.table for rows, _ in held]
     contradictory = contradictions(trained.pairs)
-    notes: list[str] = []
     findings = [finding for each in (table, *others) for finding in find_left_out(each)]
     findings += [*find_duplicates(trained), *find_contradictions(trained, contradictory)]
     findings += [*find_copies(trained), *find_few_targets(trained)]
     for rows, purpose in held:
         findings += find_overlap(trained, rows, purpose)
-        near, sampled = find_near(trained, rows, purpose)
-        findings += near
-        notes += sampled
     if len(held) == 2:
         findings += find_overlap(held[0][0], held[1][0], "test", "validate")
+    near, notes = find_near(trained, held)
+    findings += near
     findings += _find_in_texts(table, others, settings)
     tokenizers = learn_tokenizers(table, settings, has_valid=valid is not None)
     encoded, lengths = _find_in_tokens(table, others, settings, tokenizers)

@@ -27,7 +27,7 @@ class Rows:
     @cached_property
     def pairs(self) -> list[Pair]:
         """The pairs in NFC."""
-        return [Pair(normalize("NFC", source), normalize("NFC", target)) for source, target in self.table.pairs]
+        return [_composed(pair) for pair in self.table.pairs]
 
     @cached_property
     def sources(self) -> list[str]:
@@ -39,6 +39,11 @@ class Rows:
         """The mean number of words of the first 10,000 sources."""
         sampled = self.sources[:10_000]
         return sum(len(text.split()) for text in sampled) / max(1, len(sampled))
+
+
+def _composed(pair: Pair) -> Pair:
+    source, target = normalize("NFC", pair.source), normalize("NFC", pair.target)
+    return pair if source is pair.source and target is pair.target else Pair(source, target)
 
 
 @dataclass(frozen=True)

@@ -90,32 +90,49 @@ def _examples(trained: Rows, held: Rows, indices: Sequence[int]) -> tuple[Exampl
     return examples(held.table, indices, notes)
 
 
-def find_near(trained: Rows, held: Rows, purpose: str) -> tuple[list[Finding], list[str]]:
-    """Return the finding for held-out sources that nearly equal one to train on, and notes on what was sampled."""
+def find_near(trained: Rows, others: Sequence[tuple[Rows, str]]) -> tuple[list[Finding], list[str]]:
+    """Return the findings for held-out sources that nearly equal one to train on, and notes on what was sampled.
+
+    `others` are the held-out tables, each with its purpose ("validate", "test").
+    """
     known, notes = set(trained.sources), []
     train_rows = spread(len(trained.sources), MAX_NEAR_ROWS).tolist()
-    held_rows = spread(len(held.sources), MAX_NEAR_HELD).tolist()
-    for rows, table in ((train_rows, trained), (held_rows, held)):
-        if len(rows) < len(table.sources):
+    compared: list[tuple[Rows, str, list[int], int]] = []
+    for held, purpose in others:
+        rows = spread(len(held.sources), MAX_NEAR_HELD).tolist()
+        compared.append((held, purpose, [row for row in rows if held.sources[row] not in known], len(rows)))
+    sampled = [(trained, len(train_rows)), *((held, n_rows) for held, _, _, n_rows in compared)]
+    for each, n_rows in sampled if others else ():
+        if n_rows < len(each.sources):
             notes.append(
-                f"near overlap: {len(rows):,} of the {len(table.sources):,} rows of {table.table.path} were compared"
+                f"near overlap: {n_rows:,} of the {len(each.sources):,} rows of {each.table.path} were compared"
             )
-    new = [index for index in held_rows if held.sources[index] not in known]
-    found = near_duplicates([held.sources[index] for index in new], [trained.sources[index] for index in train_rows])
-    if not found:
-        return [], notes
-    path, total = held.table.path, len(held_rows)
+    texts = [held.sources[row] for held, _, rows, _ in compared for row in rows]
+    found = near_duplicates(texts, [trained.sources[row] for row in train_rows]) if texts else []
+    findings, start = [], 0
+    for held, purpose, rows, n_rows in compared:
+        own = [
+            Near(rows[near.held - start], train_rows[near.trained], near.similarity)
+            for near in found
+            if start <= near.held < start + len(rows)
+        ]
+        start += len(rows)
+        if own:
+            findings.append(_near_finding(trained, held, purpose, own, n_rows))
+    return findings, notes
+
+
+def _near_finding(trained: Rows, held: Rows, purpose: str, found: Sequence[Near], total: int) -> Finding:
     severity: Severity = "warning" if held.words_a_source >= PROSE_WORDS else "info"
-    examined = []
+    shown = []
     for near in sorted(found, key=lambda near: (-near.similarity, near.held))[:N_EXAMPLES]:
-        index = train_rows[near.trained]
-        similar = Example.of(trained.table, index)
+        similar = Example.of(trained.table, near.trained)
         note = f"similarity {near.similarity:.2f} to row {similar.row} of {similar.table}: {similar.source!r}"
-        examined.append(Example.of(held.table, new[near.held], note))
-    finding = Finding(
+        shown.append(Example.of(held.table, near.held, note))
+    return Finding(
         "near overlap",
         severity,
-        path,
+        held.table.path,
         "source",
         len(found),
         total,
@@ -124,9 +141,8 @@ def find_near(trained: Rows, held: Rows, purpose: str) -> tuple[list[Finding], l
         "case and white space",
         f"read the examples; if they are the same text, remove those rows from the table to {purpose} on",
         None,
-        tuple(examined),
+        tuple(shown),
     )
-    return [finding], notes
 
 
 def near_duplicates(held: Sequence[str], trained: Sequence[str]) -> list[Near]:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 ValidTable = Annotated[str | None, typer.Option("--valid", metavar="TABLE", help="The table to validate on.")]
 TestTable = Annotated[str | None, typer.Option("--test", metavar="TABLE", help="The table to test on.")]
+SetTraining = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="A setting of the training, such as data.max_source_length=64 (repeatable)."),
+]
 HtmlFile = Annotated[Path | None, typer.Option("--html", help="Write the audit as one page that works offline.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if there is an error or a warning.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace --html.")]
@@ -32,7 +36,7 @@ def audit(
     target: opt.TargetColumn = None,
     header: opt.Header = None,
     bad_rows: opt.BadRows = None,
-    assignments: opt.SetAny = None,
+    assignments: SetTraining = None,
     html: HtmlFile = None,
     overwrite: Overwrite = False,
     strict: Strict = False,
