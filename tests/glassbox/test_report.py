@@ -13,7 +13,15 @@ import pytest
 
 from glassformer.errors import RunError
 from glassformer.glassbox import report
-from glassformer.glassbox.report import live_html, modules, report_html, without_weights, write_report
+from glassformer.glassbox.report import (
+    live_html,
+    modules,
+    report_html,
+    without_derived,
+    without_logits,
+    without_weights,
+    write_report,
+)
 from glassformer.glassbox.schema import Trace
 
 
@@ -78,6 +86,29 @@ def test_a_report_that_is_too_large_loses_its_weights_first(
     written = write_report(trace, tmp_path / "report.html")
     assert (written.has_weights, written.n_bytes) == (False, small)
     assert Trace.loads(inlined(written.path.read_text("utf-8"))) == without_weights(trace)
+
+
+def test_what_the_page_computes_itself_is_left_out_next_and_the_logits_last(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "SMALL", 0)
+    derived = without_derived(without_weights(trace))
+    smallest = without_logits(derived)
+    given = {name for name, tensor in trace.tensors.items() if tensor.origin == "given"}
+    with_weights = {
+        step.output for step in trace.steps if step.op in ("linear", "project_heads", "layer_norm", "embed")
+    }
+    assert derived.tensors.keys() == given | with_weights
+    logits = {f"{side}{name}" for side in ("", "gold.") for name in ("logits", "decoder.0.lens.logits")}
+    assert derived.tensors.keys() - smallest.tensors.keys() == logits
+    for kept, left_out in (
+        (derived, ("the weights", "what the page computes itself")),
+        (smallest, tuple(report._REDUCTIONS)),
+    ):
+        monkeypatch.setattr(report, "MOST_BYTES", len(report_html(kept)))
+        written = write_report(trace, tmp_path / "report.html")
+        assert (written.left_out, written.has_weights) == (left_out, False)
+        assert Trace.loads(inlined(written.path.read_text("utf-8"))) == kept
 
 
 def test_a_report_that_is_still_too_large_is_refused_with_a_hint(
