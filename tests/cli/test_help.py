@@ -43,6 +43,7 @@ CONTRACT = {
     "export": """
         MODEL --to --out --precision --check --source --target --header --bad-rows --ensemble --quiet --json
     """,
+    "import": "--out --overwrite --quiet",
 }
 
 

@@ -105,7 +105,7 @@ def test_what_the_page_computes_itself_is_left_out_next_and_the_logits_last(
         (derived, ("the weights", "what the page computes itself")),
         (smallest, tuple(report._REDUCTIONS)),
     ):
-        monkeypatch.setattr(report, "MOST_BYTES", len(report_html(kept)))
+        monkeypatch.setattr(report, "MAX_BYTES", len(report_html(kept)))
         written = write_report(trace, tmp_path / "report.html")
         assert (written.left_out, written.has_weights) == (left_out, False)
         assert Trace.loads(inlined(written.path.read_text("utf-8"))) == kept
