@@ -29,6 +29,7 @@ from glassformer.text import Tokenizer, learn
 from glassformer.translator import Translation, Translator
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
+reference = pytest.importorskip("onnx.reference", reason="the extra onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
 
 ALPHABET = "abcdefgh"
@@ -289,6 +290,23 @@ def test_the_graphs_are_valid_and_have_standard_operators_alone(precision: str, 
         assert {node.domain for node in graph.graph.node} == {""}
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_another_implementation_of_onnx_computes_the_same(precision: str, tmp_path: Path) -> None:
+    """The reference of the `onnx` package, which is written in NumPy."""
+    exported = Exported(write(untrained(norm="pre", activation="gelu"), tmp_path, precision))
+    model = exported.model
+    memory, cache = model.start([exported.export.encode("abcdexh"), exported.export.encode("hgfedcb")])
+    first, grown = model.step(np.full((2, 1), 1), np.arange(2), memory, cache)
+    second, _ = model.step(np.array([[4, 5], [6, 7]]), np.array([0, 0, 1, 1]), memory, grown)
+    for name in ("encoder", "decoder"):
+        setattr(model, name, reference.ReferenceEvaluator(onnx.load(tmp_path / f"{name}.onnx")))
+    memory, cache = model.start([exported.export.encode("abcdexh"), exported.export.encode("hgfedcb")])
+    again, grown = model.step(np.full((2, 1), 1), np.arange(2), memory, cache)
+    assert again == pytest.approx(first, abs=1e-4)
+    again, _ = model.step(np.array([[4, 5], [6, 7]]), np.array([0, 0, 1, 1]), memory, grown)
+    assert again == pytest.approx(second, abs=1e-4)
+
+
 def test_the_axes_of_a_batch_are_dynamic(tmp_path: Path) -> None:
     write(untrained(), tmp_path)
     decoder = onnxruntime.InferenceSession(tmp_path / "decoder.onnx", providers=["CPUExecutionProvider"])
@@ -411,6 +429,21 @@ def test_the_format_answers_in_a_fresh_process(tmp_path: Path) -> None:
     model_file, texts = untrained(norm="pre"), random_texts(n=3)
     answers = OnnxFormat().answer(write(model_file, tmp_path), texts, 5)
     assert_same(answers, Translator(model_file, device="cpu").translate(texts, num_beams=5), model_file)
+
+
+def test_a_reader_that_ends_early_is_no_error(tmp_path: Path) -> None:
+    folder = write(untrained(), tmp_path)
+    with subprocess.Popen(
+        [sys.executable, folder / "run.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        process.stdin.write(b"\n" * 200_000)
+        process.stdin.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
 
 
 def test_a_text_that_is_too_long_is_named(tmp_path: Path) -> None:

@@ -101,5 +101,11 @@ def test_an_error_is_one_line_and_nothing_is_written(
     assert (found.returncode, found.stdout, found.stderr.decode()) == (1, b"", f"error: {message}\n")
 
 
+def test_a_reader_that_ends_early_is_no_error(model: Model, tmp_path: Path) -> None:
+    command = f"node {write(model(), tmp_path) / 'run.mjs'} | head -n 1"
+    found = subprocess.run(command, shell=True, input=b"\n" * 200_000, capture_output=True, check=True)
+    assert (found.stdout, found.stderr) == (b"\n", b"")
+
+
 def json_lines(texts: list[str]) -> bytes:
     return "".join(f"{json.dumps(text)}\n" for text in texts).encode()

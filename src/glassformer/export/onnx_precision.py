@@ -5,8 +5,8 @@
     int8      matrices are stored in eight bits with one scale for each row; each product has integers only. Inputs
               are quantized with one scale for each token, so that no token depends on the others of its batch
 
-Eight bits are unsigned, with 128 for zero: onnxruntime is 25 to 60 times slower with signed inputs, and with unsigned
-inputs and signed weights its sums saturate on processors without the instructions of VNNI.
+Eight bits are unsigned, with 128 for zero. With signed inputs onnxruntime was measured to be 6 to 50 times slower
+(AVX-512); with unsigned inputs and signed weights, its documentation says, sums can saturate on processors without VNNI.
 
 Norms, biases and positions stay float32. A shared matrix is stored once, under its first name, in the order of the
 model file: rows are outputs, y = x Wᵀ.

@@ -158,6 +158,7 @@ async function main() {
   }
 }
 
+process.stdout.on('error', ({ code }) => process.exit(code === 'EPIPE' ? 0 : 1)); // the reader of the answers has ended
 try {
   await main();
 } catch (error) {

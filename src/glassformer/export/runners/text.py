@@ -12,6 +12,7 @@ import functools
 import heapq
 import json
 import math
+import os
 import sys
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -283,10 +284,13 @@ def main(export: Export, answer: Answer, add_options: Callable[[argparse.Argumen
         found = iter(answer([in_line(i, export.encode, text) for i, text in filled], options) if filled else ())
     except InputError as error:
         sys.exit(f"error: {error}")
-    for text in texts:
-        given = next(found) if text.strip() else ((), 0.0, 0.0, True)
-        sys.stdout.buffer.write(f"{write_answer(export, given, as_json=options.json)}\n".encode())
-    sys.stdout.flush()
+    try:
+        for text in texts:
+            given = next(found) if text.strip() else ((), 0.0, 0.0, True)
+            sys.stdout.buffer.write(f"{write_answer(export, given, as_json=options.json)}\n".encode())
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of the answers has ended; Python would complain once more when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def write_answer(export: Export, found: Found, *, as_json: bool) -> str:
