@@ -6,7 +6,7 @@
               are quantized with one scale for each token, so that no token depends on the others of its batch
 
 Eight bits are unsigned, with 128 for zero. With signed inputs onnxruntime was measured to be 6 to 50 times slower
-(AVX-512); with unsigned inputs and signed weights, its documentation says, sums can saturate on processors without VNNI.
+(AVX-512). With unsigned inputs and signed weights, its documentation says, sums saturate on processors without VNNI.
 
 Norms, biases and positions stay float32. A shared matrix is stored once, under its first name, in the order of the
 model file: rows are outputs, y = x Wᵀ.
