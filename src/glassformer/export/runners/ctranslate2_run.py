@@ -8,7 +8,7 @@ Options: --beam N (default: the model's; 1 is greedy search), --json (JSON strin
 from pathlib import Path
 
 import ctranslate2
-from text import Export, main
+from text import load, main
 
 HERE = Path(__file__).resolve().parent
 BATCH_TOKENS = 512
@@ -90,5 +90,5 @@ def add_options(parser):
 
 
 if __name__ == "__main__":
-    exported = Export(HERE)
+    exported = load(HERE)
     main(exported, lambda sources, options: Model(exported, options).answer(sources, options.beam), add_options)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from text import Export, Found, InputError, main
+from text import Export, Found, InputError, load, main
 
 HERE = Path(__file__).resolve().parent
 BATCH_POSITIONS = 2048  # maximum of source positions times hypotheses in a batch
@@ -132,7 +132,7 @@ def extend(log_probs: Any, scores: Any, num_beams: int) -> tuple[Any, Any, Any]:
 
 
 if __name__ == "__main__":
-    exported = Export(HERE)
+    exported = load(HERE)
     main(
         exported,
         lambda sources, options: Model(exported, options.threads).answer(sources, options.beam),

@@ -266,6 +266,14 @@ class Export:
         return [*self.source.start, *ids, self.source.eos_id]
 
 
+def load(folder: Path) -> Export:
+    """Read the export in a folder; a file that is missing or damaged ends the program with a message."""
+    try:
+        return Export(folder)
+    except (InputError, OSError, ValueError, KeyError, TypeError) as error:
+        sys.exit(f"error: {folder / 'glassformer.json'} cannot be read: {error}")
+
+
 def main(export: Export, answer: Answer, add_options: Callable[[argparse.ArgumentParser], object]) -> None:
     """Read lines from standard input, answer them and write a line for each: the command line of every run.py.
 
