@@ -42,8 +42,12 @@ REFUSED = {
 }
 """Format -> the shapes that it cannot represent."""
 FAST = ("two vocabularies", "pre-norm")
+SLOW = ("huggingface",)
+"""Formats whose runtime takes seconds to start; their own tests are in the fast suite."""
 CASES = [
-    pytest.param(name, shape, id=f"{name}-{shape}", marks=() if shape in FAST else pytest.mark.slow)
+    pytest.param(
+        name, shape, id=f"{name}-{shape}", marks=() if shape in FAST and name not in SLOW else pytest.mark.slow
+    )
     for name in FORMATS
     for shape in SHAPES
 ]
@@ -111,7 +115,7 @@ def _with_settings(model_file: ModelFile, section: str, **changes: Any) -> Model
     return replace(model_file, settings=model_file.settings.model_copy(update={section: changed}))
 
 
-@pytest.mark.parametrize("to", FORMATS)
+@pytest.mark.parametrize("to", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in FORMATS])
 @pytest.mark.parametrize("mutation", ["transpose", "shifted", "norm_epsilon", "special_token", "penalty"])
 def test_the_check_finds_a_wrong_export(
     to: str,
