@@ -33,11 +33,11 @@ export class Trace {
     return this.opened.has(name) || Object.hasOwn(this.tensors, name);
   }
 
-  /** Whether the tensor is not in the trace, and its step can be computed from tensors that are. */
+  /** Whether the tensor is neither in the trace nor given as computed, and its step has all of its inputs. */
   isDerived(name) {
     if (!this.derived.has(name)) {
       this.derived.set(name, false); // while its inputs are examined
-      const step = Object.hasOwn(this.tensors, name) ? null : this.stepOf.get(name);
+      const step = this.isStored(name) ? null : this.stepOf.get(name);
       this.derived.set(name, Boolean(step?.inputs.every((input) => this.has(input))));
     }
     return this.derived.get(name);
