@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glassformer.export import template
 from glassformer.export.html import HtmlFormat, restored
 from glassformer.glassbox.trace import explain
 from glassformer.modelfile import ModelFile, tensor_shapes
@@ -378,6 +379,21 @@ def test_the_glass_box_of_a_bad_text_says_what_is_wrong(window: Window) -> None:
         window.page.goto(window.url + query)
         window.page.wait_for_selector("body[data-ready='failed']")
         assert words in window.page.inner_text("#page")
+
+
+def test_a_model_too_large_for_the_glass_box_names_the_command(
+    browser: Any, model_file: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(template, "MAX_PARAMETERS", 100)
+    HtmlFormat().write(model_file, tmp_path, "float32")
+    window = Window(browser.new_page(), tmp_path).open().type("it's")
+    assert "Open in the glass box" not in window.answer
+    assert window.page.inner_text(".output-area code") == "glassformer explain MODEL 'it'\\''s' --html answer.html"
+    window.page.goto(window.url + "?explain=abc")
+    window.page.wait_for_selector("body[data-ready='failed']")
+    assert "the model is too large for the glass box in a page" in window.page.inner_text("#page")
+    assert window.complaints == []
+    window.page.close()
 
 
 def test_a_text_is_never_read_as_html(window: Window) -> None:

@@ -36,6 +36,12 @@ export function glassBoxLink(href, text, label = 'Open in the glass box') {
   return el('a', { href, target: '_blank', rel: 'noopener', title, 'aria-label': label === '↗' ? `glass box of ${text}` : null }, label);
 }
 
+/** The command that opens the glass box, where the page cannot. */
+function explainCommand(text) {
+  const command = `glassformer explain MODEL '${text.replaceAll("'", "'\\''")}' --html answer.html`;
+  return el('p.row', el('span.size', 'Every number behind it:'), el('code', command), copyButton(command, 'Copy', 'copy-command'));
+}
+
 /** @param {string} text @param answer  of the worker @param {(text: string) => string|null} linkOf */
 export function answerCard(text, answer, linkOf) {
   if (!answer.error && !answer.ids.length && !text?.trim()) return [el('p.hint', 'The answer appears here as you type.')];
@@ -50,14 +56,15 @@ export function answerCard(text, answer, linkOf) {
       glassBoxLink(linkOf(text), text),
     ),
     ...notes,
-  ];
+    linkOf(text) === null ? explainCommand(text) : null,
+  ].filter(Boolean);
 }
 
-function copyButton(text, label) {
+function copyButton(text, label, key = 'copy') {
   const press = async ({ currentTarget }) => {
     const done = await navigator.clipboard?.writeText(text).then(() => true, () => false);
     currentTarget.textContent = done ? 'Copied' : 'Not allowed here';
     setTimeout(() => (currentTarget.textContent = label), 1500);
   };
-  return button(label, press, { data: { key: 'copy' } });
+  return button(label, press, { data: { key } });
 }
