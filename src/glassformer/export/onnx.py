@@ -49,10 +49,7 @@ class OnnxFormat:
     def write(self, model_file: ModelFile, folder: Path, precision: str) -> None:
         write_graphs(model_file, folder, precision)
         write_description(model_file, folder)
-<<<<<<< HEAD
         copy_tokenization(model_file, folder)
-=======
->>>>>>> f55534b (Write tokenizer.json beside the ONNX graphs)
         for name, content in tokenizer_files(model_file).items():
             (folder / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8", newline="\n")
         for runner, name in RUNNERS.items():
