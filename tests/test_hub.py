@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 import pytest
 
-from glassformer.errors import ModelFileError, UsageError
+from glassformer.errors import MissingExtraError, ModelFileError, UsageError
 from glassformer.hub import fetch, is_address, local_model
 from glassformer.modelfile import ModelFile, tensor_shapes
 from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
@@ -185,7 +189,7 @@ def test_a_model_in_the_cache_needs_no_network(
     assert "HF_ENDPOINT" in str(caught.value)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Recommended. pip install sacremoses")
 @pytest.mark.parametrize("pickled", [False, True])
 def test_a_marian_repository_is_converted_once(server: Hub, tmp_path: Path, pickled: bool) -> None:
     import torch
@@ -202,6 +206,9 @@ def test_a_marian_repository_is_converted_once(server: Hub, tmp_path: Path, pick
     model_file = ModelFile.load(path)
     assert model_file.data.imported_from == f"Helsinki-NLP/opus-mt-aa-kk@{SHA}"
     assert local_model("hf://Helsinki-NLP/opus-mt-aa-kk").stat().st_mtime_ns == written
+    answer = answer_to("import", "hf://Helsinki-NLP/opus-mt-aa-kk", "--out", tmp_path / "model.safetensors")
+    assert answer.code == 0, answer.err
+    assert ModelFile.load(tmp_path / "model.safetensors").data == model_file.data
     weights = "pytorch_model.bin" if pickled else "model.safetensors"
     assert weights in server.requests
     assert not {SECRET, "model.safetensors" if pickled else "pytorch_model.bin"} & set(server.requests)
@@ -256,3 +263,29 @@ def test_the_verbs_take_an_address_and_tell_the_revision(
     missing = answer_to("translate", "hf://me/nothing", stdin=b"abc\n")
     assert (missing.code, missing.out) == (1, "")
     assert "the hub does not have this repository" in missing.err
+
+
+def test_the_endpoint_of_the_environment_is_used_and_quiet_is_quiet(
+    server: Hub, ours: dict[str, ModelFile], tmp_path: Path
+) -> None:
+    environment = os.environ | {"HF_ENDPOINT": server.url, "HF_HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-m", "glassformer", "tokens", "hf://me/model", "abc", "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["tokens"] == ["<bos>", "a", "b", "c", "<eos>"]
+    assert f"me/model at revision {SHA}" in done.stderr
+    command = [sys.executable, "-m", "glassformer", "translate", f"hf://me/model@{OLDER}", "-", "--quiet"]
+    short = ["--set", "decoding.max_new_tokens=3"]
+    done = subprocess.run(
+        [*command, *short], env=environment, input="abc\n", capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_without_the_library_the_extra_is_named() -> None:
+    with (
+        mock.patch.dict("sys.modules", {"huggingface_hub": None}),
+        pytest.raises(MissingExtraError, match="huggingface_hub") as caught,
+    ):
+        local_model("hf://me/model")
+    assert "glassformer[huggingface]" in str(caught.value)

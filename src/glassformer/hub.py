@@ -10,6 +10,8 @@ Without a network a model that is in the cache is used. Nothing from a repositor
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -40,8 +42,8 @@ def is_address(model: str | Path) -> bool:
     return str(model).startswith("hf:/")
 
 
-def fetch(address: str | Path) -> Fetched:
-    """Fetch the files of a repository that are not in the cache yet.
+def fetch(address: str | Path, *, progress: bool = False) -> Fetched:
+    """Fetch the files of a repository that are not in the cache yet. `progress`: show the progress bars of the library.
 
     Raises UsageError for an address that is not valid, ModelFileError for a repository or revision that does not exist
     or cannot be reached, MissingExtraError where the library is not installed.
@@ -54,9 +56,10 @@ def fetch(address: str | Path) -> Fetched:
             expected="hf://owner/name or hf://owner/name@revision",
         )
     name, revision = match["name"], match["revision"]
-    folder = _download(name, revision, [file for file in FILES if file != PICKLED])
-    if is_marian(folder) and not (folder / SAFETENSORS).exists():
-        folder = _download(name, folder.name, [PICKLED])
+    with _progress_bars(progress):
+        folder = _download(name, revision, [file for file in FILES if file != PICKLED])
+        if is_marian(folder) and not (folder / SAFETENSORS).exists():
+            folder = _download(name, folder.name, [PICKLED])
     return Fetched(name, folder.name, folder)
 
 
@@ -65,9 +68,11 @@ def local_model(model: str | Path) -> Path:
 
     Raises what `fetch` and `import_marian` raise, and ModelFileError for a repository without a model.
     """
-    if not is_address(model):
-        return Path(model)
-    fetched = fetch(model)
+    return model_of(fetch(model)) if is_address(model) else Path(model)
+
+
+def model_of(fetched: Fetched) -> Path:
+    """Return the model file of a repository; a MarianMT model is converted. Raises what `local_model` raises."""
     if is_marian(fetched.folder):
         return _converted(fetched)
     if (fetched.folder / SAFETENSORS).is_file():
@@ -115,11 +120,26 @@ def _download(name: str, revision: str | None, files: list[str]) -> Path:
         raise ModelFileError("the model could not be fetched from the hub", where=where, got=got, hint=hint) from None
 
 
+@contextmanager
+def _progress_bars(shown: bool) -> Iterator[None]:
+    """Show or hide the progress bars of the library."""
+    bars = _library().utils
+    was_hidden = bars.are_progress_bars_disabled()
+    if not (shown or was_hidden):
+        bars.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not (shown or was_hidden):
+            bars.enable_progress_bars()
+
+
 def _library() -> Any:
     """Return the library. Raises MissingExtraError where it is not installed."""
     try:
         import huggingface_hub
         import huggingface_hub.errors
+        import huggingface_hub.utils
     except ImportError:
         raise MissingExtraError("a model of the hub", package="huggingface_hub", extra="huggingface") from None
     return huggingface_hub

@@ -54,12 +54,12 @@ def _fetched(text: str, *, as_folder: bool) -> Path:
     if not text.startswith("hf:/"):
         return Path(text)
     from glassformer.cli.console import Reporter
-    from glassformer.hub import fetch, local_model
+    from glassformer.hub import fetch, model_of
 
-    fetched = fetch(text)
     quiet = not {"--quiet", "-q"}.isdisjoint(sys.argv)  # options that follow are not parsed yet
+    fetched = fetch(text, progress=not quiet and sys.stderr.isatty())
     Reporter(quiet).print(f"{fetched}, in {fetched.folder}")
-    return fetched.folder if as_folder else local_model(f"hf://{fetched.name}@{fetched.revision}")
+    return fetched.folder if as_folder else model_of(fetched)
 
 
 Model = Annotated[

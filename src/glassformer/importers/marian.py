@@ -63,8 +63,15 @@ def import_marian(folder: str | Path, name: str | None = None) -> ModelFile:
         what = f"this model has a setting that ours cannot have: {error.what}"
         raise ModelFileError(what, where=str(folder), got=error.got, expected=error.expected) from None
     tensors = read_weights(folder, config, settings.model)
-    data = TrainingData(imported_from=name or folder.resolve().name)
+    data = TrainingData(imported_from=name or _name_of(folder.resolve()))
     return ModelFile(settings, source, target, tensors, data)
+
+
+def _name_of(folder: Path) -> str:
+    """Return the name of a folder, or of the repository and its commit where it is in the cache of the hub."""
+    if folder.parent.name == "snapshots" and (kept := folder.parent.parent.name).startswith("models--"):
+        return f"{kept.removeprefix('models--').replace('--', '/')}@{folder.name}"
+    return folder.name
 
 
 def _check_files(folder: Path) -> None:
