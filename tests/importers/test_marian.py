@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from glassformer.engines.torch import build_model
+from glassformer.engines.torch import build_model, get_weights
 from glassformer.errors import EngineError, ModelFileError, SettingsError
 from glassformer.importers.agree import compare_with_transformers, random_texts
 from glassformer.importers.marian import import_marian, is_marian
@@ -192,8 +192,12 @@ def test_a_wrong_frame_is_found(marian: Path, imported: ModelFile) -> None:
         compare_with_transformers(framed, marian)
 
 
-def test_a_model_built_from_it_is_ours(imported: ModelFile) -> None:
-    assert build_model(imported).settings.output_bias
+def test_a_model_built_from_a_file_has_its_weights_and_draws_none(imported: ModelFile) -> None:
+    state = torch.get_rng_state()
+    weights = get_weights(build_model(imported))
+    assert weights.keys() == imported.tensors.keys()
+    assert all(np.array_equal(array, imported.tensors[name]) for name, array in weights.items())
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 # Bad input

@@ -241,7 +241,9 @@ class Inference:
         self.positions = [positions.requires_grad_(False) for positions in both]
         scale = math.sqrt(self.settings.d_model) if self.settings.scale_embeddings else 1.0
         self.source_embedding = model.source_embedding.weight.detach() * scale
-        self.target_embedding = model.target_embedding.weight.detach() * scale
+        self.target_embedding = self.source_embedding  # one array where both sides share one matrix
+        if model.target_embedding is not model.source_embedding:
+            self.target_embedding = model.target_embedding.weight.detach() * scale
         decoder = cast("list[DecoderLayer]", list(model.decoder))
         self.encoder = [_Layer(cast("EncoderLayer", layer), dtype) for layer in model.encoder]
         self.decoder = [_Layer(layer, dtype) for layer in decoder]

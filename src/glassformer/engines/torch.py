@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from glassformer.container import Arrays
 from glassformer.decoding import (
@@ -283,9 +284,19 @@ def _mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
 def build_model(model_file: ModelFile) -> Transformer:
     """Build the Transformer of a model file, in evaluation mode, on the CPU."""
     sizes = len(model_file.source_tokenizer), len(model_file.target_tokenizer)
-    model = Transformer(model_file.settings.model, *sizes)
+    with _Undrawn():
+        model = Transformer(model_file.settings.model, *sizes)
     set_weights(model, model_file.tensors)
     return model.eval()
+
+
+class _Undrawn(TorchFunctionMode):
+    """While it is active no weights are drawn: for a large model that took longer than copying those of a file."""
+
+    def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function in (Tensor.uniform_, nn.init.uniform_, nn.init.kaiming_uniform_, nn.init.normal_):
+            return args[0] if args else kwargs["tensor"]
+        return function(*args, **(kwargs or {}))
 
 
 def get_weights(model: Transformer) -> Arrays:
