@@ -7,7 +7,7 @@ import json
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import get_args
 from unicodedata import normalize
@@ -440,9 +440,13 @@ def test_the_quick_audit_names_the_worst_three_and_agrees_with_the_whole() -> No
     assert lines == [
         "1 row of v.csv is trained on as well, source and target",
         "1 row has a text that was decoded with the wrong encoding",
-        "2 rows have a source with several targets: with one right answer a row, exact match cannot exceed 99.67 %",
+        "2 rows have a source with several targets: with one right answer a row, exact match cannot exceed 99.67 % "
+        "(examples: glassformer audit a.csv)",
     ]
-    assert quick_audit(table_of(rows[-1:])) == ["1 row has control or invisible characters"]
-    assert quick_audit(table_of([*CLEAN, CLEAN[0]])) == ["1 row repeats an earlier row"]
+    assert quick_audit(table_of(rows[-1:], "a b.csv")) == [
+        "1 row has control or invisible characters (examples: glassformer audit 'a b.csv')"
+    ]
+    from_python = replace(table_of([*CLEAN, CLEAN[0]]), format="python")
+    assert quick_audit(from_python) == ["1 row repeats an earlier row"]
     assert quick_audit(table_of(CLEAN), [table_of(dates(9, seed=98), "v.csv")]) == []
     assert found_in(rows).best_exact_match == pytest.approx(303 / 304)

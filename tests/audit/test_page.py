@@ -66,7 +66,7 @@ def test_the_page_has_every_finding_with_its_rows_and_advice(hostile: Audit) -> 
         assert finding.advice in text
         assert finding.option is None or finding.option in text
         for example in finding.examples:
-            assert f"{example.row:,}" in text
+            assert str(example.row) in text
 
 
 def test_a_page_that_cannot_be_written_is_an_error(hostile: Audit, tmp_path: Path) -> None:

@@ -45,6 +45,20 @@ def test_control_characters_of_a_table_do_not_reach_the_terminal(call, dirty):
     assert "x\\x1b[31my" in answer.out
 
 
+def test_an_invisible_character_is_printed_as_an_escape_and_a_joiner_of_a_script_is_not(call, tmp_path, table_of):
+    rows = [("iso", "english"), *CLEAN, ("a\u200bb", "x"), ("\u0c95\u200c\u0cb7\u200b", "y")]
+    out = call("audit", table_of(tmp_path / "t.csv", rows)).out
+    assert "a\\u200bb → x  (U+200B ZERO WIDTH SPACE)" in out
+    assert "\u0c95\u200c\u0cb7\\u200b → y" in out
+
+
+def test_other_columns_than_those_to_train_on_are_refused_as_in_training(call, clean, tmp_path, table_of):
+    swapped = table_of(tmp_path / "v.csv", [("english", "iso"), *((y, x) for x, y in CLEAN)])
+    refused = call("audit", clean, "--valid", swapped)
+    assert (refused.code, refused.out) == (2, "")
+    assert "source and target are other columns than in the table to train on" in refused.err
+
+
 def test_strict_is_exit_code_3_for_an_error_or_a_warning_alone(call, clean, dirty):
     assert call("audit", clean, "--strict").code == 0
     assert call("audit", dirty).code == 0

@@ -61,7 +61,9 @@ class Example:
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding: `count` of `total` rows (characters, for "rare characters") of the table at path `table`.
+    """One finding: `count` of `total` rows of the table at path `table`.
+
+    For "rare characters" both are numbers of different characters, for "few targets" `count` is that of targets.
 
     `text` says what was found, `advice` what to do. `option` is the option or command that does it, or None where only
     an edit of the table helps.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from pathlib import Path
 
+from glassformer.audit.characters import split_controls, visible
 from glassformer.audit.findings import Audit, Example, Finding, Lengths
 from glassformer.files import write_text
 from glassformer.glassbox.report import PAGE, policy_hash
@@ -89,7 +90,7 @@ def _finding(finding: Finding) -> str:
 
 
 def _example(example: Example) -> tuple[str, ...]:
-    return f"{example.row:,}", example.source, example.target, example.note
+    return str(example.row), example.source, example.target, example.note
 
 
 def _length_row(lengths: Lengths) -> tuple[str, ...]:
@@ -121,10 +122,8 @@ def _table(columns: Iterable[str], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def _text(text: str) -> str:
-    """Return text escaped for HTML; a character that is not printable is shown as its escape."""
+    """Return text escaped for HTML, with the escapes of control and invisible characters marked."""
     return "".join(
-        escape(character)
-        if character.isprintable()
-        else f'<span class="control">{escape(character.encode("unicode_escape").decode())}</span>'
-        for character in text
+        f'<span class="control">{escape(visible(part))}</span>' if is_control else escape(part)
+        for part, is_control in split_controls(text)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 
 from glassformer.audit.characters import has_control, looks_misdecoded
@@ -35,7 +36,10 @@ def quick_audit(table: Table, others: Sequence[Table] = ()) -> list[str]:
         lines.append(f"{rows_text(duplicates)} {verb_of(duplicates, 'repeat')} an earlier row")
     if found := _count(table.pairs, has_control):
         lines.append(f"{rows_text(found)} {verb_of(found, 'have')} control or invisible characters")
-    return lines[:MAX_LINES]
+    shown = lines[:MAX_LINES]
+    if shown and table.format != "python":
+        shown[-1] += f" (examples: glassformer audit {shlex.quote(table.path)})"
+    return shown
 
 
 def _count(pairs: Sequence[Pair], check: Callable[[str], bool]) -> int:

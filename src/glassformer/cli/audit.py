@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -54,10 +54,7 @@ def audit(
     data = opt.data_options(source, target, header, bad_rows)
     paths = [path for path in (table, valid, test) if path is not None]
     check_output(html, "--html", overwrite=overwrite, inputs=",".join(paths))
-    train, held, tested = (
-        None if path is None else read_pairs(reporter, path, data, None, overwrite=False)
-        for path in (table, valid, test)
-    )
+    train, held, tested = _read(reporter, (table, valid, test), data)
     assert train is not None
     found = audit(train, held, tested, _settings(train, data, assignments))
     if html is not None:
@@ -70,7 +67,18 @@ def audit(
         raise typer.Exit(EXIT_FINDINGS)
 
 
-def _settings(table: Table, data: dict[str, dict[str, object]], assignments: list[str] | None) -> Settings:
+def _read(reporter: Reporter, paths: tuple[str | None, ...], data: dict[str, Any]) -> list[Table | None]:
+    """Read the tables; the columns of the first one are those of all."""
+    from glassformer.data.tables import check_same_columns
+
+    tables = [None if path is None else read_pairs(reporter, path, data, None, overwrite=False) for path in paths]
+    for other in tables[1:]:
+        if other is not None and tables[0] is not None:
+            check_same_columns(tables[0], other)
+    return tables
+
+
+def _settings(table: Table, data: dict[str, Any], assignments: list[str] | None) -> Settings:
     """The settings of the training that would follow: advised, with `--set` over them."""
     from glassformer.advise import advise
     from glassformer.recipes.overrides import check_settings, merge, parse_assignments

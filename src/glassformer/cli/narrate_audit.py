@@ -75,6 +75,8 @@ def _lines(finding: Finding) -> Iterator[str]:
 
 
 def _example(example: Example) -> str:
-    texts = " → ".join(shortened(text, QUOTED) for text in (example.source, example.target) if text)
+    from glassformer.audit.characters import visible
+
+    texts = " → ".join(shortened(visible(text), QUOTED) for text in (example.source, example.target) if text)
     note = f"({example.note})" if texts and example.note else example.note
-    return "  ".join(part for part in (f"row {example.row:,}:", texts, note) if part)
+    return "  ".join(part for part in (f"row {example.row}:", texts, note) if part)

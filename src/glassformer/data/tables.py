@@ -18,7 +18,7 @@ from glassformer.data.columns import Columns
 from glassformer.data.formats import Source, open_source
 from glassformer.data.ledger import Fault, Ledger, LedgerEntry, Reason
 from glassformer.data.lines import Lines, open_bytes, system_errors
-from glassformer.errors import TableError, shortened
+from glassformer.errors import ColumnError, TableError, shortened
 from glassformer.settings import DataSettings
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Pair",
     "Reason",
     "Table",
+    "check_same_columns",
     "fingerprint",
     "first_row_note",
     "read_column",
@@ -183,6 +184,19 @@ def first_row_note(table: Table | Column) -> str:
     role, option = ("a header", "--no-header") if table.header else ("data", "--header")
     otherwise = f" (otherwise: {option})" if table.header_guessed else ""
     return f"the first row was read as {role}: {shown}{otherwise}"
+
+
+def check_same_columns(table: Table, other: Table) -> None:
+    """Raise ColumnError when another table has the columns of `table`, but others of them are source and target."""
+    names, others = ([label.rpartition(" (column ")[0] for label in read.taken] for read in (table, other))
+    if other.columns and names != others and set(names) <= set(other.columns):
+        raise ColumnError(
+            "source and target are other columns than in the table to train on",
+            where=other.path,
+            got=" · ".join(others),
+            expected=" · ".join(names),
+            hint=f"use --source {names[0]} --target {names[1]}",
+        )
 
 
 def read_lines(source: str | Path | BinaryIO) -> list[str]:

@@ -17,10 +17,10 @@ from unicodedata import normalize
 from glassformer.advise import Choice as Advised
 from glassformer.advise import advise
 from glassformer.audit.quick import quick_audit
-from glassformer.data.tables import Table, first_row_note, read_table
+from glassformer.data.tables import Table, check_same_columns, first_row_note, read_table
 from glassformer.engines.memory import check_training_fits
 from glassformer.engines.torch import find_device
-from glassformer.errors import ColumnError, UsageError
+from glassformer.errors import UsageError
 from glassformer.evaluation import Report, evaluate
 from glassformer.hub import local_model
 from glassformer.modelfile import ModelFile
@@ -238,15 +238,7 @@ def _read_other(table: Table, pairs: Pairs | None, data: DataSettings) -> Table 
     if pairs is None:
         return None
     other = _read(pairs, data)
-    names, others = ([label.rpartition(" (column ")[0] for label in read.taken] for read in (table, other))
-    if other.columns and names != others and set(names) <= set(other.columns):
-        raise ColumnError(
-            "source and target are other columns than in the table to train on",
-            where=other.path,
-            got=" · ".join(others),
-            expected=" · ".join(names),
-            hint=f"use --source {names[0]} --target {names[1]}",
-        )
+    check_same_columns(table, other)
     return other
 
 
@@ -261,8 +253,7 @@ def _notices(table: Table, valid: Table | None, test: Table | None, prepared: Pr
         if other is not None:
             yield from _also_trained_on(table, other)
     if lines := quick_audit(table, [other for other in (valid, test) if other is not None]):
-        text = "\n".join([f"glassformer audit {table.path} has more on this:", *lines])
-        yield Notice("audit", text, table.path)
+        yield Notice("audit", "\n".join(lines), table.path)
     n_rows = table.ledger.kept + (0 if valid is None else valid.ledger.kept)
     if prepared.ledger.kept < n_rows:
         text = f"rows are too long for data.max_source_length or data.max_target_length: {prepared.ledger.summary()}"
