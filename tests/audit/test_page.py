@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from glassformer.settings import Settings
 from glassformer.training.prepare import as_table
 
 HOSTILE = "<script>document.title='x'</script><img src=x onerror=alert(1)>&amp;\x1b[31m\u202e"
+PATH = "/a/folder/with/a/long/name/" + "n" * 60 + ".csv"
 CHROMIUM = Path("/usr/bin/chromium")
 
 
@@ -27,7 +29,7 @@ def hostile() -> Audit:
     rows = [*dates(60, seed=2), (HOSTILE, "a" * 300), (HOSTILE, "a" * 300), (HOSTILE, HOSTILE)]
     settings = Settings(tokens={"shared": False, "source": {"kind": "characters"}, "target": {"kind": "characters"}},
                         model={"tied_embeddings": "none"})  # fmt: skip
-    return audit(as_table(rows), as_table(rows[-1:]), settings=settings)
+    return audit(replace(as_table(rows), path=PATH), as_table(rows[-1:]), settings=settings)
 
 
 class Reader(HTMLParser):
@@ -100,7 +102,7 @@ def test_the_page_opens_on_a_phone_and_in_the_dark_without_a_request(
         page.goto((tmp_path / "audit.html").as_uri())
         assert requests == [(tmp_path / "audit.html").as_uri()]
         assert messages == []  # a style that the policy does not allow would be one
-        assert page.title() == "Audit of (pairs)"
+        assert page.title() == f"Audit of {PATH}"
         assert page.locator("section.finding").count() == len(hostile.findings)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate("document.querySelector('.bars b').offsetHeight") == 12

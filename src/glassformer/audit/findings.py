@@ -155,6 +155,17 @@ def examples(table: Table, indices: Sequence[int], notes: Sequence[str] = ()) ->
     return tuple(Example.of(table, index, note) for index, note in zip(indices[:N_EXAMPLES], padded, strict=False))
 
 
+def severities_text(audit: Audit) -> str:
+    """Return the number of findings of each severity as text."""
+    counts = {severity: audit.count(severity) for severity in SEVERITIES}
+    named = (
+        f"{count:,} {severity if count == 1 or severity == 'info' else severity + 's'}"
+        for severity, count in counts.items()
+        if count
+    )
+    return ", ".join(named) or "nothing was found"
+
+
 def rows_text(count: int) -> str:
     """Return a number of rows as text."""
     return "1 row" if count == 1 else f"{count:,} rows"

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 
 from glassformer.audit.characters import split_controls, visible
-from glassformer.audit.findings import Audit, Example, Finding, Lengths
+from glassformer.audit.findings import Audit, Example, Finding, Lengths, severities_text
 from glassformer.files import write_text
 from glassformer.glassbox.report import PAGE, policy_hash
 
@@ -18,8 +18,8 @@ main { width: 100%; max-width: 980px; margin: 0 auto; padding: 18px 20px 60px; }
 .finding.error { border-left-color: var(--bad); }
 .finding.warning { border-left-color: var(--minus); }
 .finding h3 { display: flex; flex-wrap: wrap; gap: 4px 10px; align-items: baseline; }
-.finding p { overflow-wrap: anywhere; }
-.finding td { overflow-wrap: anywhere; }
+h1, .finding p, .finding small, .plain td { overflow-wrap: anywhere; }
+.plain td:first-child { white-space: nowrap; }
 .control { background: var(--bad-fill); color: var(--bad); border-radius: 3px; font-size: 0.85em; }
 .bars li { grid-template-columns: 110px minmax(60px, 320px) 72px; }
 .bars i { background: var(--fill); }
@@ -65,9 +65,8 @@ def page_html(audit: Audit) -> str:
 
 
 def _summary(audit: Audit) -> str:
-    counts = ", ".join(f"{audit.count(severity):,} × {severity}" for severity in ("error", "warning", "info"))
     return (
-        f"{counts}. With one right answer a row, the best exact match on the table to train on is "
+        f"{severities_text(audit)}. With one right answer a row, the best exact match on the table to train on is "
         f"{100 * audit.best_exact_match:.2f} %."
     )
 

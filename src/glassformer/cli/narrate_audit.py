@@ -42,13 +42,10 @@ def print_audit(audit: Audit) -> None:
 
 def summary(audit: Audit) -> str:
     """Return the number of findings of each severity as one line."""
-    named = [
-        f"{count:,} {severity if count == 1 or severity == 'info' else severity + 's'}"
-        for severity in STYLES
-        if (count := audit.count(severity))
-    ]
+    from glassformer.audit.findings import severities_text
+
     tables = ", ".join(f"{printable(table.path)} ({table.rows_kept:,} rows)" for table in audit.tables)
-    return f"{', '.join(named) or 'nothing was found'} in {tables}"
+    return f"{severities_text(audit)} in {tables}"
 
 
 def _length_row(lengths: Lengths) -> tuple[str, ...]:
