@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from html import escape
 from pathlib import Path
@@ -19,7 +20,7 @@ main { width: 100%; max-width: 980px; margin: 0 auto; padding: 18px 20px 60px; }
 .finding.warning { border-left-color: var(--minus); }
 .finding h3 { display: flex; flex-wrap: wrap; gap: 4px 10px; align-items: baseline; }
 h1, .finding p, .finding small, .plain td { overflow-wrap: anywhere; }
-.plain td:first-child { white-space: nowrap; }
+.plain td:first-child, .plain .figure { white-space: nowrap; }
 .control { background: var(--bad-fill); color: var(--bad); border-radius: 3px; font-size: 0.85em; }
 .bars li { grid-template-columns: 110px minmax(60px, 320px) 72px; }
 .bars i { background: var(--fill); }
@@ -114,10 +115,15 @@ def _histogram(lengths: Lengths) -> str:
 
 def _table(columns: Iterable[str], rows: Iterable[tuple[str, ...]]) -> str:
     head = "".join(f'<th scope="col">{_text(column)}</th>' for column in columns)
-    body = "".join("<tr>" + "".join(f"<td><bdi>{_text(cell)}</bdi></td>" for cell in row) + "</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     return (
         f'<div class="scroller"><table class="plain"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
     )
+
+
+def _cell(text: str) -> str:
+    kind = ' class="figure"' if re.fullmatch(r"[\d,.]+", text) else ""
+    return f"<td{kind}><bdi>{_text(text)}</bdi></td>"
 
 
 def _text(text: str) -> str:
