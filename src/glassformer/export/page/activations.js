@@ -9,7 +9,10 @@ let normal = null;
 function gelu(x) {
   if (x >= REACH) return x;
   if (x <= -REACH) return 0;
-  normal ??= Float64Array.from({ length: 2 * REACH * STEPS + 1 }, (_, i) => (1 + erf((i / STEPS - REACH) / Math.SQRT2)) / 2);
+  normal ??= Float64Array.from(
+    { length: 2 * REACH * STEPS + 1 },
+    (_, i) => (1 + erf((i / STEPS - REACH) / Math.SQRT2)) / 2,
+  );
   const at = (x + REACH) * STEPS;
   const low = Math.floor(at);
   return x * (normal[low] + (at - low) * (normal[low + 1] - normal[low]));

@@ -14,7 +14,9 @@ const codePoint = (character) => `U+${character.codePointAt(0).toString(16).toUp
 export function unknownWords(unknown) {
   const different = [...new Set(unknown)];
   if (!different.length) return null;
-  const named = different.slice(0, MAX_NAMED).map((piece) => ([...piece].length === 1 ? `“${piece}” (${codePoint(piece)})` : `“${piece}”`));
+  const named = different
+    .slice(0, MAX_NAMED)
+    .map((piece) => ([...piece].length === 1 ? `“${piece}” (${codePoint(piece)})` : `“${piece}”`));
   const rest = different.length > MAX_NAMED ? ` and ${different.length - MAX_NAMED} more` : '';
   return `Not in the vocabulary: ${named.join(', ')}${rest}. The model reads <unk> instead.`;
 }
@@ -33,25 +35,39 @@ export const addressOf = (text, beams) => `?${new URLSearchParams({ explain: tex
 export function glassBoxLink(href, text, label = 'Open in the glass box') {
   if (href === null) return null;
   const title = 'every number behind this answer, in a new tab';
-  return el('a', { href, target: '_blank', rel: 'noopener', title, 'aria-label': label === '↗' ? `glass box of ${text}` : null }, label);
+  return el(
+    'a',
+    { href, target: '_blank', rel: 'noopener', title, 'aria-label': label === '↗' ? `glass box of ${text}` : null },
+    label,
+  );
 }
 
 /** The command that opens the glass box, where the page cannot. */
 function explainCommand(text) {
   const command = `glassformer explain MODEL '${text.replaceAll("'", "'\\''")}' --html answer.html`;
-  return el('p.row', el('span.size', 'Every number behind it:'), el('code', command), copyButton(command, 'Copy', 'copy-command'));
+  return el(
+    'p.row',
+    el('span.size', 'Every number behind it:'),
+    el('code', command),
+    copyButton(command, 'Copy', 'copy-command'),
+  );
 }
 
 /** @param {string} text @param answer  of the worker @param {(text: string) => string|null} linkOf */
 export function answerCard(text, answer, linkOf) {
-  if (!answer.error && !answer.ids.length && !text?.trim()) return [el('p.hint', 'The answer appears here as you type.')];
+  if (!answer.error && !answer.ids.length && !text?.trim())
+    return [el('p.hint', 'The answer appears here as you type.')];
   const notes = remarks(answer).map((note) => el(answer.error ? 'p.wrong' : 'p.note', note));
   if (answer.error) return notes;
   return [
     el('p.answer-text', answer.text ? bdi(answer.text, 'output') : el('span.missing', 'The answer is empty.')),
     el(
       'p.row.facts-of-answer',
-      el('span', { title: `sum of log-probabilities: ${digits(answer.score)} nats` }, `probability ${percent(Math.exp(answer.score))}`),
+      el(
+        'span',
+        { title: `sum of log-probabilities: ${digits(answer.score)} nats` },
+        `probability ${percent(Math.exp(answer.score))}`,
+      ),
       copyButton(answer.text, 'Copy'),
       glassBoxLink(linkOf(text), text),
     ),
@@ -62,7 +78,10 @@ export function answerCard(text, answer, linkOf) {
 
 function copyButton(text, label, key = 'copy') {
   const press = async ({ currentTarget }) => {
-    const done = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+    const done = await navigator.clipboard?.writeText(text).then(
+      () => true,
+      () => false,
+    );
     currentTarget.textContent = done ? 'Copied' : 'Not allowed here';
     setTimeout(() => (currentTarget.textContent = label), 1500);
   };

@@ -9,7 +9,7 @@ import { assemble } from 'translator/assembler.js';
 
 const PAGE = 65536; // bytes of a page of WebAssembly memory
 export const PANEL = 8;
-const BLOCKS = [4, 1]; // rows that are multiplied at once
+const BLOCKS = [1, 2, 3, 4, 5]; // rows that are multiplied at once; 4 are the fastest, 5 are the beam of one text
 
 /** The width of a row in memory: a whole number of panels. */
 export const padded = (width) => Math.ceil(width / PANEL) * PANEL;
@@ -69,14 +69,16 @@ export class Arena {
   /** y [rows, width] = x [rows, inner] W + bias; all rows are padded. */
   multiply(x, rows, { matrix, bias, inner, width }, y) {
     const [xStride, yStride] = [padded(inner), padded(width)];
-    for (let row = 0; row < rows; ) {
-      const n = rows - row >= BLOCKS[0] ? BLOCKS[0] : 1;
+    for (let row = 0; row < rows;) {
+      const n = rows - row > BLOCKS.length ? 4 : rows - row;
       const [from, to] = [x + row * xStride, y + row * yStride];
       if (this.functions) {
         this.functions[`multiply${n}`](
           ...[4 * from, 4 * xStride, 4 * inner, 4 * matrix, 4 * bias, 4 * to, 4 * yStride, yStride / PANEL],
         );
-      } else for (let i = 0; i < n; i += 1) this.multiplyRow(from + i * xStride, inner, matrix, bias, to + i * yStride, yStride);
+      } else
+        for (let i = 0; i < n; i += 1)
+          this.multiplyRow(from + i * xStride, inner, matrix, bias, to + i * yStride, yStride);
       row += n;
     }
   }
@@ -85,8 +87,18 @@ export class Arena {
     const { floats } = this;
     let w = matrix;
     for (let column = 0; column < width; column += PANEL) {
-      let [a, b, c, d] = [floats[bias + column], floats[bias + column + 1], floats[bias + column + 2], floats[bias + column + 3]];
-      let [e, f, g, h] = [floats[bias + column + 4], floats[bias + column + 5], floats[bias + column + 6], floats[bias + column + 7]];
+      let [a, b, c, d] = [
+        floats[bias + column],
+        floats[bias + column + 1],
+        floats[bias + column + 2],
+        floats[bias + column + 3],
+      ];
+      let [e, f, g, h] = [
+        floats[bias + column + 4],
+        floats[bias + column + 5],
+        floats[bias + column + 6],
+        floats[bias + column + 7],
+      ];
       for (let i = 0; i < inner; i += 1, w += PANEL) {
         const number = floats[x + i];
         a += number * floats[w];

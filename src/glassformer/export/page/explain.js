@@ -11,9 +11,11 @@ import { Tokenizer, decodeParts, encodeSource, readTensor } from 'translator/eng
 /** Replace the page by the glass box of a text. */
 export async function openGlassBox(description, parts, text, beams) {
   document.title = `${text}: every number`;
-  document.getElementById('page').replaceChildren(
-    el('p.lead', { role: 'status' }, 'Computing every number behind the answer to “', el('bdi', text), '” …'),
-  );
+  document
+    .getElementById('page')
+    .replaceChildren(
+      el('p.lead', { role: 'status' }, 'Computing every number behind the answer to “', el('bdi', text), '” …'),
+    );
   await new Promise((resolve) => setTimeout(resolve, 30)); // let the browser draw
   const trace = traceOf(description, parts, text, beams >= 1 ? beams : description.search.num_beams);
   document.body.replaceChildren(document.getElementById('glassbox').content.cloneNode(true));
@@ -64,7 +66,13 @@ function tokensOf({ vocabularies }, tokenizer, text, ids) {
 
 /** Another text, and the way back to the translator. */
 function bar(text, beams) {
-  const input = el('input', { name: 'text', value: text, 'aria-label': 'text', autocomplete: 'off', spellcheck: 'false' });
+  const input = el('input', {
+    name: 'text',
+    value: text,
+    'aria-label': 'text',
+    autocomplete: 'off',
+    spellcheck: 'false',
+  });
   const submit = (event) => {
     event.preventDefault();
     location.assign(addressOf(input.value, beams) + location.hash);

@@ -25,7 +25,8 @@ export class Lines {
     this.stopButton = button('Stop', stop, { data: { key: 'stop' } });
     this.downloads = el('p.row.downloads');
     this.rows = texts.slice(0, MAX_SHOWN).map((text, row) => this.emptyRow(text, row));
-    const more = texts.length > MAX_SHOWN ? `The first ${MAX_SHOWN} of ${grouped(texts.length)} texts; a download has all.` : null;
+    const more =
+      texts.length > MAX_SHOWN ? `The first ${MAX_SHOWN} of ${grouped(texts.length)} texts; a download has all.` : null;
     this.elements = [
       el('div.progress', this.meter, el('div.row', this.status, this.stopButton)),
       this.downloads,
@@ -107,4 +108,10 @@ export class Lines {
 }
 
 const heads = () =>
-  el('thead', el('tr', ['', 'text', 'answer', 'probability', ''].map((name) => el('th', { scope: 'col' }, name))));
+  el(
+    'thead',
+    el(
+      'tr',
+      ['', 'text', 'answer', 'probability', ''].map((name) => el('th', { scope: 'col' }, name)),
+    ),
+  );

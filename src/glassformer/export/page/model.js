@@ -76,7 +76,8 @@ export class Model {
       let squares = 0;
       for (let i = 0; i < d; i += 1) squares += (floats[from + i] - mean) ** 2;
       const rate = 1 / Math.sqrt(squares / d + eps);
-      for (let i = 0; i < d; i += 1) floats[to + i] = (floats[from + i] - mean) * rate * floats[weight + i] + floats[bias + i];
+      for (let i = 0; i < d; i += 1)
+        floats[to + i] = (floats[from + i] - mean) * rate * floats[weight + i] + floats[bias + i];
     }
     return y;
   }
@@ -134,7 +135,11 @@ export class Model {
   encode(sources) {
     const ids = sources.flat();
     const rows = ids.length;
-    const x = this.embed(ids, sources.flatMap((source) => [...source.keys()]), 'source');
+    const x = this.embed(
+      ids,
+      sources.flatMap((source) => [...source.keys()]),
+      'source',
+    );
     const starts = [];
     sources.reduce((start, source) => (starts.push(start), start + source.length), 0);
     for (const layer of this.encoder.layers) {
@@ -174,7 +179,12 @@ export class Model {
         offsets(memory.layers[layer].values, memory.starts[i], length, cross.value.width),
       ]),
     );
-    return { crossAt, lengths: memory.lengths, keys: this.decoder.layers.map(() => []), values: this.decoder.layers.map(() => []) };
+    return {
+      crossAt,
+      lengths: memory.lengths,
+      keys: this.decoder.layers.map(() => []),
+      values: this.decoder.layers.map(() => []),
+    };
   }
 
   /**
@@ -186,12 +196,17 @@ export class Model {
   step(state, { ids, texts, ancestors }) {
     const rows = ids.length;
     const time = ancestors[0].length - 1;
-    const blocks = this.decoder.layers.map(({ self }) => [this.rows(rows, self.key.width), this.rows(rows, self.value.width)]);
+    const blocks = this.decoder.layers.map(({ self }) => [
+      this.rows(rows, self.key.width),
+      this.rows(rows, self.value.width),
+    ]);
     const { used } = this.arena;
     const x = this.embed(ids, Array(rows).fill(time), 'target');
     this.decoder.layers.forEach((layer, i) => {
       const inside = this.arena.used;
-      this.addAndNorm(x, rows, layer.self.norm, (y) => this.cachedAttention(y, layer.self, blocks[i], state, i, ancestors));
+      this.addAndNorm(x, rows, layer.self.norm, (y) =>
+        this.cachedAttention(y, layer.self, blocks[i], state, i, ancestors),
+      );
       this.addAndNorm(x, rows, layer.cross.norm, (y) => this.crossAttention(y, layer.cross, state, i, texts));
       this.addAndNorm(x, rows, layer.norm, (y) => this.feedForward(y, rows, layer));
       this.arena.release(inside);

@@ -86,10 +86,12 @@ export class TranslatorPage {
       el('span.size', 'Search'),
       choices('search', options, this.beams, (beams) => this.search(beams)),
       ...(this.beams > 1
-        ? [slider('beam width', { min: 2, max: Math.max(MAX_BEAMS, this.width), value: this.width }, (width) => {
-            this.width = width;
-            this.search(width);
-          })]
+        ? [
+            slider('beam width', { min: 2, max: Math.max(MAX_BEAMS, this.width), value: this.width }, (width) => {
+              this.width = width;
+              this.search(width);
+            }),
+          ]
         : []),
     );
   }
@@ -104,7 +106,12 @@ export class TranslatorPage {
 
   drawSource() {
     const openButton = button('Open a file …', () => this.chooser.click(), { data: { key: 'open' } });
-    const hint = el('p.row', openButton, this.chooser, el('span.size.drop-hint', 'or drop one here: one text in each line'));
+    const hint = el(
+      'p.row',
+      openButton,
+      this.chooser,
+      el('span.size.drop-hint', 'or drop one here: one text in each line'),
+    );
     if (!this.file) {
       this.source.replaceChildren(this.input, hint);
       return;
@@ -134,7 +141,10 @@ export class TranslatorPage {
 
   fitHeight() {
     this.input.style.setProperty('height', 'auto');
-    this.input.style.setProperty('height', `${Math.min(this.input.scrollHeight + 2, innerHeight * (innerWidth > 720 ? 0.6 : 0.3))}px`);
+    this.input.style.setProperty(
+      'height',
+      `${Math.min(this.input.scrollHeight + 2, innerHeight * (innerWidth > 720 ? 0.6 : 0.3))}px`,
+    );
   }
 
   get texts() {

@@ -39,7 +39,10 @@ export function loadParameters(settings, sizes, read, arena) {
     norm: settings.norm === 'pre' ? norm(`${side}_norm`) : null,
   });
 
-  const embedding = (side) => ({ matrix: arena.storeMatrix(read(`${side}_embedding.weight`), sizes[side], d), inner: d });
+  const embedding = (side) => ({
+    matrix: arena.storeMatrix(read(`${side}_embedding.weight`), sizes[side], d),
+    inner: d,
+  });
 
   const tied = settings.tied_embeddings;
   const matrix = { none: 'output_projection', target: 'target_embedding', all: 'source_embedding' }[tied];

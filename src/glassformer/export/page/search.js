@@ -107,7 +107,6 @@ function answer(ids, score, eos, alpha) {
   return { ids: finished ? ids.slice(0, -1) : ids, score, rankScore: score / penalty(ids.length, alpha), finished };
 }
 
-const outranks = (one, other) =>
-  one.finished === other.finished ? one.rankScore > other.rankScore : one.finished;
+const outranks = (one, other) => (one.finished === other.finished ? one.rankScore > other.rankScore : one.finished);
 
 const bestAnswer = (answers) => answers.reduce((one, other) => (outranks(other, one) ? other : one));

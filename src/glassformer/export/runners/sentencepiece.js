@@ -109,7 +109,7 @@ export class Cutter {
   /** The normalized form of each part that a rule, or none, is for, and its start. */
   normalizedParts(text) {
     const parts = [];
-    for (let position = 0; position < text.length; ) {
+    for (let position = 0; position < text.length;) {
       const frozen = longestMatch(this.frozen, text, position);
       const [part, length] = frozen
         ? [frozen, [...frozen].length]
@@ -175,13 +175,16 @@ export class Cutter {
       consider(left, after[left]);
     }
     const unmerged = (piece) => (merged.has(piece) ? merged.get(piece).flatMap(unmerged) : [piece]);
-    return symbols.filter(Boolean).flatMap(unmerged).map((piece) => [piece, this.scores.has(piece)]);
+    return symbols
+      .filter(Boolean)
+      .flatMap(unmerged)
+      .map((piece) => [piece, this.scores.has(piece)]);
   }
 
   /** The characters of a text, and user-defined pieces, which are never merged. */
   symbols(letters) {
     const [symbols, isFrozen] = [[], []];
-    for (let position = 0; position < letters.length; ) {
+    for (let position = 0; position < letters.length;) {
       const piece = longestMatch(this.frozen, letters, position);
       symbols.push(piece || letters[position]);
       isFrozen.push(Boolean(piece));
@@ -223,7 +226,7 @@ class Queue {
   pop() {
     this.swap(0, this.size - 1);
     const item = this.items.pop();
-    for (let at = 0; ; ) {
+    for (let at = 0; ;) {
       let least = at;
       for (const below of [2 * at + 1, 2 * at + 2]) if (below < this.size && this.isLess(below, least)) least = below;
       if (least === at) return item;
@@ -242,7 +245,7 @@ class Rules {
     this.units = Uint32Array.from({ length: size / 4 }, (_, i) => view.getUint32(4 + 4 * i, true));
     this.replacements = new Map();
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-    for (let start = 4 + size; start < compiled.length; ) {
+    for (let start = 4 + size; start < compiled.length;) {
       const end = compiled.indexOf(0, start);
       this.replacements.set(start - 4 - size, decoder.decode(compiled.subarray(start, end)));
       start = end + 1;

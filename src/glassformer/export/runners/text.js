@@ -175,8 +175,7 @@ function normalized(text, { normalization, lowercase }) {
 }
 
 /** The form "U+0041" of a character. */
-export const codePoint = (character) =>
-  `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}`;
+export const codePoint = (character) => `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}`;
 
 // The tokenizer
 
