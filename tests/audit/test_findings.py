@@ -11,6 +11,7 @@ from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import get_args
 from unicodedata import normalize
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -210,14 +211,25 @@ def test_near_duplicates_equal_a_comparison_of_all_pairs(held: list[str], traine
     def similarity(one: str, other: str) -> float:
         return len(grams(one) & grams(other)) / len(grams(one) | grams(other))
 
-    expected = {
-        i: best
-        for i, text in enumerate(held)
-        if (best := max((similarity(text, other) for other in trained), default=0)) >= 0.8
-    }
-    found = near_duplicates(held, trained)
-    assert {near.held: near.similarity for near in found} == pytest.approx(expected)
-    assert all(similarity(held[near.held], trained[near.trained]) == near.similarity for near in found)
+    expected = {i for i, text in enumerate(held) if any(similarity(text, other) >= 0.8 for other in trained)}
+    with mock.patch("glassformer.audit.splits.MAX_CANDIDATES", 1000):
+        found, n_compared = near_duplicates(held, trained)
+    assert sorted(near.held for near in found) == sorted(expected)
+    assert n_compared == len(trained)
+    for near in found:
+        assert similarity(held[near.held], trained[near.trained]) == near.similarity >= 0.8
+        assert not any(similarity(held[near.held], other) >= 0.8 for other in trained[: near.trained])
+
+
+def test_a_near_search_with_too_many_candidates_ends_early_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["walk left", "look right", "jump twice", "turn opposite", "run after"]
+    rows = [(f"{' '.join(order)} {i}", "x") for i, order in enumerate(itertools.permutations(words))]
+    held = [(f"{source} and {'yz' * 20}", "x") for source, _ in rows]  # many common strings, and none is similar
+    assert found_in(rows, held).notes == ()
+    monkeypatch.setattr("glassformer.audit.splits.MAX_CANDIDATES", 1)
+    (note,) = found_in(rows, held).notes
+    n_compared = int(re.match(r"near overlap: (\d+) rows of a.csv were compared, because too many", note)[1])  # type: ignore[index]
+    assert 0 < n_compared < len(rows)
 
 
 def test_a_near_search_on_a_sample_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

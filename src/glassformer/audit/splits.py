@@ -18,8 +18,11 @@ MAX_NEAR_ROWS = 200_000  # rows to train on that are compared; of more, an even 
 MAX_NEAR_HELD = 20_000  # rows to validate or test on that are compared; of more, an even sample
 
 
+MAX_CANDIDATES = 200  # texts that are compared, for each text on average; tables of few different words have many
+
+
 class Near(NamedTuple):
-    """A held-out text (by index), its most similar text to train on (by index), and their Jaccard similarity."""
+    """A held-out text (by index), a similar text to train on (by index), and their Jaccard similarity."""
 
     held: int
     trained: int
@@ -108,7 +111,12 @@ def find_near(trained: Rows, others: Sequence[tuple[Rows, str]]) -> tuple[list[F
                 f"near overlap: {n_rows:,} of the {len(each.sources):,} rows of {each.table.path} were compared"
             )
     texts = [held.sources[row] for held, _, rows, _ in compared for row in rows]
-    found = near_duplicates(texts, [trained.sources[row] for row in train_rows]) if texts else []
+    found, n_compared = near_duplicates(texts, [trained.sources[row] for row in train_rows])
+    if n_compared < len(train_rows):
+        notes.append(
+            f"near overlap: {n_compared:,} rows of {trained.table.path} were compared, because too many texts are "
+            "similar; there may be more"
+        )
     findings, start = [], 0
     for held, purpose, rows, n_rows in compared:
         own = [
@@ -145,8 +153,11 @@ def _near_finding(trained: Rows, held: Rows, purpose: str, found: Sequence[Near]
     )
 
 
-def near_duplicates(held: Sequence[str], trained: Sequence[str]) -> list[Near]:
-    """Return each held-out text with a Jaccard similarity of SIMILAR or more to a text to train on, exactly.
+def near_duplicates(held: Sequence[str], trained: Sequence[str]) -> tuple[list[Near], int]:
+    """Return each held-out text with the first text to train on of a Jaccard similarity of SIMILAR or more.
+
+    The second value is the number of texts to train on that were compared: all, unless there are more than
+    MAX_CANDIDATES candidates for each. Within them no near duplicate is missed.
 
     Two sets as similar as that share an n-gram among the rarest |set| - ceil(SIMILAR |set|) + 1 of each (prefix
     filter: Chaudhuri et al. 2006, Bayardo et al. 2007). Only those of the held-out texts are indexed, and an n-gram
@@ -155,26 +166,36 @@ def near_duplicates(held: Sequence[str], trained: Sequence[str]) -> list[Near]:
     sets = [grams(text) for text in held]
     counts = Counter(gram for found in sets for gram in found)
     rank = {gram: place for place, (gram, _) in enumerate(sorted(counts.items(), key=lambda item: (item[1], item[0])))}
-    holders: dict[int, list[int]] = {}
-    for index, found in enumerate(sets):
-        for place in sorted(rank[gram] for gram in found)[: _prefix(len(found))]:
-            holders.setdefault(place, []).append(index)
-    best: dict[int, Near] = {}
+    prefixes = [sorted(rank[gram] for gram in found)[: _prefix(len(found))] for found in sets]
+    holders: dict[int, set[int]] = {}
+    for index, prefix in enumerate(prefixes):
+        for place in prefix:
+            holders.setdefault(place, set()).add(index)
+    near: list[Near] = []
+    n_left = MAX_CANDIDATES * (len(trained) + len(held))
     for index, text in enumerate(trained):
         found = grams(text)
-        places = [rank[gram] for gram in found if gram in rank]
-        n_left = _prefix(len(found)) - (len(found) - len(places))
-        if n_left <= 0:
-            continue
-        candidates = {other for place in sorted(places)[:n_left] for other in holders.get(place, ())}
-        for other in candidates:
-            if not SIMILAR * len(found) <= len(sets[other]) <= len(found) / SIMILAR:
-                continue
-            common = len(found & sets[other])
-            similarity = common / (len(found) + len(sets[other]) - common)
-            if similarity >= SIMILAR and (other not in best or similarity > best[other].similarity):
-                best[other] = Near(other, index, similarity)
-    return [best[other] for other in sorted(best)]
+        places = sorted(rank[gram] for gram in found if gram in rank)
+        n_indexed = _prefix(len(found)) - (len(found) - len(places))
+        candidates = set().union(*(holders.get(place, ()) for place in places[: max(0, n_indexed)]))
+        n_left -= len(candidates)
+        if n_left < 0:
+            return near, index
+        for other in sorted(candidates):
+            similarity = _similarity(found, sets[other])
+            if similarity >= SIMILAR:
+                near.append(Near(other, index, similarity))
+                for place in prefixes[other]:
+                    holders[place].discard(other)
+    return near, len(trained)
+
+
+def _similarity(one: set[str], other: set[str]) -> float:
+    """Return the Jaccard similarity, or 0 where the sizes of the sets exclude SIMILAR."""
+    if not SIMILAR * len(one) <= len(other) <= len(one) / SIMILAR:
+        return 0.0
+    common = len(one & other)
+    return common / (len(one) + len(other) - common)
 
 
 def _prefix(size: int) -> int:
