@@ -249,11 +249,12 @@ def test_the_matrix_product_is_that_of_numpy(rows: int, tmp_path: Path) -> None:
 def test_numbers_in_every_precision_are_those_of_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "trace_template", lambda _: None)  # a tensor is not of the model's shape here
     generator = np.random.default_rng(0)
-    numbers = (generator.normal(size=(9, 50)) * 10.0 ** generator.integers(-7, 4, size=(9, 50))).astype(np.float32)
+    model_file = model_of(PLAIN, 1)
+    name = "source_embedding.weight"
+    shape = model_file.tensors[name].shape
+    numbers = (generator.normal(size=shape) * 10.0 ** generator.integers(-7, 4, size=shape)).astype(np.float32)
     numbers[3] = 0
     numbers[4, :4] = [65504, 6e-8, -6.2e-5, 5.97e-8]
-    model_file = model_of(PLAIN, 1)
-    name = "encoder.0.self_attention.w_q.weight"
     for precision in HtmlFormat.precisions:
         folder = tmp_path / precision
         folder.mkdir()
