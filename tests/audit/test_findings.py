@@ -76,7 +76,7 @@ TABLES: dict[Kind, tuple[list[tuple[str, str]], int, str, int]] = {
     "contradictions": (
         [*CLEAN, (CLEAN[2][0], "x"), (CLEAN[2][0], "y")],
         3,
-        "3 of 302 rows (1.0 %) have a source with several targets (1 sources); with one right answer a row, exact "
+        "3 of 302 rows (1.0 %) have a source with several targets (1 source); with one right answer a row, exact "
         "match cannot exceed 99.34 %",
         4,
     ),

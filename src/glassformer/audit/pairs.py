@@ -142,6 +142,7 @@ def find_contradictions(rows: Rows, found: Contradictions) -> Iterator[Finding]:
         table, total = rows.table, len(rows.pairs)
         notes = [f"row {table.rows[other]} has another target: {_quote(table, other)}" for _, other in found.first]
         best = found.best_exact_match(total)
+        number = "1 source" if found.sources == 1 else f"{found.sources:,} sources"
         yield Finding(
             "contradictions",
             "warning",
@@ -149,7 +150,7 @@ def find_contradictions(rows: Rows, found: Contradictions) -> Iterator[Finding]:
             None,
             found.rows,
             total,
-            f"{rows_that('have', found.rows, total)} a source with several targets ({found.sources:,} sources); with "
+            f"{rows_that('have', found.rows, total)} a source with several targets ({number}); with "
             f"one right answer a row, exact match cannot exceed {100 * best:.2f} %",
             "if one of the targets is wrong, correct the table; if all are right, evaluate accepts any of them "
             "(--no-group scores every row by itself)",
