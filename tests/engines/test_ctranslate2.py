@@ -381,4 +381,4 @@ def test_two_tokens_that_are_equally_likely_are_a_tie_and_others_are_not() -> No
 
     ours = [answer(5, 6, 7), answer(5, 6, 1000), answer(5, 6, 8), answer(5, 6, 1000, finished=False)]
     expected = [answer(5, 6, 7), answer(5, 6, 1001, 9), answer(5, 6, 9), answer(5, 6)]
-    assert agreement._ties(Oracle(), [[]] * 4, ours, expected) == {1}  # type: ignore[arg-type]
+    assert agreement.tied_rows(Oracle(), [[]] * 4, ours, expected) == {1}  # type: ignore[arg-type]

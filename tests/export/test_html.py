@@ -97,7 +97,7 @@ def check_equal(found: list[Answer], model_file: ModelFile, texts: list[str], nu
 
 
 @needs_node
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))])
 def test_the_page_answers_as_the_model_of_any_shape(seed: int, tmp_path: Path, in_node: None) -> None:
     model_file, texts = model_of(drawn_shape(seed), seed), drawn_texts(seed)
     folder = exported(model_file, tmp_path)
