@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from glassformer.errors import EngineError, RunError, SettingsError, UsageError
-from glassformer.export import export, load_format
+from glassformer.export import FORMATS, export, load_format
 from glassformer.export.answer import Answer, read_answers, run_answers
 from glassformer.export.check import SCORE_BOUND, Checker
 from glassformer.export.rows import EDGES, ROWS, drawn_rows, pair_rows
@@ -150,6 +151,16 @@ def test_a_failed_check_leaves_nothing(tiny: ModelFile, tmp_path: Path, monkeypa
     with pytest.raises(EngineError, match="does not run"):
         export(tmp_path / "model.safetensors", "ctranslate2", tmp_path / "out")
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_writing_in_any_precision_leaves_the_model_as_it_is(to: str, tiny: ModelFile, tmp_path: Path):
+    before = {name: array.copy() for name, array in tiny.tensors.items()}
+    for precision in load_format(to).precisions:
+        (tmp_path / precision).mkdir()
+        load_format(to).write(tiny, tmp_path / precision, precision)
+        for name, array in before.items():
+            np.testing.assert_array_equal(tiny.tensors[name], array, err_msg=f"{precision} {name}")
 
 
 def test_what_is_not_an_answer_is_an_error():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,8 @@ def write_model(model_file: ModelFile, folder: Path, n_positions: int, quantizat
 
     `quantization` is the type of the stored matrices, such as "int8"; float32 by default.
     """
-    spec = _spec(model_file, n_positions)
+    copies = {name: array.copy() for name, array in model_file.tensors.items()}  # the library quantizes in place
+    spec = _spec(replace(model_file, tensors=copies), n_positions)
     vocabulary = model_file.target_tokenizer.vocabulary
     config = spec.config
     config.layer_norm_epsilon = model_file.settings.model.norm_eps
