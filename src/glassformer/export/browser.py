@@ -45,7 +45,7 @@ def page_answers(page: Path, texts: Sequence[str], num_beams: int) -> list[Answe
     """
     browser = find_browser()
     if browser is not None:
-        with _opened(browser, page) as tab:
+        with opened(browser, page) as tab:
             found = tab.evaluate(f"glassformer.translate({json.dumps(list(texts))}, {num_beams})", ANSWER_SECONDS)
         refused = [one["error"] for one in found if "error" in one]
         if refused:
@@ -72,7 +72,7 @@ def find_browser() -> str | None:
 
 
 @final
-class _Tab:
+class Tab:
     """A page in a browser, over the pipe of its DevTools protocol."""
 
     def __init__(self, to_browser: int, from_browser: int) -> None:
@@ -141,7 +141,7 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def _opened(browser: str, page: Path) -> Iterator[_Tab]:
+def opened(browser: str, page: Path) -> Iterator[Tab]:
     """A fresh browser with the page in it; it ends with the block, and its profile is removed."""
     as_root = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses to run as root with it
     with contextlib.ExitStack() as stack:
@@ -160,7 +160,7 @@ def _opened(browser: str, page: Path) -> Iterator[_Tab]:
         stack.callback(_end, process)
         commands.close()  # so that the end of the browser is the end of the pipe
         answers.close()
-        tab = _Tab(to_browser.fileno(), from_browser.fileno())
+        tab = Tab(to_browser.fileno(), from_browser.fileno())
         tab.open(page.resolve().as_uri())
         yield tab
 
