@@ -109,6 +109,14 @@ def test_a_lower_precision_tells_the_metric_and_refuses_garbage(tiny: ModelFile)
         checker.check([[replace(one, ids=(), text="") for one in answers]], "none", exact=False)
 
 
+def test_in_a_lower_precision_tokens_are_written_as_the_same_text(tiny: ModelFile):
+    checker = checker_of(tiny)
+    answers = right_answers(tiny, checker.rows.texts, 1)
+    answers[1] = replace(answers[1], text="another")
+    with pytest.raises(EngineError, match="as another text"):
+        checker.check([answers], "none", exact=False)
+
+
 def test_rows_are_held_out_rows_of_the_run_a_table_or_drawn_texts(model: Model, tmp_path: Path):
     model_file = model()
     model_file.save(tmp_path / "model.safetensors")

@@ -122,6 +122,8 @@ class Checker:
                     bound=f"at least {FEWEST_EQUAL:.0%} equal answers",
                     hint="choose another --precision",
                 )
+            if found.other_text:  # whatever the precision
+                raise self._error("the exported model writes tokens as another text", found.other_text, given, expected)
             compared.append(found)
         return Check(
             self.rows.origin,
@@ -206,12 +208,10 @@ class Checker:
         return MetricCheck(name, len(known), before, after)
 
     def _check_exact(self, found: _Compared, given: Sequence[Answer], expected: Sequence[Hypothesis]) -> None:
-        """Raise EngineError when the ids, the text or the score of an answer differ."""
+        """Raise EngineError when the ids or the score of an answer differ."""
         how = "greedily" if found.search.num_beams == 1 else f"with a beam of {found.search.num_beams}"
         if found.other_ids:
             raise self._error(f"the exported model gives other answers {how}", found.other_ids, given, expected)
-        if found.other_text:
-            raise self._error("the exported model writes tokens as another text", found.other_text, given, expected)
         if found.other_score:
             what = f"the exported model gives other scores {how} (by up to {found.score_difference:.1e} nats)"
             raise self._error(what, found.other_score, given, expected)
