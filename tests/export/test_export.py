@@ -58,6 +58,7 @@ def test_the_answers_of_the_model_itself_pass(tiny: ModelFile):
         ({"score": -123.0}, "other scores greedily"),
         ({"rank_score": -123.0}, "other scores greedily"),
         ({"score": float("nan")}, "other scores greedily"),
+        ({"rank_score": float("nan")}, "other scores greedily"),
         ({"ids": (4, 99)}, "not in the vocabulary"),
         ({"ids": (4, -1)}, "not in the vocabulary"),
     ],

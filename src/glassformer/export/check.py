@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -128,7 +129,7 @@ class Checker:
         return Check(
             self.rows.origin,
             tuple(found.search for found in compared),
-            max(found.score_difference for found in compared),
+            _largest(*(found.score_difference for found in compared)),
             SCORE_BOUND if exact else None,
             None if exact else self._metric(answers[-1], self._expected(widths[-1])),
         )
@@ -169,7 +170,7 @@ class Checker:
             ties = {i for i in differ if abs(ranks[i] - expected[i].rank_score) <= SCORE_BOUND}
             other = set(differ) - ties if own_beam else set()
         drifts = [
-            max(abs(one.score - score), 0.0 if one.rank_score is None else abs(one.rank_score - rank))
+            _largest(abs(one.score - score), 0.0 if one.rank_score is None else abs(one.rank_score - rank))
             for one, score, rank in zip(answers, scores, ranks, strict=True)
         ]
         decode = self.model_file.target_tokenizer.decode
@@ -178,7 +179,7 @@ class Checker:
             [i for i in differ if i not in ties | other],
             [i for i, one in enumerate(answers) if one.text != decode(one.ids)],
             [i for i, drift in enumerate(drifts) if not drift <= SCORE_BOUND],  # NaN too
-            max(drifts),
+            _largest(*drifts),
         )
 
     def _scores(self, given: Sequence[Hypothesis]) -> list[float]:
@@ -240,3 +241,8 @@ class Checker:
             expected=bound,
             hint=hint,
         )
+
+
+def _largest(*numbers: float) -> float:
+    """Return the maximum, or NaN where one number is NaN, wherever it is."""
+    return math.nan if any(map(math.isnan, numbers)) else max(numbers)
