@@ -197,6 +197,11 @@ def test_each_line_has_its_line_and_an_empty_one_an_empty_one(monkeypatch: pytes
     assert run(monkeypatch, b"") == ("", [])
 
 
+@pytest.mark.parametrize("data", [b"the\r\ncat\r\n", b"\xef\xbb\xbfthe\ncat"])
+def test_a_file_of_windows_has_the_same_texts(data: bytes) -> None:
+    assert runner().read_texts(data, as_json=False) == ["the", "cat"]
+
+
 def test_json_lines_have_ids_and_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     out, _ = run(monkeypatch, b'"the"\n"\\n"\n', "--json")
     first, second = map(json.loads, out.splitlines())

@@ -103,11 +103,11 @@ def main() -> None:
     options = parser.parse_args()
     if options.beam is not None and options.beam < 1:
         parser.error("--beam must be at least 1")
-    sys.stdin.reconfigure(encoding="utf-8", newline="\n")
+    sys.stdin.reconfigure(encoding="utf-8-sig", newline="\n")
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     model = Model()
     num_beams = options.beam or model.search["num_beams"]
-    lines = (line.removesuffix("\n") for line in sys.stdin)
+    lines = (line.removesuffix("\n").removesuffix("\r") for line in sys.stdin)
     try:
         texts = (model.check(i, json.loads(line) if options.json else line) for i, line in enumerate(lines, 1))
         while together := list(islice(texts, TEXTS_TOGETHER)):

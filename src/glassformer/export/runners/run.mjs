@@ -109,13 +109,13 @@ class Model {
   }
 }
 
-/** The lines of standard input, split at line feeds alone. */
+/** The lines of standard input, which end at \n or \r\n. A byte order mark at the start is dropped. */
 function readLines() {
   const data = readFileSync(0);
   if (!isUtf8(data)) throw new TextError('the input is not UTF-8');
-  const lines = data.toString('utf-8').split('\n');
+  const lines = data.toString('utf-8').replace(/^\ufeff/, '').split('\n');
   if (lines.at(-1) === '') lines.pop();
-  return lines;
+  return lines.map((line) => line.replace(/\r$/, ''));
 }
 
 /** Call `make`; a TextError gets the number of the line, which is i from 0. */

@@ -310,12 +310,15 @@ def write_answer(export: Export, found: Found, *, as_json: bool) -> str:
 
 
 def read_texts(data: bytes, *, as_json: bool) -> list[str]:
-    """Return the lines of the input, split at line feeds alone; with `as_json` each is a JSON string."""
+    """Return the lines of the input, which end at \\n or \\r\\n; with `as_json` each is a JSON string.
+
+    A byte order mark at the start is dropped, as `glassformer translate` does.
+    """
     try:
-        lines = data.decode("utf-8").split("\n")
+        lines = data.decode("utf-8").removeprefix("\ufeff").split("\n")
     except UnicodeDecodeError as error:
         raise InputError(f"the input is not UTF-8: byte {error.start + 1}") from None
-    lines = lines[:-1] if lines[-1] == "" else lines
+    lines = [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
     return [in_line(i, read_string, line) for i, line in enumerate(lines)] if as_json else lines
 
 
