@@ -184,7 +184,7 @@ def run(monkeypatch: pytest.MonkeyPatch, data: bytes, *arguments: str) -> tuple[
     monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=out, flush=lambda: None))
-    runner().main(Echo(), answer, lambda parser: parser.add_argument("--threads", type=int))
+    runner().main(Echo(), answer, lambda parser: parser.add_argument("--threads", type=int, default=1))
     return out.getvalue().decode(), calls
 
 
@@ -231,6 +231,19 @@ def test_a_beam_of_zero_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     with pytest.raises(SystemExit):
         run(monkeypatch, b"the", "--beam", "0")
     assert "--beam must be at least 1, not 0" in capsys.readouterr().err
+
+
+def test_no_threads_are_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run(monkeypatch, b"the", "--threads", "0")
+    assert "--threads must be at least 1, not 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["[]", "null", "{", "{}"])
+def test_a_damaged_description_is_an_error_of_one_line(content: str, tmp_path: Path) -> None:
+    (tmp_path / "glassformer.json").write_text(content)
+    with pytest.raises(SystemExit, match="glassformer.json cannot be read"):
+        runner().load(tmp_path)
 
 
 def test_a_description_of_another_format_is_refused(tmp_path: Path) -> None:

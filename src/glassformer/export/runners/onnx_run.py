@@ -137,6 +137,6 @@ if __name__ == "__main__":
         exported,
         lambda sources, options: Model(exported, options.threads).answer(sources, options.beam),
         lambda parser: parser.add_argument(
-            "--threads", type=int, default=os.cpu_count(), help="number of batches computed at once"
+            "--threads", type=int, default=os.cpu_count() or 1, help="number of batches computed at once"
         ),
     )

@@ -270,7 +270,7 @@ def load(folder: Path) -> Export:
     """Read the export in a folder; a file that is missing or damaged ends the program with a message."""
     try:
         return Export(folder)
-    except (InputError, OSError, ValueError, KeyError, TypeError) as error:
+    except (InputError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         sys.exit(f"error: {folder / 'glassformer.json'} cannot be read: {error}")
 
 
@@ -286,6 +286,8 @@ def main(export: Export, answer: Answer, add_options: Callable[[argparse.Argumen
     options = parser.parse_args()
     if options.beam < 1:
         parser.error(f"--beam must be at least 1, not {options.beam}")
+    if getattr(options, "threads", 1) < 1:
+        parser.error(f"--threads must be at least 1, not {options.threads}")
     try:
         texts = read_texts(sys.stdin.buffer.read(), as_json=options.json)
         filled = [(i, text) for i, text in enumerate(texts) if text.strip()]
