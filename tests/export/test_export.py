@@ -139,6 +139,11 @@ def test_rows_that_the_model_does_not_take_are_left_out(model: Model):
     assert rows.texts == ["ab", "", "<eos>"]
 
 
+def test_rows_of_which_the_model_takes_none_are_no_check(model: Model):
+    with pytest.raises(UsageError, match="takes no text of the rows"):
+        pair_rows([("ab" * 30, "x")], ["1"], "rows", model())
+
+
 def test_what_is_wrong_is_refused_before_anything_is_written(tiny: ModelFile, tmp_path: Path):
     path, out = tmp_path / "model.safetensors", tmp_path / "out"
     tiny.save(path)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, UsageError
 from glassformer.modelfile import ModelFile
 from glassformer.translator import encode_sources
 
@@ -37,9 +38,19 @@ class Rows:
 
 
 def pair_rows(pairs: Sequence[tuple[str, str]], names: Sequence[str], origin: str, model_file: ModelFile) -> Rows:
-    """Return the first ROWS pairs that the model takes, and the edge cases."""
+    """Return the first ROWS pairs that the model takes, and the edge cases.
+
+    Raises UsageError when it takes none of them: the edge cases alone would be no check.
+    """
     rows = (Row(source, name, target) for (source, target), name in zip(pairs, names, strict=True))
-    return Rows(origin, (*_taken(rows, model_file)[:ROWS], *_edges(model_file)))
+    taken = tuple(islice(_taken(rows, model_file), ROWS))
+    if not taken:
+        raise UsageError(
+            "the model takes no text of the rows to check on",
+            where=origin,
+            got=f"{len(pairs):,} rows that are too long or not in the vocabulary",
+        )
+    return Rows(origin, (*taken, *_edges(model_file)))
 
 
 def drawn_rows(model_file: ModelFile) -> Rows:
@@ -52,12 +63,12 @@ def drawn_rows(model_file: ModelFile) -> Rows:
     return Rows("drawn texts", (*_taken(rows, model_file), *_edges(model_file)))
 
 
-def _edges(model_file: ModelFile) -> list[Row]:
+def _edges(model_file: ModelFile) -> Iterator[Row]:
     return _taken((Row(text, name) for name, text in EDGES.items()), model_file)
 
 
-def _taken(rows: Iterable[Row], model_file: ModelFile) -> list[Row]:
-    return [row for row in rows if _takes(model_file, row)]
+def _taken(rows: Iterable[Row], model_file: ModelFile) -> Iterator[Row]:
+    return (row for row in rows if _takes(model_file, row))
 
 
 def _takes(model_file: ModelFile, row: Row) -> bool:
