@@ -242,7 +242,7 @@ def test_no_threads_are_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 @pytest.mark.parametrize("content", ["[]", "null", "{", "{}"])
 def test_a_damaged_description_is_an_error_of_one_line(content: str, tmp_path: Path) -> None:
     (tmp_path / "glassformer.json").write_text(content)
-    with pytest.raises(SystemExit, match="glassformer.json cannot be read"):
+    with pytest.raises(SystemExit, match=r"glassformer\.json cannot be read"):
         runner().load(tmp_path)
 
 
