@@ -253,6 +253,12 @@ def test_a_vocabulary_that_does_not_fit_is_refused(copied: Path, marian_of: Call
     assert "the SentencePiece model does not fit the vocabulary" in refused(copied)
     (copied / "vocab.json").write_text(json.dumps({piece: 2 * at for piece, at in vocabulary.items()}))
     assert "are not 0, 1, 2" in refused(copied)
+    (copied / "vocab.json").write_text(json.dumps({piece: float(at) for piece, at in vocabulary.items()}))
+    assert "are not 0, 1, 2" in refused(copied)
+    for piece in ("", "\ud800"):
+        odd = {piece if at == 20 else old: at for old, at in vocabulary.items()}
+        (copied / "vocab.json").write_text(json.dumps(odd))
+        assert "is empty or has a lone surrogate" in refused(copied)
     (copied / "vocab.json").write_text("[1, 2")
     assert "not valid JSON" in refused(copied)
     (copied / "vocab.json").write_text("[1, 2]")

@@ -90,6 +90,11 @@ def _check_files(folder: Path) -> None:
         )
 
 
+def _is_encodable(text: str) -> bool:
+    """Return whether UTF-8 can encode a text: it has no lone surrogate."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 @dataclass(frozen=True)
 class _Side:
     """The SentencePiece model of a side, and the vocabulary of the translation model: piece -> id."""
@@ -103,10 +108,15 @@ class _Side:
     def read(cls, folder: Path, side: str, vocabulary: str) -> _Side:
         path, spm = folder / vocabulary, folder / f"{side}.spm"
         ids: dict[str, Any] = read_json(path)
-        if sorted(ids.values(), key=str) != sorted(range(len(ids)), key=str):
+        integers = {at for at in ids.values() if type(at) is int}  # not true or 1.0, which are equal to 1
+        if integers != set(range(len(ids))):
             raise ModelFileError(
                 "the ids of the vocabulary are not 0, 1, 2, …, each once", where=str(path), got=f"{len(ids):,} pieces"
             )
+        odd = next((piece for piece in ids if not piece or not _is_encodable(piece)), None)
+        if odd is not None:
+            what = "a piece of the vocabulary is empty or has a lone surrogate"
+            raise ModelFileError(what, where=str(path), got=ascii(odd))
         try:
             content = spm.read_bytes()
         except OSError as error:
