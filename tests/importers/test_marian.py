@@ -246,6 +246,11 @@ def test_a_config_that_does_not_fit_is_refused(changes: dict[str, Any], words: s
     assert words in refused(copied)
 
 
+def test_a_wrong_setting_of_the_search_names_its_file(copied: Path) -> None:
+    edit_json(copied / "generation_config.json", num_beams="many")
+    assert "generation_config.json" in refused(copied)
+
+
 def test_a_vocabulary_that_does_not_fit_is_refused(copied: Path, marian_of: Callable[..., Path]) -> None:
     vocabulary = json.loads((copied / "vocab.json").read_text())
     renamed = {piece if piece in ("</s>", "<unk>", "<pad>") else f"x{piece}": at for piece, at in vocabulary.items()}

@@ -74,14 +74,15 @@ class MarianConfig(BaseModel):
         generation = folder / "generation_config.json"
         names = ("num_beams", "length_penalty", "max_length")
         search = read_json(generation) if generation.exists() else {}
-        values |= {name: search[name] for name in names if search.get(name) is not None}
+        found = {name: search[name] for name in names if search.get(name) is not None}
+        values |= found
         try:
             config = cls.model_validate({name: value for name, value in values.items() if value is not None})
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             raise ModelFileError(
                 f"the setting {'.'.join(map(str, first['loc']))!r} is not valid",
-                where=str(path),
+                where=str(generation if first["loc"][0] in found else path),
                 got=quoted(first["input"]),
                 expected=first["msg"],
             ) from None
