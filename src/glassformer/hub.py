@@ -21,8 +21,8 @@ from glassformer.errors import MissingExtraError, ModelFileError, UsageError, qu
 from glassformer.importers.marian import FILES, import_marian, is_marian
 from glassformer.importers.weights import PICKLED, SAFETENSORS
 
-_ADDRESS = re.compile(r"hf:/{1,2}(?P<name>[\w.-]+/[\w.-]+)(@(?P<revision>[\w./-]+))?", re.ASCII)
-"""A Path has one slash of the two."""
+_ADDRESS = re.compile(r"hf:/{1,2}(?P<name>[\w.-]+/[\w.-]+)(@(?P<revision>(?!.*\.\.)[\w./-]+))?", re.ASCII)
+"""A Path has one slash of the two. Git has no ".." in a revision, and in the cache it would be another folder."""
 
 
 @dataclass(frozen=True)
