@@ -69,7 +69,7 @@ PACKAGE_OF = {"tomli_w": "tomli-w", "starlette": "fastapi"}
 """Name of an import -> name of the package that is declared, where they differ."""
 
 MAX_LINES, MAX_FUNCTION_LINES, MAX_VERB_LINES = 400, 60, 40
-MAX_RUNNER_LINES = {"text": 340, "sentencepiece_cut": 330}
+MAX_RUNNER_LINES = {"text": 350, "sentencepiece_cut": 330}
 LONGER: dict[str, int] = {}
 """Files that are longer for a reason."""
 

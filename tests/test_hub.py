@@ -234,7 +234,9 @@ def test_what_the_hub_does_not_have_is_named(
     assert address.removeprefix("hf://").partition("@")[0] in str(caught.value)
 
 
-@pytest.mark.parametrize("address", ["hf://me", "hf://me/a/b", "hf://me/a@", "hf://a/b@../x", "hf://../a b", "hf://-/--"])
+@pytest.mark.parametrize(
+    "address", ["hf://me", "hf://me/a/b", "hf://me/a@", "hf://a/b@../x", "hf://../a b", "hf://-/--"]
+)
 def test_an_address_that_is_not_valid_is_refused(address: str, server: Hub) -> None:
     with pytest.raises(UsageError, match=r"hub|name of a repository"):
         local_model(address)

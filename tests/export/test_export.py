@@ -81,13 +81,16 @@ def test_an_answer_to_an_empty_text_is_an_error(tiny: ModelFile):
         checker.check([answers], "none", exact=True)
 
 
-def test_another_answer_of_a_beam_of_its_own_is_counted_but_its_score_is_checked(tiny: ModelFile):
+def test_another_answer_of_a_beam_of_its_own_is_counted_but_its_score_is_checked(
+    tiny: ModelFile, monkeypatch: pytest.MonkeyPatch
+):
     checker = checker_of(tiny)
     answers = [right_answers(tiny, checker.rows.texts, width) for width in (1, 5)]
     ids = answers[1][0].ids[:-1]
     text = tiny.target_tokenizer.decode(ids)
     (scored,) = Translator(tiny).score([(checker.rows.texts[0], text)])
     answers[1][0] = Answer(text, ids, scored.score, True)
+    monkeypatch.setattr("glassformer.export.check.MAX_LOSS", 10.0)  # one row of six
     assert checker.check(answers, "own", exact=True).searches[1].other == 1
     with pytest.raises(EngineError, match="beam of 5"):
         checker.check(answers, "same", exact=True)
@@ -96,18 +99,39 @@ def test_another_answer_of_a_beam_of_its_own_is_counted_but_its_score_is_checked
         checker.check(answers, "own", exact=True)
 
 
+def test_a_beam_that_returns_its_worst_hypotheses_is_refused(tiny: ModelFile):
+    checker = Checker(tiny, pair_rows([(text, "") for text in ("ab cd", "the cat", "cd ef")], "123", "rows", tiny))
+    answers = [right_answers(tiny, checker.rows.texts, width) for width in (1, 5)]
+    ids = tiny.target_tokenizer.vocabulary.ordinary
+    for i, found in enumerate(Translator(tiny).translate(checker.rows.texts, num_beams=5, num_return_sequences=5)):
+        if found.alternatives:
+            worst = min(found.alternatives, key=lambda one: one.rank_score)
+            tokens = tuple(ids[token] for token in worst.tokens)
+            answers[1][i] = Answer(worst.text, tokens, worst.score, worst.finished, worst.rank_score)
+    with pytest.raises(EngineError, match="its own beam finds other answers"):
+        checker.check(answers, "own", exact=True)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_another_length_penalty_is_an_error_in_every_precision(tiny: ModelFile, exact: bool):
+    checker = checker_of(tiny)
+    answers = [replace(one, rank_score=one.score) for one in right_answers(tiny, checker.rows.texts, 1)]
+    with pytest.raises(EngineError, match="another length penalty" if not exact else "other scores"):
+        checker.check([answers], "none", exact=exact)
+
+
 def test_a_lower_precision_tells_the_metric_and_refuses_garbage(tiny: ModelFile):
     texts = ["ab cd", "the cat", "cd", "a cat", "ab"]
     rows = [(text, answer.text) for text, answer in zip(texts, right_answers(tiny, texts, 1), strict=True)]
     checker = Checker(tiny, pair_rows(rows, texts, "rows", tiny))
     answers = right_answers(tiny, checker.rows.texts, 1)
-    answers[0] = replace(answers[0], ids=(), text="")
+    answers[0] = Answer("", (), -1.0, True, -1.0)
     found = checker.check([answers], "none", exact=False)
     assert found.metric is not None
     assert (found.metric.rows, found.metric.before, found.metric.after) == (5, 1.0, 0.8)
     assert found.score_bound is None
     with pytest.raises(EngineError, match="in this precision"):
-        checker.check([[replace(one, ids=(), text="") for one in answers]], "none", exact=False)
+        checker.check([[Answer("", (), -1.0, True, -1.0) for _ in answers]], "none", exact=False)
 
 
 def test_in_a_lower_precision_tokens_are_written_as_the_same_text(tiny: ModelFile):
@@ -178,8 +202,8 @@ def test_writing_in_any_precision_leaves_the_model_as_it_is(to: str, tiny: Model
 
 
 def test_what_is_not_an_answer_is_an_error():
-    good = json.dumps({"text": "x", "ids": [1], "score": -1, "finished": True})
-    assert read_answers([good]) == [Answer("x", (1,), -1.0, True)]
+    good = json.dumps({"text": "x", "ids": [1], "score": -1, "finished": True, "rank_score": -0.5})
+    assert read_answers([good]) == [Answer("x", (1,), -1.0, True, -0.5)]
     for bad in ("", "[]", "3", good.replace("ids", "id"), good.replace("[1]", "1")):
         with pytest.raises(EngineError, match="not an answer"):
             read_answers([bad])

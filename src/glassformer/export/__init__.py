@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -118,7 +119,7 @@ def export(
             hint="export each model by itself; glassformer translate and glassformer serve run an ensemble",
         )
     report = progress or (lambda _: None)
-    target, out = load_format(to), Path(out)
+    target, out = load_format(to), Path(os.path.realpath(out))
     chosen = precision or target.precisions[0]
     if chosen not in target.precisions:
         raise SettingsError(f"{to} has no precision {chosen!r}", hint=nearest(chosen, target.precisions))
@@ -137,7 +138,10 @@ def export(
         tested = drawn_rows(model_file)
     with _new_folder(out) as folder:
         report(f"writing {to} in {chosen}")
-        target.write(model_file, folder, chosen)
+        try:
+            target.write(model_file, folder, chosen)
+        except OSError as error:
+            raise cannot_write(out, error) from None
         report(f"checking {len(tested.rows)} {tested.origin} in {to}")
         checker = Checker(model_file, tested)
         answers = [target.answer(folder, tested.texts, num_beams) for num_beams in checker.widths(target.beam)]
@@ -168,12 +172,16 @@ def _new_folder(out: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `out`; after the block it is renamed to `out`. After an error it is deleted."""
     temporary = out.absolute().with_name(f".{out.absolute().name}.{secrets.token_hex(4)}.part")
     try:
-        temporary.mkdir(parents=True)
+        try:
+            temporary.mkdir(parents=True)
+        except OSError as error:
+            raise cannot_write(out, error) from None
         yield temporary
-        if out.is_dir():
-            out.rmdir()
-        temporary.rename(out)
-    except OSError as error:
-        raise cannot_write(out, error) from None
+        try:
+            if out.is_dir():
+                out.rmdir()
+            temporary.rename(out)
+        except OSError as error:
+            raise cannot_write(out, error) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

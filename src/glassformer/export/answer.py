@@ -38,7 +38,7 @@ def read_answers(lines: Iterable[str]) -> list[Answer]:
                 ids=tuple(one["ids"]),
                 score=float(one["score"]),
                 finished=bool(one["finished"]),
-                rank_score=one.get("rank_score"),
+                rank_score=float(one["rank_score"]),
             )
             for one in found
         ]

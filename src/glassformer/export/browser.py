@@ -62,10 +62,12 @@ def page_answers(page: Path, texts: Sequence[str], num_beams: int) -> list[Answe
 
 
 def find_browser() -> str | None:
-    """Return the path of the browser, or None. An empty $CHROME means none."""
+    """Return the path of the browser, or None. An empty $CHROME means none. Raises EngineError for a wrong $CHROME."""
     if os.name != "posix":  # where the pipe has other descriptors
         return None
     named = os.environ.get("CHROME")
+    if named and shutil.which(named) is None:
+        raise EngineError("there is no browser at $CHROME", where=named, hint="unset CHROME, or name a browser")
     if named is not None:
         return shutil.which(named) if named else None
     return next((path for name in BROWSERS if (path := shutil.which(name))), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -25,6 +26,10 @@ SCORE_BOUND = 1e-3
 """Maximum difference (nats) of the score of an answer between the target's runtime and PyTorch, both in float32."""
 FEWEST_EQUAL = 0.5
 """Minimum fraction of equal answers in a lower precision; with fewer the export is refused."""
+MAX_LOSS = 0.1
+"""Maximum by which the mean rank score of a runtime's own beam may be below that of greedy search (nats)."""
+MAX_MEDIAN = 1.0
+"""Maximum of the median difference (nats) of a score in a lower precision."""
 BEAM = 4  # of the check where the model's own search is greedy
 SHOWN = 3  # rows that an error quotes
 BLANK = Hypothesis((), (), 0.0, 0.0, True)  # the answer to a text of white space
@@ -38,7 +43,8 @@ class SearchCheck:
     """The agreement of one search, in rows. `num_beams` is 1 for greedy search.
 
     `ties` are other answers that are as probable, `other` those that a beam with rules of its own found; both have the
-    score that the model gives them.
+    score that the model gives them. `rank_score` is the mean score after the length penalty, as the model scores the
+    answers of the export, and `expected_rank_score` that of its own.
     """
 
     num_beams: int
@@ -46,6 +52,8 @@ class SearchCheck:
     equal: int
     ties: int
     other: int
+    rank_score: float
+    expected_rank_score: float
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,7 @@ class MetricCheck:
 
 @dataclass(frozen=True)
 class Check:
-    """What was compared. `score_difference` (nats) is the maximum over all answers; without a bound it is only told."""
+    """What was compared. `score_difference` (nats) is the maximum over all answers."""
 
     rows_from: str
     searches: tuple[SearchCheck, ...]
@@ -81,7 +89,9 @@ class _Compared:
     other_ids: list[int]
     other_text: list[int]
     other_score: list[int]
+    other_rank: list[int]
     score_difference: float
+    median_difference: float
 
 
 class Checker:
@@ -94,6 +104,7 @@ class Checker:
         self._filled = [i for i, text in enumerate(rows.texts) if text.strip()]
         texts, names = [rows.texts[i] for i in self._filled], [rows.rows[i].name for i in self._filled]
         self._sources = encode_sources(texts, names, model_file.source_tokenizer, model_file.settings)
+        self._found: dict[int, list[Hypothesis]] = {}
 
     def widths(self, beam: Beam) -> tuple[int, ...]:
         """Return the beam widths that are checked: 1, and the model's own (or BEAM) where the runtime has a beam."""
@@ -103,8 +114,10 @@ class Checker:
         """Compare the answers of each of `widths(beam)`.
 
         `exact`: ids and texts must be equal except for ties, and scores within SCORE_BOUND. Otherwise equal answers are
-        counted, and the metric of the last search is measured before and after. Raises EngineError with the first rows
-        that differ.
+        counted, and the metric of the last search is measured before and after on rows with a right answer. In every
+        precision texts and length penalties must be those of the model, and a beam of the runtime's own must find the
+        same answers to most texts, and none that are on average less probable than those of greedy search.
+        Raises EngineError with the first rows that differ.
         """
         widths = self.widths(beam)
         compared = []
@@ -114,17 +127,19 @@ class Checker:
             found = self._compare(given, expected, num_beams, own_beam=beam == "own")
             if exact:
                 self._check_exact(found, given, expected)
-            elif found.search.equal + found.search.ties + found.search.other < FEWEST_EQUAL * len(given):
+            self._check_always(found, given, expected)
+            if not exact and (
+                len(set(found.other_ids) & set(self._filled)) > (1 - FEWEST_EQUAL) * len(self._filled)
+                or not found.median_difference <= MAX_MEDIAN
+            ):
                 raise self._error(
                     "in this precision the model gives other answers to most texts",
                     found.other_ids,
                     given,
                     expected,
-                    bound=f"at least {FEWEST_EQUAL:.0%} equal answers",
+                    bound=f"at least {FEWEST_EQUAL:.0%} equal answers, and a median score within {MAX_MEDIAN:g} nat",
                     hint="choose another --precision",
                 )
-            if found.other_text:  # whatever the precision
-                raise self._error("the exported model writes tokens as another text", found.other_text, given, expected)
             compared.append(found)
         return Check(
             self.rows.origin,
@@ -148,6 +163,11 @@ class Checker:
 
     def _expected(self, num_beams: int) -> list[Hypothesis]:
         """Return the model's best answer to each row."""
+        if num_beams not in self._found:
+            self._found[num_beams] = self._search(num_beams)
+        return self._found[num_beams]
+
+    def _search(self, num_beams: int) -> list[Hypothesis]:
         decoding = DecodingSettings(num_beams=num_beams, length_alpha=self.decoding.length_alpha)
         found = self._engine.search(self._sources, decoding, max_new_tokens(self.model_file))
         answers = [BLANK] * len(self.rows.rows)
@@ -174,12 +194,15 @@ class Checker:
             for one, score, rank in zip(answers, scores, ranks, strict=True)
         ]
         decode = self.model_file.target_tokenizer.decode
+        means = (statistics.fmean(found) for found in (ranks, [one.rank_score for one in expected]))
         return _Compared(
-            SearchCheck(num_beams, len(answers), len(answers) - len(differ), len(ties), len(other)),
+            SearchCheck(num_beams, len(answers), len(answers) - len(differ), len(ties), len(other), *means),
             [i for i in differ if i not in ties | other],
             [i for i, one in enumerate(answers) if one.text != decode(one.ids)],
             [i for i, drift in enumerate(drifts) if not drift <= SCORE_BOUND],  # NaN too
+            [i for i, one in enumerate(answers) if not self._is_ranked(one)],
             _largest(*drifts),
+            statistics.median(drifts),
         )
 
     def _scores(self, given: Sequence[Hypothesis]) -> list[float]:
@@ -195,6 +218,13 @@ class Checker:
     def _penalty(self, answer: Hypothesis) -> float:
         return length_penalty(max(1, len(answer.ids) + answer.finished), self.decoding.length_alpha)
 
+    def _is_ranked(self, answer: Answer) -> bool:
+        """Return whether the rank score of an answer is its score over the model's length penalty."""
+        if answer.rank_score is None:
+            return True
+        given = Hypothesis(answer.ids, (), answer.score, 0.0, answer.finished)
+        return abs(answer.rank_score - answer.score / self._penalty(given)) <= SCORE_BOUND
+
     def _metric(self, answers: Sequence[Answer], expected: Sequence[Hypothesis]) -> MetricCheck | None:
         metric, tokenizer = self.model_file.settings.training.metric, self.model_file.target_tokenizer
         name: Metric = "exact_match" if metric == "loss" else metric
@@ -207,6 +237,18 @@ class Checker:
             for texts in ([tokenizer.decode(expected[i].ids) for i, _ in known], [answers[i].text for i, _ in known])
         )
         return MetricCheck(name, len(known), before, after)
+
+    def _check_always(self, found: _Compared, given: Sequence[Answer], expected: Sequence[Hypothesis]) -> None:
+        """Raise EngineError for another text of the same tokens, another length penalty, or a beam that finds worse."""
+        if found.other_text:
+            raise self._error("the exported model writes tokens as another text", found.other_text, given, expected)
+        if found.other_rank:
+            raise self._error("the exported model has another length penalty", found.other_rank, given, expected)
+        greedy = statistics.fmean(one.rank_score for one in self._expected(1))
+        is_worse = not found.search.rank_score >= greedy - MAX_LOSS
+        if found.search.other > FEWEST_EQUAL * len(self._filled) or (found.search.other and is_worse):
+            wrong = [i for i, one in enumerate(given) if one.ids != expected[i].ids]
+            raise self._error("its own beam finds other answers to most texts, or worse ones", wrong, given, expected)
 
     def _check_exact(self, found: _Compared, given: Sequence[Answer], expected: Sequence[Hypothesis]) -> None:
         """Raise EngineError when the ids or the score of an answer differ."""
@@ -230,8 +272,10 @@ class Checker:
         decode = self.model_file.target_tokenizer.decode
 
         def quote(row: Row, answer: Answer, right: Hypothesis) -> str:
-            text, got, wanted = (shortened(one, 40) for one in (row.text, answer.text, decode(right.ids)))
-            return f"{row.name}: {text!r} gives {got!r} ({answer.score:.4f}), expected {wanted!r} ({right.score:.4f})"
+            text, got, right_text = (shortened(one, 40) for one in (row.text, answer.text, decode(right.ids)))
+            return (
+                f"{row.name}: {text!r} gives {got!r} ({answer.score:.4f}), expected {right_text!r} ({right.score:.4f})"
+            )
 
         first = [quote(self.rows.rows[i], given[i], expected[i]) for i in wrong[:SHOWN]]
         return EngineError(

@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from glassformer.engines.torch import TorchEngine, build_model
-from glassformer.errors import EngineError, MissingExtraError
+from glassformer.errors import EngineError, MissingExtraError, shortened
 from glassformer.modelfile import ModelFile
 from glassformer.settings import DecodingSettings
 
@@ -48,6 +49,8 @@ def compare_with_transformers(model_file: ModelFile, folder: Path, texts: Sequen
     """
     marian, tokenizer, version = _theirs(folder)
     texts = texts or random_texts(model_file)
+    if not texts:
+        raise EngineError("there is no text to compare with transformers; nothing was written", where=str(folder))
     ours = [model_file.source_tokenizer.frame(ids) for ids in model_file.source_tokenizer.encode_many(texts)]
     for text, ids in zip(texts, ours, strict=True):
         theirs = tokenizer(text).input_ids
@@ -77,13 +80,13 @@ def compare_with_transformers(model_file: ModelFile, folder: Path, texts: Sequen
 
 def random_texts(model_file: ModelFile) -> list[str]:
     """Return texts of random pieces of the source, the same in every call."""
-    chance = random.Random(0)
+    generator = random.Random(0)
     pieces = list(model_file.source_tokenizer.vocabulary.ordinary)
     join = model_file.source_tokenizer.decode
     vocabulary = model_file.source_tokenizer.vocabulary.ordinary
-    drawn = [chance.choices(pieces, k=chance.randint(1, MAX_PIECES)) for _ in range(N_TEXTS)]
+    drawn = [generator.choices(pieces, k=generator.randint(1, MAX_PIECES)) for _ in range(N_TEXTS)]
     specials = ("</s>", "<unk>", "<pad>")  # as text: transformers takes them for tokens
-    texts = [join(vocabulary[piece] for piece in each) for each in drawn]
+    texts = [join(vocabulary[piece] for piece in pieces) for pieces in drawn]
     return [text for text in texts if text and not any(special in text for special in specials)]
 
 
@@ -91,12 +94,19 @@ def _theirs(folder: Path) -> tuple[Any, Any, str]:
     """The model, the tokenizer and the version of transformers, which reads the folder alone and never a network."""
     library = _library()
     with _silent(library):
-        model: Any = library.MarianMTModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
+        if find_spec("sentencepiece") is None:
+            raise MissingExtraError("the comparison with MarianMT", package="sentencepiece", extra="sentencepiece")
         try:
+            model: Any = library.MarianMTModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
             tokenizer = library.MarianTokenizer.from_pretrained(folder, local_files_only=True)
-        except ImportError:
-            extra = "sentencepiece"
-            raise MissingExtraError("the comparison with MarianMT", package="sentencepiece", extra=extra) from None
+        except Exception as error:  # of many kinds, for files that are read by transformers alone
+            got = f"{type(error).__name__}: {shortened(str(error).partition(chr(10))[0], 200)}"
+            raise EngineError(
+                "transformers cannot read this folder; nothing was written",
+                where=str(folder),
+                got=got,
+                hint="download the folder again",
+            ) from None
     return model.eval(), tokenizer, library.__version__
 
 

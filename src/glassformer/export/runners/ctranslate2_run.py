@@ -5,12 +5,16 @@ Options: --beam N (default: the model's; 1 is greedy search), --json (JSON strin
 --device cpu|cuda.
 """
 
+import sys
 from pathlib import Path
 
 import ctranslate2
-from text import load, main
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))  # PYTHONSAFEPATH leaves it out
+
+from text import load, main  # noqa: E402
+
 BATCH_TOKENS = 512
 NO_SCORE = -1e9  # of a slot of the beam that no hypothesis fills
 
@@ -86,7 +90,7 @@ class Model:
 
 def add_options(parser):
     parser.add_argument("--threads", type=int, default=1, help="batches that are computed at once")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="where it computes")
 
 
 if __name__ == "__main__":

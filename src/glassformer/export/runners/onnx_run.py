@@ -7,6 +7,7 @@ Axes: N sentences, K live hypotheses of each, R = N·K rows, C candidates of a s
 from __future__ import annotations
 
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
@@ -14,9 +15,12 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from text import Export, Found, InputError, load, main
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))  # PYTHONSAFEPATH leaves it out
+
+from text import Export, Found, InputError, load, main  # noqa: E402
+
 BATCH_POSITIONS = 2048  # maximum of source positions times hypotheses in a batch
 NOT_FINITE = "the model computes numbers that are not finite"
 
