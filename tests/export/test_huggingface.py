@@ -325,6 +325,9 @@ def test_bad_lines_are_named(tmp_path: Path) -> None:
     ):
         done = run(folder, lines=["abc", line])
         assert (done.returncode, done.stderr) == (1, message)
+    for line in ("5", "{", "[]"):
+        done = run(folder, "--json", lines=['"abc"', line])
+        assert (done.returncode, done.stderr) == (1, "error: line 2: expected a JSON string\n")
     with pytest.raises(EngineError, match=r"does not run\n  got: error: line 1: '漢' is not in the vocabulary"):
         HuggingFaceFormat().answer(folder, ["漢"], 1)
 

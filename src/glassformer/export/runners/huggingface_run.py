@@ -96,6 +96,19 @@ class Model:
             return None
 
 
+def read_line(number: int, line: str, *, as_json: bool) -> str:
+    """Return the text of a line. Raises ValueError for one that is not a JSON string."""
+    if not as_json:
+        return line
+    try:
+        text = json.loads(line)
+    except ValueError:
+        text = None
+    if not isinstance(text, str):
+        raise ValueError(f"line {number}: expected a JSON string")
+    return text
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Translate lines, one answer a line.")
     parser.add_argument("--beam", type=int, metavar="N", help="beam width; 1 is greedy search")
@@ -109,7 +122,7 @@ def main() -> None:
     num_beams = options.beam or model.search["num_beams"]
     lines = (line.removesuffix("\n").removesuffix("\r") for line in sys.stdin)
     try:
-        texts = (model.check(i, json.loads(line) if options.json else line) for i, line in enumerate(lines, 1))
+        texts = (model.check(i, read_line(i, line, as_json=options.json)) for i, line in enumerate(lines, 1))
         while together := list(islice(texts, TEXTS_TOGETHER)):
             for answer in model.answer(together, num_beams):
                 line = json.dumps(answer) if options.json else answer["text"].replace("\n", " ")
@@ -117,6 +130,8 @@ def main() -> None:
             sys.stdout.flush()
     except ValueError as error:
         sys.exit(f"error: {error}")
+    except BrokenPipeError:  # the reader of the answers has ended; Python would complain once more when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":
