@@ -18,6 +18,7 @@ from glassformer.export.answer import Answer
 from glassformer.export.check import Beam, Check, Checker
 from glassformer.export.rows import drawn_rows, pair_rows
 from glassformer.files import cannot_write, check_path
+from glassformer.hub import local_model
 from glassformer.modelfile import ModelFile, find_model, library_versions
 from glassformer.rundirectory import RunDirectory
 
@@ -102,7 +103,7 @@ def export(
     where: Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Exported:
-    """Export a model file or a run directory to the folder `out`, check it, and return what was checked.
+    """Export a model file, a run directory or a model of the hub to the folder `out`; return what was checked.
 
     The answers of the exported model, in its own runtime and a fresh process, are compared with those of the model on
     `rows` (`where[i]` names row i), or on the held-out rows of the run, or else on drawn texts. In float32 they must be
@@ -124,7 +125,7 @@ def export(
     if chosen not in target.precisions:
         raise SettingsError(f"{to} has no precision {chosen!r}", hint=nearest(chosen, target.precisions))
     _check_free(out)
-    path = find_model(model)
+    path = find_model(local_model(model))
     model_file = ModelFile.load(path)
     target.check_supported(model_file)
     if rows is not None:
@@ -142,7 +143,7 @@ def export(
             target.write(model_file, folder, chosen)
         except OSError as error:
             raise cannot_write(out, error) from None
-        report(f"checking {len(tested.rows)} {tested.origin} in {to}")
+        report(f"checking {len(tested.rows)} texts in {to}: {tested.origin} and edge cases")
         checker = Checker(model_file, tested)
         answers = [target.answer(folder, tested.texts, num_beams) for num_beams in checker.widths(target.beam)]
         check = checker.check(answers, target.beam, exact=chosen == "float32")

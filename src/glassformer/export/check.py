@@ -133,8 +133,8 @@ class Checker:
                 or not found.median_difference <= MAX_MEDIAN
             ):
                 raise self._error(
-                    "in this precision the model gives other answers to most texts",
-                    found.other_ids,
+                    "in this precision the model gives other answers or scores to most texts",
+                    found.other_ids or found.other_score,
                     given,
                     expected,
                     bound=f"at least {FEWEST_EQUAL:.0%} equal answers, and a median score within {MAX_MEDIAN:g} nat",
