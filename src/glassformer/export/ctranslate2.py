@@ -21,7 +21,6 @@ class CTranslate2Format:
     of special tokens. `text.py` makes ids of a text and text of ids.
     """
 
-    name = "ctranslate2"
     precisions = ("float32", "int8", "float16")
     beam: Beam = "own"  # it gives the slot of a finished hypothesis to another one
     packages = ("glassformer", "ctranslate2", "numpy")

@@ -43,7 +43,6 @@ _EXPORT = re.compile(r"^export ((?:class|const|function\*?|async function) (\w+)
 class HtmlFormat:
     """A folder with one file, `index.html`, which opens without a network or a server and translates."""
 
-    name = "html"
     precisions = ("float16", "float32", "int8")
     beam: Beam = "same"
     packages = ("glassformer",)

@@ -34,7 +34,6 @@ class HuggingFaceFormat:
     The first ids are those of the target vocabulary, as they are here.
     """
 
-    name = "huggingface"
     precisions = ("float32", "float16")
     beam: Beam = "own"
     packages = ("glassformer", "transformers", "tokenizers", "torch", "numpy")

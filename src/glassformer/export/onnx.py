@@ -36,7 +36,6 @@ class OnnxFormat:
     `run.py` needs numpy and onnxruntime, `run.mjs` needs onnxruntime-node. Every model can be exported.
     """
 
-    name = "onnx"
     precisions = tuple(PRECISIONS)
     beam: Beam = "same"
     packages = ("glassformer", "onnx", "onnxruntime", "numpy")
