@@ -238,7 +238,7 @@ def test_the_rate_falls_with_the_time_that_is_over(tmp_path):
     run = train(PAIRS, settings(training=training), tmp_path / "run", device="cpu")
     run.position.seconds = 300
     run.update([np.arange(4)])
-    assert run.optimizer.param_groups[0]["lr"] == pytest.approx(0.005, rel=1e-3)
+    assert run.updater.learning_rate == pytest.approx(0.005, rel=1e-3)
 
 
 @pytest.mark.parametrize(

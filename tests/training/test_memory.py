@@ -54,7 +54,7 @@ def test_too_little_memory_names_a_batch_that_fits(tmp_path, monkeypatch, failur
         raise failure
 
     run = start(tmp_path / "run", accumulate=2)
-    monkeypatch.setattr(run, "_forward_backward", fail)
+    monkeypatch.setattr(run.updater, "_forward_backward", fail)
     with pytest.raises(RunError) as raised:
         run.update([np.arange(8)])
     text = str(raised.value)
@@ -68,7 +68,9 @@ def test_too_little_memory_remembers_what_fitted(tmp_path, monkeypatch):
     lengths = run.prepared.train.source.lengths[:2], run.prepared.train.target.lengths[:2]
     fitted = 2 * int(np.max(lengths))
     monkeypatch.setattr(
-        run, "_forward_backward", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("CUDA out of memory."))
+        run.updater,
+        "_forward_backward",
+        lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("CUDA out of memory.")),
     )
     with pytest.raises(RunError, match=f"a batch that fitted: --set training.batch_tokens={fitted} "):
         run.update([np.arange(8)])
@@ -76,6 +78,8 @@ def test_too_little_memory_remembers_what_fitted(tmp_path, monkeypatch):
 
 def test_other_errors_stay_what_they_are(tmp_path, monkeypatch):
     run = start(tmp_path / "run")
-    monkeypatch.setattr(run, "_forward_backward", lambda *_: (_ for _ in ()).throw(RuntimeError("something else")))
+    monkeypatch.setattr(
+        run.updater, "_forward_backward", lambda *_: (_ for _ in ()).throw(RuntimeError("something else"))
+    )
     with pytest.raises(RuntimeError, match="something else"):
         run.update([np.arange(8)])

@@ -18,7 +18,6 @@ from glassformer.container import Arrays
 from glassformer.data.batches import padding_fraction, plan_batches
 from glassformer.engines.torch import (
     TorchEngine,
-    autocast,
     build_model,
     get_weights,
     resolve_precision,
@@ -27,7 +26,6 @@ from glassformer.engines.torch import (
 from glassformer.errors import RunError, UsageError
 from glassformer.files import write_text
 from glassformer.kernels.cpu import configure_memory
-from glassformer.kernels.cross_entropy import cross_entropy
 from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile, count_parameters, tokenizers_to_dict
 from glassformer.records import Metrics
@@ -36,8 +34,8 @@ from glassformer.training.card import model_card
 from glassformer.training.checkpoints import Origin, Position, load_resume, save_resume
 from glassformer.training.events import Event, Finished, Progress, Saved, Started, Stopped, Validated
 from glassformer.training.meter import Meter
-from glassformer.training.objective import learning_rate, output_layer, teacher_forced
 from glassformer.training.prepare import Prepared
+from glassformer.training.update import Sums, Updater
 from glassformer.training.validation import Validator
 from glassformer.translator import Translator
 
@@ -74,18 +72,10 @@ class Run:
         if training.compile:
             for layer in (*self.model.encoder, *self.model.decoder):
                 layer.compile(dynamic=True)
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(),
-            lr=0.0,
-            betas=(training.beta_1, training.beta_2),
-            eps=training.epsilon,
-            weight_decay=training.weight_decay,
-            fused=device.type in ("cpu", "cuda"),
-        )
+        self.updater = Updater(self.model, prepared.train, self.settings, device)
         self.position = Position()
         self.validator = Validator(prepared, TorchEngine.of([self.model], prepared.target_tokenizer, device))
         self._stopping = self._begun = self._finished = False
-        self._fitting = 0  # tokens of the largest batch so far
 
     def stop(self) -> None:
         """Save and stop after the current update."""
@@ -122,7 +112,7 @@ class Run:
         directory = self.directory
         directory.recover()
         if self.resumed:
-            self.position = load_resume(directory.resume, self.model, self.optimizer, self._origin)
+            self.position = load_resume(directory.resume, self.model, self.updater.optimizer, self._origin)
             directory.repair_history()
             if not directory.model.exists():  # so the next validation is the best one
                 self.position.best_value = self.position.best_loss = None
@@ -193,56 +183,11 @@ class Run:
             return f"{training.max_minutes:g} minutes are over"
         return None
 
-    # One update (section 5.3)
-
-    def update(self, batches: Sequence[NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]:
-        """Update the weights; return the sums of smoothed and plain loss, the gradient norm, the token count."""
-        training = self.settings.training
-        self.model.train()
-        n_tokens = sum(int((self.prepared.train.target.lengths[rows] - 1).sum()) for rows in batches)
-        try:
-            losses = [self._forward_backward(rows, n_tokens) for rows in batches]
-        except RuntimeError as error:  # of which PyTorch's OutOfMemoryError is one
-            if isinstance(error, torch.OutOfMemoryError) or "not enough memory" in str(error):
-                raise self._too_large() from error
-            raise
-        self._fitting = max(self._fitting, *map(self._tokens_of, batches))
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm or math.inf)
-        position = self.position
-        position.step += 1
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(position.step, training, self.settings.model.d_model, position.seconds)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        smoothed, plain = (torch.stack(column).sum() for column in zip(*losses, strict=True))
-        return smoothed, plain, norm, n_tokens
-
-    def _forward_backward(self, rows: NDArray[np.int64], n_tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Add the gradient of one batch, of the mean over all `n_tokens` of the update; return its summed losses."""
-        training = self.settings.training
-        with autocast(self.device, training.precision):
-            hidden, targets = teacher_forced(self.model, self.prepared.train, rows, self.device)
-            smoothed, plain = cross_entropy(*output_layer(self.model, hidden), targets, training.label_smoothing)
-        (smoothed / n_tokens).backward()  # type: ignore[no-untyped-call]
-        return smoothed.detach(), plain
-
-    def _tokens_of(self, rows: NDArray[np.int64]) -> int:
-        """Return the padded tokens of the longer side of a batch, which training.batch_tokens limits."""
-        corpus = self.prepared.train
-        return len(rows) * int(max(corpus.source.lengths[rows].max(), corpus.target.lengths[rows].max()))
-
-    def _too_large(self) -> RunError:
-        """Return the error of a batch that does not fit into memory; its hint is a size that fitted, or half of it."""
-        training = self.settings.training
-        fits = self._fitting or training.batch_tokens // 2
-        parts = math.ceil(training.batch_tokens / fits)
-        return RunError(
-            f"not enough memory on {self.device} for a batch of {training.batch_tokens:,} tokens",
-            where=f"step {self.position.step + 1:,}",
-            hint=f"{'a batch that fitted' if self._fitting else 'try half of it'}: --set training.batch_tokens={fits} "
-            f"--set training.accumulate={parts * training.accumulate} (the same update in smaller parts), "
-            "or --set training.recompute=true",
-        )
+    def update(self, batches: Sequence[NDArray[np.int64]]) -> Sums:
+        """Update the weights with the rows of some batches: one step."""
+        sums = self.updater.update(batches, self.position.step + 1, self.position.seconds)
+        self.position.step += 1
+        return sums
 
     # Events and files
 
@@ -283,7 +228,7 @@ class Run:
             epoch=self.position.epoch,
             loss=meter.mean(meter.smoothed),
             perplexity=math.exp(min(700.0, meter.mean(meter.plain))),
-            learning_rate=self.optimizer.param_groups[0]["lr"],
+            learning_rate=self.updater.learning_rate,
             gradient_norm=float(torch.stack(meter.norms).mean()),
             tokens_per_second=meter.tokens / meter.seconds,
         )
@@ -367,7 +312,7 @@ class Run:
         prepared = self.prepared
         tokenizers = tokenizers_to_dict(prepared.source_tokenizer, prepared.target_tokenizer)
         self.directory.check_locked()
-        save_resume(path, self.model, self.optimizer, self.position, self._origin, tokenizers)
+        save_resume(path, self.model, self.updater.optimizer, self.position, self._origin, tokenizers)
         return Saved(self.position.step, self.position.seconds, path)
 
     def _write(self, path: Path, weights: Arrays, value: float) -> None:
