@@ -1,7 +1,9 @@
-"""Too little memory ends in an error that says what fits; keeping less for the way back changes no number."""
+"""Too little memory splits a batch into parts with the same sum; keeping less for the way back changes no number."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +13,17 @@ import torch
 from glassformer.datasets import dates
 from glassformer.errors import RunError
 from glassformer.settings import Settings
-from glassformer.training import Run, train
+from glassformer.training import Run, Saved, Split, train
 
 SHAPE = {"d_model": 16, "d_ff": 16, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "dropout": 0.1}
 TOKENS = {"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False}
 
 
-def start(out: Path, **training: object) -> Run:
+def start(out: Path, *, dropout: bool = True, **training: object) -> Run:
     training = {"batch_tokens": 200, "precision": "float32", "schedule": "constant", "warmup_steps": 0} | training
     model = SHAPE | {"tied_embeddings": "none", "feed_forward_dropout": 0.1, "attention_dropout": 0.1}
+    if not dropout:
+        model |= {"dropout": 0.0, "feed_forward_dropout": 0.0, "attention_dropout": 0.0}
     return train(dates(40, seed=5), Settings(tokens=TOKENS, model=model, training=training), out, device="cpu")
 
 
@@ -46,34 +50,100 @@ def test_recomputing_runs_each_layer_twice(tmp_path):
         hook.remove()
 
 
-@pytest.mark.parametrize(
-    "failure", [torch.OutOfMemoryError("CUDA out of memory."), RuntimeError("DefaultCPUAllocator: not enough memory")]
+FAILURES = (
+    torch.OutOfMemoryError("CUDA out of memory."),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"),
+    MemoryError("std::bad_alloc"),
 )
-def test_too_little_memory_names_a_batch_that_fits(tmp_path, monkeypatch, failure):
-    def fail(*_):
-        raise failure
-
-    run = start(tmp_path / "run", accumulate=2)
-    monkeypatch.setattr(run.updater, "_forward_backward", fail)
-    with pytest.raises(RunError) as raised:
-        run.update([np.arange(8)])
-    text = str(raised.value)
-    assert "not enough memory on cpu for a batch of 200 tokens" in text
-    assert "training.batch_tokens=100 --set training.accumulate=4" in text
 
 
-def test_too_little_memory_remembers_what_fitted(tmp_path, monkeypatch):
+def fail_above(run: Run, monkeypatch: pytest.MonkeyPatch, most: int, failure: BaseException) -> list[int]:
+    """Let parts of more than `most` rows fail after their gradient is there; return the rows of the others."""
+    real, sizes = run.updater._forward_backward, []
+
+    def limited(rows, n_tokens):
+        found = real(rows, n_tokens)
+        if len(rows) > most:
+            raise failure
+        sizes.append(len(rows))
+        return found
+
+    monkeypatch.setattr(run.updater, "_forward_backward", limited)
+    return sizes
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_batch_that_does_not_fit_is_split_and_the_update_is_the_same(tmp_path, monkeypatch, failure):
+    after = []
+    for most in (100, 3):
+        run = start(tmp_path / str(most), dropout=False)
+        sizes = fail_above(run, monkeypatch, most, failure)
+        sums = run.update([np.arange(8), np.arange(8, 13)])
+        after.append([sums.smoothed, *(parameter.detach().clone() for parameter in run.model.parameters())])
+        assert sum(sizes) >= 13
+        assert (run.updater.max_tokens is None) == (most == 100)
+    for one, other in zip(*after, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_the_limit_is_remembered_told_and_kept_in_a_resume(tmp_path, monkeypatch):
+    run = start(tmp_path / "run", steps=4, validate_every=2)
+    sizes = fail_above(run, monkeypatch, 4, FAILURES[0])
+    events = []
+    for event in run:
+        events.append(event)
+        if isinstance(event, Saved):
+            run.stop()
+            break
+    split = [event for event in events if isinstance(event, Split)]
+    assert split[-1].max_tokens == run.updater.max_tokens
+    assert len(split) < 4  # of two updates of several batches each
+    assert max(sizes) <= 4
+    resumed = train(dates(40, seed=5), out=tmp_path / "run", resume=True, device="cpu")
+    next(iter(resumed))
+    assert resumed.updater.max_tokens == run.updater.max_tokens
+
+
+def test_a_single_row_that_does_not_fit_is_an_error_and_changes_no_weight(tmp_path, monkeypatch):
     run = start(tmp_path / "run")
-    run.update([np.arange(2)])
-    lengths = run.prepared.train.source.lengths[:2], run.prepared.train.target.lengths[:2]
-    fitted = 2 * int(np.max(lengths))
-    monkeypatch.setattr(
-        run.updater,
-        "_forward_backward",
-        lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("CUDA out of memory.")),
-    )
-    with pytest.raises(RunError, match=f"a batch that fitted: --set training.batch_tokens={fitted} "):
+    before = [parameter.detach().clone() for parameter in run.model.parameters()]
+    fail_above(run, monkeypatch, 0, FAILURES[0])
+    with pytest.raises(RunError, match="not enough memory on cpu for a single row") as raised:
         run.update([np.arange(8)])
+    assert "training.recompute=true" in str(raised.value)
+    assert all(map(torch.equal, before, run.model.parameters()))
+
+
+LIMITED = """
+import resource, sys
+import numpy as np, torch
+torch.set_num_threads(1)
+from glassformer.settings import Settings
+from glassformer.training import Split, train
+pairs = [("a" * 200, "b" * 200 + str(i)) for i in range(400)]
+tokens = {"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False}
+model = {"d_model": 64, "d_ff": 256, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2,
+         "tied_embeddings": "none", "dropout": 0.0}
+training = {"batch_tokens": 40_000, "precision": "float32", "steps": 2, "validate_rows": 2, "average_last": 0,
+            "keep_snapshots": 0, "metric": "loss"}
+data = {"max_valid_rows": 2}
+run = train(pairs, Settings(data=data, tokens=tokens, model=model, training=training), sys.argv[1], device="cpu")
+run.updater.update([np.arange(2)], 1)
+size = int(next(line for line in open("/proc/self/status") if line.startswith("VmSize")).split()[1]) * 1024
+resource.setrlimit(resource.RLIMIT_AS, (size + 300 * 2**20,) * 2)
+run.update([np.arange(190)])
+print("limit", run.updater.max_tokens)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of the address space are those of Linux")
+def test_a_limited_process_goes_on_with_smaller_parts(tmp_path):
+    command = [sys.executable, "-c", LIMITED, str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    limit = done.stdout.split()[-1]
+    assert limit != "None"
+    assert 202 <= int(limit) <= 40_000 // 2
 
 
 def test_other_errors_stay_what_they_are(tmp_path, monkeypatch):

@@ -95,6 +95,8 @@ def follow(run: Run, reporter: Reporter, resume_command: str) -> None:
                 case events.Validated():
                     _print_validated(reporter, event, rows)
                     metric = f" · {event.metric} {event.value:.4f}"
+                case events.Skipped() | events.Restored() | events.Spiked() | events.Split():
+                    reporter.warn(printable(_unusual(event)))
                 case events.Stopped():
                     progress.stop()
                     reporter.print(
@@ -131,6 +133,30 @@ def _started(event: Any) -> str:
         f"{event.train_rows:,} rows to train on, {event.valid_rows:,} held out; "
         f"{event.steps:,} steps, {event.steps_per_epoch:,} per epoch; "
         f"{100 * event.padding_fraction:.1f} % of the positions in attention are padding{resumed}"
+    )
+
+
+def _unusual(event: Any) -> str:
+    """Return what happened, and what the run does about it."""
+    from glassformer.training import events
+
+    match event:
+        case events.Skipped():
+            named = ", ".join(repr(shortened(source)) for source in event.sources)
+            return (
+                f"step {event.step:,}: loss or gradient was not finite; the update was skipped "
+                f"({event.n_rows:,} rows, the first: {named})"
+            )
+        case events.Restored():
+            return (
+                f"{event.skipped} updates in a row were not finite; back to step {event.step:,}, "
+                f"with {event.rate_factor:g} times the learning rate"
+            )
+        case events.Spiked():
+            return f"step {event.step:,}: the loss rose to {event.loss:.3f} (usual: {event.usual:.3f})"
+    return (
+        f"step {event.step:,}: a batch did not fit into memory; from now on in parts of at most "
+        f"{event.max_tokens:,} tokens (the same update)"
     )
 
 

@@ -1,6 +1,18 @@
 """Training: `train(pairs)` gives a Run, an iterable of events."""
 
-from glassformer.training.events import Event, Finished, Progress, Saved, Started, Stopped, Validated
+from glassformer.training.events import (
+    Event,
+    Finished,
+    Progress,
+    Restored,
+    Saved,
+    Skipped,
+    Spiked,
+    Split,
+    Started,
+    Stopped,
+    Validated,
+)
 from glassformer.training.loop import Run
 from glassformer.training.plan import Choice, Notice, Plan, train
 
@@ -11,8 +23,12 @@ __all__ = [
     "Notice",
     "Plan",
     "Progress",
+    "Restored",
     "Run",
     "Saved",
+    "Skipped",
+    "Spiked",
+    "Split",
     "Started",
     "Stopped",
     "Validated",

@@ -25,7 +25,7 @@ class Position:
     """The position of a run between two steps.
 
     `batch` is the number of batches of this epoch that are done, `seconds` the time of training so far, `without_gain`
-    the number of validations since the best one.
+    the number of validations since the best one. `rate_factor` and `max_tokens` are those of the `Updater`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -37,6 +37,12 @@ class Position:
     best_value: float | None = None
     best_loss: float | None = None
     without_gain: int = 0
+    rate_factor: float = 1.0
+    max_tokens: int | None = None
+
+    def go_to(self, other: Position) -> None:
+        """Take the values of another position."""
+        vars(self).update(vars(other))
 
 
 @dataclass(frozen=True)

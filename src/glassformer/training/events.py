@@ -56,6 +56,46 @@ class Progress(Event):
     tokens_per_second: float
 
 
+@dataclass(frozen=True)
+class Skipped(Event):
+    """An update whose loss or gradient was not finite changed no weight.
+
+    `n_rows` is the number of its rows, `sources` the text of the first of them.
+    """
+
+    n_rows: int
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Restored(Event):
+    """Several updates in a row were not finite: the run went back to its newest checkpoint, after `step` updates.
+
+    `skipped` is how many, `rate_factor` the factor of the learning rate from now on.
+    """
+
+    skipped: int
+    rate_factor: float
+
+
+@dataclass(frozen=True)
+class Spiked(Event):
+    """The loss of update `step` was far above the `usual` one; both are label-smoothed, in nats per token."""
+
+    loss: float
+    usual: float
+
+
+@dataclass(frozen=True)
+class Split(Event):
+    """A batch did not fit into memory: parts of at most `max_tokens` tokens are computed one after the other.
+
+    Tokens are those of the longer side, padding included, as in `training.batch_tokens`. The update is the same.
+    """
+
+    max_tokens: int
+
+
 class Sample(NamedTuple):
     """A held-out pair and the answer of the model."""
 

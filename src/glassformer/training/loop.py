@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -32,14 +31,29 @@ from glassformer.records import Metrics
 from glassformer.rundirectory import RunDirectory
 from glassformer.training.card import model_card
 from glassformer.training.checkpoints import Origin, Position, load_resume, save_resume
-from glassformer.training.events import Event, Finished, Progress, Saved, Started, Stopped, Validated
-from glassformer.training.meter import Meter
+from glassformer.training.choice import choose_weights
+from glassformer.training.events import (
+    Event,
+    Finished,
+    Progress,
+    Restored,
+    Saved,
+    Skipped,
+    Spiked,
+    Split,
+    Started,
+    Stopped,
+    Validated,
+)
+from glassformer.training.meter import Meter, Update, Usual
 from glassformer.training.prepare import Prepared
 from glassformer.training.update import Sums, Updater
 from glassformer.training.validation import Validator
 from glassformer.translator import Translator
 
 PROGRESS_SECONDS = 1.0
+MAX_SKIPPED = 5  # updates in a row that were not finite, before the run goes back to its newest checkpoint
+MAX_RESTORED = 10  # times, each with half the learning rate
 
 
 class Run:
@@ -64,10 +78,8 @@ class Run:
         self.settings = prepared.settings
         training = self.settings.training
         configure_memory(training.batch_tokens * self.settings.model.d_model)
-        torch.manual_seed(training.seed)
-        sizes = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
-        self.model = build_model(start) if start is not None else Transformer(self.settings.model, *sizes)
-        self.model.to(device)
+        self._start = start
+        self.model = self._initial_model().to(device)
         self.model.recompute = training.recompute
         if training.compile:
             for layer in (*self.model.encoder, *self.model.decoder):
@@ -76,6 +88,15 @@ class Run:
         self.position = Position()
         self.validator = Validator(prepared, TorchEngine.of([self.model], prepared.target_tokenizer, device))
         self._stopping = self._begun = self._finished = False
+        self._skipped_in_a_row = 0
+        self._meter = Meter(Usual())
+
+    def _initial_model(self) -> Transformer:
+        torch.manual_seed(self.settings.training.seed)
+        if self._start is not None:
+            return build_model(self._start)
+        sizes = len(self.prepared.source_tokenizer), len(self.prepared.target_tokenizer)
+        return Transformer(self.settings.model, *sizes)
 
     def stop(self) -> None:
         """Save and stop after the current update."""
@@ -112,7 +133,7 @@ class Run:
         directory = self.directory
         directory.recover()
         if self.resumed:
-            self.position = load_resume(directory.resume, self.model, self.updater.optimizer, self._origin)
+            self._load()
             directory.repair_history()
             if not directory.model.exists():  # so the next validation is the best one
                 self.position.best_value = self.position.best_loss = None
@@ -131,23 +152,30 @@ class Run:
         yield self._started()
         position, validate_every = self.position, self.settings.training.validate_every
         earlier, begun = position.seconds, time.perf_counter()
-        meter = Meter()
+        self._meter = Meter(Usual())
         reason = self._reason_to_end()
         while reason is None and not self._stopping:
             for batches in self._rest_of_epoch():
-                meter.add(*self.update(batches))
+                limit = self.updater.max_tokens
+                self.update(batches)
+                if self.updater.max_tokens != limit:
+                    yield self._split()
                 if position.step in self._snapshots:
                     self._keep_snapshot()
                 position.seconds = earlier + time.perf_counter() - begun
-                if meter.seconds >= PROGRESS_SECONDS:
-                    yield self._progress(meter)
-                    meter = Meter()
                 reason = self._reason_to_end()
-                if position.step % validate_every == 0 or reason is not None:
+                is_due = position.step % validate_every == 0 or reason is not None
+                if is_due or self._meter.seconds >= PROGRESS_SECONDS:
+                    yield from self._progress()
+                if self._skipped_in_a_row >= MAX_SKIPPED:
+                    yield self._restore()
+                    reason = None
+                    break
+                if is_due:
                     validated = self._validate()
                     position.seconds = earlier + time.perf_counter() - begun
                     yield from (validated, self._save())  # saved before either is yielded: the caller may fail
-                    meter = Meter()
+                    self._meter.restart()
                     reason = reason or self._reason_to_end()
                 if reason is not None or self._stopping:
                     break
@@ -187,7 +215,44 @@ class Run:
         """Update the weights with the rows of some batches: one step."""
         sums = self.updater.update(batches, self.position.step + 1, self.position.seconds)
         self.position.step += 1
+        self._meter.add(self.position.step, batches, sums)
         return sums
+
+    # Numbers that are not finite, and too little memory
+
+    def _restore(self) -> Restored:
+        """Go back to the newest checkpoint, or to the beginning, with half the learning rate.
+
+        Raises RunError when that was done `MAX_RESTORED` times.
+        """
+        position = self.position
+        seconds, factor, limit = position.seconds, position.rate_factor / 2, position.max_tokens
+        if factor < 2.0**-MAX_RESTORED:
+            raise self._diverged()
+        if self.directory.resume.exists():
+            self._load()
+        else:
+            set_weights(self.model, get_weights(self._initial_model()))
+            self.updater.optimizer.state.clear()
+            position.go_to(Position())
+        position.seconds, position.rate_factor, position.max_tokens = seconds, factor, limit
+        self.updater.rate_factor, self.updater.max_tokens = factor, limit
+        self._skipped_in_a_row = 0
+        return Restored(position.step, position.seconds, MAX_SKIPPED, factor)
+
+    def _split(self) -> Split:
+        self.position.max_tokens = self.updater.max_tokens
+        assert self.position.max_tokens is not None
+        return Split(self.position.step, self.position.seconds, self.position.max_tokens)
+
+    def _skipped(self, update: Update) -> Skipped:
+        sources = self.prepared.train.source
+        rows = np.concatenate(update.batches)
+        texts = [
+            self.prepared.source_tokenizer.decode(sources.packed(rows[i : i + 1]).tolist())
+            for i in range(min(3, len(rows)))
+        ]
+        return Skipped(update.step, self.position.seconds, len(rows), tuple(texts))
 
     # Events and files
 
@@ -220,27 +285,40 @@ class Run:
             resumed=self.resumed,
         )
 
-    def _progress(self, meter: Meter) -> Progress:
-        self._check_finite(meter.mean(meter.smoothed))
-        return Progress(
-            self.position.step,
-            self.position.seconds,
-            epoch=self.position.epoch,
-            loss=meter.mean(meter.smoothed),
-            perplexity=math.exp(min(700.0, meter.mean(meter.plain))),
-            learning_rate=self.updater.learning_rate,
-            gradient_norm=float(torch.stack(meter.norms).mean()),
-            tokens_per_second=meter.tokens / meter.seconds,
-        )
+    def _progress(self) -> Iterator[Event]:
+        """Yield the means since the last time, each update that was skipped, and each loss that was unusual."""
+        step, seconds = self.position.step, self.position.seconds
+        updates, reading = list(self._meter.updates), self._meter.read()
+        for update in reading.skipped:
+            yield self._skipped(update)
+        steps = {update.step for update in reading.skipped}
+        for update in updates:
+            self._skipped_in_a_row = self._skipped_in_a_row + 1 if update.step in steps else 0
+        for at, loss, usual in reading.spikes:
+            yield Spiked(at, seconds, loss, usual)
+        if reading.n_tokens:
+            yield Progress(
+                step,
+                seconds,
+                epoch=self.position.epoch,
+                loss=reading.loss,
+                perplexity=math.exp(min(700.0, reading.plain)),
+                learning_rate=self.updater.learning_rate,
+                gradient_norm=reading.norm,
+                tokens_per_second=reading.tokens_per_second,
+            )
 
     def _check_finite(self, loss: float) -> None:
-        """Raise RunError when the loss is not finite."""
+        """Raise RunError when the loss of a validation is not finite."""
         if not math.isfinite(loss):
-            raise RunError(
-                f"training diverged: the loss is not finite by step {self.position.step:,}",
-                where=str(self.directory.path),
-                hint="train again with a smaller training.learning_rate, or with training.clip_norm=1",
-            )
+            raise self._diverged()
+
+    def _diverged(self) -> RunError:
+        return RunError(
+            f"training diverged: the loss is not finite by step {self.position.step:,}",
+            where=str(self.directory.path),
+            hint="train again with a smaller training.learning_rate, or with training.clip_norm=1",
+        )
 
     def _validate(self) -> Validated:
         """Measure the weights, and make them the model of the run when they are the best so far."""
@@ -286,26 +364,21 @@ class Run:
         return finished
 
     def _choose(self, best: ModelFile) -> ModelFile:
-        """Compare the mean of the last validated weights with the best ones; the better become the model of the run."""
+        """Write the better of the best weights and the mean of the last validated ones as the model of the run."""
         kept = [ModelFile.load(path).tensors for path in self.directory.kept_checkpoints()]
-        tensors = best.tensors
-        changes: dict[str, Any] = {"chosen": "the best validation"}
-        if len(kept) > 1:
-            mean = {name: np.mean([weights[name] for weights in kept], axis=0) for name in kept[0]}
-            set_weights(self.model, best.tensors)
-            measured = self.validator.measure(as_used=True)
-            set_weights(self.model, mean)
-            measured_mean = self.validator.measure(as_used=True)
-            if self.validator.is_better(measured_mean, measured.value, measured.loss):
-                tensors, measured = mean, measured_mean
-                changes = {"chosen": f"the mean of the last {len(kept)} validations", "step": self.position.step}
-            changes["value"] = measured.value
+        tensors, changes, errors = choose_weights(self.model, self.validator, best, kept, self.position.step)
+        if errors is not None:
             self.directory.check_locked()
-            write_text(self.directory.errors, json.dumps(measured.errors, ensure_ascii=False))
+            write_text(self.directory.errors, json.dumps(errors, ensure_ascii=False))
         model = replace(best, tensors=tensors, metrics=best.metrics.model_copy(update=changes))
         self.directory.check_locked()
         model.save(self.directory.model)
         return model
+
+    def _load(self) -> None:
+        """Read the newest checkpoint: weights, optimizer, random state, position."""
+        self.position.go_to(load_resume(self.directory.resume, self.model, self.updater.optimizer, self._origin))
+        self.updater.rate_factor, self.updater.max_tokens = self.position.rate_factor, self.position.max_tokens
 
     def _save(self) -> Saved:
         path = self.directory.resume

@@ -1,31 +1,102 @@
-"""Sums for a report of progress."""
+"""What the updates since the last report of progress came to."""
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+
+from glassformer.training.update import Sums
+
+SPIKE_FACTOR, SPIKE_DEVIATIONS = 1.5, 6.0
+USUAL_WEIGHT = 0.02  # of a step in the running mean of the loss and of its square
+MIN_STEPS = 100  # before a loss is called unusual
+
+
+@dataclass(frozen=True)
+class Update:
+    """One update: its step, its batches, the sums of its losses."""
+
+    step: int
+    batches: Sequence[NDArray[np.int64]]
+    sums: Sums
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Means over the target tokens of the finite updates, their rate, the updates that were not finite, and spikes."""
+
+    n_tokens: int
+    loss: float
+    plain: float
+    norm: float
+    tokens_per_second: float
+    skipped: list[Update] = field(default_factory=list)
+    spikes: list[tuple[int, float, float]] = field(default_factory=list)
+
+
+@dataclass
+class Usual:
+    """Running mean and variance of the loss of an update, for `Meter`, over a whole run."""
+
+    steps: int = 0
+    mean: float = 0.0
+    square: float = 0.0
+
+    def is_spike(self, loss: float) -> bool:
+        """Whether a loss (nats per token) is far above the usual one; then it does not count as usual."""
+        deviation = math.sqrt(max(0.0, self.square - self.mean**2))
+        if self.steps >= MIN_STEPS and loss > max(SPIKE_FACTOR * self.mean, self.mean + SPIKE_DEVIATIONS * deviation):
+            return True
+        self.steps += 1
+        weight = max(USUAL_WEIGHT, 1 / self.steps)
+        self.mean += weight * (loss - self.mean)
+        self.square += weight * (loss * loss - self.square)
+        return False
 
 
 class Meter:
-    """Sums since the last Progress or validation. Losses stay on the device until `mean` reads them."""
+    """The updates since the last Progress or validation. Their sums stay on the device until `read`."""
 
-    def __init__(self) -> None:
+    def __init__(self, usual: Usual) -> None:
+        self.usual = usual
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget the updates, and measure the time from now on."""
         self.begun = time.perf_counter()
-        self.smoothed: list[torch.Tensor] = []
-        self.plain: list[torch.Tensor] = []
-        self.norms: list[torch.Tensor] = []
-        self.tokens = 0
+        self.updates: list[Update] = []
 
-    def add(self, smoothed: torch.Tensor, plain: torch.Tensor, norm: torch.Tensor, n_tokens: int) -> None:
-        self.smoothed.append(smoothed)
-        self.plain.append(plain)
-        self.norms.append(norm)
-        self.tokens += n_tokens
+    def add(self, step: int, batches: Sequence[NDArray[np.int64]], sums: Sums) -> None:
+        self.updates.append(Update(step, batches, sums))
 
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self.begun
 
-    def mean(self, sums: list[torch.Tensor]) -> float:
-        return float(torch.stack(sums).sum()) / self.tokens
+    def read(self) -> Reading:
+        """Return the means and what was unusual, and start again."""
+        updates, seconds = self.updates, self.seconds
+        self.restart()
+        if not updates:
+            return Reading(0, math.nan, math.nan, math.nan, 0.0)
+        rows = [torch.stack([sums.smoothed, sums.plain, sums.norm]) for sums in (update.sums for update in updates)]
+        numbers = torch.stack(rows).double().cpu().numpy()
+        finite = np.isfinite(numbers[:, 0]) & np.isfinite(numbers[:, 2])
+        skipped = [update for update, is_finite in zip(updates, finite, strict=True) if not is_finite]
+        spikes = []
+        for update, (smoothed, _, _) in zip(updates, numbers, strict=True):
+            loss, usual = float(smoothed) / update.sums.n_tokens, self.usual.mean
+            if math.isfinite(loss) and self.usual.is_spike(loss):
+                spikes.append((update.step, loss, usual))
+        n_tokens = sum(update.sums.n_tokens for update, is_finite in zip(updates, finite, strict=True) if is_finite)
+        if not n_tokens:
+            return Reading(0, math.nan, math.nan, math.nan, 0.0, skipped, spikes)
+        smoothed, plain, _ = numbers[finite].sum(axis=0)
+        norm, speed = float(numbers[finite, 2].mean()), n_tokens / seconds
+        return Reading(n_tokens, float(smoothed) / n_tokens, float(plain) / n_tokens, norm, speed, skipped, spikes)

@@ -30,7 +30,11 @@ class Sums(NamedTuple):
 
 
 class Updater:
-    """Updates the weights of a model, from rows of one corpus."""
+    """Updates the weights of a model, from rows of one corpus.
+
+    `max_tokens` limits the tokens of a part of a batch (padded, the longer side) once a batch did not fit into memory;
+    None before. `rate_factor` multiplies the learning rate of the schedule.
+    """
 
     def __init__(self, model: Transformer, corpus: Corpus, settings: Settings, device: torch.device) -> None:
         self.model, self.corpus, self.settings, self.device = model, corpus, settings, device
@@ -43,7 +47,8 @@ class Updater:
             weight_decay=training.weight_decay,
             fused=device.type in ("cpu", "cuda"),
         )
-        self._fitting = 0  # tokens of the largest batch so far
+        self.max_tokens: int | None = None
+        self.rate_factor = 1.0
 
     @property
     def learning_rate(self) -> float:
@@ -53,28 +58,52 @@ class Updater:
     def update(self, batches: Sequence[NDArray[np.int64]], step: int, seconds: float = 0.0) -> Sums:
         """Make update `step` (from 1), after `seconds` of training, with the mean gradient over all its tokens.
 
-        Raises RunError when a batch does not fit into memory; the weights are then those before the update.
+        When loss or gradient is not finite, weights and optimizer stay as they are. A batch that does not fit into
+        memory is split, now and in all later updates; the sum of the gradients is the same. Raises RunError when a
+        single row does not fit; the weights are then those before the update.
         """
         training = self.settings.training
         self.model.train()
         n_tokens = sum(int((self.corpus.target.lengths[rows] - 1).sum()) for rows in batches)
-        try:
-            losses = [self._forward_backward(rows, n_tokens) for rows in batches]
-        except RuntimeError as error:  # of which PyTorch's OutOfMemoryError is one
-            if isinstance(error, torch.OutOfMemoryError) or "not enough memory" in str(error):
-                raise self._too_large(step) from error
-            raise
-        self._fitting = max(self._fitting, *map(self._tokens_of, batches))
+        losses = self._accumulate(batches, n_tokens, step)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm or math.inf)
+        rate = self.rate_factor * learning_rate(step, training, self.settings.model.d_model, seconds)
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(step, training, self.settings.model.d_model, seconds)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+            group["lr"] = rate
         smoothed, plain = (torch.stack(column).sum() for column in zip(*losses, strict=True))
+        self._step(torch.isfinite(norm) & torch.isfinite(smoothed))
         return Sums(smoothed, plain, norm, n_tokens)
 
+    def _step(self, is_finite: Tensor) -> None:
+        """Change the weights, if all is finite. A device decides that by itself: nothing waits for it."""
+        if self.optimizer.defaults["fused"]:
+            self.optimizer.found_inf = (~is_finite).float()  # type: ignore[attr-defined]  # as torch.amp.GradScaler does
+            self.optimizer.step()
+        elif is_finite:
+            self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def _accumulate(
+        self, batches: Sequence[NDArray[np.int64]], n_tokens: int, step: int
+    ) -> list[tuple[Tensor, Tensor]]:
+        """Compute the gradient of an update, in parts that fit into memory; return the summed losses of each part."""
+        while True:
+            parts = [part for rows in batches for part in self._parts(rows)]
+            try:
+                return [self._forward_backward(rows, n_tokens) for rows in parts]
+            except (RuntimeError, MemoryError) as error:  # of which PyTorch's OutOfMemoryError is one
+                if not _is_out_of_memory(error):
+                    raise
+                largest = max(parts, key=self._tokens_of)
+                if len(largest) == 1:
+                    raise self._too_large(largest, step) from error
+                self.max_tokens = max(self._tokens_of(largest) // 2, max(map(self._longest, parts)))
+            self.optimizer.zero_grad()  # a part of the gradient may be there already
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+
     def _forward_backward(self, rows: NDArray[np.int64], n_tokens: int) -> tuple[Tensor, Tensor]:
-        """Add the gradient of one batch, of the mean over all `n_tokens` of the update; return its summed losses."""
+        """Add the gradient of some rows, of the mean over all `n_tokens` of the update; return their summed losses."""
         training = self.settings.training
         with autocast(self.device, training.precision):
             hidden, targets = teacher_forced(self.model, self.corpus, rows, self.device)
@@ -82,20 +111,34 @@ class Updater:
         (smoothed / n_tokens).backward()  # type: ignore[no-untyped-call]
         return smoothed.detach(), plain
 
-    def _tokens_of(self, rows: NDArray[np.int64]) -> int:
-        """Return the padded tokens of the longer side of a batch, which training.batch_tokens limits."""
-        source, target = self.corpus.source.lengths[rows], self.corpus.target.lengths[rows]
-        return len(rows) * int(max(source.max(), target.max()))
+    # Memory
 
-    def _too_large(self, step: int) -> RunError:
-        """Return the error of a batch that does not fit into memory; its hint is a size that fitted, or half of it."""
-        training = self.settings.training
-        fits = self._fitting or training.batch_tokens // 2
-        parts = math.ceil(training.batch_tokens / fits)
+    def _parts(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Split the rows of a batch so that no part has more than `max_tokens`, but for a single row."""
+        if self.max_tokens is None or len(rows) == 1 or self._tokens_of(rows) <= self.max_tokens:
+            return [rows]
+        half = len(rows) // 2
+        return self._parts(rows[:half]) + self._parts(rows[half:])
+
+    def _longest(self, rows: NDArray[np.int64]) -> int:
+        return int(max(self.corpus.source.lengths[rows].max(), self.corpus.target.lengths[rows].max()))
+
+    def _tokens_of(self, rows: NDArray[np.int64]) -> int:
+        """Return the padded tokens of the longer side of some rows, which training.batch_tokens limits in a batch."""
+        return len(rows) * self._longest(rows)
+
+    def _too_large(self, rows: NDArray[np.int64], step: int) -> RunError:
         return RunError(
-            f"not enough memory on {self.device} for a batch of {training.batch_tokens:,} tokens",
+            f"not enough memory on {self.device} for a single row",
             where=f"step {step:,}",
-            hint=f"{'a batch that fitted' if self._fitting else 'try half of it'}: --set training.batch_tokens={fits} "
-            f"--set training.accumulate={parts * training.accumulate} (the same update in smaller parts), "
-            "or --set training.recompute=true",
+            got=f"{self._longest(rows):,} tokens on its longer side",
+            hint="--set training.recompute=true (needs less memory), a smaller model, or a smaller "
+            "data.max_source_length and data.max_target_length",
         )
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error of PyTorch says that there is not enough memory: on a GPU, on a CPU, or in Python."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return "DefaultCPUAllocator" in str(error) or "bad_alloc" in str(error)

@@ -1,0 +1,145 @@
+"""Losses and gradients that are not finite change no weight; after several of them the run goes back, and says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.datasets import dates
+from glassformer.errors import RunError
+from glassformer.settings import Settings
+from glassformer.training import Finished, Progress, Restored, Run, Saved, Skipped, Spiked, train
+from glassformer.training.loop import MAX_RESTORED, MAX_SKIPPED
+from glassformer.training.meter import MIN_STEPS, Usual
+
+PAIRS = dates(40, seed=5)
+SHAPE = {"d_model": 16, "d_ff": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1, "dropout": 0.0}
+TOKENS = {"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False}
+
+
+@pytest.fixture(autouse=True)
+def _every_update_tells(monkeypatch):
+    monkeypatch.setattr("glassformer.training.loop.PROGRESS_SECONDS", 0.0)
+
+
+def start(out: Path, **training: object) -> Run:
+    chosen = {"batch_tokens": 200, "precision": "float32", "schedule": "constant", "warmup_steps": 0, "steps": 12}
+    chosen |= {"learning_rate": 1e-3, "validate_every": 4, "keep_snapshots": 0, "average_last": 0} | training
+    model = SHAPE | {"tied_embeddings": "none"}
+    return train(PAIRS, Settings(tokens=TOKENS, model=model, training=chosen), out, device="cpu")
+
+
+def spoil(run: Run, monkeypatch: pytest.MonkeyPatch, calls: range, *, factor: float = float("nan")) -> None:
+    """Multiply the loss of some batches, counted from 0, and so their gradient."""
+    real, count = run.updater._forward_backward, iter(range(10**6))
+
+    def spoiled(rows, n_tokens):
+        smoothed, plain = real(rows, n_tokens)
+        if next(count) in calls:
+            for parameter in run.model.parameters():
+                parameter.grad *= factor
+            return smoothed * factor, plain * factor
+        return smoothed, plain
+
+    monkeypatch.setattr(run.updater, "_forward_backward", spoiled)
+
+
+def weights(run: Run) -> list[torch.Tensor]:
+    return [parameter.detach().clone() for parameter in run.model.parameters()]
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_an_update_that_is_not_finite_changes_no_weight_and_no_state_of_the_optimizer(tmp_path, monkeypatch, fused):
+    run = start(tmp_path / "run")
+    if not fused:
+        run.updater.optimizer.defaults["fused"] = False
+        for group in run.updater.optimizer.param_groups:
+            group["fused"] = False
+    run.update([np.arange(4)])
+    before = weights(run)
+    states = [{key: value.clone() for key, value in s.items()} for s in run.updater.optimizer.state.values()]
+    spoil(run, monkeypatch, range(1))
+    assert not torch.isfinite(run.update([np.arange(4)]).norm)
+    assert all(map(torch.equal, before, weights(run)))
+    for old, new in zip(states, run.updater.optimizer.state.values(), strict=True):
+        assert all(torch.equal(value, new[key]) for key, value in old.items())
+    run.update([np.arange(4)])
+    assert not all(map(torch.equal, before, weights(run)))
+
+
+def test_a_skipped_update_is_counted_with_its_rows_and_the_run_ends_well(tmp_path, monkeypatch):
+    run = start(tmp_path / "run")
+    spoil(run, monkeypatch, range(5, 6))
+    events = list(run)
+    (skipped,) = [event for event in events if isinstance(event, Skipped)]
+    assert skipped.step == 6
+    assert skipped.n_rows > 3
+    assert set(skipped.sources) <= {source for source, _ in PAIRS}
+    assert len(skipped.sources) == 3
+    assert isinstance(events[-1], Finished)
+    losses = [event.loss for event in events if isinstance(event, Progress)]
+    assert all(map(np.isfinite, losses))
+    assert len(losses) == 11
+
+
+def test_after_several_the_run_goes_back_to_its_newest_checkpoint_with_half_the_rate(tmp_path, monkeypatch):
+    run = start(tmp_path / "run")
+    spoil(run, monkeypatch, range(6, 6 + MAX_SKIPPED))
+    events = list(run)
+    (restored,) = [event for event in events if isinstance(event, Restored)]
+    assert (restored.step, restored.skipped, restored.rate_factor) == (8, MAX_SKIPPED, 0.5)
+    rates = [event.learning_rate for event in events if isinstance(event, Progress)]
+    assert rates[0] == pytest.approx(1e-3)
+    assert rates[-1] == pytest.approx(5e-4)
+    assert isinstance(events[-1], Finished)
+    assert events[-1].step == 12
+
+
+def test_without_a_checkpoint_it_goes_back_to_the_first_weights(tmp_path, monkeypatch):
+    run = start(tmp_path / "run", validate_every=100)
+    first = weights(run)
+    spoil(run, monkeypatch, range(1, 1 + MAX_SKIPPED))
+    for event in run:
+        if isinstance(event, Restored):
+            break
+    assert event.step == 0
+    assert all(map(torch.equal, first, weights(run)))
+    assert not run.updater.optimizer.state
+
+
+def test_a_run_that_goes_back_too_often_ends_with_an_error_and_keeps_its_model(tmp_path, monkeypatch):
+    run = start(tmp_path / "run", steps=40, validate_every=10)
+    spoil(run, monkeypatch, range(12, 10_000))
+    restored = []
+    with pytest.raises(RunError, match="training diverged") as raised:
+        restored += [event for event in run if isinstance(event, Restored)]
+    assert "learning_rate" in str(raised.value)
+    assert run.position.rate_factor == pytest.approx(2.0**-MAX_RESTORED)
+    assert (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_a_resumed_run_keeps_the_lower_rate(tmp_path, monkeypatch):
+    run = start(tmp_path / "run")
+    spoil(run, monkeypatch, range(6, 6 + MAX_SKIPPED))
+    for event in run:
+        if isinstance(event, Saved) and run.position.step == 12:
+            break
+    resumed = train(PAIRS, out=tmp_path / "run", resume=True, device="cpu")
+    next(iter(resumed))
+    assert resumed.updater.rate_factor == 0.5
+
+
+def test_a_loss_far_above_the_usual_one_is_told(tmp_path, monkeypatch):
+    run = start(tmp_path / "run", steps=MIN_STEPS + 20, validate_every=1000)
+    spoil(run, monkeypatch, range(MIN_STEPS + 10, MIN_STEPS + 11), factor=20.0)
+    spikes = [event for event in run if isinstance(event, Spiked)]
+    assert [event.step for event in spikes] == [MIN_STEPS + 11]
+    assert spikes[0].loss > 10 * spikes[0].usual
+
+
+def test_a_noisy_loss_is_usual():
+    usual, noise = Usual(), np.random.default_rng(0)
+    assert not any(usual.is_spike(loss) for loss in 2.0 + 0.3 * noise.standard_normal(5_000))
