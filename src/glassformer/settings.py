@@ -230,6 +230,9 @@ class TrainingSettings(_Frozen):
     precision: Precision = _setting("auto", "precision of the matrix products; the weights stay float32")
     compile: bool = _setting(False, "whether layers are compiled (torch.compile): takes a minute; slower on CPUs")
     recompute: bool = _setting(False, "whether the backward pass recomputes activations in layers: less memory")
+    shard: bool = _setting(
+        False, "whether processes started by torchrun share weights and optimizer (FSDP2): for models that do not fit"
+    )
     validate_every: Positive = _setting(1000, "number of steps between two validations")
     validate_beams: Beams = _setting(1, "beam width of the search in validation")
     validate_rows: Positive = _setting(

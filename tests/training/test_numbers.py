@@ -36,8 +36,8 @@ def spoil(run: Run, monkeypatch: pytest.MonkeyPatch, calls: range, *, factor: fl
     """Multiply the loss of some batches, counted from 0, and so their gradient."""
     real, count = run.updater._forward_backward, iter(range(10**6))
 
-    def spoiled(rows, n_tokens):
-        smoothed, plain = real(rows, n_tokens)
+    def spoiled(rows, *how):
+        smoothed, plain = real(rows, *how)
         if next(count) in calls:
             for parameter in run.model.parameters():
                 parameter.grad *= factor

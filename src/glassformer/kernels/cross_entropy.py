@@ -21,8 +21,8 @@ def cross_entropy(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Return the label-smoothed loss and the plain one (for the perplexity) of logits `hidden · projectionᵀ`.
 
-    Both are sums over rows, in nats and float32; the products are in the precision of autocast. Smoothing spreads its
-    probability evenly over the whole vocabulary, the target included (Szegedy et al. 2016).
+    Both are sums over rows, in nats and at least float32; the products are in the precision of autocast. Smoothing
+    spreads its probability evenly over the whole vocabulary, the target included (Szegedy et al. 2016).
     """
     device = hidden.device.type
     precision = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
@@ -45,28 +45,29 @@ class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         vocabulary, needs_gradient = len(weight), any(ctx.needs_input_grad)
-        mean_weight = weight.mean(dim=0, dtype=torch.float32)
-        plain, spread = hidden.new_zeros(2, dtype=torch.float32).unbind()
+        wide = torch.promote_types(hidden.dtype, torch.float32)
+        mean_weight = weight.mean(dim=0, dtype=wide)
+        plain, spread = hidden.new_zeros(2, dtype=wide).unbind()
         for_hidden = torch.empty_like(hidden) if needs_gradient else hidden
-        for_weight = torch.zeros_like(weight, dtype=torch.float32) if needs_gradient else weight
+        for_weight = torch.zeros_like(weight, dtype=wide) if needs_gradient else weight
         n_rows = max(1, CHUNK_NUMBERS * (1 if hidden.device.type == "cpu" else 16) // vocabulary)
         with torch.autocast(hidden.device.type, enabled=False):
             for h, y, into in zip(*(whole.split(n_rows) for whole in (hidden, target, for_hidden)), strict=True):  # type: ignore[no-untyped-call]
                 logits = h @ weight.t()
                 y = y[:, None]
-                largest = logits.amax(dim=1, keepdim=True).float()
-                logits_of_targets = logits.gather(1, y).float()
-                p = logits.float().softmax(dim=1)
+                largest = logits.amax(dim=1, keepdim=True).to(wide)
+                logits_of_targets = logits.gather(1, y).to(wide)
+                p = logits.to(wide).softmax(dim=1)
                 log_sum = largest - p.amax(dim=1, keepdim=True).log()
                 plain = plain + (log_sum - logits_of_targets).sum()
-                spread = spread + (log_sum[:, 0] - h.float() @ mean_weight).sum()
+                spread = spread + (log_sum[:, 0] - h.to(wide) @ mean_weight).sum()
                 if needs_gradient:
                     p.scatter_add_(1, y, p.new_full(y.shape, smoothing - 1))
                     gradient = p.to(h.dtype)
-                    into.copy_((gradient @ weight).float().sub_(smoothing * mean_weight))
+                    into.copy_((gradient @ weight).to(wide).sub_(smoothing * mean_weight))
                     for_weight += gradient.t() @ h
             if needs_gradient:
-                for_weight -= hidden.sum(dim=0, dtype=torch.float32) * (smoothing / vocabulary)
+                for_weight -= hidden.sum(dim=0, dtype=wide) * (smoothing / vocabulary)
         ctx.save_for_backward(for_hidden, for_weight)
         ctx.mark_non_differentiable(plain)
         return (1 - smoothing) * plain + smoothing * spread, plain

@@ -15,9 +15,11 @@ from glassformer.data.corpus import Corpus
 from glassformer.engines.torch import autocast
 from glassformer.errors import RunError
 from glassformer.kernels.cross_entropy import cross_entropy
+from glassformer.kernels.sharding import whole
 from glassformer.model import Transformer
 from glassformer.settings import Settings
 from glassformer.training.objective import learning_rate, output_layer, teacher_forced
+from glassformer.training.processes import Processes
 
 
 class Sums(NamedTuple):
@@ -36,8 +38,16 @@ class Updater:
     None before. `rate_factor` multiplies the learning rate of the schedule.
     """
 
-    def __init__(self, model: Transformer, corpus: Corpus, settings: Settings, device: torch.device) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        corpus: Corpus,
+        settings: Settings,
+        device: torch.device,
+        processes: Processes = Processes(),  # noqa: B008  (immutable)
+    ) -> None:
         self.model, self.corpus, self.settings, self.device = model, corpus, settings, device
+        self.processes = processes
         training = settings.training
         self.optimizer = torch.optim.AdamW(
             model.parameters(),
@@ -66,11 +76,12 @@ class Updater:
         self.model.train()
         n_tokens = sum(int((self.corpus.target.lengths[rows] - 1).sum()) for rows in batches)
         losses = self._accumulate(batches, n_tokens, step)
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm or math.inf)
+        self.processes.sum_gradients(self.model.parameters())
+        smoothed, plain = self.processes.sum_(torch.stack([torch.stack(parts) for parts in losses]).sum(dim=0)).unbind()
+        norm = whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm or math.inf))
         rate = self.rate_factor * learning_rate(step, training, self.settings.model.d_model, seconds)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        smoothed, plain = (torch.stack(column).sum() for column in zip(*losses, strict=True))
         self._step(torch.isfinite(norm) & torch.isfinite(smoothed))
         return Sums(smoothed, plain, norm, n_tokens)
 
@@ -87,29 +98,35 @@ class Updater:
         self, batches: Sequence[NDArray[np.int64]], n_tokens: int, step: int
     ) -> list[tuple[Tensor, Tensor]]:
         """Compute the gradient of an update, in parts that fit into memory; return the summed losses of each part."""
+        training = self.settings.training
         while True:
-            parts = [part for rows in batches for part in self._parts(rows)]
+            shares = [self.processes.share(rows) for rows in batches]
+            parts = [(part, weight) for rows, weight in shares for part in self._parts(rows)]
             try:
-                return [self._forward_backward(rows, n_tokens) for rows in parts]
+                return [self._forward_backward(rows, n_tokens, weight) for rows, weight in parts]
             except (RuntimeError, MemoryError) as error:  # of which PyTorch's OutOfMemoryError is one
                 if not _is_out_of_memory(error):
                     raise
-                largest = max(parts, key=self._tokens_of)
-                if len(largest) == 1:
+                largest = max((rows for rows, _ in parts), key=self._tokens_of)
+                if len(largest) == 1 or training.shard:  # the others would wait for a layer of this part
                     raise self._too_large(largest, step) from error
-                self.max_tokens = max(self._tokens_of(largest) // 2, max(map(self._longest, parts)))
+                self.max_tokens = max(self._tokens_of(largest) // 2, *(self._longest(rows) for rows, _ in parts))
             self.optimizer.zero_grad()  # a part of the gradient may be there already
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
 
-    def _forward_backward(self, rows: NDArray[np.int64], n_tokens: int) -> tuple[Tensor, Tensor]:
-        """Add the gradient of some rows, of the mean over all `n_tokens` of the update; return their summed losses."""
+    def _forward_backward(self, rows: NDArray[np.int64], n_tokens: int, weight: float) -> tuple[Tensor, Tensor]:
+        """Add the gradient of some rows, of the mean over all `n_tokens` of the update; return their summed losses.
+
+        `weight` is 0 for rows that do not count.
+        """
         training = self.settings.training
         with autocast(self.device, training.precision):
             hidden, targets = teacher_forced(self.model, self.corpus, rows, self.device)
             smoothed, plain = cross_entropy(*output_layer(self.model, hidden), targets, training.label_smoothing)
-        (smoothed / n_tokens).backward()  # type: ignore[no-untyped-call]
-        return smoothed.detach(), plain
+        n_means = self.processes.count if training.shard else 1  # FSDP2 takes the mean over the processes
+        (smoothed * weight * n_means / n_tokens).backward()  # type: ignore[no-untyped-call]
+        return smoothed.detach() * weight, plain * weight
 
     # Memory
 
@@ -128,12 +145,14 @@ class Updater:
         return len(rows) * self._longest(rows)
 
     def _too_large(self, rows: NDArray[np.int64], step: int) -> RunError:
+        one = len(rows) == 1
+        smaller = "a smaller model, or a smaller data.max_source_length and data.max_target_length"
         return RunError(
-            f"not enough memory on {self.device} for a single row",
+            f"not enough memory on {self.device} for {'a single row' if one else 'a part of a batch'}",
             where=f"step {step:,}",
-            got=f"{self._longest(rows):,} tokens on its longer side",
-            hint="--set training.recompute=true (needs less memory), a smaller model, or a smaller "
-            "data.max_source_length and data.max_target_length",
+            got=f"{self._longest(rows):,} tokens on its longer side" if one else f"{self._tokens_of(rows):,} tokens",
+            hint="--set training.recompute=true (needs less memory), "
+            + (smaller if one else "or a smaller training.batch_tokens with a larger training.accumulate"),
         )
 
 
