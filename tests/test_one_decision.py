@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,20 +101,15 @@ REFUSED_RUNS: dict[str, tuple[dict[str, Any], list[str], str]] = {
         ["--init", "RUN", "--set", "tokens.source.kind=bytes"],
         "the model to start from has other settings in 'tokens', which cannot change",
     ),
-    "resume with settings": (
-        {"resume": True, "overrides": {"training.steps": 9}},
-        ["--resume", "--set", "training.steps=9"],
-        "a run that is resumed keeps the recipe it began with",
-    ),
     "resume with init": (
         {"resume": True, "init": "RUN"},
         ["--resume", "--init", "RUN"],
-        "a run that is resumed keeps the recipe it began with",
+        "resume and init exclude each other: a run that is resumed keeps its weights and its files",
     ),
     "resume with overwrite": (
         {"resume": True, "overwrite": True},
         ["--resume", "--overwrite"],
-        "a run that is resumed keeps the recipe it began with",
+        "resume and overwrite exclude each other: a run that is resumed keeps its weights and its files",
     ),
     "resume without a run": ({"resume": True}, ["--resume"], "there is no run to resume"),
     "test rows that are too long": (
@@ -164,6 +160,25 @@ def test_a_partial_override_leaves_the_same_rest_to_advice(tmp_path, house):
     assert answer_to("train", house.table, "--out", tmp_path / "run", *tiny).code == 0
     assert ModelFile.load(tmp_path / "run").settings.training == planned.settings.training
     assert ModelFile.load(tmp_path / "run").settings.model == planned.settings.model
+
+
+@pytest.mark.parametrize(("setting", "value"), [("training.seed", 9), ("model.d_ff", 8), ("tokens.shared", True)])
+def test_a_setting_that_cannot_change_in_a_resumed_run_is_refused_alike(house, setting, value):
+    what = sentence(lambda: plan(house.table, house.stopped, resume=True, overrides={setting: value}))
+    assert what.startswith(f"the setting '{setting}' cannot change in a run that is resumed: ")
+    text = str(value).lower()
+    answer = answer_to("train", house.table, "--out", house.stopped, "--resume", "--set", f"{setting}={text}")
+    assert (answer.code, answer.err.partition("\n")[0]) == (2, f"error: {what}")
+
+
+def test_a_resumed_run_says_alike_what_it_changes(tmp_path, house):
+    copy = tmp_path / "stopped"
+    shutil.copytree(house.stopped, copy)
+    notice = plan(house.table, copy, resume=True, overrides={"training.steps": 2}).notices[0]
+    assert notice.kind == "changed"
+    answer = answer_to("train", house.table, "--out", copy, "--resume", "--set", "training.steps=2")
+    assert answer.code == 0, answer.err
+    assert notice.text in answer.err
 
 
 def test_an_edited_recipe_is_refused_alike(house):

@@ -361,13 +361,46 @@ def test_a_resumed_run_comes_to_the_same_weights_as_one_that_never_stopped(call,
 
 
 @pytest.mark.parametrize(
-    "options", [["--set", "training.steps=9"], ["--seed", "9"], ["--source", "1"], ["--overwrite"], ["--init", "x"]]
+    ("options", "what"),
+    [
+        (
+            ["--seed", "9"],
+            "the setting 'training.seed' cannot change in a run that is resumed: the split and the order",
+        ),
+        (["--source", "1"], "the setting 'data.source' cannot change in a run that is resumed: it decides which rows"),
+        (["--set", "training.metric=bleu"], "the setting 'training.metric' cannot change in a run that is resumed"),
+        (["--set", "training.stepps=9"], "there is no setting 'training.stepps'"),
+        (["--set", "training.steps=no"], "the setting 'training.steps' cannot take this value"),
+        (["--overwrite"], "resume and overwrite exclude each other"),
+        (["--init", "x"], "resume and init exclude each other"),
+    ],
 )
-def test_a_resumed_run_takes_no_other_settings(call, table, stopped, options):
+def test_what_cannot_change_in_a_resumed_run_is_refused_and_changes_nothing(call, table, stopped, options, what):
+    before = {file: file.read_bytes() for file in stopped.rglob("*") if file.is_file()}
     answer = call("train", table, "--out", stopped, "--resume", *options)
     assert answer.code == 2
-    assert "a run that is resumed keeps the recipe it began with" in answer.err
-    assert f"where: {stopped / 'recipe.toml'}" in answer.err
+    assert answer.err.startswith(f"error: {what}")
+    assert {file: file.read_bytes() for file in stopped.rglob("*") if file.is_file()} == before
+
+
+def test_a_run_is_resumed_with_other_settings_and_says_so_everywhere(call, table, stopped):
+    words = ("--set", "training.steps=95", "--set", "decoding.num_beams=3", "--precision", "float32")
+    answer = call("train", table, "--out", stopped, "--resume", *words)
+    assert answer.code == 0, answer.err
+    assert "continues after step 90, from the weights of that step (not the best ones), with changes:" in answer.err
+    assert "  training.steps: 150 → 95\n  decoding.num_beams: 2 → 3\n" in answer.err
+    assert "training.precision" not in answer.err  # it was float32 already
+    changes = [line["changes"] for line in history(stopped) if line["event"] == "started"][1]
+    assert [(c["setting"], c["before"], c["after"], c["step"]) for c in changes] == [
+        ("training.steps", 150, 95, 90),
+        ("decoding.num_beams", 2, 3, 90),
+    ]
+    recipe = (stopped / "recipe.toml").read_text("utf-8")
+    assert f"#   training.steps: 150 → 95 (after step 90, {changes[0]['time']})\n" in recipe
+    assert settings_of(stopped) == ModelFile.load(stopped).settings
+    assert settings_of(stopped).training.steps == 95
+    card = (stopped / "README.md").read_text("utf-8")
+    assert f"| changed after step 90, {changes[0]['time']} | decoding.num_beams: 2 → 3 |\n" in card
 
 
 def test_a_resumed_run_enters_the_rows_that_its_test_table_lost(tmp_path, call, table, stopped):

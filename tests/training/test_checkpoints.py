@@ -9,7 +9,7 @@ from torch import nn
 from glassformer.container import write_tensors
 from glassformer.errors import ModelFileError, RunError
 from glassformer.settings import Settings
-from glassformer.training.checkpoints import Origin, Position, load_resume, save_resume, saved_tokenizers
+from glassformer.training.checkpoints import Origin, Position, load_resume, read_resume, save_resume
 
 TABLE = Origin("table", Settings())
 
@@ -54,7 +54,7 @@ def test_a_resumed_run_goes_on_bit_by_bit_as_if_it_had_not_stopped(tmp_path, fus
     save_resume(path, model, optimizer, position, TABLE, {})
     go_on(model, optimizer, 5)
     other, its_optimizer = made(2, fused)
-    assert load_resume(path, other, its_optimizer, TABLE) == position
+    assert load_resume(path, other, its_optimizer, "table").position == position
     go_on(other, its_optimizer, 5)
     for (name, one), (_, two) in zip(model.named_parameters(), other.named_parameters(), strict=True):
         assert torch.equal(one, two), name
@@ -76,12 +76,18 @@ def test_saving_changes_nothing_of_the_run(tmp_path):
     assert runs[0] == runs[1]
 
 
-@pytest.mark.parametrize("read", [saved_tokenizers, lambda path, data: load_resume(path, *made(2, False), data)])
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path, found: read_resume(path).check_table(found, path),
+        lambda path, found: load_resume(path, *made(2, False), found),
+    ],
+)
 def test_another_table_is_refused(tmp_path, read):
     path = tmp_path / "resume.safetensors"
     save_resume(path, *made(1, fused=False), Position(), Origin("0123456789abcdef", Settings()), {})
     with pytest.raises(RunError) as caught:
-        read(path, Origin("fedcba9876543210", Settings()))
+        read(path, "fedcba9876543210")
     assert str(caught.value) == (
         f"the table is not the one that this run was trained on\n  where: {path}\n"
         "  got: rows with fingerprint fedcba987654\n  expected: fingerprint 0123456789ab\n"
@@ -95,7 +101,7 @@ def test_a_model_of_another_shape_is_refused(tmp_path):
     save_resume(path, model, optimizer, Position(), TABLE, {})
     other = Tiny(width=7)
     with pytest.raises(RunError, match="the saved weights do not fit the model of the recipe") as caught:
-        load_resume(path, other, torch.optim.AdamW(other.parameters()), TABLE)
+        load_resume(path, other, torch.optim.AdamW(other.parameters()), "table")
     assert caught.value.hint == "restore the old recipe.toml, or start a new run"
 
 
@@ -105,10 +111,10 @@ def test_a_damaged_or_foreign_resume_file_is_refused(tmp_path):
     save_resume(path, model, optimizer, Position(), TABLE, {})
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ModelFileError, match="truncated or damaged"):
-        load_resume(path, model, optimizer, TABLE)
+        load_resume(path, model, optimizer, "table")
     write_tensors(path, "glassformer-model/2", {}, {})
     with pytest.raises(ModelFileError, match="not written by glassformer"):
-        load_resume(path, model, optimizer, TABLE)
+        load_resume(path, model, optimizer, "table")
 
 
 @pytest.mark.parametrize(
@@ -119,6 +125,7 @@ def test_a_damaged_or_foreign_resume_file_is_refused(tmp_path):
         ({"data": {"fingerprint": 7}}, "data.fingerprint"),
         ({"settings": []}, "settings"),
         ({"tokenizers": None}, "tokenizers"),
+        ({"changes": [{"setting": "training.steps"}]}, "changes.0.before"),
     ],
 )
 def test_parts_of_a_wrong_type_are_an_error_that_names_them(tmp_path, parts, named):
@@ -126,6 +133,15 @@ def test_parts_of_a_wrong_type_are_an_error_that_names_them(tmp_path, parts, nam
     whole = {"position": {}, "data": {"fingerprint": "table"}, "settings": {}, "tokenizers": {}}
     write_tensors(path, "glassformer-resume/2", {}, whole | parts)
     with pytest.raises(ModelFileError) as caught:
-        saved_tokenizers(path, TABLE)
+        read_resume(path)
     assert caught.value.what == f"{named!r} in the resume file is not valid"
     assert caught.value.where == str(path)
+
+
+def test_settings_that_do_not_exist_in_the_file_are_an_error_that_names_them(tmp_path):
+    path = tmp_path / "resume.safetensors"
+    parts = {"position": {}, "data": {}, "settings": {"training": {"step": 1}}, "tokenizers": {}}
+    write_tensors(path, "glassformer-resume/2", {}, parts)
+    with pytest.raises(ModelFileError, match="the settings in the resume file are not valid") as caught:
+        read_resume(path)
+    assert caught.value.got == "there is no setting 'training.step'"

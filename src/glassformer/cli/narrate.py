@@ -70,7 +70,9 @@ def print_plan(reporter: Reporter, planned: Plan) -> None:
         rows = [(choice.setting, f"{choice.value}", choice.reason) for choice in planned.choices]
         reporter.table("chosen from the data (change any with --set)", ("setting", "value", "reason"), rows)
     for notice in planned.notices:
-        if notice.kind != "first row":  # printed with its table
+        if notice.kind == "changed":
+            reporter.print(notice.text)
+        elif notice.kind != "first row":  # printed with its table
             reporter.warn(notice.text)
 
 

@@ -131,7 +131,7 @@ SetAny = Annotated[
     typer.Option("--set", help="One setting, such as training.steps=500; it replaces that of --recipe (repeatable)."),
 ]
 Init = Annotated[Path | None, typer.Option("--init", metavar="MODEL", help="A model to start from.", parser=_local)]
-Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in --out; --set changes its settings.")]
 OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")]
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from glassformer.modelfile import count_parameters
+from glassformer.training.changes import Change
 from glassformer.training.events import Finished
 from glassformer.training.prepare import Prepared
 
 
-def model_card(prepared: Prepared, finished: Finished) -> str:
-    """Return the card as Markdown: the model, its training data, the metric on held-out rows, and how to use it."""
+def model_card(prepared: Prepared, finished: Finished, changes: Sequence[Change] = ()) -> str:
+    """Return the card as Markdown: the model, its training data, the metric on held-out rows, and how to use it.
+
+    `changes` are the settings that were changed when the run was resumed.
+    """
     settings, data = prepared.settings, prepared.data
     n_source, n_target = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
     n_parameters = count_parameters(settings.model, n_source, n_target)
@@ -18,6 +24,7 @@ def model_card(prepared: Prepared, finished: Finished) -> str:
         for counter in (data.rows, prepared.test_ledger.counts())
     )
     tested = f"| rows of the test table | {test_counts} |\n" if prepared.test_ledger.read else ""
+    changed = "".join(f"| changed {change.when} | {change} |\n" for change in changes)
     return f"""# A model by glassformer
 
 It turns `{data.columns[0]}` into `{data.columns[1]}`.
@@ -31,6 +38,7 @@ It turns `{data.columns[0]}` into `{data.columns[1]}`.
 | model | encoder-decoder Transformer, {model.n_encoder_layers}+{model.n_decoder_layers} layers, \
 d_model {model.d_model}, d_ff {model.d_ff}, {model.n_heads} heads, {n_parameters:,} parameters |
 | training | {finished.step:,} steps in {finished.seconds:,.0f} s; reason for the end: {finished.reason} |
+{changed}\
 | weights | {finished.chosen} |
 | {finished.metric} on {"training rows" if prepared.valid is None else "held-out rows"} | {finished.value:.4f} |
 

@@ -1,9 +1,9 @@
-"""The resume file: weights, optimizer, tokenizers, random state, recipe and position of a run."""
+"""The resume file: weights, optimizer, tokenizers, random state, settings, their changes and position of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,10 +12,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import nn
 
 from glassformer.container import Arrays, read_tensors, write_tensors
-from glassformer.errors import ModelFileError, RunError, quoted
+from glassformer.errors import ModelFileError, RunError, SettingsError, quoted
 from glassformer.modelfile import tokenizers_from_dict
 from glassformer.settings import Settings
 from glassformer.text import Tokenizer
+from glassformer.training.changes import Change, differences, undo_last
 
 RESUME_FORMAT = "glassformer-resume/2"
 
@@ -25,7 +26,9 @@ class Position:
     """The position of a run between two steps.
 
     `batch` is the number of batches of this epoch that are done, `seconds` the time of training so far, `without_gain`
-    the number of validations since the best one. `rate_factor` and `max_tokens` are those of the `Updater`.
+    the number of validations since the best one. `parts` is not empty when training.batch_tokens changed in this epoch:
+    for each earlier size, the size and the number of its batches that were done. `batch` counts those after them.
+    `rate_factor` and `max_tokens` are those of the `Updater`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -37,6 +40,7 @@ class Position:
     best_value: float | None = None
     best_loss: float | None = None
     without_gain: int = 0
+    parts: list[tuple[int, int]] = field(default_factory=list)
     rate_factor: float = 1.0
     max_tokens: int | None = None
 
@@ -47,10 +51,11 @@ class Position:
 
 @dataclass(frozen=True)
 class Origin:
-    """The fingerprint of the pairs of a run, and its settings: a run is resumed with the same ones."""
+    """The fingerprint of the pairs of a run, which never changes, its settings, and how they were changed."""
 
     fingerprint: str
     settings: Settings
+    changes: tuple[Change, ...] = ()
 
 
 def save_resume(
@@ -72,26 +77,24 @@ def save_resume(
         "position": asdict(position),
         "data": {"fingerprint": origin.fingerprint},
         "settings": origin.settings.model_dump(mode="json"),
+        "changes": [asdict(change) for change in origin.changes],
         "tokenizers": tokenizers,
     }
     write_tensors(path, RESUME_FORMAT, tensors, parts)
 
 
-def saved_tokenizers(path: Path, origin: Origin) -> tuple[Tokenizer, Tokenizer]:
-    """Read the source and the target tokenizer of the run, instead of learning them with another library version.
+def read_resume(path: Path) -> SavedRun:
+    """Read what the resume file says about a run. Raises ModelFileError for a damaged file."""
+    return _read(path)[1]
 
-    Raises RunError when the table or the settings are not those of `origin`.
+
+def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, fingerprint: str) -> SavedRun:
+    """Restore weights, optimizer and random state, and return what else the file says.
+
+    Raises RunError when the table or the shape of the model have changed, ModelFileError for a damaged file.
     """
-    return tokenizers_from_dict(_read_resume(path, origin)[1].tokenizers)
-
-
-def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, origin: Origin) -> Position:
-    """Restore weights, optimizer and random state, and return the position.
-
-    Raises RunError when the table, the settings or the shape of the model have changed, ModelFileError for a damaged
-    file.
-    """
-    tensors, saved_parts = _read_resume(path, origin)
+    tensors, saved_run = _read(path)
+    saved_run.check_table(fingerprint, path)
     saved = {name: array.shape for name, array in tensors.items() if name.startswith("model.")}
     if saved != {f"model.{name}": tuple(value.shape) for name, value in model.named_parameters()}:
         raise RunError(
@@ -110,25 +113,61 @@ def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, 
     torch.set_rng_state(torch.from_numpy(tensors["random.cpu"]))
     if "random.cuda" in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(torch.from_numpy(tensors["random.cuda"]))
-    return saved_parts.position
+    return saved_run
 
 
-class _Parts(BaseModel):
-    """The JSON parts of the file, typed."""
+class SavedRun(BaseModel):
+    """What the resume file says about a run: the JSON parts of the file, typed."""
 
     model_config = ConfigDict(extra="forbid")
 
     position: Position
     data: dict[str, str]
-    settings: dict[str, Any]
+    settings: Settings
     tokenizers: dict[str, Any]
+    changes: tuple[Change, ...] = ()
+
+    def tokenizer_pair(self) -> tuple[Tokenizer, Tokenizer]:
+        """The tokenizers of source and target, which are not learned again: another library version may differ."""
+        return tokenizers_from_dict(self.tokenizers)
+
+    def check_table(self, fingerprint: str, path: Path) -> None:
+        """Raise RunError when the pairs are not those of the run."""
+        found = self.data.get("fingerprint", "")
+        if found != fingerprint:
+            raise RunError(
+                "the table is not the one that this run was trained on",
+                where=str(path),
+                got=f"rows with fingerprint {fingerprint[:12]}",
+                expected=f"fingerprint {found[:12]}",
+                hint="restore the old table (--valid too, if there was one), or start a new run with --init",
+            )
+
+    def check_recipe(self, recipe: Settings, path: Path) -> None:
+        """Raise RunError when the recipe at `path` was edited.
+
+        The recipe from before the last change is accepted: a process was killed between writing the two files.
+        """
+        edited = differences(self.settings, recipe)
+        if edited and not (self.changes and recipe == undo_last(self.settings, self.changes)):
+            raise RunError(
+                "the recipe was changed after this run began",
+                where=str(path),
+                got=", ".join(f"{name} = {now}" for name, (_, now) in [*edited.items()][:5]),
+                expected=", ".join(f"{name} = {before}" for name, (before, _) in [*edited.items()][:5]),
+                hint="restore the old recipe.toml, and change a setting with --resume --set NAME=VALUE; "
+                "or start a new run with the changed one: --recipe",
+            )
 
 
-def _read_resume(path: Path, origin: Origin) -> tuple[Arrays, _Parts]:
-    """Read the file of `save_resume`. Raises RunError when the table or the settings are not those of `origin`."""
+def _read(path: Path) -> tuple[Arrays, SavedRun]:
+    """Read the file of `save_resume`."""
     tensors, saved = read_tensors(path, RESUME_FORMAT)
     try:
-        parts = _Parts(**saved)
+        return tensors, SavedRun(**saved)
+    except SettingsError as error:
+        what = "the settings in the resume file are not valid"
+        raise ModelFileError(what, where=str(path), got=error.what, hint=error.hint) from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = ".".join(map(str, first["loc"]))
@@ -138,33 +177,6 @@ def _read_resume(path: Path, origin: Origin) -> tuple[Arrays, _Parts]:
             got=quoted(first["input"]),
             expected=first["msg"],
         ) from None
-    found = parts.data.get("fingerprint", "")
-    if found != origin.fingerprint:
-        raise RunError(
-            "the table is not the one that this run was trained on",
-            where=str(path),
-            got=f"rows with fingerprint {origin.fingerprint[:12]}",
-            expected=f"fingerprint {found[:12]}",
-            hint="restore the old table (--valid too, if there was one), or start a new run with --init",
-        )
-    if changed := _differences(parts.settings, origin.settings.model_dump(mode="json")):
-        raise RunError(
-            "the recipe was changed after this run began",
-            where=str(path.parents[1] / "recipe.toml"),
-            got=", ".join(f"{name} = {now}" for name, _, now in changed[:5]),
-            expected=", ".join(f"{name} = {before}" for name, before, _ in changed[:5]),
-            hint="restore the old recipe.toml, or start a new run with the changed one: --recipe",
-        )
-    return tensors, parts
-
-
-def _differences(before: Any, now: Any, name: str = "") -> list[tuple[str, Any, Any]]:
-    """Full name and both values of every setting that differs."""
-    if not (isinstance(before, dict) and isinstance(now, dict)):
-        return [] if before == now else [(name, before, now)]
-    names = [*now, *(key for key in before if key not in now)]
-    both = ((before.get(key), now.get(key), f"{name}.{key}" if name else key) for key in names)
-    return [found for old, new, full in both for found in _differences(old, new, full)]
 
 
 def _states(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:

@@ -13,6 +13,8 @@ from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile
 from glassformer.training.validation import Validator
 
+BEST_VALIDATION = "the best validation"
+
 
 def choose_weights(
     model: Transformer, validator: Validator, best: ModelFile, kept: Sequence[Arrays], step: int
@@ -22,8 +24,9 @@ def choose_weights(
     Returns the better weights, the fields of their metrics that change, and their wrong answers (None when there is
     nothing to compare). `model` computes both, and has the mean afterwards.
     """
+    chosen = best.metrics.chosen or BEST_VALIDATION  # a run that had ended before may have chosen a mean
     if len(kept) < 2:
-        return best.tensors, {"chosen": "the best validation"}, None
+        return best.tensors, {"chosen": chosen}, None
     mean = {name: np.mean([weights[name] for weights in kept], axis=0) for name in kept[0]}
     set_weights(model, best.tensors)
     measured = validator.measure(as_used=True)
@@ -32,4 +35,4 @@ def choose_weights(
     if validator.is_better(measured_mean, measured.value, measured.loss):
         chosen = f"the mean of the last {len(kept)} validations"
         return mean, {"chosen": chosen, "step": step, "value": measured_mean.value}, measured_mean.errors
-    return best.tensors, {"chosen": "the best validation", "value": measured.value}, measured.errors
+    return best.tensors, {"chosen": chosen, "value": measured.value}, measured.errors

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from glassformer.metrics import exact_matches
+from glassformer.training.changes import Change
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Event:
 class Started(Event):
     """Training begins, or continues in a resumed run.
 
-    `padding_fraction` is the fraction of padded positions without a token in the first epoch, 0 to 1.
+    `padding_fraction` is the fraction of padded positions without a token in the first epoch, 0 to 1. `changes` are the
+    settings that a resumed run changes.
     """
 
     train_rows: int
@@ -38,6 +40,7 @@ class Started(Event):
     device: str
     precision: str
     resumed: bool
+    changes: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from glassformer.container import Arrays
-from glassformer.data.batches import padding_fraction, plan_batches
+from glassformer.data.batches import padding_fraction
 from glassformer.engines.torch import (
     TorchEngine,
     build_model,
@@ -30,8 +30,10 @@ from glassformer.modelfile import ModelFile, count_parameters, tokenizers_to_dic
 from glassformer.records import Metrics
 from glassformer.rundirectory import RunDirectory
 from glassformer.training.card import model_card
-from glassformer.training.checkpoints import Origin, Position, load_resume, save_resume
-from glassformer.training.choice import choose_weights
+from glassformer.training.changes import Change, changes_of, recipe_of
+from glassformer.training.checkpoints import Origin, Position, SavedRun, load_resume, save_resume
+from glassformer.training.choice import BEST_VALIDATION, choose_weights
+from glassformer.training.epoch import batches_of_epoch
 from glassformer.training.events import (
     Event,
     Finished,
@@ -86,6 +88,7 @@ class Run:
                 layer.compile(dynamic=True)
         self.updater = Updater(self.model, prepared.train, self.settings, device)
         self.position = Position()
+        self.changes = self.new_changes = tuple[Change, ...]()
         self.validator = Validator(prepared, TorchEngine.of([self.model], prepared.target_tokenizer, device))
         self._stopping = self._begun = self._finished = False
         self._skipped_in_a_row = 0
@@ -133,20 +136,54 @@ class Run:
         directory = self.directory
         directory.recover()
         if self.resumed:
-            self._load()
+            saved = self._load()
             directory.repair_history()
+            self._apply_changes(saved)
             if not directory.model.exists():  # so the next validation is the best one
                 self.position.best_value = self.position.best_loss = None
         else:
             directory.create(overwrite=self.overwrite)
-            write_text(directory.recipe, self.settings.to_toml())
+            write_text(directory.recipe, recipe_of(self.settings, ()))
         self.prepared.write_ledger(directory.ledger)
         if self.prepared.valid_pairs:
             directory.write_held_out(self.prepared.valid_pairs)
 
+    def _apply_changes(self, saved: SavedRun) -> None:
+        """Continue a saved run with the settings of this one, and record how they differ.
+
+        The model card goes first: without it the weights of the model are chosen again at the end.
+        """
+        directory, position, training = self.directory, self.position, self.settings.training
+        self.new_changes = changes_of(saved.settings, self.settings, position.step, directory.recipe)
+        self.changes = (*saved.changes, *self.new_changes)
+        if self.new_changes:
+            directory.card.unlink(missing_ok=True)
+            position.without_gain = 0
+            if any(change.setting == "training.learning_rate" for change in self.new_changes):
+                position.rate_factor = self.updater.rate_factor = 1.0
+            batch_tokens = saved.settings.training.batch_tokens
+            if position.batch and batch_tokens != training.batch_tokens:
+                position.parts.append((batch_tokens, position.batch))
+                position.batch = 0
+            self._measure_model()
+            self._save()
+        if self.changes:
+            write_text(directory.recipe, recipe_of(self.settings, self.changes))
+
+    def _measure_model(self) -> None:
+        """Measure the model of a finished run if it is a mean of weights, which the next best weights must exceed."""
+        path, position = self.directory.model, self.position
+        if not path.exists() or (model := ModelFile.load(path)).metrics.chosen in (None, BEST_VALIDATION):
+            return
+        last = get_weights(self.model)
+        set_weights(self.model, model.tensors)
+        measured = self.validator.measure()
+        set_weights(self.model, last)
+        position.best_value, position.best_loss = measured.value, measured.loss
+
     @property
     def _origin(self) -> Origin:
-        return Origin(self.prepared.fingerprint, self.settings)
+        return Origin(self.prepared.fingerprint, self.settings, self.changes)
 
     def _events(self) -> Iterator[Event]:
         yield self._started()
@@ -189,17 +226,16 @@ class Run:
     def _rest_of_epoch(self) -> Iterator[list[NDArray[np.int64]]]:
         """Yield the batches of each remaining update of this epoch; the position advances before each update."""
         position, accumulate = self.position, self.settings.training.accumulate
-        plan = self._plan(position.epoch)
+        plan = self._plan(position.epoch, position.parts)
         for first in range(position.batch, len(plan), accumulate):
             position.batch = first + accumulate
             if position.batch >= len(plan):
-                position.epoch, position.batch = position.epoch + 1, 0
+                position.epoch, position.batch, position.parts = position.epoch + 1, 0, []
             yield plan[first : first + accumulate]
 
-    def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
-        corpus, training = self.prepared.train, self.settings.training
-        lengths = corpus.source.lengths, corpus.target.lengths
-        return plan_batches(*lengths, training.batch_tokens, training.seed, epoch)
+    def _plan(self, epoch: int, parts: Sequence[tuple[int, int]] = ()) -> list[NDArray[np.int64]]:
+        training = self.settings.training
+        return batches_of_epoch(self.prepared.train, training.batch_tokens, training.seed, epoch, parts)
 
     def _reason_to_end(self) -> str | None:
         training, position = self.settings.training, self.position
@@ -283,6 +319,7 @@ class Run:
             device=str(self.device),
             precision=resolve_precision(self.device, training.precision),
             resumed=self.resumed,
+            changes=self.new_changes,
         )
 
     def _progress(self) -> Iterator[Event]:
@@ -353,14 +390,14 @@ class Run:
         """Choose the weights of the model, unless that was done before a resume, and write the model card."""
         position = self.position
         model = ModelFile.load(self.directory.model)
-        if model.metrics.chosen is None:
+        if model.metrics.chosen is None or not self.directory.card.exists():
             model = self._choose(model)
         value, chosen = model.metrics.value, model.metrics.chosen
         assert value is not None
         assert chosen is not None
         metric, path = self.validator.metric, self.directory.model
         finished = Finished(position.step, position.seconds, reason, chosen, metric, value, path)
-        write_text(self.directory.card, model_card(self.prepared, finished))
+        write_text(self.directory.card, model_card(self.prepared, finished, self.changes))
         return finished
 
     def _choose(self, best: ModelFile) -> ModelFile:
@@ -370,15 +407,18 @@ class Run:
         if errors is not None:
             self.directory.check_locked()
             write_text(self.directory.errors, json.dumps(errors, ensure_ascii=False))
-        model = replace(best, tensors=tensors, metrics=best.metrics.model_copy(update=changes))
+        model = replace(best, settings=self.settings, tensors=tensors, metrics=best.metrics.model_copy(update=changes))
         self.directory.check_locked()
         model.save(self.directory.model)
         return model
 
-    def _load(self) -> None:
+    def _load(self) -> SavedRun:
         """Read the newest checkpoint: weights, optimizer, random state, position."""
-        self.position.go_to(load_resume(self.directory.resume, self.model, self.updater.optimizer, self._origin))
+        path, fingerprint = self.directory.resume, self.prepared.fingerprint
+        saved = load_resume(path, self.model, self.updater.optimizer, fingerprint)
+        self.position.go_to(saved.position)
         self.updater.rate_factor, self.updater.max_tokens = self.position.rate_factor, self.position.max_tokens
+        return saved
 
     def _save(self) -> Saved:
         path = self.directory.resume

@@ -27,7 +27,8 @@ from glassformer.modelfile import ModelFile
 from glassformer.recipes.overrides import check_settings, flat, merge, nested, read_recipe
 from glassformer.rundirectory import RunDirectory
 from glassformer.settings import DataSettings, Settings
-from glassformer.training.checkpoints import Origin, saved_tokenizers
+from glassformer.training.changes import changes_of, description
+from glassformer.training.checkpoints import SavedRun, read_resume
 from glassformer.training.loop import Run
 from glassformer.training.prepare import Prepared, as_table, fingerprint_of, prepare
 from glassformer.translator import Translator, encode_sources
@@ -50,9 +51,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class Notice:
-    """A notice about a table before a run: `kind` for programs, `text` for people, and the path of the table."""
+    """A notice before a run: `kind` for programs, `text` for people, and the path of its table, or of a changed run."""
 
-    kind: Literal["first row", "also trained on", "audit", "too long", "unknown tokens"]
+    kind: Literal["changed", "first row", "also trained on", "audit", "too long", "unknown tokens"]
     text: str
     table: str
 
@@ -104,7 +105,8 @@ def plan(
 
     `overrides` are settings over what is advised, nested or by full name (`{"training.steps": 500}`), or complete
     Settings. `valid` replaces the held-out rows; `test` is evaluated on at the end. `init` is a model whose weights,
-    tokenizers and shape are the start. `resume` continues the run in `out`, with its own recipe and the same pairs.
+    tokenizers and shape are the start. `resume` continues the run in `out` with the same pairs and its own recipe;
+    `overrides` are then changes to it (`training.changes` says which settings can change).
 
     Raises RunError for `out`, TableError and ColumnError for tables, SettingsError for settings, UsageError for
     arguments that exclude each other, TextError for test rows that the model would not take.
@@ -112,9 +114,10 @@ def plan(
     given = _given(overrides)
     directory = RunDirectory(Path(out))
     directory.finish_move()
+    saved, notices = None, list[Notice]()
     if resume:
-        _check_resume(directory, given, init, overwrite)
-        given = read_recipe(directory.recipe)
+        saved = _saved_run(directory, init, overwrite)
+        given, notices = _resumed(saved, given, directory)
     else:
         directory.check_free(overwrite=overwrite)
     start = ModelFile.load(local_model(init)) if init is not None else None
@@ -124,9 +127,10 @@ def plan(
     held_out, tested = (_read_other(table, other, data) for other in (valid, test))
     choices: tuple[Choice, ...] = ()
     tokenizers = None if start is None else (start.source_tokenizer, start.target_tokenizer)
-    if resume:
+    if saved is not None:
         settings = Settings(**given)
-        tokenizers = saved_tokenizers(directory.resume, Origin(fingerprint_of(table, held_out), settings))
+        saved.check_table(fingerprint_of(table, held_out), directory.resume)
+        tokenizers = saved.tokenizer_pair()
     elif isinstance(overrides, Settings):
         settings = Settings(**merge(overrides.model_dump(), _settled_by(start, given, init)))
     else:
@@ -140,7 +144,7 @@ def plan(
     return Plan(
         settings,
         choices,
-        tuple(_notices(table, held_out, tested, prepared)),
+        (*notices, *_notices(table, held_out, tested, prepared)),
         prepared,
         directory,
         *(table, held_out, tested),
@@ -185,14 +189,30 @@ def _given(overrides: Settings | Mapping[str, Any] | None) -> dict[str, Any]:
     return check_settings(nested(overrides or {}))
 
 
-def _check_resume(directory: RunDirectory, given: Mapping[str, Any], init: object, overwrite: bool) -> None:
-    if any(given.values()) or init is not None or overwrite:
-        raise UsageError(
-            "a run that is resumed keeps the recipe it began with",
-            where=str(directory.recipe),
-            hint="give only the table and the run directory with resume; or start a new run with init",
-        )
+def _saved_run(directory: RunDirectory, init: object, overwrite: bool) -> SavedRun:
+    """Read what was saved of the run to resume. Raises UsageError for arguments that exclude `resume`."""
+    for name, is_given in (("init", init is not None), ("overwrite", overwrite)):
+        if is_given:
+            raise UsageError(
+                f"resume and {name} exclude each other: a run that is resumed keeps its weights and its files",
+                where=str(directory.path),
+                hint=f"leave out {name} to continue the run, or leave out resume to start a new one",
+            )
     directory.check_resumable()
+    return read_resume(directory.resume)
+
+
+def _resumed(saved: SavedRun, given: Mapping[str, Any], directory: RunDirectory) -> tuple[dict[str, Any], list[Notice]]:
+    """Return the settings of a resumed run, with those given, and a notice of what changes.
+
+    Raises RunError when its recipe was edited, UsageError for a given setting that cannot change.
+    """
+    saved.check_recipe(Settings(**read_recipe(directory.recipe)), directory.recipe)
+    before, position = saved.settings, saved.position
+    after = Settings(**merge(before.model_dump(), given))
+    changes = changes_of(before, after, position.step, directory.recipe)
+    text = description(before, after, changes, position.step, position.batch)
+    return after.model_dump(), [Notice("changed", text, str(directory.path))] if changes else []
 
 
 def _settled_by(start: ModelFile | None, given: Mapping[str, Any], init: object) -> dict[str, Any]:
