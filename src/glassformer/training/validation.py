@@ -25,6 +25,7 @@ from glassformer.settings import DecodingSettings, Metric
 from glassformer.training.events import Sample
 from glassformer.training.objective import output_layer, teacher_forced
 from glassformer.training.prepare import Prepared
+from glassformer.training.processes import Processes
 from glassformer.translator import default_max_new_tokens
 
 N_SAMPLES = 3
@@ -46,10 +47,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Validator:
-    """Measures the current weights of the engine's model."""
+    """Measures the current weights of the engine's model. Each of the processes does a part of it."""
 
     prepared: Prepared
     engine: TorchEngine
+    processes: Processes = field(default_factory=Processes)
 
     @property
     def metric(self) -> Metric:
@@ -85,13 +87,12 @@ class Validator:
         translated = [items[i] for i in spread(len(items), N_SAMPLES if self.metric == "loss" else n_searched).tolist()]
         tokenizer = prepared.source_tokenizer
         sources = [tokenizer.frame(ids) for ids in tokenizer.encode_many([item.source for item in translated])]
-        max_new_tokens = default_max_new_tokens(prepared.data, settings)
-        found = self.engine.search(sources, search, max_new_tokens)
-        answers = [prepared.target_tokenizer.decode(best.ids) for best, *_ in found]
+        best = self._search(sources, search, default_max_new_tokens(prepared.data, settings))
+        answers = [prepared.target_tokenizer.decode(ids) for ids, _ in best]
         samples = self._samples(translated, answers)
         wrong = [
-            {"source": sample.source, "gold": sample.gold, "answer": sample.answer, "score": best.score}
-            for sample, (best, *_) in zip(samples, found, strict=True)
+            {"source": sample.source, "gold": sample.gold, "answer": sample.answer, "score": score}
+            for sample, (_, score) in zip(samples, best, strict=True)
             if not sample.is_right
         ]
         errors = {"rows": len(translated), "wrong": len(wrong), "examples": wrong[:MAX_ERRORS]}
@@ -100,6 +101,15 @@ class Validator:
         references = [item.references for item in translated]
         value = quick_metric(self.metric, answers, references, prepared.target_tokenizer.split)
         return Measured(loss, value, tuple(samples[:N_SAMPLES]), errors)
+
+    def _search(
+        self, sources: list[list[int]], search: DecodingSettings, max_new_tokens: int
+    ) -> list[tuple[tuple[int, ...], float]]:
+        """Return ids and score of the best answer to each source; each process searches some of them."""
+        rank, count = self.processes.rank, self.processes.count
+        found = self.engine.search(sources[rank::count], search, max_new_tokens)
+        parts = self.processes.gather([(best.ids, best.score) for best, *_ in found])
+        return [parts[row % count][row // count] for row in range(len(sources))]
 
     def _samples(self, items: Sequence[Item], answers: Sequence[str]) -> list[Sample]:
         """Pair each answer with the nearest reference of its source: an answer is right when the two are equal."""
@@ -116,10 +126,12 @@ class Validator:
         training, (model,) = self.prepared.settings.training, self.engine.models
         lengths = corpus.source.lengths[rows], corpus.target.lengths[rows]
         total, n_tokens = 0.0, 0
+        rank, count = self.processes.rank, self.processes.count
         model.eval()
         with torch.no_grad(), autocast(self.engine.device, training.precision):
-            for batch in plan_batches(*lengths, training.batch_tokens, seed=0, epoch=0):
+            for batch in plan_batches(*lengths, training.batch_tokens, seed=0, epoch=0)[rank::count]:
                 hidden, targets = teacher_forced(model, corpus, rows[batch], self.engine.device)
                 total += float(cross_entropy(*output_layer(model, hidden), targets, 0.0)[1])
                 n_tokens += len(targets)
-        return total / n_tokens
+        total, n_all = self.processes.sum_numbers(total, n_tokens)
+        return total / n_all
