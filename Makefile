@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: install demo test test-all check format bench profile wheel wheel-test clean
+.PHONY: install demo test test-all chaos check format bench profile wheel wheel-test clean
 
 install: $(INSTALLED)
 
@@ -31,6 +31,10 @@ test: $(VENV)/installed-dev
 
 test-all: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
+
+# Runs that are killed, terminated and hit by faults at every write, a hundred times over (half an hour).
+chaos: $(VENV)/installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/chaos
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check

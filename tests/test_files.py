@@ -131,7 +131,7 @@ def test_an_error_of_a_folder_without_write_permission_has_a_hint(tmp_path, numb
 
 def test_an_unexpected_operating_system_error_is_reported(tmp_path):
     assert cannot_write(tmp_path, OSError("odd")).got == "odd"
-    assert cannot_write(tmp_path, OSError("odd")).hint is None
+    assert "try again" in (cannot_write(tmp_path, OSError("odd")).hint or "")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")

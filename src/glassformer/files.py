@@ -116,6 +116,8 @@ def cannot_write(path: Path, error: OSError) -> RunError:
     """Return the RunError for an OSError while writing."""
     hints = {
         errno.ENOSPC: "free some space, or write to another disk; no existing data is lost",
+        errno.EDQUOT: "free some space, or write to another disk; no existing data is lost",
+        errno.EIO: "the disk reports an error: check it, or write to another disk; no existing data is lost",
         errno.EACCES: "choose a folder with write permission",
         errno.EROFS: "choose a folder with write permission",
         errno.ENOTDIR: "a part of this path is a file; choose another path",
@@ -126,5 +128,5 @@ def cannot_write(path: Path, error: OSError) -> RunError:
         "cannot write the file",
         where=quoted(str(path)) if error.errno == errno.ENAMETOOLONG else str(path),
         got=error.strerror or str(error),
-        hint=hints.get(error.errno or 0),
+        hint=hints.get(error.errno or 0, "check the folder and the disk, then try again; no existing data is lost"),
     )

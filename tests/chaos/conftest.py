@@ -1,0 +1,101 @@
+"""A tiny run that is trained in processes of its own, which may be killed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.datasets import dates
+from glassformer.modelfile import ModelFile
+from glassformer.settings import Settings
+from glassformer.training import Stopped, train
+
+PAIRS = dates(60, seed=5)
+SETTINGS = Settings(
+    tokens={"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False},
+    model={
+        "d_model": 16,
+        "d_ff": 16,
+        "n_heads": 2,
+        "n_encoder_layers": 1,
+        "n_decoder_layers": 1,
+        "tied_embeddings": "none",
+    },
+    training={
+        "batch_tokens": 200,
+        "steps": 24,
+        "validate_every": 4,
+        "validate_rows": 4,
+        "average_last": 3,
+        "keep_snapshots": 3,
+        "warmup_steps": 4,
+        "precision": "float32",
+    },
+)
+STOPPED, FAILED = 3, 4
+
+
+def train_here(out: Path, *, from_start: bool) -> int:
+    """Train in this process to the end or to SIGTERM, resuming what is there; return an exit status."""
+    resume = not from_start and (out / "checkpoints" / "resume.safetensors").exists()
+    settings = None if resume else SETTINGS
+    run = train(PAIRS, settings, out, resume=resume, overwrite=out.exists() and not resume, device="cpu")
+    signal.signal(signal.SIGTERM, lambda *_: run.stop())
+    out.with_suffix(".listens").touch()
+    status = 0
+    for event in run:
+        status = STOPPED if isinstance(event, Stopped) else 0
+    return status
+
+
+@contextmanager
+def child(work: Callable[[], int]) -> Iterator[int]:
+    """Do work in a forked process, which ends with its status or FAILED; yield its number."""
+    number = os.fork()
+    if number == 0:
+        status = FAILED
+        try:
+            torch.set_num_threads(1)
+            status = work()
+        finally:
+            os._exit(status)
+    try:
+        yield number
+    finally:
+        try:
+            os.kill(number, signal.SIGKILL)
+            os.waitpid(number, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass
+
+
+def wait(number: int) -> int:
+    """Wait for a process; return its exit status, or minus the signal that ended it."""
+    return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+
+
+def digest(model: Path) -> str:
+    """Return a digest of the weights of a model, every bit of them."""
+    tensors = ModelFile.load(model).tensors
+    whole = hashlib.sha256()
+    for name in sorted(tensors):
+        whole.update(name.encode() + np.ascontiguousarray(tensors[name]).tobytes())
+    return whole.hexdigest()
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, float]:
+    """Digest of the weights of the run that nothing disturbed, and its seconds."""
+    out, begun = tmp_path_factory.mktemp("undisturbed") / "run", time.perf_counter()
+    with child(lambda: train_here(out, from_start=True)) as number:
+        assert wait(number) == 0
+    return digest(out), time.perf_counter() - begun

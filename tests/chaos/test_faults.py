@@ -1,0 +1,135 @@
+"""A fault at any write of a run: afterwards the run resumes to the same weights, or an error names the file."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import SafetensorError
+
+import glassformer.container
+from glassformer.errors import GlassformerError, ModelFileError, RunError
+from glassformer.modelfile import ModelFile
+from tests.chaos.conftest import digest, train_here
+
+LONG = pytest.mark.slow
+
+
+class Killed(BaseException):
+    """The process ends here, without a word."""
+
+
+def fault_at(moment: int, kind: str, patch: pytest.MonkeyPatch) -> list[int]:
+    """Let the write of this number, from 0, go wrong; the list that is returned counts the writes."""
+    count = [0]
+
+    def is_now() -> bool:
+        count[0] += 1
+        return count[0] - 1 == moment
+
+    def fail(number: int) -> OSError:
+        return OSError(number, os.strerror(number))
+
+    def faulty(real: Callable[..., Any], half: Callable[..., None]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            if not is_now():
+                return real(*arguments, **options)
+            if kind in ("ENOSPC", "EIO"):
+                raise fail(getattr(errno, kind))
+            half(real, *arguments, **options)
+            raise Killed if kind == "torn" else fail(errno.ENOSPC)
+
+        return call
+
+    def half_text(real: Callable[..., Any], path: Path, text: str, **options: Any) -> None:
+        real(path, text[: len(text) // 2], **options)
+
+    def half_file(real: Callable[..., Any], tensors: Any, path: Path, **options: Any) -> None:
+        real(tensors, path, **options)
+        os.truncate(path, path.stat().st_size // 2)
+
+    def half_renamed(real: Callable[..., Any], path: Path, other: Path) -> None:
+        if path.is_file():
+            os.truncate(path, path.stat().st_size // 2)
+        real(path, other)
+
+    def save_file(real: Callable[..., Any]) -> Callable[..., Any]:
+        wrapped = faulty(real, half_file)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            try:
+                return wrapped(*arguments, **options)
+            except OSError as error:  # the library reports system errors as text
+                raise SafetensorError(f"I/O error: {error.strerror} (os error {error.errno})") from None
+
+        return call
+
+    patch.setattr(glassformer.container, "save_file", save_file(glassformer.container.save_file))
+    patch.setattr(Path, "write_text", faulty(Path.write_text, half_text))
+    patch.setattr(Path, "replace", faulty(Path.replace, half_renamed))
+    patch.setattr(os, "fsync", faulty(os.fsync, lambda real, file: real(file)))
+    return count
+
+
+def attempt(out: Path, *, from_start: bool) -> GlassformerError | None:
+    """Train; return the error that a user would read, and let any other error through."""
+    try:
+        train_here(out, from_start=from_start)
+    except GlassformerError as error:
+        return error
+    except Killed:
+        return RunError("killed", where=str(out), hint="resume")
+    return None
+
+
+@pytest.mark.parametrize("kind", ["ENOSPC", "EIO", "short", "torn"])
+@pytest.mark.parametrize("every", [31, pytest.param(1, marks=LONG)])
+def test_after_a_fault_at_any_write_the_run_is_whole_or_the_error_names_the_file(
+    tmp_path: Path, undisturbed: tuple[str, float], kind: str, every: int
+) -> None:
+    torch.set_num_threads(1)
+    expected, _ = undisturbed
+    moment, n_writes = 0, 10**9
+    while moment < n_writes:
+        out = tmp_path / str(moment)
+        with pytest.MonkeyPatch.context() as patch:
+            count = fault_at(moment, kind, patch)
+            error = attempt(out, from_start=True)
+            n_writes = count[0] if error is None else 10**9
+        if error is not None:
+            check(error, out)
+            if (out / "model.safetensors").exists():
+                loads_or_names_the_file(out / "model.safetensors", kind)
+            again = attempt(out, from_start=False)
+            if again is not None:  # only a file that was torn under its name cannot be mended
+                assert kind == "torn"
+                check(again, out)
+                again = attempt(out, from_start=True)
+            assert again is None
+        assert digest(out / "model.safetensors") == expected
+        moment += every
+    assert n_writes > 40
+
+
+def check(error: GlassformerError, out: Path) -> None:
+    """The error says where and what to do."""
+    assert isinstance(error, (RunError, ModelFileError))
+    assert str(out) in str(error)
+    assert error.hint
+
+
+def loads_or_names_the_file(model: Path, kind: str) -> None:
+    """A torn model is an error that names it; no fault gives a wrong model."""
+    try:
+        ModelFile.load(model)
+    except ModelFileError as error:
+        message = str(error)
+    else:
+        return
+    assert kind == "torn"
+    assert str(model) in message
