@@ -9,13 +9,14 @@ import math
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from glassformer.data.corpus import spread
 from glassformer.data.tables import Pair
 from glassformer.recipes.overrides import merge
 from glassformer.settings import TokenKind
+from glassformer.text.inputs import Inputs, learn_inputs, split, texts_of
 
 Form = Literal["NFC", "NFD"]
 
@@ -81,14 +82,20 @@ class _Side:
         return self.spaced and self.words_per_text > 1 and self.n_types <= CLOSED_TYPES and self.unseen <= CLOSED_UNSEEN
 
 
-def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None) -> Advice:
+def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs: Inputs = ()) -> Advice:
     """Choose settings for these pairs. `given` are settings that the user fixed, as nested dicts.
+
+    Of sources with several `inputs`, the texts decide on the tokens; symbols of features count in the lengths only.
 
     Choices that depend on a token kind, the number of steps or d_model follow the given one.
     """
     fixed = _Given(given or {})
     sampled = [pairs[row] for row in spread(len(pairs), SAMPLE_ROWS).tolist()]
+    n_symbols = _count_symbols(sampled, inputs)
+    if inputs:
+        sampled = [Pair(" ".join(texts_of(pair.source, inputs)), pair.target) for pair in sampled]
     source, target = (_look([pair[side] for pair in sampled]) for side in (0, 1))
+    source = replace(source, longest={kind: n + max(n_symbols, default=0) for kind, n in source.longest.items()})
     chosen, choices = _choose_tokens(len(pairs), sampled, source, target)
     kinds = fixed("tokens.source.kind", chosen[0]), fixed("tokens.target.kind", chosen[1])
     kinds = kinds[0].replace("sentencepiece", "subwords"), kinds[1].replace("sentencepiece", "subwords")
@@ -98,6 +105,7 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None) -> Adv
         if kind == "characters" and side.form != "NFC" and not fixed("tokens.shared", False)
     ]
     lengths = [2 + side.mean[kind] for kind, side in zip(kinds, (source, target), strict=True)]
+    lengths[0] += sum(n_symbols) / max(1, len(n_symbols))
     is_open = (
         len(pairs) >= FEW_ROWS
         and "subwords" not in kinds
@@ -136,6 +144,15 @@ class _Given:
         if isinstance(value, str):
             return value if value in get_args(TokenKind) else otherwise
         return value if type(value) is type(otherwise) and value > 0 else otherwise
+
+
+def _count_symbols(pairs: Sequence[Pair], inputs: Inputs) -> list[int]:
+    """Return the number of symbols of features in each source; none where sources are single texts."""
+    if not inputs:
+        return []
+    learned = learn_inputs((pair.source for pair in pairs), inputs)
+    rows = (zip(learned, split(pair.source), strict=True) for pair in pairs)
+    return [sum(len(one.symbols_of(cell)) for one, cell in row if one.kind == "feature") for row in rows]
 
 
 def _look(texts: Sequence[str]) -> _Side:

@@ -35,6 +35,7 @@ from glassformer.errors import RunError
 from glassformer.files import cannot_write, check_path, write_text
 
 HELD_OUT_ROWS = 1000
+HELD_OUT_COLUMNS = ("source", "target")  # of sources with one input
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
 _PART = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part")  # an interrupted `files.atomic` may leave it
 _LIBRARY_PART = re.compile(r"\.tmp[A-Za-z0-9]{6}")  # safetensors may leave it when killed while writing
@@ -352,24 +353,24 @@ class RunDirectory:
 
     # The held-out rows
 
-    def write_held_out(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Write the first HELD_OUT_ROWS held-out pairs, one JSON object a line: a table that every verb reads."""
-        lines = (json.dumps({"source": source, "target": target}) for source, target in pairs[:HELD_OUT_ROWS])
+    def write_held_out(self, rows: Sequence[Sequence[str]], columns: Sequence[str] = HELD_OUT_COLUMNS) -> None:
+        """Write the first HELD_OUT_ROWS held-out rows, one JSON object a line: a table that every verb reads."""
+        lines = (json.dumps(dict(zip(columns, row, strict=True))) for row in rows[:HELD_OUT_ROWS])
         write_text(self.held_out, "".join(line + "\n" for line in lines))
 
-    def read_held_out(self) -> list[tuple[str, str]]:
-        """Return the kept held-out pairs; none where the run kept none. Raises RunError for a damaged file."""
+    def read_held_out(self, columns: Sequence[str] = HELD_OUT_COLUMNS) -> list[tuple[str, ...]]:
+        """Return the cells of the kept held-out rows; none where the run kept none. Raises RunError for damage."""
         try:
             lines = self.held_out.read_text(encoding="utf-8").splitlines() if self.held_out.exists() else []
-            pairs = [(row["source"], row["target"]) for row in map(json.loads, lines)]
+            rows = [tuple(row[column] for column in columns) for row in map(json.loads, lines)]
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise self._damaged_held_out(str(error)) from None
-        if not all(isinstance(text, str) for pair in pairs for text in pair):
-            raise self._damaged_held_out("a row that is not text")
-        return pairs
+            raise self._damaged_held_out(columns, str(error)) from None
+        if not all(isinstance(text, str) for row in rows for text in row):
+            raise self._damaged_held_out(columns, "a row that is not text")
+        return rows
 
-    def _damaged_held_out(self, got: str) -> RunError:
-        expected = 'one {"source": …, "target": …} a line'
+    def _damaged_held_out(self, columns: Sequence[str], got: str) -> RunError:
+        expected = f"one {{{', '.join(f'{json.dumps(column)}: …' for column in columns)}}} a line"
         return RunError(
             "the held-out rows of the run are damaged", where=str(self.held_out), got=got, expected=expected
         )

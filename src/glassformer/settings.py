@@ -88,7 +88,10 @@ class DataSettings(_Frozen):
 
     section: ClassVar[str] = "data"
 
-    source: str | int | None = _setting(None, "source column: its name, or its position from 0")
+    source: str | int | tuple[str | int, ...] | None = _setting(
+        None, "source column: its name, or its position from 0; several as a list"
+    )
+    features: tuple[str | int, ...] = _setting((), "further source columns whose values are symbols, as a list")
     target: str | int | None = _setting(None, "target column; both unset: columns source and target, or the first two")
     header: Literal["auto", "yes", "no"] = _setting("auto", "whether the first row holds the column names")
     bad_rows: Literal["stop", "skip"] = _setting("stop", "stop at a damaged row, or skip it (recorded in the ledger)")
@@ -97,17 +100,25 @@ class DataSettings(_Frozen):
     valid_fraction: Fraction = _setting(0.1, "fraction of the rows held out for validation")
     max_valid_rows: Positive = _setting(1000, "maximum number of rows held out for validation")
 
-    @field_validator("source", "target")
+    @field_validator("source", "features", "target")
     @classmethod
-    def _is_column(cls, column: str | int | None) -> str | int | None:
-        try:
-            if isinstance(column, str):
-                column.encode()
-        except UnicodeEncodeError:
-            raise ValueError("a name that is valid UTF-8, or a position from 0") from None
-        if isinstance(column, int) and column >= 2**53:
-            raise ValueError("a position of fewer digits, or a name")
-        return column
+    def _are_columns(cls, value: Any) -> Any:
+        for column in value if isinstance(value, tuple) else (value,):
+            try:
+                if isinstance(column, str):
+                    column.encode()
+            except UnicodeEncodeError:
+                raise ValueError("a name that is valid UTF-8, or a position from 0") from None
+            if isinstance(column, int) and column >= 2**53:
+                raise ValueError("a position of fewer digits, or a name")
+        return value
+
+    @property
+    def sources(self) -> tuple[str | int, ...]:
+        """The source columns that are set."""
+        if self.source is None:
+            return ()
+        return self.source if isinstance(self.source, tuple) else (self.source,)
 
 
 class SideSettings(_Frozen):

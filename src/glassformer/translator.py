@@ -6,7 +6,7 @@ import contextlib
 import functools
 import gc
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from glassformer.modelfile import ModelFile
 from glassformer.records import TrainingData
 from glassformer.settings import DecodingSettings, Settings
 from glassformer.text import Tokenizer
+from glassformer.text.inputs import Inputs, compose_values, texts_of
 from glassformer.timelimit import check_time_limit
 
 
@@ -75,6 +76,9 @@ class PairScore:
         tokens = [list(pair) for pair in zip(self.tokens, self.token_scores, strict=True)]
         return {"score": self.score, "tokens": tokens, "unknown": list(self.unknown)}
 
+
+Source = str | Mapping[str, str]
+"""A text, or the text of each input by name."""
 
 EMPTY = Translation("", 0.0, 0.0, (), (), finished=True)
 
@@ -142,13 +146,18 @@ class Translator:
         return self.engine.agreement if isinstance(self.engine, CheckedEngine) else None
 
     @property
+    def inputs(self) -> Inputs:
+        """The inputs of a source, where there are several; empty for a single text."""
+        return self.source_tokenizer.inputs
+
+    @property
     def max_source_length(self) -> int:
         """The maximum length of a text in tokens."""
         return self.settings.max_source_tokens
 
     def translate(
         self,
-        texts: Sequence[str],
+        texts: Sequence[Source],
         *,
         decoding: DecodingSettings | None = None,
         prefixes: Sequence[str] | None = None,
@@ -158,20 +167,23 @@ class Translator:
     ) -> list[Translation]:
         """Translate texts: one Translation for each, in order; an empty text gives an empty answer.
 
+        A text of a model with several `inputs` is a mapping: `{"lemma": "walk", "tags": "V;PST"}`.
+
         `options` are fields of DecodingSettings (`num_beams=5`) over `decoding`, by default the model's own (see
         `DecodingSettings.override`). `prefixes`, one for each text, are forced starts of the answers. `progress` is
         called with the number of texts that were finished. `where[i]` names text i in errors (by default its row, from
         1). Raises TextError when a text is longer than the model takes (the first ten are named), or holds a token that
-        the vocabulary has no id for and no `<unk>`, and when a prefix holds a token that no answer can have, and
-        DeviceError for a search that needs more memory than there is, NotFiniteError when the model computes numbers
-        that are not finite.
+        the vocabulary has no id for and no `<unk>`, or has an empty input, and when a prefix holds a token that no
+        answer can have, UsageError for a text without the inputs of the model, DeviceError for a search that needs more
+        memory than there is, NotFiniteError when the model computes numbers that are not finite.
         """
         if isinstance(texts, str):
             raise UsageError("the texts to translate must be a list", got=quoted(texts), hint="translate([text])")
         base = decoding or self.settings.decoding
         decoding = base.override(options) if options else base
-        texts = checked_texts(texts, "texts to translate")
-        rows = [row for row, text in enumerate(texts) if text.strip()]
+        texts = self._sources(texts, where)
+        mains = [" ".join(texts_of(text, self.inputs)) for text in texts] if self.inputs else texts
+        rows = [row for row, text in enumerate(mains) if text.strip()]
         names = _names(len(texts), where)
         sources = encode_sources(
             [texts[row] for row in rows], [names[row] for row in rows], self.source_tokenizer, self.settings
@@ -197,17 +209,25 @@ class Translator:
             self.engine.search(sources, decoding, max_new_tokens, forced, keep)
         return results
 
-    def score(self, pairs: Sequence[tuple[str, str]], *, where: Sequence[str] | None = None) -> list[PairScore]:
+    def _sources(self, texts: Sequence[Source], where: Sequence[str] | None) -> list[str]:
+        """Return the source of each text. Raises UsageError or TextError for one without the inputs of the model."""
+        if self.inputs and not isinstance(texts, Mapping) and isinstance(texts, Iterable):
+            texts = list(texts)
+            names = _names(len(texts), where)
+            texts = [compose_values(text, name, self.inputs) for text, name in zip(texts, names, strict=True)]
+        return checked_texts(texts, "texts to translate")
+
+    def score(self, pairs: Sequence[tuple[Source, str]], *, where: Sequence[str] | None = None) -> list[PairScore]:
         """Return the log-probability of each given target for its source, with `<eos>`. `where` as in `translate`.
 
         Raises TextError for texts as `translate` does, NotFiniteError when a log-probability is not finite.
         """
-        pairs = list(checked_pairs(pairs))
-        names = _names(len(pairs), where)
-        sources = encode_sources([source for source, _ in pairs], names, self.source_tokenizer, self.settings)
+        checked = list(checked_pairs(pairs, inputs=self.inputs))
+        names = _names(len(checked), where)
+        sources = encode_sources([source for source, _ in checked], names, self.source_tokenizer, self.settings)
         targets = [
             self.target_tokenizer.frame(self.target_tokenizer.encode(target, where=name))
-            for (_, target), name in zip(pairs, names, strict=True)
+            for (_, target), name in zip(checked, names, strict=True)
         ]
         with _naming(names):
             scored = self.engine.score(list(zip(sources, targets, strict=True)))
@@ -218,7 +238,7 @@ class Translator:
                 tuple(token_scores),
                 (*self.source_tokenizer.unknown(pair[0]), *self.target_tokenizer.unknown(pair[1])),
             )
-            for pair, target, token_scores in zip(pairs, targets, scored, strict=True)
+            for pair, target, token_scores in zip(checked, targets, scored, strict=True)
         ]
 
     def _force(self, prefixes: Sequence[str], rows: Sequence[int], names: Sequence[str]) -> list[list[int]]:

@@ -30,6 +30,8 @@ def test_the_reasons_do_not_change():
         "blank line",
         "empty source",
         "empty target",
+        "empty feature",
+        "unit separator U+001F in a source with several inputs",
         "source too long",
         "target too long",
         "wrong number of cells",

@@ -406,7 +406,7 @@ THREE = "id,source,target\n1,a,b\n"
             {
                 "what": "source and target are the same column",
                 "got": "source (column 1)",
-                "expected": "two different columns of: id | source | target",
+                "expected": "different columns of: id | source | target",
             },
         ),
         (

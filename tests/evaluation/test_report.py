@@ -15,6 +15,7 @@ import sacrebleu
 from glassformer.errors import SettingsError, TableError, UsageError
 from glassformer.evaluation import Example, Measure, evaluate, score_texts
 from glassformer.settings import DecodingSettings
+from glassformer.text.inputs import Inputs
 
 METRICS = [
     "exact_match", "sequence_error_rate", "token_error_rate", "word_error_rate", "char_error_rate",
@@ -42,6 +43,7 @@ class LookUp:
     searched_with: list[DecodingSettings] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     where: Sequence[str] | None = None
+    inputs: Inputs = ()
 
     @property
     def target_tokenizer(self) -> Any:

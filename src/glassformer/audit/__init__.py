@@ -29,12 +29,14 @@ from glassformer.audit.findings import (
 from glassformer.audit.lengths import Counts, find_length_ratio, find_shift, find_too_long, summarize
 from glassformer.audit.pairs import (
     Rows,
+    all_cells,
     contradictions,
     find_contradictions,
     find_copies,
     find_duplicates,
     find_few_targets,
     find_left_out,
+    only_texts,
 )
 from glassformer.audit.splits import find_near, find_overlap
 from glassformer.audit.tokens import encode, find_token_loss, learn_tokenizers
@@ -65,7 +67,7 @@ def audit(
     contradictory = contradictions(trained.pairs)
     findings = [finding for each in (table, *others) for finding in find_left_out(each)]
     findings += [*find_duplicates(trained), *find_contradictions(trained, contradictory)]
-    findings += [*find_copies(trained), *find_few_targets(trained)]
+    findings += [*find_copies(Rows(only_texts(table))), *find_few_targets(trained)]
     for rows, purpose in held:
         findings += find_overlap(trained, rows, purpose)
     if len(held) == 2:
@@ -94,7 +96,8 @@ def _find_in_texts(table: Table, others: list[Table], settings: Settings) -> Ite
         "target": settings.tokens.target.normalization,
     }
     for each in (table, *others):
-        yield from find_characters(each, normalization)
+        yield from find_characters(all_cells(each), normalization)
+    table = only_texts(table)
     counts: dict[Side, Counter[str]] = {
         side: count_characters([getattr(pair, side) for pair in table.pairs], normalization[side]) for side in SIDES
     }
@@ -118,7 +121,7 @@ def _find_in_tokens(
             findings += find_token_loss(each, side, tokenizer, encoded)
             findings += find_too_long(each, side, kind, encoded.lengths, limit)
             if each is table:
-                lengths += [summarize(side, "characters", _characters(table, side), None)]
+                lengths += [summarize(side, "characters", _characters(only_texts(table), side), None)]
                 lengths += [summarize(side, kind, encoded.lengths, limit)]
     return findings, lengths
 

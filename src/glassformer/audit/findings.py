@@ -9,6 +9,7 @@ from typing import Any, Literal
 from glassformer.data.tables import Table
 from glassformer.errors import shortened
 from glassformer.files import shown
+from glassformer.text.inputs import readable
 
 Role = Literal["train", "valid", "test"]
 Severity = Literal["error", "warning", "info"]
@@ -55,7 +56,8 @@ class Example:
     @classmethod
     def of(cls, table: Table, index: int, note: str = "") -> Example:
         """Return the example of kept pair `index` (from 0) of a table."""
-        source, target = (shortened(text, _QUOTED) for text in table.pairs[index])
+        pair = table.pairs[index]
+        source, target = (shortened(text, _QUOTED) for text in (readable(pair.source, table.inputs), pair.target))
         return cls(table.path, table.rows[index], source, target, note)
 
 

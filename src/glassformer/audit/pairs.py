@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from unicodedata import normalize
 
@@ -12,6 +12,7 @@ from glassformer.audit.findings import N_EXAMPLES, Example, Finding, examples, r
 from glassformer.data.ledger import LedgerEntry
 from glassformer.data.tables import Pair, Table
 from glassformer.errors import shortened
+from glassformer.text.inputs import split
 
 PROSE_WORDS = 3  # minimum of the mean number of words in prose
 COPIES_IN_PROSE = 0.01  # maximum fraction of rows with an equal target in prose that is not translated
@@ -39,6 +40,23 @@ class Rows:
         """The mean number of words of the first 10,000 sources."""
         sampled = self.sources[:10_000]
         return sum(len(text.split()) for text in sampled) / max(1, len(sampled))
+
+
+def only_texts(table: Table) -> Table:
+    """Return a table of sources with several inputs with their texts alone; any other table is returned unchanged."""
+    return _joined(table, len([one for one in table.inputs if one.kind == "text"]))
+
+
+def all_cells(table: Table) -> Table:
+    """Return a table of sources with several inputs with their cells, features included, as one text."""
+    return _joined(table, len(table.inputs))
+
+
+def _joined(table: Table, n_cells: int) -> Table:
+    if not table.inputs:
+        return table
+    pairs = [Pair(" ".join(split(source)[:n_cells]), target) for source, target in table.pairs]
+    return replace(table, pairs=pairs, inputs=())
 
 
 def _composed(pair: Pair) -> Pair:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from glassformer.audit.characters import has_control, looks_misdecoded
 from glassformer.audit.findings import rows_text, verb_of
-from glassformer.audit.pairs import Rows, contradictions, repeated
+from glassformer.audit.pairs import Rows, all_cells, contradictions, repeated
 from glassformer.audit.splits import shared_pairs
 from glassformer.data.tables import Pair, Table
 
@@ -23,7 +23,8 @@ def quick_audit(table: Table, others: Sequence[Table] = ()) -> list[str]:
         for other, n in shared
         if n
     ]
-    if found := _count(table.pairs, looks_misdecoded):
+    texts = all_cells(table).pairs
+    if found := _count(texts, looks_misdecoded):
         lines.append(f"{rows_text(found)} {verb_of(found, 'have')} a text that was decoded with the wrong encoding")
     found_contradictions = contradictions(pairs)
     if found_contradictions.rows:
@@ -34,7 +35,7 @@ def quick_audit(table: Table, others: Sequence[Table] = ()) -> list[str]:
         )
     if duplicates := len(repeated(pairs)):
         lines.append(f"{rows_text(duplicates)} {verb_of(duplicates, 'repeat')} an earlier row")
-    if found := _count(table.pairs, has_control):
+    if found := _count(texts, has_control):
         lines.append(f"{rows_text(found)} {verb_of(found, 'have')} control or invisible characters")
     shown = lines[:MAX_LINES]
     if shown and table.format != "python":

@@ -15,6 +15,7 @@ from glassformer.data.corpus import hold_out
 from glassformer.data.tables import Table
 from glassformer.settings import Settings
 from glassformer.text import Tokenizer, learn_both
+from glassformer.text.inputs import texts_of
 
 _BATCH = 4096  # texts whose ids are in memory at once
 
@@ -34,7 +35,7 @@ def learn_tokenizers(table: Table, settings: Settings, *, has_valid: bool) -> tu
         data = settings.data
         kept, _ = hold_out(pairs, data.valid_fraction, data.max_valid_rows, settings.training.seed)
         pairs = [pairs[index] for index in kept]
-    return learn_both(pairs, settings.tokens)
+    return learn_both(pairs, settings.tokens, table.inputs)
 
 
 def encode(texts: Sequence[str], tokenizer: Tokenizer) -> Encoded:
@@ -45,11 +46,17 @@ def encode(texts: Sequence[str], tokenizer: Tokenizer) -> Encoded:
         batch = texts[start : start + _BATCH]
         for index, ids in enumerate(tokenizer.encode_many(batch), start):
             lengths[index] = len(ids)
-            text = texts[index]
-            decoded = tokenizer.decode(ids)
-            if decoded != text and decoded != normalize("NFC", text):
+            if not _is_given_back(texts[index], ids, tokenizer):
                 lost.append(index)
     return Encoded(lengths, tuple(lost))
+
+
+def _is_given_back(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> bool:
+    if tokenizer.inputs:  # symbols are tokens, known or not; texts are compared one by one
+        texts = encode(texts_of(text, tokenizer.inputs), tokenizer.without_inputs())
+        return not texts.lost and tokenizer.vocabulary.unk_id not in ids
+    decoded = tokenizer.decode(ids)
+    return decoded in (text, normalize("NFC", text))
 
 
 def find_token_loss(table: Table, side: Side, tokenizer: Tokenizer, encoded: Encoded) -> Iterator[Finding]:
@@ -91,4 +98,6 @@ def _loss(text: str, tokenizer: Tokenizer) -> str:
     if unknown:
         listed = [describe(piece) if len(piece) == 1 else repr(piece[:40]) for piece in unknown[:4]]
         return f"without a token: {', '.join(listed)}{', …' if len(unknown) > 4 else ''}"
+    text = " ".join(texts_of(text, tokenizer.inputs))
+    tokenizer = tokenizer.without_inputs()
     return f"comes back as {tokenizer.decode(tokenizer.encode(text))[:60]!r}"

@@ -32,7 +32,8 @@ def audit(
     table: opt.PairTable,
     valid: ValidTable = None,
     test: TestTable = None,
-    source: opt.SourceColumn = None,
+    source: opt.SourceColumns = None,
+    features: opt.FeatureColumns = None,
     target: opt.TargetColumn = None,
     header: opt.Header = None,
     bad_rows: opt.BadRows = None,
@@ -51,7 +52,7 @@ def audit(
     from glassformer.audit import audit
 
     reporter = Reporter(quiet)
-    data = opt.data_options(source, target, header, bad_rows)
+    data = opt.data_options(source, target, header, bad_rows, features)
     paths = [path for path in (table, valid, test) if path is not None]
     check_output(html, "--html", overwrite=overwrite, inputs=",".join(paths))
     train, held, tested = _read(reporter, (table, valid, test), data)
@@ -85,4 +86,4 @@ def _settings(table: Table, data: dict[str, Any], assignments: list[str] | None)
     from glassformer.settings import Settings
 
     given = check_settings(merge(parse_assignments(assignments or []), data))
-    return Settings(**merge(advise(table.pairs, given).settings, given))
+    return Settings(**merge(advise(table.pairs, given, table.inputs).settings, given))

@@ -30,7 +30,7 @@ def export(
     out: Out,
     precision: Precision = None,
     check: CheckTable = None,
-    source: opt.SourceColumn = None,
+    source: opt.SourceColumns = None,
     target: opt.TargetColumn = None,
     header: opt.Header = None,
     bad_rows: opt.BadRows = None,

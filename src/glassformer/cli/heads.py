@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def heads(
     model: opt.Model,
     table: opt.PairTable,
-    source: opt.SourceColumn = None,
+    source: opt.SourceColumns = None,
+    features: opt.ModelFeatures = None,
     target: opt.TargetColumn = None,
     header: opt.Header = None,
     bad_rows: opt.BadRows = None,
@@ -40,8 +41,9 @@ def heads(
 
     options = opt.decoding_options(assignments, num_beams=beam)
     reporter = Reporter(quiet)
-    pairs = read_pairs(reporter, table, opt.data_options(source, target, header, bad_rows), ledger, overwrite=overwrite)
     model_file = ModelFile.load(model)
+    data = opt.data_options(source, target, header, bad_rows, features)
+    pairs = read_pairs(reporter, table, data, ledger, overwrite=overwrite, model_file=model_file)
     found = head_effects(
         model_file,
         pairs.pairs,

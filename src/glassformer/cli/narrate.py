@@ -59,6 +59,10 @@ def _print_reading(reporter: Reporter, table: Table | Column, taken: str, ledger
 # Training
 
 
+def _listed(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
 def print_plan(reporter: Reporter, planned: Plan) -> None:
     """Print the plan of a run: the tables, the choices with their reasons, and the notices."""
     for table in (planned.table, planned.valid, planned.test):
@@ -67,7 +71,7 @@ def print_plan(reporter: Reporter, planned: Plan) -> None:
     if planned.init is not None:
         reporter.print(f"tokens and shape of the model are those of {planned.init}")
     if planned.choices:
-        rows = [(choice.setting, f"{choice.value}", choice.reason) for choice in planned.choices]
+        rows = [(choice.setting, _listed(choice.value), choice.reason) for choice in planned.choices]
         reporter.table("chosen from the data (change any with --set)", ("setting", "value", "reason"), rows)
     for notice in planned.notices:
         if notice.kind == "changed":

@@ -83,7 +83,22 @@ PairTable = Annotated[
         metavar="TABLE", help="CSV, TSV, JSON Lines or Parquet (also .gz, .zst), or two text files: a.en,a.de"
     ),
 ]
-SourceColumn = Annotated[str | None, typer.Option("--source", help="Source column: a name, or a position from 0.")]
+SourceColumns = Annotated[
+    list[str] | None,
+    typer.Option("--source", help="Source column: a name, or a position from 0 (repeatable: several texts)."),
+]
+FeatureColumns = Annotated[
+    list[str] | None,
+    typer.Option("--feature", help="A further source column whose values are symbols, such as tags (repeatable)."),
+]
+ModelFeatures = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--feature",
+        metavar="NAME=COLUMN",
+        help="The column of a feature of the model (repeatable; default: the one of that name).",
+    ),
+]
 TargetColumn = Annotated[str | None, typer.Option("--target", help="Target column: a name, or a position from 0.")]
 Header = Annotated[
     bool | None,
@@ -136,11 +151,16 @@ OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run
 
 
 def data_options(
-    source: str | None, target: str | None, header: bool | None, bad_rows: str | None
+    source: list[str] | None,
+    target: str | None,
+    header: bool | None,
+    bad_rows: str | None,
+    features: list[str] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """The options that say how a table is read, as settings."""
     options = {
-        "source": source,
+        "source": source[0] if source and len(source) == 1 else source or None,
+        "features": features or None,
         "target": target,
         "header": {None: None, True: "yes", False: "no"}[header],
         "bad_rows": bad_rows,

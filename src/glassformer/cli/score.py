@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from glassformer.cli import options as opt
 from glassformer.cli.console import Reporter, print_json_line, printable, write_ledger
 from glassformer.cli.inputs import read_pairs
 from glassformer.cli.narrate import warn_unknown
+
+if TYPE_CHECKING:
+    from glassformer.data.tables import Table
+    from glassformer.text.inputs import Inputs
+    from glassformer.translator import PairScore
 
 _ONE_CELL = str.maketrans("\t\r\n", "   ")
 
@@ -15,7 +21,8 @@ _ONE_CELL = str.maketrans("\t\r\n", "   ")
 def score(
     model: opt.Model,
     table: opt.PairTable,
-    source: opt.SourceColumn = None,
+    source: opt.SourceColumns = None,
+    features: opt.ModelFeatures = None,
     target: opt.TargetColumn = None,
     header: opt.Header = None,
     bad_rows: opt.BadRows = None,
@@ -32,18 +39,29 @@ def score(
     Tab-separated: score, source, target (a tab or line break in them becomes a space, another control character an
     escape such as \\x1b). With --json one object a row, with the text as it is and the score of every token.
     """
+    from glassformer.modelfile import ModelFile
     from glassformer.translator import Translator
 
     reporter = Reporter(quiet)
-    data = opt.data_options(source, target, header, bad_rows)
-    pairs = read_pairs(reporter, table, data, ledger, overwrite=overwrite)
-    translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision)
+    data = opt.data_options(source, target, header, bad_rows, features)
+    model_file = ModelFile.load(model)
+    pairs = read_pairs(reporter, table, data, ledger, overwrite=overwrite, model_file=model_file)
+    others = [ModelFile.load(other) for other in ensemble or ()]
+    translator = Translator(model_file, ensemble=others, device=device, precision=precision)
     scores = translator.score(pairs.pairs, where=pairs.locations)
     warn_unknown(reporter, (scored.unknown for scored in scores))
     write_ledger(reporter, pairs.ledger, ledger)
-    for row, pair, scored in zip(pairs.rows, pairs.pairs, scores, strict=True):
+    _print(pairs, scores, translator.inputs, as_json)
+
+
+def _print(table: Table, scores: list[PairScore], inputs: Inputs, as_json: bool) -> None:
+    from glassformer.text.inputs import as_given, readable
+
+    for row, pair, scored in zip(table.rows, table.pairs, scores, strict=True):
         if as_json:
-            print_json_line({"row": row, "source": pair.source, "target": pair.target, **scored.to_json()})
+            source_given = as_given(pair.source, inputs)
+            print_json_line({"row": row, "source": source_given, "target": pair.target, **scored.to_json()})
         else:
-            source_cell, target_cell = (printable(text.translate(_ONE_CELL)) for text in pair)
+            cells = (readable(pair.source, inputs), pair.target)
+            source_cell, target_cell = (printable(text.translate(_ONE_CELL)) for text in cells)
             sys.stdout.write(f"{scored.score:.4f}\t{source_cell}\t{target_cell}\n")

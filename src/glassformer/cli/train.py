@@ -14,7 +14,8 @@ from glassformer.cli.narrate import follow, print_plan, print_report, warn_unkno
 def train(
     table: opt.PairTable,
     out: opt.RunOut,
-    source: opt.SourceColumn = None,
+    source: opt.SourceColumns = None,
+    features: opt.FeatureColumns = None,
     target: opt.TargetColumn = None,
     header: opt.Header = None,
     bad_rows: opt.BadRows = None,
@@ -39,7 +40,7 @@ def train(
     from glassformer.training.plan import plan
 
     reporter = Reporter(quiet)
-    data = opt.data_options(source, target, header, bad_rows)
+    data = opt.data_options(source, target, header, bad_rows, features)
     overrides = _overrides(recipe, assignments, data, seed=seed, precision=precision)
     find_device(device)  # before a long table is read
     planned = plan(

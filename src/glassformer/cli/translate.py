@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
 Input = Annotated[str, typer.Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="A file to write (default: standard output).")]
 TextColumn = Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")]
+Features = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--feature",
+        metavar="NAME=VALUE",
+        help="A further input of the model: its column in a table (default: the one of that name), or its value for "
+        "plain lines, as in tags=V;PST (repeatable).",
+    ),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace --out and --ledger.")]
 
 
@@ -32,6 +42,7 @@ def translate(
     beam: opt.Beam = None,
     nbest: opt.NBest = None,
     column: TextColumn = None,
+    features: Features = None,
     header: opt.Header = None,
     bad_rows: opt.BadRows = None,
     ledger: opt.LedgerFile = None,
@@ -49,20 +60,28 @@ def translate(
 
     Answer i belongs to line i; an empty line gives an empty line. With --json or --nbest an answer is one JSON object.
     """
+    from glassformer.modelfile import ModelFile
+    from glassformer.text.inputs import as_given
     from glassformer.translator import Translator
 
     reporter = Reporter(quiet)
     _check_outputs(out, ledger, source, overwrite=overwrite)
-    texts, found = read_texts(reporter, source, column, opt.data_options(None, None, header, bad_rows), ledger)
     options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=nbest, seed=seed)
-    translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision, engine=engine)
+    model_file, *others = (ModelFile.load(path) for path in (model, *(ensemble or ())))
+    inputs, data = model_file.source_tokenizer.inputs, opt.data_options(None, None, header, bad_rows)
+    texts, found = read_texts(reporter, source, column, data, ledger, inputs=inputs, features=features or ())
+    translator = Translator(model_file, ensemble=others, device=device, precision=precision, engine=engine)
     answers = translator.translate(texts, **options)
     if translator.agreement:
         reporter.print(str(translator.agreement))
     warn_unknown(reporter, (answer.unknown for answer in answers))
     warn_unfinished(reporter, answers)
     write_ledger(reporter, found, ledger)
-    _write(reporter, _lines(texts, answers, as_json=as_json or "num_return_sequences" in options), out)
+    _write(
+        reporter,
+        _lines([as_given(text, inputs) for text in texts], answers, as_json or "num_return_sequences" in options),
+        out,
+    )
 
 
 def _check_outputs(out: Path | None, ledger: Path | None, source: str, *, overwrite: bool) -> None:
@@ -72,7 +91,7 @@ def _check_outputs(out: Path | None, ledger: Path | None, source: str, *, overwr
     check_output(ledger, "--ledger", overwrite=overwrite, inputs=source)
 
 
-def _lines(texts: list[str], answers: list[Translation], *, as_json: bool) -> list[str]:
+def _lines(texts: Sequence[str | dict[str, str]], answers: list[Translation], as_json: bool) -> list[str]:
     """One line for each text, whatever the answer holds, so that line i stays the answer to line i."""
     if not as_json:
         return [answer.text.replace("\r", " ").replace("\n", " ") for answer in answers]

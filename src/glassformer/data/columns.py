@@ -1,14 +1,15 @@
-"""The choice of the source and target columns of a table, and of its first row as header or data."""
+"""The choice of the source, feature and target columns of a table, and of its first row as header or data."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from glassformer.data.formats import Source
-from glassformer.errors import ColumnError, TableError, nearest, shortened
+from glassformer.errors import ColumnError, TableError, UsageError, nearest, shortened
 from glassformer.settings import DataSettings
+from glassformer.text.inputs import Inputs, inputs_of, named_values
 
 ColumnName = str | int | None  # by name, by position from 0, or not given
 
@@ -26,6 +27,19 @@ _USUAL_NAME_LIST = """
 _USUAL_NAMES = frozenset(_USUAL_NAME_LIST.split())
 
 _MAX_POSITION_DIGITS = 20
+
+
+class Chosen(NamedTuple):
+    """The positions (from 0) of the columns that are read."""
+
+    sources: tuple[int, ...]
+    features: tuple[int, ...]
+    target: int
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        """Sources, features and target: the order of the cells of a row."""
+        return (*self.sources, *self.features, self.target)
 
 
 @dataclass(frozen=True)
@@ -58,28 +72,69 @@ class Columns:
         names = source.first if found else None
         return cls(table, names, source.first, source.width, header=found, consumed=found, guessed=guessed)
 
-    def pair(self, data: DataSettings) -> tuple[int, int]:
-        """Return the positions of source and target. Raises ColumnError, or TableError for a table of one column."""
+    def choose(self, data: DataSettings) -> Chosen:
+        """Return the positions of sources, features and target.
+
+        Raises ColumnError, or TableError for a table of one column. Columns that are not set are chosen from those that
+        are no feature: source and target by their names, or else the first two.
+        """
         if self.width < 2:
             raise self._one_column()
-        if data.source is None and data.target is None:
-            called = {"source", "target"} <= set(self.names or ())
-            return (self.position("source"), self.position("target")) if called else (0, 1)
-        if data.source is None:
-            target = self.position(data.target)
-            return self._other(target, "target", "source"), target
-        if data.target is None:
-            source = self.position(data.source)
-            return source, self._other(source, "source", "target")
-        source, target = self.position(data.source), self.position(data.target)
-        if source == target:
+        features = tuple(map(self.position, data.features))
+        sources = tuple(map(self.position, data.sources))
+        target = None if data.target is None else self.position(data.target)
+        self._check_different(sources, features, target)
+        if sources and target is None:
+            target = self._other((*sources, *features), "source", "target")
+        elif not sources and target is not None:
+            sources = (self._other((target, *features), "target", "source"),)
+        elif not sources:
+            named = {"source", "target"} <= set(self.names or ())
+            source, target = (self.position("source"), self.position("target")) if named else self._first_two(features)
+            sources = (source,)
+        assert target is not None
+        self._check_different(sources, features, target)  # a default may be a feature
+        return Chosen(sources, features, target)
+
+    def _first_two(self, features: Sequence[int]) -> tuple[int, int]:
+        rest = [position for position in range(self.width) if position not in features]
+        if len(rest) < 2:
             raise ColumnError(
-                "source and target are the same column",
+                "no two columns are left for source and target",
                 where=self.table,
-                got=self.label(source),
-                expected=f"two different columns of: {self._listed()}",
+                got=f"{self.width} columns, {len(set(features))} of them features: {self._listed()}",
+                expected="a source, a target, and the features in further columns",
             )
-        return source, target
+        return rest[0], rest[1]
+
+    def _check_different(self, sources: Sequence[int], features: Sequence[int], target: int | None) -> None:
+        """Raise ColumnError when a column is chosen twice."""
+        chosen = [*((at, "source") for at in sources), *((at, "feature") for at in features)]
+        chosen += [] if target is None else [(target, "target")]
+        roles: dict[int, str] = {}
+        for at, role in chosen:
+            if at in roles:
+                other = roles[at]
+                raise ColumnError(
+                    f"a column is given twice as {role}"
+                    if other == role
+                    else f"{other} and {role} are the same column",
+                    where=self.table,
+                    got=self.label(at),
+                    expected=f"different columns of: {self._listed()}",
+                )
+            roles[at] = role
+
+    def inputs(self, chosen: Chosen) -> Inputs:
+        """Return the inputs of the chosen columns, by name, or by position where the table has no names."""
+        try:
+            return inputs_of([self.name(at) for at in chosen.sources], [self.name(at) for at in chosen.features])
+        except UsageError as error:
+            raise ColumnError(error.what, where=self.table, got=error.got, hint="rename one of the columns") from None
+
+    def name(self, position: int) -> str:
+        """Return the name of a column, or its position where the table has no names, or this one is empty."""
+        return (self.names[position] if self.names is not None else "") or str(position)
 
     def position(self, column: ColumnName) -> int:
         """Return the position (from 0) of a column given by name or position. Raises ColumnError."""
@@ -114,10 +169,11 @@ class Columns:
         name = shortened(str(column))
         raise ColumnError(f"there is no column {name!r}", where=self.table, hint=nearest(name, names))
 
-    def _other(self, known: int, given: str, missing: str) -> int:
-        """Return the other column of a table with two. Raises ColumnError for a table with more."""
-        if self.width == 2:
-            return 1 - known
+    def _other(self, known: Sequence[int], given: str, missing: str) -> int:
+        """Return the only column that is not known. Raises ColumnError when there are several, or none."""
+        rest = [position for position in range(self.width) if position not in known]
+        if len(rest) == 1:
+            return rest[0]
         raise ColumnError(
             f"the {given} column is set, but the {missing} column is not",
             where=self.table,
@@ -147,6 +203,44 @@ class Columns:
             got=f"the first row {cell}",
             hint=hint,
         )
+
+
+def columns_of_model(inputs: Inputs, target: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data settings with which a table is read for a model with these inputs; `given` are those of the user.
+
+    A column that is not given has the name that it was trained with. `target` is the label of the target column of the
+    training table. A given feature is a name of the model, or NAME=COLUMN. Raises UsageError for an input that the
+    model does not have, or that is given twice.
+    """
+    sources, features = given.get("source") or (), given.get("features") or ()
+    sources = (sources,) if isinstance(sources, str) else sources
+    if not inputs:
+        if features or len(sources) > 1:
+            raise UsageError(
+                "this model has one input", got=", ".join(map(str, (*sources, *features))), expected="one --source"
+            )
+        return {**given}
+    texts = [one.name for one in inputs if one.kind == "text"]
+    if sources and len(sources) != len(texts):
+        raise UsageError(
+            f"this model has {len(texts)} source {'column' if len(texts) == 1 else 'columns'}",
+            got=", ".join(map(str, sources)),
+            expected=f"one --source for each of: {', '.join(texts)}",
+        )
+    named = named_values(inputs[len(texts) :], map(str, features), is_column=True)
+    chosen = {"source": list(sources or texts), "features": list(named.values()), "target": _column_of(target)}
+    return {**chosen, **{name: value for name, value in given.items() if name not in ("source", "features")}}
+
+
+def held_out_columns(inputs: Inputs, target: str) -> tuple[str, ...]:
+    """Return the columns of the held-out rows of a model with several inputs; `target` is the label of its column."""
+    names, name = [one.name for one in inputs], _column_of(target)
+    return (*names, "target" if name in names else name)
+
+
+def _column_of(label: str) -> str:
+    """Return the name or position of a column from its label."""
+    return label.rpartition(" (column ")[0] or label.removeprefix("column ")
 
 
 def _is_position(column: ColumnName) -> TypeGuard[int | str]:

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from functools import partial
 from typing import Any
 
 from glassformer.data.tables import Pair
 from glassformer.errors import GlassformerError, UsageError, quoted
+from glassformer.text.inputs import Inputs, compose_values
 
 PAIR = "a source and a target, both text: (source, target)"
 
 
-def checked_pairs(pairs: Iterable[Any], name: str = "pairs") -> Iterator[Pair]:
-    """Yield each of the pairs as a Pair. Raises UsageError, with the row from 1, for one that is not two texts."""
+def checked_pairs(
+    pairs: Iterable[Any],
+    name: str = "pairs",
+    *,
+    inputs: Inputs = (),
+    source_of: Callable[[Any, str], str] | None = None,
+) -> Iterator[Pair]:
+    """Yield each of the pairs as a Pair. Raises UsageError, with the row from 1, for one that is not two texts.
+
+    With `inputs` the first member of a pair is a mapping, and TextError is raised for one that lacks an input.
+    `source_of` returns the source from the first member and the name of the row, by default with `compose_values`.
+    """
+    if inputs and source_of is None:
+        source_of = partial(compose_values, inputs=inputs)
     for row, pair in enumerate(_values(pairs, name, f"a list of pairs, each {PAIR}"), 1):
         texts = () if isinstance(pair, (str, bytes, Mapping, Set)) else _members(pair)
+        if source_of and len(texts) == 2:
+            texts = source_of(texts[0], f"row {row} of the {name}"), texts[1]
         if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
             raise UsageError(f"row {row} of the {name} is not a pair", got=quoted(pair), expected=PAIR)
         yield Pair(*texts)

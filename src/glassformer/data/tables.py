@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from glassformer.data.columns import Columns
+from glassformer.data.columns import Chosen, Columns
 from glassformer.data.formats import Source, open_source
 from glassformer.data.ledger import Fault, Ledger, LedgerEntry, Reason
 from glassformer.data.lines import Lines, open_bytes, system_errors
 from glassformer.errors import ColumnError, TableError, shortened
 from glassformer.settings import DataSettings
+from glassformer.text.inputs import Inputs, compose, compose_cells, fault_of
 
 __all__ = [
     "Column",
@@ -54,7 +55,8 @@ class Table:
     `rows` has the row number of each kept pair, counted as in `LedgerEntry`. `columns` are the names of all columns
     (from the header, the keys of JSON objects, or the two file names), or None. `taken` are the labels of the source
     and target columns. `header` is whether the table itself contains the names. `first` is the first row (empty in a
-    format with column names), and `header_guessed` is whether the header was detected from its cells only.
+    format with column names), and `header_guessed` is whether the header was detected from its cells only. `inputs` are
+    those of sources that have several (see `text/inputs.py`).
     """
 
     path: str
@@ -67,6 +69,7 @@ class Table:
     ledger: Ledger
     first: tuple[str, ...] = ()
     header_guessed: bool = False
+    inputs: Inputs = ()
 
     def location(self, index: int) -> str:
         """Return the path and row of kept pair `index` (from 0), for errors."""
@@ -113,9 +116,11 @@ def read_table(path: str | Path, data: DataSettings, ledger: Ledger | None = Non
     pairs: list[Pair] = []
     rows: list[int] = []
     with open_source(name) as source:
-        columns = Columns.of(source, (data.source, data.target), data.header, name)
-        take: tuple[int, ...] = columns.pair(data) if source.width else ()
-        for row, line, cells in _scan(source, take, columns, data, found):
+        columns = Columns.of(source, (*data.sources, *data.features, data.target), data.header, name)
+        chosen = columns.choose(data) if source.width else Chosen((), (), 0)
+        inputs = columns.inputs(chosen) if source.width else ()
+        scanned = _scan(source, chosen.all if source.width else (), columns, data, found)
+        for row, line, cells in _composed(scanned, inputs, name, found) if inputs else scanned:
             if not cells:
                 continue
             pair = Pair(*cells)
@@ -137,7 +142,7 @@ def read_table(path: str | Path, data: DataSettings, ledger: Ledger | None = Non
         )
     if not pairs:
         raise TableError("no row of the table can be kept", where=name, got=found.summary())
-    taken = (columns.label(take[0]), columns.label(take[1]))
+    taken = (" + ".join(map(columns.label, chosen.all[:-1])), columns.label(chosen.target))
     return Table(
         name,
         pairs,
@@ -149,11 +154,23 @@ def read_table(path: str | Path, data: DataSettings, ledger: Ledger | None = Non
         ledger,
         columns.first,
         columns.guessed,
+        inputs,
     )
 
 
-def read_column(path: str | Path, column: str | int | None, data: DataSettings, ledger: Ledger | None = None) -> Column:
+def read_column(
+    path: str | Path,
+    column: str | int | None,
+    data: DataSettings,
+    ledger: Ledger | None = None,
+    *,
+    inputs: Inputs = (),
+    others: Sequence[str | int] = (),
+) -> Column:
     """Read all cells of one column (None: "source", or else the first); cell i is from row i + 1.
+
+    With `inputs`, the cells are sources that are composed of this column and `others`, one for each further input.
+    Raises TextError for a row that lacks one of them.
 
     An empty cell is kept. A blank line, or with `data.bad_rows` "skip" a damaged row, is an empty cell too and is added
     to `ledger`, or to a new one. Raises the errors of `read_table`, except that a header without rows gives no cells.
@@ -161,17 +178,22 @@ def read_column(path: str | Path, column: str | int | None, data: DataSettings, 
     name = str(path)
     found = Ledger()
     with open_source(name) as source:
-        columns = Columns.of(source, (column,), data.header, name)
+        columns = Columns.of(source, (column, *others), data.header, name)
         if column is None:
             column = "source" if "source" in (columns.names or ()) else 0
-        take: tuple[int, ...] = (columns.position(column),) if source.width else ()
-        cells = [chosen[0] if chosen else "" for _, _, chosen in _scan(source, take, columns, data, found)]
+        take: tuple[int, ...] = tuple(map(columns.position, (column, *others))) if source.width else ()
+        rows = _scan(source, take, columns, data, found)
+        if inputs:
+            blank = compose([""] * len(inputs))
+            cells = [compose_cells(cells, inputs, f"{name}, row {row}") if cells else blank for row, _, cells in rows]
+        else:
+            cells = [chosen[0] if chosen else "" for _, _, chosen in rows]
     if not source.width:
         raise TableError("the table has no rows", where=name)
     found.kept = found.read - len(found.entries)
     ledger = ledger if ledger is not None else Ledger()
     ledger.include(found)
-    label = columns.label(take[0])
+    label = " + ".join(map(columns.label, take))
     return Column(name, cells, label, columns.header, source.format, ledger, columns.first, columns.guessed)
 
 
@@ -188,15 +210,21 @@ def first_row_note(table: Table | Column) -> str:
 
 def check_same_columns(table: Table, other: Table) -> None:
     """Raise ColumnError when another table has the columns of `table`, but others of them are source and target."""
-    names, others = ([label.rpartition(" (column ")[0] for label in read.taken] for read in (table, other))
+    names, others = map(_column_names, (table, other))
     if other.columns and names != others and set(names) <= set(other.columns):
+        kinds = ["--feature" if one.kind == "feature" else "--source" for one in table.inputs] or ["--source"]
         raise ColumnError(
             "source and target are other columns than in the table to train on",
             where=other.path,
             got=" · ".join(others),
             expected=" · ".join(names),
-            hint=f"use --source {names[0]} --target {names[1]}",
+            hint="use " + " ".join(f"{kind} {name}" for kind, name in zip([*kinds, "--target"], names, strict=True)),
         )
+
+
+def _column_names(table: Table) -> list[str]:
+    source, target = (label.rpartition(" (column ")[0] for label in table.taken)
+    return [*([one.name for one in table.inputs] or [source]), target]
 
 
 def read_lines(source: str | Path | BinaryIO) -> list[str]:
@@ -271,6 +299,26 @@ def _scan(
             hint="correct them, or skip them with --bad-rows skip; "
             "training then lists them in the ledger.jsonl of the run, other commands in --ledger FILE",
         )
+
+
+def _composed(
+    rows: Iterable[tuple[int, int | None, Sequence[str]]], inputs: Inputs, name: str, ledger: Ledger
+) -> Iterator[tuple[int, int | None, Sequence[str]]]:
+    """Yield rows whose cells are a composed source and a target; a row with a faulty cell has none, as in `_scan`."""
+    for row, line, cells in rows:
+        if cells and (fault := fault_of(cells[:-1], inputs)):
+            ledger.add(row, line, name, REASONS[fault.kind], repr(fault.name))
+            yield row, line, ()
+        else:
+            yield row, line, (compose(cells[:-1]), cells[-1]) if cells else cells
+
+
+REASONS: dict[str, Reason] = {
+    "separator": Reason.UNIT_SEPARATOR,
+    "empty text": Reason.EMPTY_SOURCE,
+    "empty feature": Reason.EMPTY_FEATURE,
+}
+"""The reason in the ledger for each kind of `CellFault`."""
 
 
 def _lines_of(stream: BinaryIO, name: str) -> list[str]:

@@ -33,6 +33,7 @@ from glassformer.metrics import (
     nearest_references,
 )
 from glassformer.settings import DecodingSettings
+from glassformer.text.inputs import Inputs, readable
 
 WORST_EXAMPLES = 20
 
@@ -64,6 +65,8 @@ class _Translates(Protocol):
     def target_tokenizer(self) -> _Splits: ...
     @property
     def settings(self) -> _HasDecoding: ...
+    @property
+    def inputs(self) -> Inputs: ...
     def translate(
         self, texts: Sequence[str], /, *, decoding: DecodingSettings, where: Sequence[str] | None
     ) -> Sequence[_Answer]: ...
@@ -147,6 +150,8 @@ def evaluate(
 ) -> Report:
     """Translate the source of each (source, target) pair and score the answers against the targets.
 
+    A source of a model with several inputs is a mapping, as in `Translator.translate`.
+
     Pairs of one source (in NFC) are one item, and its distinct targets its references; with `group=False` every
     pair is an item by itself. `options` are fields of DecodingSettings over `decoding`, by default the model's own (see
     `DecodingSettings.override`); `rows_read` is the number of rows of the table, those that were not kept included, by
@@ -155,7 +160,7 @@ def evaluate(
     Before translation, raises TableError when there are no pairs, UsageError for what is not a pair or when `where` has
     another length, and SettingsError for a BLEU tokenizer that cannot be used.
     """
-    pairs = list(checked_pairs(pairs))
+    pairs = list(checked_pairs(pairs, inputs=translator.inputs))
     read = len(pairs) if rows_read is None else rows_read
     if not pairs:
         raise TableError(
@@ -189,7 +194,7 @@ def evaluate(
         seconds=seconds,
         decoding=search.model_dump(),
         unfinished=sum(not answer.finished for answer in answers),
-        examples=_worst(items, answers, edits, lengths, split_tokens),
+        examples=_worst(items, answers, edits, lengths, split_tokens, translator.inputs),
     )
 
 
@@ -254,6 +259,7 @@ def _worst(
     edits: Counts,
     lengths: Counts,
     split_tokens: Callable[[str], list[str]],
+    inputs: Inputs,
 ) -> tuple[Example, ...]:
     texts, references = [answer.text for answer in answers], [item.references for item in items]
     wrong = np.flatnonzero(exact_matches(texts, references) == 0)
@@ -262,7 +268,7 @@ def _worst(
     nearest = nearest_references(texts, references, split_tokens)
     return tuple(
         Example(
-            source=items[row].source,
+            source=readable(items[row].source, inputs),
             gold=references[row][nearest[row]],
             answer=texts[row],
             edits=int(edits[row]),

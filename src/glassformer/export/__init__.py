@@ -16,11 +16,12 @@ from typing import Any, Protocol
 from glassformer.errors import RunError, SettingsError, UsageError, nearest
 from glassformer.export.answer import Answer
 from glassformer.export.check import Beam, Check, Checker
-from glassformer.export.rows import drawn_rows, pair_rows
+from glassformer.export.rows import Rows, drawn_rows, pair_rows
 from glassformer.files import cannot_write, check_path
 from glassformer.hub import local_model
 from glassformer.modelfile import ModelFile, find_model, library_versions
 from glassformer.rundirectory import RunDirectory
+from glassformer.text.inputs import listed
 
 CHECK_FILE = "check.json"
 
@@ -125,16 +126,9 @@ def export(
     _check_free(out)
     path = find_model(local_model(model))
     model_file = ModelFile.load(path)
+    _check_one_input(model_file)
     target.check_supported(model_file)
-    if rows is not None:
-        names = where if where is not None else [f"row {i}" for i in range(1, len(rows) + 1)]
-        tested = pair_rows(rows, names, "the given rows", model_file)
-    elif held_out := RunDirectory(path.parent).read_held_out():
-        tested = pair_rows(
-            held_out, [f"held-out row {i}" for i in range(1, len(held_out) + 1)], "held-out rows", model_file
-        )
-    else:
-        tested = drawn_rows(model_file)
+    tested = _rows_to_check(model_file, path, rows, where)
     with _new_folder(out) as folder:
         report(f"writing {to} in {chosen}")
         try:
@@ -150,6 +144,28 @@ def export(
         (folder / CHECK_FILE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8", newline="\n")
         n_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     return Exported(out, to, chosen, n_bytes, check)
+
+
+def _rows_to_check(
+    model_file: ModelFile, path: Path, rows: Sequence[tuple[str, str]] | None, where: Sequence[str] | None
+) -> Rows:
+    """Return the given rows, or the held-out rows of the run of the model at `path`, or else drawn texts."""
+    if rows is not None:
+        names = where if where is not None else [f"row {i}" for i in range(1, len(rows) + 1)]
+        return pair_rows(rows, names, "the given rows", model_file)
+    if held_out := RunDirectory(path.parent).read_held_out():
+        pairs = [(source, target) for source, target in held_out]
+        return pair_rows(pairs, [f"held-out row {i}" for i in range(1, len(pairs) + 1)], "held-out rows", model_file)
+    return drawn_rows(model_file)
+
+
+def _check_one_input(model_file: ModelFile) -> None:
+    if inputs := model_file.source_tokenizer.inputs:
+        raise SettingsError(
+            "an export holds a model with one input",
+            got=f"inputs: {listed(inputs)}",
+            hint="glassformer translate and glassformer serve run a model with several inputs",
+        )
 
 
 def _check_free(out: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from glassformer.errors import SettingsError, TextError
 from glassformer.settings import SideSettings, TokenKind, TokenSettings
+from glassformer.text.inputs import Inputs, input_tokens, learn_inputs, texts_of
 from glassformer.text.normalization import normalize
 from glassformer.text.segmenters import BYTES, Learned
 from glassformer.text.subwords import MARK, library, mark, train
@@ -16,29 +17,41 @@ from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vocabulary import SPECIALS, Vocabulary
 
 
-def learn(texts: Iterable[str], settings: SideSettings) -> Tokenizer:
+def learn(texts: Iterable[str], settings: SideSettings, inputs: Inputs = ()) -> Tokenizer:
     """Build a tokenizer with a vocabulary from `texts`. The same texts and settings give the same tokenizer.
 
     The special tokens have the first ids: <pad> 0, <bos> 1, <eos> 2 and, if the settings include it, <unk> 3. The
     preset ascii68 has ids of its own and ignores `texts`. For a shared vocabulary, pass the texts of both sides.
-    Subwords keep the texts in memory; the other kinds read them once.
+    Subwords keep the texts in memory; the other kinds read them once. `inputs` are those of a source that has several,
+    learned already (`learn_inputs`); `texts` are then their texts.
 
     Raises TextError when the texts are empty, SettingsError when `vocabulary_size` is too small (it names the minimum)
     or no piece occurs `min_count` times, MissingExtraError when the library for subwords is not installed.
     """
     if settings.preset == "ascii68":
-        return _ascii68(settings)
+        return _ascii68(settings, inputs)
     normalized = (normalize(text, settings, f"text {row}") for row, text in enumerate(texts, start=1))
     pieces, learned = _LEARNERS[settings.kind](normalized, settings)
-    return Tokenizer(settings, Vocabulary.from_pieces(pieces, _specials(settings)), learned)
+    specials = _specials(settings, has_inputs=bool(inputs))
+    return Tokenizer(settings, Vocabulary.from_pieces(pieces, specials, input_tokens(inputs)), learned, inputs)
 
 
-def learn_both(pairs: Sequence[tuple[str, str]], settings: TokenSettings) -> tuple[Tokenizer, Tokenizer]:
-    """Build the tokenizers of both sides from pairs of source and target; a shared one from all texts. See `learn`."""
+def learn_both(
+    pairs: Sequence[tuple[str, str]], settings: TokenSettings, inputs: Inputs = ()
+) -> tuple[Tokenizer, Tokenizer]:
+    """Build the tokenizers of both sides from pairs of source and target; a shared one from all texts. See `learn`.
+
+    `inputs` are those of sources that have several. A shared vocabulary has their tokens too; only the tokenizer of the
+    source reads them.
+    """
+    inputs = learn_inputs((source for source, _ in pairs), inputs, settings.source.min_count) if inputs else ()
     if settings.shared:
-        shared = learn((text for pair in pairs for text in pair), settings.target)
-        return shared if settings.source.bos else shared.without_bos(), shared
-    return learn((pair[0] for pair in pairs), settings.source), learn((pair[1] for pair in pairs), settings.target)
+        shared = learn(
+            (text for pair in pairs for text in (*texts_of(pair[0], inputs), pair[1])), settings.target, inputs
+        )
+        return shared if settings.source.bos else shared.without_bos(), shared.without_inputs()
+    sources = (text for source, _ in pairs for text in texts_of(source, inputs))
+    return learn(sources, settings.source, inputs), learn((target for _, target in pairs), settings.target)
 
 
 def ascii68() -> Tokenizer:
@@ -46,10 +59,10 @@ def ascii68() -> Tokenizer:
     return _ascii68(SideSettings(preset="ascii68"))
 
 
-def _ascii68(settings: SideSettings) -> Tokenizer:
+def _ascii68(settings: SideSettings, inputs: Inputs = ()) -> Tokenizer:
     pieces = string.digits + string.ascii_uppercase + string.ascii_lowercase + "-, "
-    vocabulary = Vocabulary.from_pieces(pieces, {"<sos>": 65, "<eos>": 66, "<pad>": 67})
-    return Tokenizer(settings.model_copy(update={"kind": "characters", "unknown": False}), vocabulary, {})
+    vocabulary = Vocabulary.from_pieces(pieces, {"<sos>": 65, "<eos>": 66, "<pad>": 67}, input_tokens(inputs))
+    return Tokenizer(settings.model_copy(update={"kind": "characters", "unknown": False}), vocabulary, {}, inputs)
 
 
 def _characters(texts: Iterator[str], settings: SideSettings) -> tuple[list[str], Learned]:
@@ -130,7 +143,11 @@ def _capacity(settings: SideSettings, *, minimum: int) -> int:
     return settings.vocabulary_size - specials
 
 
-def _specials(settings: SideSettings) -> dict[str, int]:
-    """Return written form -> id of the special tokens, from 0. Bytes can represent any text and need no <unk>."""
-    parts = [part for part in SPECIALS if part != "unk" or (settings.unknown and settings.kind != "bytes")]
+def _specials(settings: SideSettings, *, has_inputs: bool = False) -> dict[str, int]:
+    """Return written form -> id of the special tokens, from 0.
+
+    Bytes can represent any text and need no <unk>, except for the symbols of features.
+    """
+    has_unknown = settings.unknown and (settings.kind != "bytes" or has_inputs)
+    parts = [part for part in SPECIALS if part != "unk" or has_unknown]
     return {SPECIALS[part][0]: token_id for token_id, part in enumerate(parts)}

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from glassformer.errors import UsageError
 from glassformer.settings import SideSettings, TokenKind
+from glassformer.text.inputs import Input, Inputs, check_inputs, input_tokens
 from glassformer.text.segmenters import Learned
 
 _LEARNED = ("merges", "scores", "sentencepiece")
@@ -25,6 +26,8 @@ class SavedTokenizer(BaseModel):
     merges: list[Annotated[list[str], Field(min_length=2, max_length=2)]] | None = None
     scores: list[Annotated[float, Field(ge=-1e6, le=0)]] | None = None
     sentencepiece: dict[str, Any] | None = None
+    inputs: list[Input] | None = None
+    input_tokens: list[Annotated[str, Field(min_length=1)]] | None = None
 
     @classmethod
     def read(cls, saved: object) -> Self:
@@ -37,6 +40,15 @@ class SavedTokenizer(BaseModel):
             raise UsageError(
                 f"{location!r} is not valid", got=repr(first["input"])[:80], expected=first["msg"]
             ) from None
+
+    def inputs_and_tokens(self) -> tuple[Inputs, list[str]]:
+        """Return the inputs, and the tokens of inputs in the vocabulary. Raises UsageError when they are not valid."""
+        if self.inputs is None:
+            return (), self.input_tokens or []
+        check_inputs(self.inputs)
+        if self.input_tokens is not None:
+            raise UsageError("the tokens of the inputs are given twice", got="inputs and input_tokens")
+        return tuple(self.inputs), input_tokens(self.inputs)
 
     def learned(self) -> Learned:
         """Return merges, scores or nothing, as the settings require. Raises UsageError when they do not match."""

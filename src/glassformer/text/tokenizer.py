@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, final
 
-from glassformer.errors import ModelFileError, TextError, UsageError
+from glassformer.errors import ModelFileError, TextError, UsageError, nearest
 from glassformer.settings import SideSettings, TokenKind
+from glassformer.text.inputs import Input, Inputs, listed, texts_of
+from glassformer.text.inputs import split as split_inputs
 from glassformer.text.normalization import location, normalize, original_column
 from glassformer.text.saved import SavedTokenizer
 from glassformer.text.segmenters import Bytes, Characters, Learned, Segmenter, Words
@@ -26,21 +29,40 @@ _SEGMENTERS: dict[TokenKind, Callable[[list[str], Learned], Segmenter]] = {
 _BATCH = 4096  # texts that are split at once; it limits memory and does not change the result
 
 
+def _keys(inputs: Inputs) -> Iterator[tuple[str, str | None]]:
+    """Yield the input and the symbol (None: the start of a text) of each token of the inputs, in order of their ids."""
+    for position, one in enumerate(inputs):
+        if one.kind == "feature":
+            yield from ((one.name, symbol) for symbol in one.symbols)
+        elif position:
+            yield one.name, None
+
+
 @final
 class Tokenizer:
     """Text to ids and back. Created by `learn`, `ascii68` or `from_dict`; immutable afterwards."""
 
-    def __init__(self, settings: SideSettings, vocabulary: Vocabulary, learned: Learned) -> None:
+    def __init__(self, settings: SideSettings, vocabulary: Vocabulary, learned: Learned, inputs: Inputs = ()) -> None:
+        """Create a tokenizer; `inputs` are those of a source that has several, with their tokens in `vocabulary`."""
         self.settings = settings
         self.vocabulary = vocabulary
+        self.inputs = inputs
         self._learned = learned
         self._segmenter = _SEGMENTERS[settings.kind](list(vocabulary.ordinary), learned)
+        if inputs and settings.kind == "sentencepiece":
+            raise UsageError("a SentencePiece model has one input", got=listed(inputs), expected="one text")
+        self._input_ids = dict(zip(_keys(inputs), vocabulary.input_ids, strict=True)) if inputs else {}
 
     def __len__(self) -> int:
         return len(self.vocabulary)
 
     def split(self, text: str) -> list[str]:
-        """Return the pieces of the normalized text, without special tokens; unknown pieces are kept unchanged."""
+        """Return the pieces of the normalized text, without special tokens; unknown pieces are kept unchanged.
+
+        Of a source with several inputs, the pieces of its texts.
+        """
+        if self.inputs:
+            return [piece for part in texts_of(text, self.inputs) for piece in self.without_inputs().split(part)]
         return self._segmenter.split([normalize(text, self.settings)])[0]
 
     def encode(self, text: str, *, where: str | None = None) -> list[int]:
@@ -49,6 +71,8 @@ class Tokenizer:
         A piece that is not in the vocabulary becomes <unk>. In a vocabulary without <unk>, a TextError names the first
         such character (or word) and its column, from 1, in the original text. `where` names the text in the error.
         """
+        if self.inputs:
+            return self.encode_many([text], where=None if where is None else [where])[0]
         normalized = normalize(text, self.settings, where)
         return self._ids(self._segmenter.split([normalized])[0], text, where)
 
@@ -60,6 +84,8 @@ class Tokenizer:
         """
         if where is not None and len(where) != len(texts):
             raise UsageError("each text needs a name of its own", got=f"{len(where)} names for {len(texts)} texts")
+        if self.inputs:
+            return self._encode_inputs(texts, where or [f"text {row}" for row in range(1, len(texts) + 1)])
         encoded: list[list[int]] = []
         for start in range(0, len(texts), _BATCH):
             batch = texts[start : start + _BATCH]
@@ -77,6 +103,46 @@ class Tokenizer:
             raise self._unknown_error(text, where)
         return ids
 
+    def _encode_inputs(self, sources: Sequence[str], where: Sequence[str]) -> list[list[int]]:
+        """Return the ids of sources with several inputs: the texts, then the symbols of each feature."""
+        rows = [self._cells(source, name) for source, name in zip(sources, where, strict=True)]
+        only_text = self.without_inputs()
+        encoded: list[list[int]] = [[] for _ in rows]
+        for position, one in enumerate(self.inputs):
+            cells = [row[position] for row in rows]
+            if one.kind == "feature":
+                for ids, cell, name in zip(encoded, cells, where, strict=True):
+                    ids += self._symbol_ids(one, cell, name)
+                continue
+            mark = [self._input_ids[one.name, None]] if position else []
+            for ids, text_ids in zip(encoded, only_text.encode_many(cells, where=where), strict=True):
+                ids += [*mark, *text_ids]
+        return encoded
+
+    def _cells(self, source: str, where: str) -> list[str]:
+        """Return the cells of a source. Raises TextError when they are not as many as the inputs."""
+        cells = split_inputs(source)
+        if len(cells) != len(self.inputs):
+            raise TextError(
+                "a source does not have the inputs of the model",
+                where=where,
+                got=f"{len(cells)} of {len(self.inputs)} inputs",
+                expected=listed(self.inputs),
+            )
+        return cells
+
+    def _symbol_ids(self, feature: Input, cell: str, where: str) -> Iterator[int]:
+        """Yield the ids of the symbols of a cell. Raises TextError for an unknown one in a vocabulary without <unk>."""
+        for symbol in feature.symbols_of(cell):
+            token_id = self._input_ids.get((feature.name, symbol), self.vocabulary.unk_id)
+            if token_id is None:
+                raise TextError(
+                    f"the symbol {symbol!r} of the feature {feature.name!r} is not in the vocabulary",
+                    where=where,
+                    hint=nearest(symbol, feature.symbols),
+                )
+            yield token_id
+
     def frame(self, ids: Sequence[int]) -> list[int]:
         """Return the ids with <bos> before and <eos> after them; without <bos> where the settings say so."""
         start = [self.vocabulary.bos_id] if self.settings.bos else []
@@ -84,7 +150,16 @@ class Tokenizer:
 
     def without_bos(self) -> Tokenizer:
         """Return the same tokenizer for texts that do not begin with <bos>."""
-        return Tokenizer(self.settings.model_copy(update={"bos": False}), self.vocabulary, self._learned)
+        settings = self.settings.model_copy(update={"bos": False})
+        return Tokenizer(settings, self.vocabulary, self._learned, self.inputs)
+
+    def without_inputs(self) -> Tokenizer:
+        """Return the tokenizer with the same ids for single texts: itself, unless it has several inputs."""
+        return self._only_text if self.inputs else self
+
+    @cached_property
+    def _only_text(self) -> Tokenizer:
+        return Tokenizer(self.settings, self.vocabulary, self._learned)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of the ids, without special tokens (<unk> included). Raises TextError for an invalid id.
@@ -107,8 +182,23 @@ class Tokenizer:
         raise TextError(f"token id {invalid} is not in the vocabulary", expected=f"0 to {len(self) - 1}")
 
     def unknown(self, text: str) -> list[str]:
-        """Return the characters (or words) of the normalized text that are not in the vocabulary, in order."""
+        """Return the characters (or words) of the normalized text that are not in the vocabulary, in order.
+
+        The symbols of features follow those of the texts, in their written form, `<tags=PST>`.
+        """
+        if self.inputs:
+            return self._unknown_inputs(self._cells(text, "the text"))
         return [piece for piece, _ in self._unknown(text)]
+
+    def _unknown_inputs(self, cells: Sequence[str]) -> list[str]:
+        unknown: list[str] = []
+        for one, cell in zip(self.inputs, cells, strict=True):
+            if one.kind == "text":
+                unknown += self.without_inputs().unknown(cell)
+            else:
+                symbols = one.symbols_of(cell)
+                unknown += [one.token(symbol) for symbol in symbols if (one.name, symbol) not in self._input_ids]
+        return unknown
 
     def _unknown(self, text: str) -> list[tuple[str, int]]:
         """Return each unknown piece and its start in the normalized text."""
@@ -136,13 +226,20 @@ class Tokenizer:
 
         `kind`, `settings`, `pieces` (the ordinary ones, in order of their ids), `specials` (written form -> id), and
         for subwords `merges` (pairs of pieces) or `scores` (one for each ordinary piece), for SentencePiece its model.
+        A source with several inputs has `inputs`; the target of a vocabulary that is shared with it `input_tokens`.
         """
+        inputs: dict[str, Any] = {}
+        if self.inputs:
+            inputs = {"inputs": [one.model_dump(mode="json") for one in self.inputs]}
+        elif self.vocabulary.n_input_tokens:
+            inputs = {"input_tokens": self.vocabulary.input_tokens}
         return {
             "kind": self.settings.kind,
             "settings": self.settings.model_dump(),
             "pieces": list(self.vocabulary.ordinary),
             "specials": self.vocabulary.specials,
             **self._learned,
+            **inputs,
         }
 
     @classmethod
@@ -153,8 +250,9 @@ class Tokenizer:
         """
         try:
             fields = SavedTokenizer.read(saved)
-            vocabulary = Vocabulary.from_pieces(fields.pieces, fields.specials)
-            return cls(fields.settings, vocabulary, fields.learned())
+            inputs, tokens = fields.inputs_and_tokens()
+            vocabulary = Vocabulary.from_pieces(fields.pieces, fields.specials, tokens)
+            return cls(fields.settings, vocabulary, fields.learned(), inputs)
         except UsageError as error:
             what = f"the tokenizer in the model file is damaged: {error.what}"
             raise ModelFileError(what, got=error.got, expected=error.expected) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -25,7 +25,8 @@ class Vocabulary:
     """Pieces in the order of their ids, special tokens included. Created by `from_pieces`.
 
     `pieces[id]` is the written form. Special tokens may have any written form of `SPECIALS` and any ids; an ordinary
-    piece may have the same written form as a special token.
+    piece may have the same written form as a special token. The last `n_input_tokens` are those of a source with
+    several inputs (`inputs.py`).
     """
 
     pieces: tuple[str, ...]
@@ -33,10 +34,16 @@ class Vocabulary:
     bos_id: int
     eos_id: int
     unk_id: int | None = None
+    n_input_tokens: int = 0
 
     @classmethod
-    def from_pieces(cls, pieces: Iterable[str], specials: Mapping[str, int]) -> Vocabulary:
+    def from_pieces(
+        cls, pieces: Iterable[str], specials: Mapping[str, int], input_tokens: Sequence[str] = ()
+    ) -> Vocabulary:
         """Create a vocabulary: special tokens at their ids, ordinary `pieces` in order at all other ids.
+
+        `input_tokens` are the written forms of the tokens of a source with several inputs. They have the last ids, are
+        special tokens, and may have the written form of another token.
 
         `specials` maps each written form to its id, for example `{"<pad>": 0, "<sos>": 1, "</s>": 2}`. <unk> is
         optional; without <bos>, <pad> is at the start of a target (MarianMT). Raises UsageError for a repeated piece,
@@ -50,16 +57,34 @@ class Vocabulary:
         ids = _special_roles(specials, size)
         written, rest = {at: form for form, at in specials.items()}, iter(ordinary)
         placed = tuple(written[at] if at in written else next(rest) for at in range(size))
-        return cls(placed, ids["pad"], ids.get("bos", ids["pad"]), ids["eos"], ids.get("unk"))
+        return cls(
+            (*placed, *input_tokens),
+            *(ids["pad"], ids.get("bos", ids["pad"]), ids["eos"], ids.get("unk")),
+            n_input_tokens=len(input_tokens),
+        )
 
     def __len__(self) -> int:
         return len(self.pieces)
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
-        """The ids of the special tokens, <unk> included."""
+        """The ids of the special tokens, <unk> and those of inputs included."""
+        return self._role_ids | frozenset(self.input_ids)
+
+    @property
+    def _role_ids(self) -> frozenset[int]:
         ids = (self.pad_id, self.bos_id, self.eos_id, self.unk_id)
         return frozenset(at for at in ids if at is not None)
+
+    @property
+    def input_ids(self) -> range:
+        """The ids of the tokens of a source with several inputs."""
+        return range(len(self.pieces) - self.n_input_tokens, len(self.pieces))
+
+    @property
+    def input_tokens(self) -> list[str]:
+        """The written forms of the tokens of a source with several inputs, in the order of their ids."""
+        return [self.pieces[at] for at in self.input_ids]
 
     @cached_property
     def forbidden_ids(self) -> tuple[int, ...]:
@@ -68,8 +93,8 @@ class Vocabulary:
 
     @property
     def specials(self) -> dict[str, int]:
-        """Written form -> id of the special tokens, in order of their ids."""
-        return {self.pieces[at]: at for at in sorted(self.special_ids)}
+        """Written form -> id of the special tokens, in order of their ids, without those of inputs."""
+        return {self.pieces[at]: at for at in sorted(self._role_ids)}
 
     @cached_property
     def ordinary(self) -> dict[str, int]:

@@ -146,7 +146,7 @@ class Run:
             write_text(directory.recipe, recipe_of(self.settings, ()))
         self.prepared.write_ledger(directory.ledger)
         if self.prepared.valid_pairs:
-            directory.write_held_out(self.prepared.valid_pairs)
+            directory.write_held_out(*self.prepared.held_out_rows)
 
     def _apply_changes(self, saved: SavedRun) -> None:
         """Continue a saved run with the settings of this one, and record how they differ.

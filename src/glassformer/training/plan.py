@@ -134,7 +134,7 @@ def plan(
     elif isinstance(overrides, Settings):
         settings = Settings(**merge(overrides.model_dump(), _settled_by(start, given, init)))
     else:
-        advice = advise(table.pairs, given)
+        advice = advise(table.pairs, given, table.inputs)
         settings = Settings(**merge(advice.settings, given))
         choices = tuple(_choices(advice.choices, given, has_start=start is not None))
     check_training_fits(settings, find_device("cpu"))  # before rows are prepared for it
@@ -250,7 +250,7 @@ def _choices(advised: Iterable[Advised], given: Mapping[str, Any], *, has_start:
 
 
 def _read(pairs: Pairs, data: DataSettings) -> Table:
-    return read_table(pairs, data) if isinstance(pairs, str | Path) else as_table(pairs)
+    return read_table(pairs, data) if isinstance(pairs, str | Path) else as_table(pairs, data)
 
 
 def _read_other(table: Table, pairs: Pairs | None, data: DataSettings) -> Table | None:

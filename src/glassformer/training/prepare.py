@@ -11,16 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.data.columns import held_out_columns
 from glassformer.data.corpus import Corpus, Sequences, hold_out
 from glassformer.data.ledger import Ledger, Reason
 from glassformer.data.pairs import checked_pairs
-from glassformer.data.tables import Pair, Table, fingerprint
-from glassformer.errors import TableError
+from glassformer.data.tables import REASONS, Pair, Table, fingerprint
+from glassformer.errors import TableError, UsageError, quoted
 from glassformer.files import shown
 from glassformer.modelfile import ModelFile
 from glassformer.records import Metrics, TrainingData
-from glassformer.settings import Settings
+from glassformer.rundirectory import HELD_OUT_COLUMNS, HELD_OUT_ROWS
+from glassformer.settings import DataSettings, Settings
 from glassformer.text import Tokenizer, learn_both
+from glassformer.text.inputs import CellFault, Inputs, cells_of_values, compose, fault_of, inputs_of, split
 
 MAX_UNKNOWN = 0.2  # of the tokens of one side
 
@@ -44,6 +47,15 @@ class Prepared:
         """Fingerprint of all pairs, separate validation rows included: a run is resumed with the same ones."""
         return _joined(self.data.fingerprint or "", self.data.valid_fingerprint)
 
+    @property
+    def held_out_rows(self) -> tuple[Sequence[Sequence[str]], Sequence[str]]:
+        """The held-out rows and their columns, for the run directory: a column for each input, and the target."""
+        inputs = self.source_tokenizer.inputs
+        if not inputs:
+            return self.valid_pairs, HELD_OUT_COLUMNS
+        rows = [(*split(pair.source), pair.target) for pair in self.valid_pairs[:HELD_OUT_ROWS]]
+        return rows, held_out_columns(inputs, self.data.columns[1])
+
     def write_ledger(self, path: Path) -> None:
         """Write the entry of each row that was not kept: of the tables to train, validate and test on."""
         merged = Ledger()
@@ -56,15 +68,21 @@ class Prepared:
         return ModelFile(self.settings, self.source_tokenizer, self.target_tokenizer, tensors, self.data, metrics)
 
 
-def as_table(pairs: Table | Iterable[tuple[str, str]]) -> Table:
-    """Return pairs from Python as a Table, as `read_table` would. Raises UsageError for what is not a pair."""
+def as_table(pairs: Table | Iterable[tuple[Any, str]], data: DataSettings | None = None) -> Table:
+    """Return pairs from Python as a Table, as `read_table` would. Raises UsageError for what is not a pair.
+
+    A source is a text, or a mapping of several inputs by name; `data` says which of them are features.
+    """
     if isinstance(pairs, Table):
         return pairs
     kept: dict[int, Pair] = {}
     ledger = Ledger()
-    for row, pair in enumerate(checked_pairs(pairs), 1):
+    sources = _GivenSources(data or DataSettings())
+    for row, pair in enumerate(checked_pairs(pairs, source_of=sources.source_of), 1):
         ledger.read = row
-        if pair.source.strip() and pair.target.strip():
+        if fault := sources.fault:
+            ledger.add(row, None, "(pairs)", REASONS[fault.kind], repr(fault.name))
+        elif pair.source.strip() and pair.target.strip():
             kept[row] = pair
         else:
             ledger.add(row, None, "(pairs)", Reason.EMPTY_TARGET if pair.source.strip() else Reason.EMPTY_SOURCE)
@@ -74,11 +92,46 @@ def as_table(pairs: Table | Iterable[tuple[str, str]]) -> Table:
         pairs=list(kept.values()),
         rows=list(kept),
         columns=None,
-        taken=("source", "target"),
+        taken=(" + ".join(one.name for one in sources.inputs) or "source", "target"),
         header=False,
         format="python",
         ledger=ledger,
+        inputs=sources.inputs,
     )
+
+
+class _GivenSources:
+    """The sources of pairs from Python: `fault` is that of the last one. The first one decides on the inputs."""
+
+    def __init__(self, data: DataSettings) -> None:
+        self.fault: CellFault | None = None
+        self.inputs: Inputs = ()
+        self._data, self._is_first = data, True
+
+    def source_of(self, values: Any, where: str) -> str:
+        """Return the source of one row. Raises UsageError when it does not have the inputs of the first one."""
+        if self._is_first:
+            self._is_first = False
+            self.inputs = self._decide(values, where)
+        if not self.inputs and not isinstance(values, Mapping):
+            return values  # type: ignore[no-any-return]  # checked by the caller
+        cells = cells_of_values(values, self.inputs, where)
+        self.fault = fault_of(cells, self.inputs)
+        return compose(cells)
+
+    def _decide(self, values: Any, where: str) -> Inputs:
+        features = [str(name) for name in self._data.features]
+        if isinstance(values, Mapping):
+            rest = [str(name) for name in values if str(name) not in features]
+            return inputs_of([str(name) for name in self._data.sources] or rest, features)
+        if features:
+            raise UsageError(
+                "data.features names inputs, and a source is one text",
+                where=where,
+                got=quoted(values),
+                expected=f"a mapping with the text and: {', '.join(features)}",
+            )
+        return ()
 
 
 def fingerprint_of(table: Table, valid: Table | None) -> str:
@@ -115,7 +168,7 @@ def prepare(
         data, seed = settings.data, settings.training.seed
         train_indices, held_indices = hold_out(table.pairs, data.valid_fraction, data.max_valid_rows, seed)
     train_pairs = [table.pairs[index] for index in train_indices]
-    source_tokenizer, target_tokenizer = tokenizers or learn_both(train_pairs, settings.tokens)
+    source_tokenizer, target_tokenizer = tokenizers or learn_both(train_pairs, settings.tokens, table.inputs)
     ledger = Ledger()
     for read in (table, valid):
         if read is not None:

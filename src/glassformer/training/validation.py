@@ -22,6 +22,7 @@ from glassformer.engines.torch import TorchEngine, autocast
 from glassformer.kernels.cross_entropy import cross_entropy
 from glassformer.metrics import Item, group_by_source, higher_is_better, nearest_references, quick_metric
 from glassformer.settings import DecodingSettings, Metric
+from glassformer.text.inputs import readable
 from glassformer.training.events import Sample
 from glassformer.training.objective import output_layer, teacher_forced
 from glassformer.training.prepare import Prepared
@@ -118,7 +119,7 @@ class Validator:
         references = [item.references for item in items]
         nearest = nearest_references(answers, references, self.prepared.target_tokenizer.split)
         return [
-            Sample(item.source, item.references[position], answer)
+            Sample(readable(item.source, self.prepared.source_tokenizer.inputs), item.references[position], answer)
             for item, position, answer in zip(items, nearest, answers, strict=True)
         ]
 

@@ -1,0 +1,287 @@
+"""Several inputs of one source: texts and features, in one string.
+
+    compose(["walk", "V;PST"]) -> "walk\\x1fV;PST"        split("walk\\x1fV;PST") -> ["walk", "V;PST"]
+
+A source with several inputs is one string: its cells, in the order of the inputs, joined by U+001F. Texts are before
+features, so that features do not move the positions of the text. A cell that contains U+001F itself is refused. A model
+with one text, and nothing else, has no inputs in this sense: its source is the text, whatever it contains.
+
+A feature is cut into symbols, and each symbol is one token, `<tags=PST>`. It is a special token: text never becomes
+one, and no answer contains one. A text after the first begins with a special token of its own, `<context:>`.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Literal, NamedTuple, final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from glassformer.errors import TextError, UsageError, nearest, quoted
+
+UNIT_SEPARATOR = "\x1f"
+CUTS = (";", "|", " ")
+"""The characters that can separate the symbols of a feature; the first of those that are equally frequent is used."""
+
+_NO_SYMBOL = "".join(CUTS)  # a cell of these alone has no symbol
+
+
+@final
+class Input(BaseModel):
+    """One input of a source: a text, or a feature with its symbols.
+
+    `name` is the column that it was trained on. `symbols` (in the order of their ids) and `cut`, the character between
+    two of them ("": a cell is one symbol), are learned; they are empty in an input that is only read, and in a text.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: Annotated[str, Field(min_length=1)]
+    kind: Literal["text", "feature"]
+    cut: Literal["", ";", "|", " "] = ""
+    symbols: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)] = ()
+
+    def symbols_of(self, cell: str) -> list[str]:
+        """Return the symbols of a cell, in NFC and in the order of the cell."""
+        parts = unicodedata.normalize("NFC", cell).split(self.cut) if self.cut else [unicodedata.normalize("NFC", cell)]
+        return [symbol for part in parts if (symbol := part.strip())]
+
+    def token(self, symbol: str) -> str:
+        """Return the written form of a symbol."""
+        return f"<{self.name}={symbol}>"
+
+
+Inputs = tuple[Input, ...]
+"""The inputs of a source: none for a single text, otherwise texts before features."""
+
+
+def inputs_of(texts: Sequence[str], features: Sequence[str]) -> Inputs:
+    """Return the inputs with these names; none for a single text without features. Raises UsageError."""
+    if len(texts) == 1 and not features:
+        return ()
+    names = [*texts, *features]
+    repeated = next((name for name, count in Counter(names).items() if count > 1), None)
+    if repeated is not None:
+        raise UsageError(f"two inputs have the name {repeated!r}", got=", ".join(names), expected="different names")
+    return (
+        *(Input(name=name, kind="text") for name in texts),
+        *(Input(name=name, kind="feature") for name in features),
+    )
+
+
+def check_inputs(inputs: Sequence[Input]) -> None:
+    """Raise UsageError for inputs of a file that no training can have produced."""
+    names, kinds = [one.name for one in inputs], [one.kind for one in inputs]
+    if kinds[:1] != ["text"] or kinds != sorted(kinds, reverse=True) or len(set(names)) < len(names) or len(names) < 2:
+        got = ", ".join(f"{one.kind} {one.name}" for one in inputs)
+        raise UsageError("the inputs are not valid", got=got, expected="different names, texts before features")
+    for one in inputs:
+        if len(set(one.symbols)) < len(one.symbols) or (one.kind == "text" and (one.symbols or one.cut)):
+            raise UsageError(f"the symbols of the input {one.name!r} are not valid")
+
+
+def learn_inputs(sources: Iterable[str], inputs: Inputs, min_count: int = 1) -> Inputs:
+    """Return the inputs with the symbols of these sources: how each feature is cut, and what occurs `min_count` times.
+
+    A feature is cut at the one of `CUTS` that is in the most of its cells, or not at all if none is in any. Symbols are
+    in the order of their code points.
+    """
+    cells: list[Counter[str]] = [Counter() for _ in inputs]
+    for source in sources:
+        for counts, one, cell in zip(cells, inputs, split(source), strict=True):
+            if one.kind == "feature":
+                counts[cell] += 1
+    return tuple(
+        _learned(one, counts, min_count) if one.kind == "feature" else one
+        for one, counts in zip(inputs, cells, strict=True)
+    )
+
+
+def _learned(feature: Input, cells: Counter[str], min_count: int) -> Input:
+    n_cells = {cut: sum(n for cell, n in cells.items() if cut in cell.strip()) for cut in CUTS}
+    cut = max(CUTS, key=lambda cut: n_cells[cut])
+    learned = feature.model_copy(update={"cut": cut if n_cells[cut] else ""})
+    counts: Counter[str] = Counter()
+    for cell, n in cells.items():
+        for symbol in learned.symbols_of(cell):
+            counts[symbol] += n
+    symbols = sorted(symbol for symbol, count in counts.items() if count >= min_count)
+    return learned.model_copy(update={"symbols": tuple(symbols)})
+
+
+def input_tokens(inputs: Sequence[Input]) -> list[str]:
+    """Return the written forms of the tokens of the inputs, in the order of their ids.
+
+    Each text after the first has one, `<context:>`, and each feature one for each of its symbols, `<tags=PST>`.
+    """
+    tokens: list[str] = []
+    for position, one in enumerate(inputs):
+        if one.kind == "feature":
+            tokens += map(one.token, one.symbols)
+        elif position:
+            tokens.append(f"<{one.name}:>")
+    return tokens
+
+
+# Strings
+
+
+def compose(cells: Sequence[str]) -> str:
+    """Return the source of the cells, in the order of the inputs."""
+    return UNIT_SEPARATOR.join(cells)
+
+
+def split(source: str) -> list[str]:
+    """Return the cells of a source with several inputs."""
+    return source.split(UNIT_SEPARATOR)
+
+
+def texts_of(source: str, inputs: Sequence[Input]) -> Sequence[str]:
+    """Return the texts of a source, without its features."""
+    return split(source)[: n_texts(inputs)] if inputs else (source,)
+
+
+def is_not_empty(source: str, inputs: Sequence[Input]) -> bool:
+    """Return whether a source has a text that is not white space alone."""
+    return bool("".join(texts_of(source, inputs)).strip())
+
+
+def n_texts(inputs: Sequence[Input]) -> int:
+    """Return the number of inputs that are texts."""
+    return sum(one.kind == "text" for one in inputs)
+
+
+def readable(source: str, inputs: Sequence[Input]) -> str:
+    """Return a source for people: "walk · tags: V;PST". A source with one input is returned unchanged."""
+    if not inputs:
+        return source
+    first, *others = split(source)
+    named = (f"{one.name}: {cell}" for one, cell in zip(inputs[1:], others, strict=False))
+    return " · ".join((first, *named))
+
+
+def as_given(source: str, inputs: Sequence[Input]) -> str | dict[str, str]:
+    """Return a source for programs: an object with the name and the cell of each input, or the only text."""
+    return dict(zip([one.name for one in inputs], split(source), strict=False)) if inputs else source
+
+
+# Checks
+
+
+def compose_values(values: object, where: str, inputs: Inputs) -> str:
+    """Return the source of one row that a user gives: a mapping by name, or the text of a model with one input.
+
+    A composed source is accepted too. Raises UsageError for values that do not match the inputs, TextError as
+    `compose_cells` does. `where` names the row.
+    """
+    if isinstance(values, str) and values.count(UNIT_SEPARATOR) == len(inputs) - 1:
+        return values
+    cells = cells_of_values(values, inputs, where)
+    return compose_cells(cells, inputs, where) if inputs else cells[0]
+
+
+def cells_of_values(values: object, inputs: Inputs, where: str) -> list[str]:
+    """Return the cells of a source that a user gives, in the order of the inputs. Raises UsageError as above."""
+    if not inputs:
+        if isinstance(values, str):
+            return [values]
+        what = "this model has one input" if isinstance(values, Mapping) else "a source is not text"
+        raise UsageError(what, where=where, got=quoted(values), expected="a str")
+    if not isinstance(values, Mapping):
+        raise UsageError(
+            f"a source has {len(inputs)} inputs, and they are given by name",
+            where=where,
+            got=quoted(values),
+            expected=f"a mapping with a text for each of: {listed(inputs)}",
+        )
+    cells = {str(name): cell for name, cell in values.items()}
+    check_names(cells, inputs, where)
+    for name, cell in cells.items():
+        if not isinstance(cell, str):
+            raise UsageError(f"the input {name!r} is not text", where=where, got=quoted(cell), expected="a str")
+    return [cells[one.name] for one in inputs]
+
+
+def check_names(names: Iterable[str], inputs: Inputs, where: str | None = None) -> None:
+    """Raise UsageError unless the names are exactly those of the inputs."""
+    given, known = list(names), [one.name for one in inputs]
+    for name in given:
+        if name not in known:
+            raise UsageError(f"the model has no input {quoted(name)}", where=where, hint=nearest(name, known))
+    for one in inputs:
+        if one.name not in given:
+            raise UsageError(
+                f"the {one.kind} {one.name!r} is missing",
+                where=where,
+                got=", ".join(given) or "nothing",
+                expected=f"a value for each of: {listed(inputs)}",
+            )
+
+
+def named_values(inputs: Sequence[Input], assignments: Iterable[str], *, is_column: bool) -> dict[str, str]:
+    """Return the value of each of these inputs from options `--feature NAME=VALUE`, in the order of the inputs.
+
+    With `is_column` a value is the column of a table: NAME alone is the column of that name, and so is the default of
+    an input that is not given. Raises UsageError for an input that the model does not have, that is missing or given
+    twice.
+    """
+    names = [one.name for one in inputs]
+    given: dict[str, str] = {}
+    for text in assignments:
+        name = max((name for name in names if text == name or text.startswith(f"{name}=")), key=len, default=None)
+        if name is None:
+            unknown = text.partition("=")[0]
+            hint = nearest(unknown, names) if names else None
+            raise UsageError(f"the model has no feature {quoted(unknown)}", got=f"--feature {text}", hint=hint)
+        if name in given:
+            raise UsageError(f"the feature {name!r} is given twice", got=f"--feature {text}")
+        if text == name and not is_column:
+            raise UsageError(f"the feature {name!r} has no value", expected=f"--feature {name}=VALUE")
+        given[name] = name if text == name else text[len(name) + 1 :]
+    for name in names:
+        if name not in given and not is_column:
+            raise UsageError(f"the feature {name!r} is missing", expected=f"--feature {name}=VALUE")
+    return {name: given.get(name, name) for name in names}
+
+
+def compose_cells(cells: Sequence[str], inputs: Inputs, where: str) -> str:
+    """Return the source of the cells of one row. Raises TextError for a fault, unless all its texts are empty."""
+    fault = fault_of(cells, inputs)
+    if fault and (fault.kind == "separator" or is_not_empty(compose(cells), inputs)):
+        raise fault.error(where)
+    return compose(cells)
+
+
+class CellFault(NamedTuple):
+    """A cell that a source with several inputs cannot have, and the name of its input."""
+
+    kind: Literal["separator", "empty text", "empty feature"]
+    name: str
+
+    def error(self, where: str) -> TextError:
+        """Return the error of the row `where`."""
+        if self.kind == "separator":
+            hint = "remove it: it separates the inputs of a source"
+            return TextError(f"the input {self.name!r} contains U+001F", where=where, hint=hint)
+        what = f"the {self.kind.removeprefix('empty ')} {self.name!r} is empty"
+        return TextError(what, where=where, expected="a value for each input of the model")
+
+
+def fault_of(cells: Sequence[str], inputs: Inputs) -> CellFault | None:
+    """Return the first fault of the cells of one row, or None."""
+    for cell, one in zip(cells, inputs, strict=True):
+        if UNIT_SEPARATOR in cell:
+            return CellFault("separator", one.name)
+    for cell, one in zip(cells, inputs, strict=True):
+        if one.kind == "text" and not cell.strip():
+            return CellFault("empty text", one.name)
+        if one.kind == "feature" and not cell.strip(_NO_SYMBOL).strip():
+            return CellFault("empty feature", one.name)
+    return None
+
+
+def listed(inputs: Sequence[Input]) -> str:
+    """Return the names of the inputs, for messages."""
+    return ", ".join(f"{one.name} ({one.kind})" for one in inputs)

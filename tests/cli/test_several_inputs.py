@@ -1,0 +1,240 @@
+"""Several inputs from the command line: train, translate, evaluate, score and heads with --feature."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from glassformer.modelfile import ModelFile
+from glassformer.translator import Translator
+
+ENDINGS = {"V;PST": "ed", "V;PRS": "s", "V;PTCP": "ing", "V;NFIN": ""}
+LEMMAS = ["".join(letters) for letters in itertools.product("bdk", "aeo", "lmr", "pt")][:50]
+ROWS = [(lemma, lemma + ending, tags) for lemma in LEMMAS for tags, ending in ENDINGS.items()]
+HEADER = ("lemma", "form", "tags")
+
+
+def tsv(path: Path, rows) -> Path:
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def inflection(tmp_path_factory) -> Path:
+    """Lemma, form and tags, with a header."""
+    return tsv(tmp_path_factory.mktemp("inflection") / "verbs.tsv", [HEADER, *ROWS])
+
+
+@pytest.fixture(scope="session")
+def inflected(call, small, inflection, tmp_path_factory):
+    """A run with a feature, and what the command said."""
+    out = tmp_path_factory.mktemp("inflected") / "run"
+    columns = ("--source", "lemma", "--target", "form", "--feature", "tags")
+    return out, call("train", inflection, "--out", out, *columns, *small(training__steps="300"), "--seed", "3")
+
+
+@pytest.fixture(scope="session")
+def run(inflected) -> Path:
+    return inflected[0]
+
+
+def test_training_tells_the_columns_and_learns_the_symbols(inflected):
+    run, answer = inflected
+    assert answer.code == 0, answer.err
+    assert "source: lemma (column 0) + tags (column 2) · target: form (column 1)" in answer.err + answer.out
+    assert "control" not in answer.err + answer.out
+    lemma, tags = ModelFile.load(run).source_tokenizer.inputs
+    assert (lemma.name, lemma.kind) == ("lemma", "text")
+    assert (tags.name, tags.cut, tags.symbols) == ("tags", ";", ("NFIN", "PRS", "PST", "PTCP", "V"))
+
+
+def test_what_a_run_writes_shows_no_separator(inflected):
+    run, answer = inflected
+    for file in run.iterdir():
+        if file.suffix in (".jsonl", ".json", ".toml", ".md"):
+            text = file.read_text(encoding="utf-8")
+            assert not [written for written in ("\x1f", "\\u001f") if written in text], file.name
+    assert "\x1f" not in answer.out + answer.err
+
+
+def test_evaluate_asks_for_the_columns_of_the_training(call, run, inflection, tmp_path):
+    answer = call("evaluate", run, inflection, "--json", "--quiet")
+    assert answer.code == 0, answer.err
+    report = json.loads(answer.out)
+    assert report["rows"]["items"] == len(ROWS)
+    assert report["metrics"]["exact_match"]["value"] > 0.9  # impossible without the tags: 0.25 at most
+    moved = tsv(
+        tmp_path / "moved.tsv",
+        [("id", "Tag", "form", "word"), *((str(i), t, f, w) for i, (w, f, t) in enumerate(ROWS))],
+    )
+    again = call("evaluate", run, moved, "--source", "word", "--feature", "tags=Tag", "--json", "--quiet")
+    assert json.loads(again.out)["metrics"] == report["metrics"]
+
+
+def test_translate_takes_features_from_a_table_or_as_values(call, run, inflection, tmp_path):
+    texts = [f"{lemma}\n" for lemma in LEMMAS[:8]]
+    rows = [row for row in ROWS[: 4 * 8] if row[2] == "V;PST"]
+    lines = call("translate", run, "--feature", "tags=V;PST", stdin="".join(texts).encode())
+    assert lines.code == 0, lines.err
+    table = tsv(tmp_path / "some.tsv", [HEADER, *rows])
+    assert call("translate", run, table, "--quiet").out == lines.out
+    assert call("translate", run, table, "--column", "0", "--feature", "tags=2", "--quiet").out == lines.out
+    mappings = [{"lemma": lemma, "tags": tags} for lemma, _, tags in rows]
+    translated = Translator.load(run).translate(mappings)
+    assert [answer.text for answer in translated] == lines.out.splitlines()
+
+
+def test_an_empty_line_gives_an_empty_answer(call, run):
+    answer = call("translate", run, "--feature", "tags=V;PST", "--quiet", stdin=b"bap\n\nbap\n")
+    first, second, third = answer.out.splitlines()
+    assert (answer.code, second, first == third) == (0, "", True)
+
+
+def test_json_has_the_inputs_by_name(call, run, inflection):
+    line = call("translate", run, "--feature", "tags=V;PST", "--json", stdin=b"dap\n")
+    assert json.loads(line.out)["source"] == {"lemma": "dap", "tags": "V;PST"}
+    scored = call("score", run, inflection, "--json", "--quiet").out.splitlines()
+    assert json.loads(scored[1])["source"] == {"lemma": ROWS[1][0], "tags": ROWS[1][2]}
+    plain = call("score", run, inflection, "--quiet").out.splitlines()
+    assert plain[1].split("\t")[1:] == [f"{ROWS[1][0]} · tags: {ROWS[1][2]}", ROWS[1][1]]
+
+
+def test_an_unknown_symbol_is_read_as_unknown_and_told(call, run):
+    answer = call("translate", run, "--feature", "tags=V;FUT", stdin=b"dap\n")
+    assert answer.code == 0
+    assert "<tags=FUT>" in answer.err
+
+
+def test_heads_reads_features(call, run, inflection, tmp_path):
+    table = tsv(tmp_path / "few.tsv", [HEADER, *ROWS[:20]])
+    answer = call("heads", run, table, "--json", "--quiet", "--beam", "1")
+    assert answer.code == 0, answer.err
+    assert json.loads(answer.out)["rows"] == 20
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["translate", "RUN"], "the feature 'tags' is missing"),
+        (["translate", "RUN", "--feature", "tags"], "the feature 'tags' has no value"),
+        (["translate", "RUN", "--feature", "tag=V"], "the model has no feature 'tag'"),
+        (["translate", "RUN", "TABLE", "--feature", "tags=Tag"], "there is no column 'Tag'"),
+        (["translate", "RUN", "TABLE", "--feature", "tags", "--feature", "tags=2"], "'tags' is given twice"),
+        (["evaluate", "RUN", "TABLE", "--source", "lemma", "--source", "tags"], "this model has 1 source column"),
+        (["evaluate", "RUN", "TABLE", "--feature", "form=tags"], "the model has no feature 'form'"),
+        (["evaluate", "RUN", "TABLE", "--feature", "tags=form"], "feature and target are the same column"),
+        (["evaluate", "RUN", "TABLE", "--feature", "tags=lemma"], "source and feature are the same column"),
+        (["score", "RUN", "TABLE", "--target", "tags"], "feature and target are the same column"),
+        (["train", "TABLE", "--out", "OUT", "--feature", "lemma", "--feature", "tags"], "no two columns are left"),
+        (["train", "TABLE", "--out", "OUT", "--source", "lemma", "--feature", "lemma"], "the same column"),
+        (["train", "TABLE", "--out", "OUT", "--feature", "2", "--feature", "tags"], "given twice as feature"),
+        (["train", "TABLE", "--out", "OUT", "--target", "form", "--feature", "form"], "the same column"),
+        (["train", "TABLE", "--out", "OUT", "--feature", "tag"], "there is no column 'tag'"),
+    ],
+)
+def test_a_wrong_feature_is_a_clear_error(call, run, inflection, tmp_path, words, what):
+    places = {"RUN": run, "TABLE": inflection, "OUT": tmp_path / "out"}
+    answer = call(*(places.get(word, word) for word in words), stdin=b"dap\n")
+    assert answer.code == 2, answer.err
+    assert what in answer.err
+    assert "Traceback" not in answer.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_feature_for_a_model_with_one_input_is_an_error(call, trained, table):
+    for words in (
+        ["translate", trained[0], "--feature", "tags=V"],
+        ["evaluate", trained[0], table, "--feature", "iso"],
+    ):
+        answer = call(*words, stdin=b"1999-01-01\n")
+        assert answer.code == 2
+        assert "one input" in answer.err or "has no feature 'tags'" in answer.err
+
+
+def test_rows_without_a_feature_and_with_the_separator_are_in_the_ledger(call, small, tmp_path):
+    rows = [*ROWS, ("dap", "daps", ""), ("d\x1fp", "dps", "V"), ("", "x", "V")]
+    table = tsv(tmp_path / "holes.tsv", [HEADER, *rows])
+    answer = call("train", table, "--feature", "tags", "--out", tmp_path / "run", *small(training__steps="1"))
+    assert answer.code == 0, answer.err
+    entries = [json.loads(line) for line in (tmp_path / "run" / "ledger.jsonl").read_text().splitlines()]
+    assert [(entry["row"], entry["reason"], entry["detail"]) for entry in entries] == [
+        (201, "empty feature", "'tags'"),
+        (202, "unit separator U+001F in a source with several inputs", "'lemma'"),
+        (203, "empty source", "'lemma'"),
+    ]
+
+
+def test_a_row_without_a_feature_is_named_in_translation(call, run, tmp_path):
+    table = tsv(tmp_path / "holes.tsv", [HEADER, *ROWS[:2], ("dap", "daps", "")])
+    answer = call("translate", run, table)
+    assert (answer.code, answer.out) == (1, "")
+    assert "the feature 'tags' is empty" in answer.err
+    assert "row 3" in answer.err
+
+
+def test_a_table_without_a_header_is_asked_for_by_position(call, small, tmp_path):
+    table, out = tsv(tmp_path / "plain.tsv", ROWS), tmp_path / "run"
+    columns = ("--source", "0", "--target", "1", "--feature", "2")
+    answer = call("train", table, *columns, "--out", out, *small(training__steps="2"))
+    assert answer.code == 0, answer.err
+    assert [one.name for one in ModelFile.load(out).source_tokenizer.inputs] == ["0", "2"]
+    assert call("evaluate", out, table, "--quiet").code == 0
+    assert call("translate", out, table, "--quiet").out.count("\n") == len(ROWS)
+
+
+def test_resume_keeps_the_inputs(call, small, inflection, tmp_path):
+    words = ("train", inflection, "--out", tmp_path / "run")
+    assert call(*words, "--feature", "tags", *small(training__steps="2")).code == 0
+    answer = call(*words, "--resume")
+    assert answer.code == 0, answer.err
+
+
+def test_two_texts_and_two_features(call, small, tmp_path):
+    rows = [(lemma, tags, lemma[::-1], ("x", "y")[i % 2], form) for i, (lemma, form, tags) in enumerate(ROWS)]
+    table = tsv(tmp_path / "four.tsv", [("lemma", "tags", "other", "language", "form"), *rows])
+    texts, features = ["--source", "lemma", "--source", "other"], ["--feature", "tags", "--feature", "language"]
+    columns = [*texts, *features, "--target", "form"]
+    answer = call("train", table, *columns, "--out", tmp_path / "run", *small(training__steps="2"))
+    assert answer.code == 0, answer.err
+    inputs = ModelFile.load(tmp_path / "run").source_tokenizer.inputs
+    assert [(one.name, one.kind) for one in inputs] == [
+        ("lemma", "text"),
+        ("other", "text"),
+        ("tags", "feature"),
+        ("language", "feature"),
+    ]
+    assert call("evaluate", tmp_path / "run", table, "--quiet").code == 0
+    given = ("--feature", "other=pab", "--feature", "tags=V;PST", "--feature", "language=x")
+    assert call("translate", tmp_path / "run", *given, "--quiet", stdin=b"bap\n").code == 0
+
+
+def test_audit_reads_features(call, inflection, tmp_path):
+    answer = call("audit", inflection, "--source", "lemma", "--feature", "tags", "--json")
+    assert answer.code == 0, answer.err
+    kinds = {finding["kind"] for finding in json.loads(answer.out)["findings"]}
+    assert not kinds & {"control characters", "contradictions", "token loss", "duplicates"}
+    assert "contradictions" in {
+        finding["kind"]
+        for finding in json.loads(call("audit", inflection, "--target", "form", "--source", "lemma", "--json").out)[
+            "findings"
+        ]
+    }
+
+
+def test_held_out_rows_are_a_table_that_evaluate_reads(call, run):
+    rows = [json.loads(line) for line in (run / "held_out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert {tuple(row) for row in rows} == {("lemma", "tags", "form")}
+    assert {(row["lemma"], row["form"], row["tags"]) for row in rows} < set(ROWS)
+    assert call("evaluate", run, run / "held_out.jsonl", "--quiet").code == 0
+
+
+@pytest.mark.parametrize("to", ["onnx", "ctranslate2", "huggingface", "html"])
+def test_an_export_of_several_inputs_is_refused_before_anything_is_written(call, run, tmp_path, to):
+    answer = call("export", run, "--to", to, "--out", tmp_path / "out")
+    assert answer.code == 2
+    assert "an export holds a model with one input" in answer.err
+    assert "tags (feature)" in answer.err
+    assert not (tmp_path / "out").exists()
