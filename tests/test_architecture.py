@@ -273,10 +273,18 @@ def verbs() -> list[Path]:
     return [path for path in (SOURCE / "cli").glob("*.py") if path.stem in dict(functions_of(path))]
 
 
+def body_length(path: Path, name: str) -> int:
+    """The lines of a function from its docstring on: the options of a verb are a list, however long."""
+    functions = (node for node in tree_of(path).body if isinstance(node, ast.FunctionDef) and node.name == name)
+    node = next(functions)
+    assert node.end_lineno is not None
+    return node.end_lineno - node.body[0].lineno + 1
+
+
 def test_a_verb_is_short_and_imports_no_other_verb():
     assert len(verbs()) == 14
     for path in verbs():
-        assert dict(functions_of(path))[path.stem] <= MAX_VERB_LINES, path
+        assert body_length(path, path.stem) <= MAX_VERB_LINES, path
         others = {f"glassformer.cli.{verb.stem}" for verb in verbs() if verb != path}
         assert not others & {name for found in imports_of(path) for name in (found.name, found.name.rpartition(".")[0])}
 

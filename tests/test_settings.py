@@ -404,7 +404,14 @@ def test_a_recipe_comes_back_from_toml_as_it_was(recipe):
 def test_a_recipe_is_complete_but_for_what_is_unset():
     written = tomllib.loads(Settings().to_toml())
     names = {f"{room}.{name}" for room, values in written.items() for name in values}
-    unset = {"data.source", "data.target", "training.max_minutes", "decoding.max_new_tokens"}
+    unset = {
+        "data.source",
+        "data.target",
+        "data.min_ratio",
+        "data.max_ratio",
+        "training.max_minutes",
+        "decoding.max_new_tokens",
+    }
     assert names >= {name for name in all_settings() if not name.startswith("tokens.")} - unset
     assert not names & unset
     assert written["model"]["d_k"] == 64

@@ -51,6 +51,7 @@ class TrainingData(_Record):
     fingerprint: str | None = Field(default=None, description="SHA-256 of the pairs")
     valid_fingerprint: str | None = Field(default=None, description="SHA-256 of a separate validation table's pairs")
     rows: dict[str, Count] = Field(default_factory=dict, description="rows read, kept, and not kept by reason")
+    changed_rows: Count = Field(default=0, description="rows kept without their control characters")
     train_rows: Count = Field(default=0, description="rows trained on")
     valid_rows: Count = Field(default=0, description="rows held out for validation")
     longest_source: Length | None = Field(default=None, description="tokens of the longest source trained on")

@@ -84,7 +84,7 @@ class _Frozen(BaseModel):
 
 
 class DataSettings(_Frozen):
-    """The columns of the pairs, and the rows that are held out."""
+    """The columns of the pairs, what is dropped from the table to train on, and the rows that are held out."""
 
     section: ClassVar[str] = "data"
 
@@ -97,6 +97,13 @@ class DataSettings(_Frozen):
     bad_rows: Literal["stop", "skip"] = _setting("stop", "stop at a damaged row, or skip it (recorded in the ledger)")
     max_source_length: Positive = _setting(512, "maximum number of tokens in a source; longer rows are left out")
     max_target_length: Positive = _setting(512, "maximum number of tokens in a target; longer rows are left out")
+    strip_controls: bool = _setting(False, "training: whether control and invisible characters are removed")
+    min_ratio: float | None = _setting(None, "training: minimum of target characters / source characters", gt=0)
+    max_ratio: float | None = _setting(None, "training: maximum of target characters / source characters", gt=0)
+    drop_contradictions: bool = _setting(
+        False, "training: whether a source with several targets keeps the most frequent one only (none if two are)"
+    )
+    drop_duplicates: bool = _setting(False, "training: whether rows that repeat an earlier one are dropped")
     valid_fraction: Fraction = _setting(0.1, "fraction of the rows held out for validation")
     max_valid_rows: Positive = _setting(1000, "maximum number of rows held out for validation")
 
@@ -119,6 +126,12 @@ class DataSettings(_Frozen):
         if self.source is None:
             return ()
         return self.source if isinstance(self.source, tuple) else (self.source,)
+
+    @model_validator(mode="after")
+    def _ratios_fit(self) -> Self:
+        if self.min_ratio is not None and self.max_ratio is not None and self.min_ratio > self.max_ratio:
+            raise ValueError(f"min_ratio {self.min_ratio:g} is above max_ratio {self.max_ratio:g}")
+        return self
 
 
 class SideSettings(_Frozen):

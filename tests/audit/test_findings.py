@@ -18,10 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.audit import Audit, Finding, Kind, audit
-from glassformer.audit.characters import has_control, looks_misdecoded, restored
+from glassformer.audit.characters import looks_misdecoded, restored
 from glassformer.audit.pairs import contradictions, repeated
 from glassformer.audit.quick import quick_audit
 from glassformer.audit.splits import grams, near_duplicates
+from glassformer.data.cleaning import clean, has_control
 from glassformer.data.ledger import Ledger
 from glassformer.data.tables import Pair, Table, read_table
 from glassformer.datasets import dates
@@ -108,6 +109,39 @@ def test_a_table_that_has_it_is_found_with_its_rows_and_a_clean_one_is_not(kind:
     assert finding.advice
     assert finding.table == "a.csv"
     assert 1 <= len(finding.examples) <= 3
+
+
+@pytest.mark.parametrize("kind", ["duplicates", "contradictions", "control characters", "length ratio"])
+def test_the_option_of_a_finding_removes_it_and_nothing_else(kind: Kind) -> None:
+    table = table_of(TABLES[kind][0])
+    finding = only(audit(table, settings=settings_of()), kind)
+    name, *value = (finding.option or "").removeprefix("--").split()
+    cleaned = clean(table, DataSettings(**{name.replace("-", "_"): value[0] if value else True}))
+    found = audit(cleaned, settings=settings_of())
+    assert kind not in {each.kind for each in found.findings}
+    n_dropped = 0 if kind == "control characters" else finding.count
+    assert len(table.pairs) - len(cleaned.pairs) == n_dropped == len(cleaned.ledger.entries)
+    assert cleaned.ledger.changed == (kind == "control characters")
+
+
+def test_the_options_of_a_length_ratio_drop_only_rows_that_were_found() -> None:
+    pairs = [*prose(200), ("word " * 20, "@@"), ("a", "bcdefgh " * 20), ("b b b b b", "b b b b b b b b b b b b b b")]
+    finding = only(audit(table_of(pairs), settings=settings_of()), "length ratio")
+    assert finding.option is not None
+    words = finding.option.split()
+    chosen = {
+        name.removeprefix("--").replace("-", "_"): value for name, value in zip(words[::2], words[1::2], strict=True)
+    }
+    assert chosen.keys() == {"min_ratio", "max_ratio"}
+    cleaned = clean(table_of(pairs), DataSettings(**chosen))
+    n_dropped = len(cleaned.ledger.entries)
+    assert {entry.row for entry in cleaned.ledger.entries} <= {202, 203, 204}
+    assert f"the option drops {n_dropped} rows of these, and no other" in finding.advice
+
+
+def test_only_the_table_to_train_on_is_cleaned_so_findings_of_others_name_no_option() -> None:
+    found = found_in(CLEAN, [("1900\u200b-01-01", "x")])
+    assert only(found, "control characters").option is None
 
 
 def test_a_clean_table_has_no_finding() -> None:

@@ -34,8 +34,25 @@ def test_each_finding_is_printed_with_rows_and_advice_and_nothing_is_changed(cal
     assert f"  {dirty}: 1 of 123 rows (0.8 %) repeats an earlier row, source and target\n" in answer.out
     assert f"row 121:  {CLEAN[0][0]} → {CLEAN[0][1]}  (the same as row 1)" in answer.out
     assert "to do: " in answer.out
-    assert "option: glassformer evaluate RUN TABLE" in answer.out
+    assert "option: --drop-contradictions\n" in answer.out
     assert "1 error, 3 warnings" in answer.out.splitlines()[-1]
+    assert dirty.read_bytes() == before
+
+
+def test_what_an_option_would_leave_is_examined_and_nothing_is_changed(call, dirty):
+    before = dirty.read_bytes()
+    options = ("--drop-duplicates", "--drop-contradictions", "--strip-controls", "--max-length", "30")
+    answer = call("audit", dirty, *options, "--json")
+    assert answer.code == 0, answer.err
+    assert (
+        "after cleaning: 123 rows read, 120 kept\n  2 × contradiction (row 2, 122)\n  1 × duplicate (row 121)"
+        in answer.err
+    )
+    found = json.loads(answer.out)
+    kinds = {finding["kind"] for finding in found["findings"]}
+    assert not kinds & {"duplicates", "contradictions", "control characters", "rows left out"}
+    assert found["tables"][0]["left_out"] == {"duplicate": 1, "contradiction": 2}
+    assert (found["recipe"]["data.max_source_length"], found["recipe"]["data.max_target_length"]) == (30, 30)
     assert dirty.read_bytes() == before
 
 

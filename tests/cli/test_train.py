@@ -17,6 +17,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from glassformer.data.tables import read_table
+from glassformer.datasets import dates
 from glassformer.modelfile import ModelFile
 from glassformer.recipes.overrides import read_recipe
 from glassformer.settings import Settings
@@ -110,6 +111,66 @@ def test_every_row_that_was_not_kept_is_in_the_ledger(tmp_path, call, small, tab
     assert (data.rows["read"], data.rows["kept"]) == (94, 89)
     assert data.train_rows + data.valid_rows == 89
     assert "94 rows read, 90 kept" in answer.err
+
+
+def test_rows_that_an_option_drops_or_changes_are_counted_in_ledger_model_and_card(tmp_path, call, small, table_of):
+    rows = [
+        *dates(60, seed=3),
+        dates(1, seed=3)[0],
+        (dates(2, seed=3)[1][0], "odd"),
+        ("1900\u200b-01-01", "a\tb"),
+        ("1", "x" * 99),
+    ]
+    table, valid = (table_of(tmp_path / name, [("iso", "english"), *rows]) for name in ("t.csv", "v.csv"))
+    words = ("train", table, "--out", tmp_path / "run", "--valid", valid)
+    cleaning = (
+        "--drop-duplicates",
+        "--drop-contradictions",
+        "--strip-controls",
+        "--max-ratio",
+        "20",
+        "--max-length",
+        "90",
+    )
+    answer = call(*words, *cleaning, *small(training__steps="2"))
+    assert answer.code == 0, answer.err
+    entries = [json.loads(line) for line in (tmp_path / "run" / "ledger.jsonl").read_text("utf-8").splitlines()]
+    found = [(entry["file"], entry["row"], entry["reason"], entry["line"]) for entry in entries]
+    assert found == [
+        (str(table), 64, "length ratio too high", None),
+        (str(table), 2, "contradiction", None),
+        (str(table), 61, "duplicate", None),
+        (str(table), 62, "contradiction", None),
+        (str(valid), 64, "target too long", None),
+    ]
+    data = ModelFile.load(tmp_path / "run").data
+    assert (data.train_rows, data.valid_rows, data.changed_rows) == (60, 63, 1)
+    assert data.rows == {
+        "read": 128,
+        "kept": 123,
+        "length ratio too high": 1,
+        "contradiction": 2,
+        "duplicate": 1,
+        "target too long": 1,
+    }
+    card = (tmp_path / "run" / "README.md").read_text("utf-8")
+    assert "| cleaning | control characters removed (1 rows changed); target / source characters at most 20; " in card
+    assert "; contradictions dropped; duplicates dropped (not the table to validate on) |\n" in card
+    assert "1 kept without their control characters" in answer.err
+    recipe = (tmp_path / "run" / "recipe.toml").read_text("utf-8")
+    assert "drop_duplicates = true" in recipe
+    assert "max_source_length = 90" in recipe
+    resumed = call(*words, "--resume")
+    assert (resumed.code, "done in" in resumed.err) == (0, True), resumed.err
+
+
+@pytest.mark.parametrize(
+    "option", [("--min-ratio", "0"), ("--max-length", "0"), ("--min-ratio", "3", "--max-ratio", "2")]
+)
+def test_limits_that_no_row_can_have_are_refused(tmp_path, call, table, option):
+    answer = call("train", table, "--out", tmp_path / "run", *option)
+    assert answer.code == 2
+    assert not (tmp_path / "run").exists()
 
 
 BAD_TEST = "iso,english\n1845-01-05,a\n,b\n1845-01-06\n" + "x,y,z\n" * 7 + "1845-01-07,c\n"

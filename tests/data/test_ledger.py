@@ -47,7 +47,22 @@ def test_the_reasons_do_not_change():
         "missing value",
         "value that is not text",
         "lone surrogate",
+        "length ratio too low",
+        "length ratio too high",
+        "contradiction",
+        "duplicate",
     ]
+
+
+def test_a_row_that_is_dropped_after_reading_is_not_kept_and_changed_rows_are_counted():
+    ledger, other = Ledger(), Ledger()
+    ledger.read = ledger.kept = 3
+    ledger.drop(2, "a.csv", Fault(Reason.DUPLICATE, "the same as row 1"))
+    other.changed = 5
+    ledger.include(other)
+    assert ledger.counts() == {"read": 3, "kept": 2, "duplicate": 1}
+    assert (ledger.entries[0].row, ledger.entries[0].line, ledger.entries[0].detail) == (2, None, "the same as row 1")
+    assert ledger.summary().splitlines()[-1] == "  5 kept without their control characters"
 
 
 def test_a_fault_reads_as_its_reason_and_detail():

@@ -96,7 +96,7 @@ def _find_in_texts(table: Table, others: list[Table], settings: Settings) -> Ite
         "target": settings.tokens.target.normalization,
     }
     for each in (table, *others):
-        yield from find_characters(all_cells(each), normalization)
+        yield from find_characters(all_cells(each), normalization, trained=each is table)
     table = only_texts(table)
     counts: dict[Side, Counter[str]] = {
         side: count_characters([getattr(pair, side) for pair in table.pairs], normalization[side]) for side in SIDES

@@ -9,13 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 from glassformer.audit.findings import N_EXAMPLES, Finding, Severity, Side, examples, rows_that
+from glassformer.data.cleaning import CONTROL, has_control
 from glassformer.data.tables import Table
 
-# Joiners are letters of the spelling in Persian and in Indic scripts; after a Latin letter they are not.
-_CONTROL = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    r"\ud800-\udfff\U000e0000-\U000e007f]|(?<![\u0370-\U0010ffff])[\u200c\u200d]"
-)
 _REPLACEMENT = "\ufffd"
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
@@ -40,20 +36,15 @@ _WORD = re.compile(r"[^\W\d_]+")
 A_SYSTEM = 0.05  # minimum fraction of rows with such words where mixing is a system of writing, as in the IPA
 
 
-def has_control(text: str) -> bool:
-    """Return whether a text has control or invisible characters."""
-    return not text.isprintable() and _CONTROL.search(text) is not None
-
-
 def visible(text: str) -> str:
     r"""Return a text with control and invisible characters as escapes: \u200b."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def split_controls(text: str) -> Iterator[tuple[str, bool]]:
     """Yield the parts of a text, each with whether it is a control or invisible character."""
     start = 0
-    for found in _CONTROL.finditer(text):
+    for found in CONTROL.finditer(text):
         yield text[start : found.start()], False
         yield found[0], True
         start = found.end()
@@ -95,20 +86,23 @@ def _byte(character: str, name: str) -> bytes:
     return character.encode("latin-1" if "\x80" <= character <= "\x9f" else name)
 
 
-def find_characters(table: Table, normalization: dict[Side, str]) -> Iterator[Finding]:
-    """Yield the findings of this module for both sides of a table; `normalization` is that of the tokens."""
+def find_characters(table: Table, normalization: dict[Side, str], *, trained: bool = True) -> Iterator[Finding]:
+    """Yield the findings of this module for both sides of a table.
+
+    `normalization` is that of the tokens. `trained`: it is the table to train on, which options can clean.
+    """
     for side in ("source", "target"):
         texts = [getattr(pair, side) for pair in table.pairs]
-        yield from _find_control(table, side, texts)
+        yield from _find_control(table, side, texts, trained=trained)
         yield from _find_misdecoded(table, side, texts)
         yield from _find_mixed_scripts(table, side, texts)
         yield from _find_mixed_forms(table, side, texts, normalization[side])
 
 
-def _find_control(table: Table, side: Side, texts: Sequence[str]) -> Iterator[Finding]:
+def _find_control(table: Table, side: Side, texts: Sequence[str], *, trained: bool) -> Iterator[Finding]:
     found = [index for index, text in enumerate(texts) if has_control(text)]
     if found:
-        counts = Counter(character for index in found for character in _CONTROL.findall(texts[index]))
+        counts = Counter(character for index in found for character in CONTROL.findall(texts[index]))
         named = ", ".join(f"{describe(character)} × {count:,}" for character, count in counts.most_common(5))
         yield Finding(
             "control characters",
@@ -118,9 +112,9 @@ def _find_control(table: Table, side: Side, texts: Sequence[str]) -> Iterator[Fi
             len(found),
             len(texts),
             f"{rows_that('have', len(found), len(texts))} control or invisible characters in the {side}: {named}",
-            "each becomes a token that nobody sees: remove it from the table, or replace it by a space",
-            None,
-            examples(table, found, [_named(_CONTROL.findall(texts[index])) for index in found[:N_EXAMPLES]]),
+            "each becomes a token that nobody sees: remove it, or replace it by a space",
+            "--strip-controls" if trained else None,
+            examples(table, found, [_named(CONTROL.findall(texts[index])) for index in found[:N_EXAMPLES]]),
         )
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.audit.findings import N_EXAMPLES, Finding, Lengths, Side, examples, fraction_text, rows_that
+from glassformer.audit.findings import N_EXAMPLES, Finding, Lengths, Side, examples, fraction_text, rows_text, rows_that
 from glassformer.data.tables import Table
 
 Counts = NDArray[np.int64]
@@ -81,6 +81,7 @@ def find_length_ratio(table: Table, source: Counts, target: Counts) -> Iterator[
     found = np.flatnonzero((distance > FAR_OUT) & (factor > MIN_FACTOR))
     if len(found):
         shown = found[np.argsort(-distance[found], kind="stable")][:N_EXAMPLES].tolist()
+        option, n_dropped = _ratio_option(target / source, found)
         notes = [f"{target[i]:,} characters; about {expected[i]:,.0f} are expected for {source[i]:,}" for i in shown]
         yield Finding(
             "length ratio",
@@ -91,10 +92,20 @@ def find_length_ratio(table: Table, source: Counts, target: Counts) -> Iterator[
             len(source),
             f"{rows_that('have', len(found), len(source))} a target whose length does not fit the source (a character "
             f"of a source has {ratio:.2f} of a target)",
-            "read the examples; where source and target are not translations of each other, correct or remove the rows",
-            None,
+            "read the examples; where source and target are not translations of each other, correct or drop the rows"
+            + (f" (the option drops {rows_text(n_dropped)} of these, and no other)" if n_dropped else ""),
+            option if n_dropped else None,
             examples(table, shown, notes),
         )
+
+
+def _ratio_option(ratios: NDArray[np.float64], found: Counts) -> tuple[str, int]:
+    """Return the option that drops as many of the found rows as it can without others, and their number."""
+    others = np.delete(ratios, found)
+    low, high = (math.floor(others.min() * 100) / 100, math.ceil(others.max() * 100) / 100)
+    n_low, n_high = int((ratios < low).sum()), int((ratios > high).sum())
+    options = [f"--min-ratio {low:g}"] * (n_low > 0) + [f"--max-ratio {high:g}"] * (n_high > 0)
+    return " ".join(options), n_low + n_high
 
 
 def find_shift(table: Table, source: Counts, target: Counts) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from unicodedata import normalize
 
 from glassformer.audit.findings import N_EXAMPLES, Example, Finding, examples, rows_text, rows_that
-from glassformer.data.ledger import LedgerEntry
+from glassformer.data.ledger import CLEANED, LedgerEntry
 from glassformer.data.tables import Pair, Table
 from glassformer.errors import shortened
 from glassformer.text.inputs import split
@@ -109,8 +109,8 @@ def contradictions(pairs: Sequence[Pair]) -> Contradictions:
 
 
 def find_left_out(table: Table) -> Iterator[Finding]:
-    """Yield a finding for rows in the ledger."""
-    entries = [entry for entry in table.ledger.entries if entry.file == table.path]
+    """Yield a finding for rows in the ledger, other than those that an option dropped."""
+    entries = [entry for entry in table.ledger.entries if entry.file == table.path and entry.reason not in CLEANED]
     if entries:
         reasons = Counter(str(entry.reason) for entry in entries)
         named = ", ".join(f"{count:,} × {reason}" for reason, count in reasons.items())
@@ -147,9 +147,8 @@ def find_duplicates(rows: Rows) -> Iterator[Finding]:
             len(found),
             len(rows.pairs),
             f"{rows_that('repeat', len(found), len(rows.pairs))} an earlier row, source and target",
-            "training counts a repeated row as often as it occurs; remove repeated rows from the table unless their "
-            "frequency matters",
-            None,
+            "training counts a repeated row as often as it occurs; drop repeated rows unless their frequency matters",
+            "--drop-duplicates",
             examples(table, [index for index, _ in found], notes),
         )
 
@@ -170,9 +169,9 @@ def find_contradictions(rows: Rows, found: Contradictions) -> Iterator[Finding]:
             total,
             f"{rows_that('have', found.rows, total)} a source with several targets ({number}); with "
             f"one right answer a row, exact match cannot exceed {100 * best:.2f} %",
-            "if one of the targets is wrong, correct the table; if all are right, evaluate accepts any of them "
-            "(--no-group scores every row by itself)",
-            "glassformer evaluate RUN TABLE",
+            "if all targets are right, nothing: evaluate accepts any of them (--no-group scores every row by itself); "
+            "if some are wrong, correct the table, or train on the most frequent target of each source only",
+            "--drop-contradictions",
             examples(table, [index for index, _ in found.first], notes),
         )
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 
-from glassformer.audit.characters import has_control, looks_misdecoded
+from glassformer.audit.characters import looks_misdecoded
 from glassformer.audit.findings import rows_text, verb_of
 from glassformer.audit.pairs import Rows, all_cells, contradictions, repeated
 from glassformer.audit.splits import shared_pairs
+from glassformer.data.cleaning import has_control
 from glassformer.data.tables import Pair, Table
 
 MAX_LINES = 3

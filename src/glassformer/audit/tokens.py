@@ -11,7 +11,7 @@ import numpy as np
 from glassformer.audit.characters import describe
 from glassformer.audit.findings import N_EXAMPLES, Finding, Side, examples, rows_that, verb_of
 from glassformer.audit.lengths import Counts
-from glassformer.data.corpus import hold_out
+from glassformer.data.splits import hold_out
 from glassformer.data.tables import Table
 from glassformer.settings import Settings
 from glassformer.text import Tokenizer, learn_both

@@ -37,6 +37,12 @@ def audit(
     target: opt.TargetColumn = None,
     header: opt.Header = None,
     bad_rows: opt.BadRows = None,
+    drop_duplicates: opt.DropDuplicates = None,
+    drop_contradictions: opt.DropContradictions = None,
+    max_length: opt.MaxLength = None,
+    min_ratio: opt.MinRatio = None,
+    max_ratio: opt.MaxRatio = None,
+    strip_controls: opt.StripControls = None,
     assignments: SetTraining = None,
     html: HtmlFile = None,
     overwrite: Overwrite = False,
@@ -47,7 +53,7 @@ def audit(
     """Examine a table before training: duplicates, contradictions, overlap with --valid and --test, odd characters.
 
     Each finding has a severity, the number of rows, examples with their row numbers, and what to do.
-    Nothing is changed.
+    Nothing is changed. With options that clean, what is examined is what they would leave to train on.
     """
     from glassformer.audit import audit
 
@@ -57,7 +63,11 @@ def audit(
     check_output(html, "--html", overwrite=overwrite, inputs=",".join(paths))
     train, held, tested = _read(reporter, (table, valid, test), data)
     assert train is not None
-    found = audit(train, held, tested, _settings(train, data, assignments))
+    data["data"] |= opt.cleaning_options(
+        max_length, drop_duplicates, drop_contradictions, min_ratio, max_ratio, strip_controls
+    )
+    train, settings = _cleaned(reporter, train, data, assignments)
+    found = audit(train, held, tested, settings)
     if html is not None:
         from glassformer.audit.page import write_page
 
@@ -79,11 +89,17 @@ def _read(reporter: Reporter, paths: tuple[str | None, ...], data: dict[str, Any
     return tables
 
 
-def _settings(table: Table, data: dict[str, Any], assignments: list[str] | None) -> Settings:
-    """The settings of the training that would follow: advised, with `--set` over them."""
+def _cleaned(
+    reporter: Reporter, table: Table, data: dict[str, Any], assignments: list[str] | None
+) -> tuple[Table, Settings]:
+    """The table that training would clean, and the settings of that training: advised, with `--set` over them."""
     from glassformer.advise import advise
+    from glassformer.data.cleaning import clean
     from glassformer.recipes.overrides import check_settings, merge, parse_assignments
-    from glassformer.settings import Settings
+    from glassformer.settings import DataSettings, Settings
 
     given = check_settings(merge(parse_assignments(assignments or []), data))
-    return Settings(**merge(advise(table.pairs, given, table.inputs).settings, given))
+    cleaned = clean(table, DataSettings(**given.get("data", {})))
+    if cleaned is not table:
+        reporter.print(f"after cleaning: {cleaned.ledger.summary()}")
+    return cleaned, Settings(**merge(advise(cleaned.pairs, given, cleaned.inputs).settings, given))

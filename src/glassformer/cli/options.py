@@ -115,6 +115,35 @@ LedgerFile = Annotated[
 ]
 OverwriteLedger = Annotated[bool, typer.Option("--overwrite", help="Replace --ledger.")]
 
+# Cleaning of the table to train on
+
+CLEANING = "Cleaning (of the table to train on only)"
+DropDuplicates = Annotated[
+    bool | None,
+    typer.Option("--drop-duplicates", help="Drop rows that repeat an earlier one.", rich_help_panel=CLEANING),
+]
+DropContradictions = Annotated[
+    bool | None,
+    typer.Option(
+        "--drop-contradictions",
+        help="Of a source with several targets, keep the rows with the most frequent one; none if two are.",
+        rich_help_panel=CLEANING,
+    ),
+]
+MaxLength = Annotated[
+    int | None,
+    typer.Option("--max-length", min=1, help="Leave out rows with more tokens on a side.", rich_help_panel=CLEANING),
+]
+_RATIO = "Drop rows with {} target characters for each source character."
+MinRatio = Annotated[float | None, typer.Option("--min-ratio", help=_RATIO.format("fewer"), rich_help_panel=CLEANING)]
+MaxRatio = Annotated[float | None, typer.Option("--max-ratio", help=_RATIO.format("more"), rich_help_panel=CLEANING)]
+StripControls = Annotated[
+    bool | None,
+    typer.Option(
+        "--strip-controls", help="Remove control and invisible characters from the texts.", rich_help_panel=CLEANING
+    ),
+]
+
 # Search
 
 Beam = Annotated[
@@ -166,6 +195,26 @@ def data_options(
         "bad_rows": bad_rows,
     }
     return {"data": given(**options)}
+
+
+def cleaning_options(
+    max_length: int | None,
+    drop_duplicates: bool | None,
+    drop_contradictions: bool | None,
+    min_ratio: float | None,
+    max_ratio: float | None,
+    strip_controls: bool | None,
+) -> dict[str, Any]:
+    """The options that clean the table to train on, as fields of DataSettings."""
+    return given(
+        max_source_length=max_length,
+        max_target_length=max_length,
+        drop_duplicates=drop_duplicates,
+        drop_contradictions=drop_contradictions,
+        min_ratio=min_ratio,
+        max_ratio=max_ratio,
+        strip_controls=strip_controls,
+    )
 
 
 def decoding_options(assignments: list[str] | None, **options: Any) -> dict[str, Any]:

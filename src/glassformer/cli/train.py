@@ -21,6 +21,12 @@ def train(
     bad_rows: opt.BadRows = None,
     valid: opt.ValidTable = None,
     test: opt.TestTable = None,
+    drop_duplicates: opt.DropDuplicates = None,
+    drop_contradictions: opt.DropContradictions = None,
+    max_length: opt.MaxLength = None,
+    min_ratio: opt.MinRatio = None,
+    max_ratio: opt.MaxRatio = None,
+    strip_controls: opt.StripControls = None,
     recipe: opt.Recipe = None,
     assignments: opt.SetAny = None,
     init: opt.Init = None,
@@ -41,6 +47,9 @@ def train(
 
     reporter = Reporter(quiet)
     data = opt.data_options(source, target, header, bad_rows, features)
+    data["data"] |= opt.cleaning_options(
+        max_length, drop_duplicates, drop_contradictions, min_ratio, max_ratio, strip_controls
+    )
     overrides = _overrides(recipe, assignments, data, seed=seed, precision=precision)
     find_device(device)  # before a long table is read
     planned = plan(

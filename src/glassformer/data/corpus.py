@@ -1,11 +1,10 @@
-"""Pairs as ids in flat arrays, and the choice of rows that are held out for validation."""
+"""Pairs as ids in flat arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,29 +72,6 @@ class Corpus:
             Sequences.pack([source_tokenizer.frame(ids) for ids in source]),
             Sequences.pack([target_tokenizer.frame(ids) for ids in target]),
         )
-
-
-def hold_out(pairs: Sequence[Pair], fraction: float, max_rows: int, seed: int) -> tuple[list[int], list[int]]:
-    """Return the indices of the pairs to train on, and of those to validate on.
-
-    All rows of one source (in NFC) are on the same side, so that no validation source was trained on. Random sources
-    are held out as long as their rows fit into `fraction` of all rows (at most `max_rows`, at least one). If none fits,
-    the source with the fewest rows is held out. With a single source, or a fraction of 0, no row is held out.
-    """
-    indices_of: dict[str, list[int]] = {}
-    for index, pair in enumerate(pairs):
-        indices_of.setdefault(normalize("NFC", pair.source), []).append(index)
-    groups = list(indices_of.values())
-    if fraction == 0 or len(groups) < 2:
-        return list(range(len(pairs))), []
-    limit = min(max_rows, max(1, round(fraction * len(pairs))), len(pairs) - 1)
-    held: set[int] = set()
-    for group in np.random.default_rng(seed).permutation(len(groups)):
-        if len(held) + len(groups[group]) <= limit:
-            held.update(groups[group])
-    smallest = min(groups, key=len)
-    held = held or set(smallest)
-    return [index for index in range(len(pairs)) if index not in held], sorted(held)
 
 
 def spread(n_rows: int, max_rows: int) -> NDArray[np.int64]:

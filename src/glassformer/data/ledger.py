@@ -37,6 +37,14 @@ class Reason(StrEnum):
     MISSING_VALUE = "missing value"
     NOT_TEXT = "value that is not text"
     LONE_SURROGATE = "lone surrogate"
+    RATIO_TOO_LOW = "length ratio too low"
+    RATIO_TOO_HIGH = "length ratio too high"
+    CONTRADICTION = "contradiction"
+    DUPLICATE = "duplicate"
+
+
+CLEANED = (Reason.RATIO_TOO_LOW, Reason.RATIO_TOO_HIGH, Reason.CONTRADICTION, Reason.DUPLICATE)
+"""The reasons of rows that were dropped by an option."""
 
 
 class Fault(NamedTuple):
@@ -54,7 +62,7 @@ class LedgerEntry:
     """One row that was not kept.
 
     `row` counts the rows of the table from 1, without the header. `line` is the line of the file, from 1, where the row
-    starts; None in a format without lines, and for a row that is too long, which is known only after tokenization.
+    starts; None in a format without lines, and for a row that was dropped after reading (too long, cleaned).
     `file` is the path of the table as given. `detail` completes the reason, as in "3 cells instead of 2", and may be
     empty.
     """
@@ -69,22 +77,30 @@ class LedgerEntry:
 class Ledger:
     """The number of rows that were read and kept, and an entry for each row that was not kept.
 
-    `add` does not change `read` and `kept`. A caller that drops a row that was counted as kept also lowers `kept`.
+    `add` does not change `read` and `kept`; `drop` is for a row that was counted as kept. `changed` is the number of
+    kept rows whose texts were changed by an option.
     """
 
     def __init__(self) -> None:
         self.read = 0
         self.kept = 0
+        self.changed = 0
         self.entries: list[LedgerEntry] = []
 
     def add(self, row: int, line: int | None, file: str, reason: Reason, detail: str = "") -> None:
         """Add an entry for one row."""
         self.entries.append(LedgerEntry(row, line, file, reason, detail))
 
+    def drop(self, row: int, file: str, fault: Fault) -> None:
+        """Add an entry for one row that was counted as kept."""
+        self.kept -= 1
+        self.add(row, None, file, *fault)
+
     def include(self, other: Ledger) -> None:
         """Add the counts and entries of another ledger."""
         self.read += other.read
         self.kept += other.kept
+        self.changed += other.changed
         self.entries += other.entries
 
     def counts(self) -> dict[str, int]:
@@ -100,6 +116,8 @@ class Ledger:
             named = ", ".join(str(row) for row in islice(rows, _ROWS_IN_SUMMARY))
             more = ", …" if len(rows) > _ROWS_IN_SUMMARY else ""
             lines.append(f"  {len(rows):,} × {reason} (row {named}{more})")
+        if self.changed:
+            lines.append(f"  {self.changed:,} kept without their control characters")
         return "\n".join(lines)
 
     def write(self, path: str | Path) -> None:

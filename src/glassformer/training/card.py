@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from glassformer.modelfile import count_parameters
+from glassformer.records import TrainingData
+from glassformer.settings import DataSettings
 from glassformer.training.changes import Change
 from glassformer.training.events import Finished
 from glassformer.training.prepare import Prepared
@@ -33,7 +35,7 @@ It turns `{data.columns[0]}` into `{data.columns[1]}`.
 |---|---|
 | trained on | `{data.table}`: {data.train_rows:,} rows; {data.valid_rows:,} held out |
 | rows | {counts} (`ledger.jsonl` lists each row that was not kept) |
-{tested}| fingerprint of the pairs | `{data.fingerprint}` |
+{_cleaning(settings.data, data)}{tested}| fingerprint of the pairs | `{data.fingerprint}` |
 | tokens | {tokens.source.kind} ({n_source:,}) → {tokens.target.kind} ({n_target:,}) |
 | model | encoder-decoder Transformer, {model.n_encoder_layers}+{model.n_decoder_layers} layers, \
 d_model {model.d_model}, d_ff {model.d_ff}, {model.n_heads} heads, {n_parameters:,} parameters |
@@ -50,3 +52,16 @@ glassformer evaluate model.safetensors TABLE
 glassformer info model.safetensors
 ```
 """
+
+
+def _cleaning(chosen: DataSettings, data: TrainingData) -> str:
+    """Return the line of the card on how the table was cleaned, or nothing."""
+    parts = [
+        *([f"control characters removed ({data.changed_rows:,} rows changed)"] if chosen.strip_controls else []),
+        *([f"target / source characters at least {chosen.min_ratio:g}"] if chosen.min_ratio is not None else []),
+        *([f"target / source characters at most {chosen.max_ratio:g}"] if chosen.max_ratio is not None else []),
+        *(["contradictions dropped"] if chosen.drop_contradictions else []),
+        *(["duplicates dropped"] if chosen.drop_duplicates else []),
+    ]
+    held = "before rows were held out" if data.valid_fingerprint is None else "not the table to validate on"
+    return f"| cleaning | {'; '.join(parts)} ({held}) |\n" if parts else ""

@@ -17,6 +17,7 @@ from unicodedata import normalize
 from glassformer.advise import Choice as Advised
 from glassformer.advise import advise
 from glassformer.audit.quick import quick_audit
+from glassformer.data.cleaning import clean
 from glassformer.data.tables import Table, check_same_columns, first_row_note, read_table
 from glassformer.engines.memory import check_training_fits
 from glassformer.engines.torch import find_device
@@ -123,7 +124,7 @@ def plan(
     start = ModelFile.load(local_model(init)) if init is not None else None
     given = merge(given, _settled_by(start, given, init))
     data = DataSettings(**given.get("data", {}))
-    table = _read(pairs, data)
+    table = clean(_read(pairs, data), data)  # tables to validate or test on are never cleaned
     held_out, tested = (_read_other(table, other, data) for other in (valid, test))
     choices: tuple[Choice, ...] = ()
     tokenizers = None if start is None else (start.source_tokenizer, start.target_tokenizer)

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.columns import held_out_columns
-from glassformer.data.corpus import Corpus, Sequences, hold_out
-from glassformer.data.ledger import Ledger, Reason
+from glassformer.data.corpus import Corpus, Sequences
+from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.pairs import checked_pairs
+from glassformer.data.splits import hold_out
 from glassformer.data.tables import REASONS, Pair, Table, fingerprint
 from glassformer.errors import TableError, UsageError, quoted
 from glassformer.files import shown
@@ -216,6 +217,7 @@ def _training_data(
         fingerprint=fingerprint(table.pairs),
         **({} if valid is None else {"valid_fingerprint": fingerprint(valid.pairs)}),
         rows=ledger.counts(),
+        changed_rows=ledger.changed,
         train_rows=len(train),
         valid_rows=n_valid,
         longest_source=int(train.source.lengths.max()) - tokenizers[0].settings.n_frame_tokens,
@@ -253,9 +255,8 @@ def _encode(
         lengths = lengths_of[side]
         for position in np.flatnonzero(kept & (lengths > limits[side])).tolist():
             kept[position] = False
-            detail = f"{lengths[position]} tokens, of at most {limits[side]}"
-            ledger.add(table.rows[indices[position]], None, table.path, reason, detail)
-            ledger.kept -= 1
+            fault = Fault(reason, f"{lengths[position]} tokens, of at most {limits[side]}")
+            ledger.drop(table.rows[indices[position]], table.path, fault)
     if kept.all():
         return corpus, pairs
     shorter = dataclasses.replace(corpus, source=_keep(corpus.source, kept), target=_keep(corpus.target, kept))

@@ -1,0 +1,174 @@
+r"""Cleaning of the table to train on, by option: what each filter drops is in the ledger, what it changes is counted.
+
+The filters, in this order. Texts are compared in NFC; characters are counted as they are in the table.
+
+1. `data.strip_controls` removes control and invisible characters. A row with an empty side after that is dropped.
+2. `data.min_ratio` and `data.max_ratio` drop rows by characters of the target / characters of the source.
+3. `data.drop_contradictions`: of the rows of one source that has several targets, those with the most frequent target
+   are kept. If no target is more frequent than every other, all of them are dropped.
+4. `data.drop_duplicates` drops rows that repeat an earlier one. It is after 3, so that repetitions count there.
+
+The length limits in tokens are applied afterward, in `training/prepare.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from array import array
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.data.ledger import Fault, Ledger, Reason
+from glassformer.data.splits import text_hash
+from glassformer.data.tables import Pair, Table
+from glassformer.errors import TableError
+from glassformer.settings import DataSettings
+
+# Joiners are letters of the spelling in Persian and in Indic scripts; after a Latin letter they are not.
+CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    r"\ud800-\udfff\U000e0000-\U000e007f]|(?<![\u0370-\U0010ffff])[\u200c\u200d]"
+)
+"""A control or invisible character."""
+
+_BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
+_RUN_OF_BREAKS = re.compile(f"[{_BREAKS}]+")
+_INPUT_SEPARATOR = "\x1f"  # between the inputs of a source
+
+
+def has_control(text: str) -> bool:
+    """Return whether a text has control or invisible characters."""
+    return not text.isprintable() and CONTROL.search(text) is not None
+
+
+def strip_controls(text: str) -> str:
+    """Return a text without control and invisible characters; tabs and line breaks inside it become one space."""
+    if text.isprintable():
+        return text
+    kept = CONTROL.sub(lambda found: found[0] if found[0] in _BREAKS else "", text)
+    return _RUN_OF_BREAKS.sub(" ", kept.strip(_BREAKS))
+
+
+@dataclasses.dataclass(frozen=True)
+class RowFilters:
+    """The filters that look at one row."""
+
+    data: DataSettings
+
+    @property
+    def any(self) -> bool:
+        """Whether one of them is set."""
+        return self.data.strip_controls or self.data.min_ratio is not None or self.data.max_ratio is not None
+
+    def strip(self, pair: Pair) -> Pair:
+        """Return the pair without control characters, if that is set."""
+        if not self.data.strip_controls or (pair.source.isprintable() and pair.target.isprintable()):
+            return pair
+        inputs = map(strip_controls, pair.source.split(_INPUT_SEPARATOR))
+        return Pair(_INPUT_SEPARATOR.join(inputs), strip_controls(pair.target))
+
+    def fault(self, pair: Pair) -> Fault | None:
+        """Return why a pair is dropped after `strip`, or None."""
+        for text, reason in ((pair.source, Reason.EMPTY_SOURCE), (pair.target, Reason.EMPTY_TARGET)):
+            if self.data.strip_controls and not text.strip():
+                return Fault(reason, "without control characters")
+        low, high = self.data.min_ratio, self.data.max_ratio
+        if low is None and high is None:
+            return None
+        ratio = len(pair.target) / len(pair.source)
+        for limit, is_over, reason in (
+            (low, low is not None and ratio < low, Reason.RATIO_TOO_LOW),
+            (high, high is not None and ratio > high, Reason.RATIO_TOO_HIGH),
+        ):
+            if is_over:
+                return Fault(reason, f"{len(pair.target):,} / {len(pair.source):,} characters, limit {limit:g}")
+        return None
+
+
+class Repetitions:
+    """The contradictions and duplicates among pairs, from hashes alone: 16 bytes for each pair.
+
+    Add every pair, then ask for those to drop. Two different texts have one hash with a probability of about
+    n² / 2⁶⁵ among n texts: 3 in a million for ten million.
+    """
+
+    def __init__(self) -> None:
+        self._sources, self._targets = array("Q"), array("Q")
+
+    def add(self, pair: Pair) -> None:
+        """Add the next pair."""
+        self._sources.append(text_hash(pair.source))
+        self._targets.append(text_hash(pair.target))
+
+    def dropped(self, rows: NDArray[np.int64], data: DataSettings) -> Iterator[tuple[int, Fault]]:
+        """Yield the index of each pair to drop, in order, with the reason. `rows[i]` is the row of pair i, to name it.
+
+        The pairs are sorted by source, then target, then index. An answer is a run of equal pairs, a group a run of
+        equal sources.
+        """
+        if not len(self._sources):
+            return
+        sources, targets = (np.frombuffer(side, np.uint64) for side in (self._sources, self._targets))
+        order = np.lexsort((targets, sources))
+        is_group = _is_new(sources[order])
+        is_answer = is_group | _is_new(targets[order])
+        answer_of = np.cumsum(is_answer) - 1
+        group_of = (np.cumsum(is_group) - 1)[is_answer]  # of each answer
+        counts = np.bincount(answer_of)
+        firsts = order[is_answer]
+        totals, most = np.bincount(group_of, counts).astype(np.int64), np.zeros(is_group.sum(), np.int64)
+        np.maximum.at(most, group_of, counts)
+        n_most = np.bincount(group_of, counts == most[group_of])
+        is_wrong = (counts < most[group_of]) | (n_most[group_of] > 1)
+        answers = np.empty_like(answer_of)
+        answers[order] = answer_of
+        for index, answer in enumerate(answers.tolist()):
+            if data.drop_contradictions and is_wrong[answer]:
+                total = totals[group_of[answer]]
+                yield index, Fault(Reason.CONTRADICTION, f"target of {counts[answer]} of {total} rows with this source")
+            elif data.drop_duplicates and firsts[answer] != index:
+                yield index, Fault(Reason.DUPLICATE, f"the same as row {rows[firsts[answer]]}")
+
+
+def _is_new(values: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Return whether each value differs from the one before it."""
+    return np.concatenate(([True], values[1:] != values[:-1]))
+
+
+def clean(table: Table, data: DataSettings) -> Table:
+    """Return the table without the rows that the settings drop; without such settings, the table itself.
+
+    Its ledger is a new one, with an entry for each dropped row; `changed` counts kept rows that were changed. Raises
+    TableError when no row is left.
+    """
+    filters, ledger = RowFilters(data), Ledger()
+    if not (filters.any or data.drop_contradictions or data.drop_duplicates):
+        return table
+    ledger.include(table.ledger)
+    kept: list[tuple[int, Pair, bool]] = []
+    repetitions = Repetitions()
+    for row, pair in zip(table.rows, table.pairs, strict=True):
+        stripped = filters.strip(pair)
+        if fault := filters.fault(stripped):
+            ledger.drop(row, table.path, fault)
+            continue
+        kept.append((row, stripped, stripped != pair))
+        if data.drop_contradictions or data.drop_duplicates:
+            repetitions.add(stripped)
+    numbers = np.array([row for row, _, _ in kept], np.int64)
+    bounds = [-1]
+    for index, fault in repetitions.dropped(numbers, data):
+        ledger.drop(kept[index][0], table.path, fault)
+        bounds.append(index)
+    kept = [each for before, index in pairwise([*bounds, len(kept)]) for each in kept[before + 1 : index]]
+    ledger.changed += sum(is_changed for _, _, is_changed in kept)
+    if not kept:
+        raise TableError(
+            "no row of the table is left after cleaning", where=table.path, got=ledger.summary(), hint="drop fewer rows"
+        )
+    pairs, rows = [pair for _, pair, _ in kept], [row for row, _, _ in kept]
+    return dataclasses.replace(table, pairs=pairs, rows=rows, ledger=ledger)

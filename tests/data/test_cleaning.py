@@ -1,0 +1,168 @@
+"""Cleaning against plain lists, and every row against the ledger."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from dataclasses import asdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.data.cleaning import CONTROL, clean, strip_controls
+from glassformer.data.tables import Pair, Table
+from glassformer.errors import SettingsError, TableError
+from glassformer.settings import DataSettings
+from glassformer.training.prepare import as_table
+
+quick = settings(max_examples=100, deadline=None)
+texts = st.text("abé\u0301\u200b\n\t \x1fя", min_size=1, max_size=5).filter(lambda text: text.strip())
+tables = st.lists(st.tuples(texts, texts), min_size=1, max_size=30)
+options = st.builds(
+    dict,
+    strip_controls=st.booleans(),
+    min_ratio=st.none() | st.floats(0.1, 1),
+    max_ratio=st.none() | st.floats(1, 4),
+    drop_contradictions=st.booleans(),
+    drop_duplicates=st.booleans(),
+)
+
+
+def cleaned(pairs: list[tuple[str, str]], **chosen: object) -> Table:
+    return clean(as_table(pairs), DataSettings(**chosen))
+
+
+def dropped(table: Table) -> list[tuple[int, str, str]]:
+    return [(entry.row, str(entry.reason), entry.detail) for entry in table.ledger.entries]
+
+
+@quick
+@given(tables, options)
+def test_every_row_is_kept_or_in_the_ledger_whatever_is_dropped(pairs, chosen):
+    table = as_table(pairs)
+    before = [asdict(entry) for entry in table.ledger.entries]
+    try:
+        found = clean(table, DataSettings(**chosen))
+    except TableError:
+        return  # no row is left
+    in_ledger = [entry.row for entry in found.ledger.entries]
+    assert sorted([*found.rows, *in_ledger]) == list(range(1, len(pairs) + 1))
+    assert (found.ledger.read, found.ledger.kept) == (len(pairs), len(found.pairs))
+    assert found.ledger.changed == sum(
+        pairs[row - 1] != pair for row, pair in zip(found.rows, found.pairs, strict=True)
+    )
+    assert [asdict(entry) for entry in table.ledger.entries] == before
+    assert clean(found, DataSettings(**chosen)).pairs == found.pairs  # cleaning twice is cleaning once
+
+
+@quick
+@given(tables)
+def test_contradictions_and_duplicates_are_those_of_plain_counting(pairs):
+    normal = [tuple(unicodedata.normalize("NFC", text) for text in pair) for pair in pairs]
+    targets = {source: Counter(target for other, target in normal if other == source) for source, _ in normal}
+    best = {}
+    for source, counts in targets.items():
+        (target, most), *others = counts.most_common(2)
+        best[source] = None if others and others[0][1] == most else target
+    expected = [row for row, (source, target) in enumerate(normal, 1) if best[source] == target]
+    once = [row for row, pair in enumerate(normal, 1) if pair not in normal[: row - 1]]
+    for chosen, rows in (
+        ({"drop_contradictions": True}, expected),
+        ({"drop_duplicates": True}, once),
+        ({"drop_contradictions": True, "drop_duplicates": True}, sorted(set(expected) & set(once))),
+    ):
+        assert rows_left(pairs, **chosen) == rows
+
+
+def rows_left(pairs, **chosen):
+    try:
+        return cleaned(pairs, **chosen).rows
+    except TableError:
+        return []
+
+
+def test_without_an_option_the_table_is_the_same_object():
+    table = as_table([("a", "1"), ("a", "1"), ("a", "2\u200b")])
+    assert clean(table, DataSettings()) is table
+
+
+def test_the_most_frequent_target_of_a_source_is_kept_and_repetitions_count():
+    table = cleaned([("a", "1"), ("a", "2"), ("a", "1"), ("b", "3")], drop_contradictions=True, drop_duplicates=True)
+    assert (table.rows, table.pairs) == ([1, 4], [Pair("a", "1"), Pair("b", "3")])
+    assert dropped(table) == [
+        (2, "contradiction", "target of 1 of 3 rows with this source"),
+        (3, "duplicate", "the same as row 1"),
+    ]
+
+
+def test_of_targets_that_are_equally_frequent_none_is_kept():
+    table = cleaned([("a", "1"), ("a", "2"), ("b", "3")], drop_contradictions=True)
+    assert table.rows == [3]
+    assert [reason for _, reason, _ in dropped(table)] == ["contradiction"] * 2
+
+
+def test_texts_that_differ_only_in_their_unicode_form_are_equal():
+    decomposed = unicodedata.normalize("NFD", "é")
+    table = cleaned([("é", "1"), (decomposed, "1")], drop_duplicates=True)
+    assert dropped(table) == [(2, "duplicate", "the same as row 1")]
+    assert cleaned([("é", "1"), (decomposed, "1")], drop_contradictions=True).rows == [1, 2]
+
+
+def test_a_ratio_is_of_characters_of_target_and_source():
+    pairs = [("abcd", "x"), ("ab", "xx"), ("a", "xyz")]
+    table = cleaned(pairs, min_ratio=0.5, max_ratio=2)
+    assert table.rows == [2]
+    assert dropped(table) == [
+        (1, "length ratio too low", "1 / 4 characters, limit 0.5"),
+        (3, "length ratio too high", "3 / 1 characters, limit 2"),
+    ]
+    assert cleaned(pairs, min_ratio=0.25, max_ratio=3).rows == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain", "plain"),
+        ("zero\u200bwidth\xad\ufeff", "zerowidth"),
+        ("two\r\nlines\tand\u2028more\n", "two lines and more"),
+        ("\u200b\n x", " x"),
+        ("می\u200cخواهم", "می\u200cخواهم"),  # a joiner that is a letter of the spelling
+        ("bell\x07\x00", "bell"),
+    ],
+)
+def test_control_characters_are_removed_and_line_breaks_become_spaces(text, expected):
+    assert strip_controls(text) == expected
+
+
+@quick
+@given(st.text())
+def test_no_control_character_is_left(text):
+    left = strip_controls(text)
+    assert not CONTROL.search(left)
+    assert strip_controls(left) == left
+
+
+def test_control_characters_are_removed_before_rows_are_compared_and_the_separator_of_inputs_stays():
+    table = cleaned(
+        [("a\u200b\x1fb", "1"), ("a\x1fb", "1\x1f"), ("\u200b", "2")], strip_controls=True, drop_duplicates=True
+    )
+    assert table.pairs == [Pair("a\x1fb", "1")]
+    assert dropped(table) == [
+        (3, "empty source", "without control characters"),
+        (2, "duplicate", "the same as row 1"),
+    ]
+    assert table.ledger.changed == 1
+    assert "1 kept without their control characters" in table.ledger.summary()
+
+
+def test_an_error_says_when_no_row_is_left():
+    with pytest.raises(TableError, match="no row of the table is left after cleaning") as caught:
+        cleaned([("a", "1"), ("a", "2")], drop_contradictions=True)
+    assert "2 × contradiction" in str(caught.value.got)
+
+
+@pytest.mark.parametrize("values", [{"min_ratio": 0}, {"max_ratio": -1}, {"min_ratio": 2, "max_ratio": 1}])
+def test_limits_of_a_ratio_that_no_row_can_have_are_refused(values):
+    with pytest.raises(SettingsError, match="ratio"):
+        DataSettings(**values)

@@ -1,0 +1,95 @@
+"""Held-out rows by their promises."""
+
+from __future__ import annotations
+
+import random
+import unicodedata
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.data.splits import hold_out
+from glassformer.data.tables import Pair
+
+quick = settings(max_examples=50, deadline=None)
+tables = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40).map(
+    lambda sources: [Pair(source, str(row)) for row, source in enumerate(sources)]
+)
+fractions = st.floats(0, 0.99)
+
+# Held-out rows
+
+
+@quick
+@given(tables, fractions, st.integers(1, 20), st.integers(0, 5))
+def test_every_row_is_on_one_side_and_every_source_too(pairs, fraction, max_rows, seed):
+    train, held = hold_out(pairs, fraction, max_rows, seed)
+    assert sorted(train + held) == list(range(len(pairs)))
+    assert train == sorted(train)
+    assert held == sorted(held)
+    assert train
+    assert not {pairs[row].source for row in train} & {pairs[row].source for row in held}
+    assert hold_out(pairs, fraction, max_rows, seed) == (train, held)
+
+
+@quick
+@given(tables, fractions, st.integers(1, 20), st.integers(0, 5))
+def test_at_least_one_row_is_held_out_and_no_more_than_requested(pairs, fraction, max_rows, seed):
+    held = hold_out(pairs, fraction, max_rows, seed)[1]
+    counts = Counter(pair.source for pair in pairs)
+    if fraction == 0 or len(counts) == 1:
+        assert held == []
+        return
+    limit = min(max_rows, max(1, round(fraction * len(pairs))))
+    assert 1 <= len(held) <= max(limit, min(counts.values()))
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.1, 0.5])
+def test_of_different_sources_the_fraction_is_held_out_exactly(fraction):
+    pairs = [Pair(str(row), "x") for row in range(1000)]
+    assert len(hold_out(pairs, fraction, 10_000, seed=1)[1]) == 1000 * fraction
+    assert len(hold_out(pairs, fraction, 7, seed=1)[1]) == 7
+
+
+def test_a_source_with_too_many_rows_is_passed_over_for_one_that_fits():
+    pairs = [Pair("often", str(row)) for row in range(99)] + [Pair("once", "x")]
+    for seed in range(10):
+        assert hold_out(pairs, 0.1, 1000, seed)[1] == [99]
+
+
+def test_where_no_source_fits_the_rarest_is_held_out():
+    pairs = [Pair("a", "1")] * 6 + [Pair("b", "2")] * 4
+    for seed in range(10):
+        assert hold_out(pairs, 0.1, 1000, seed)[1] == [6, 7, 8, 9]
+
+
+def test_two_rows_are_one_to_train_on_and_one_to_validate_on():
+    for fraction in (0.001, 0.5, 0.99):
+        train, held = hold_out([Pair("a", "1"), Pair("b", "2")], fraction, 1000, seed=1)
+        assert len(train) == len(held) == 1
+
+
+def test_the_seed_decides_which_rows_are_held_out():
+    pairs = [Pair(str(row), "x") for row in range(100)]
+    chosen = {tuple(hold_out(pairs, 0.1, 1000, seed)[1]) for seed in range(10)}
+    assert len(chosen) == 10
+    assert len(set().union(*chosen)) > 50
+
+
+def test_the_order_of_targets_does_not_matter():
+    pairs = [Pair(str(row % 30), str(row)) for row in range(90)]
+    others = [Pair(pair.source, str(random.Random(row).random())) for row, pair in enumerate(pairs)]
+    assert hold_out(pairs, 0.2, 1000, seed=4) == hold_out(others, 0.2, 1000, seed=4)
+
+
+def test_no_rows_are_held_out_of_an_empty_table():
+    assert hold_out([], 0.1, 10, seed=1) == ([], [])
+
+
+def test_a_source_in_two_normal_forms_is_one_source() -> None:
+    pairs = [Pair(form, "x") for word in ("fé", "gü", "hö") for form in (word, unicodedata.normalize("NFD", word))]
+    train, held = hold_out(pairs, 0.4, 1000, seed=1)
+    assert sorted(train + held) == list(range(6))
+    assert {row // 2 for row in train}.isdisjoint({row // 2 for row in held})
