@@ -34,7 +34,7 @@ class ModelFile:
     """The contents of a model file.
 
     `data` describes the training data (fingerprint, ledger counts, lengths, token counts), `metrics` the result of
-    validation, `versions` the libraries that created the model.
+    validation, `versions` the libraries that created the model. `path` is the file that it was read from.
     """
 
     settings: Settings
@@ -44,6 +44,7 @@ class ModelFile:
     data: TrainingData = field(default_factory=lambda: TrainingData())
     metrics: Metrics = field(default_factory=lambda: Metrics())
     versions: dict[str, str] = field(default_factory=lambda: library_versions())
+    path: Path | None = field(default=None, compare=False)
 
     @property
     def n_parameters(self) -> int:
@@ -89,7 +90,7 @@ class ModelFile:
             _check_shapes(container.entries, settings.model, len(source), len(target))
             tensors = container.read()
             _check_finite(tensors)
-        return cls(settings, source, target, tensors, data, metrics, versions)
+        return cls(settings, source, target, tensors, data, metrics, versions, path)
 
     def describe(self) -> dict[str, Any]:
         """Return settings, sizes, training data, metrics and versions of the model as JSON values."""

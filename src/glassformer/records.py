@@ -54,6 +54,10 @@ class TrainingData(_Record):
     changed_rows: Count = Field(default=0, description="rows kept without their control characters")
     train_rows: Count = Field(default=0, description="rows trained on")
     valid_rows: Count = Field(default=0, description="rows held out for validation")
+    valid_overlap: Count | None = Field(default=None, description="validation rows whose source was trained on")
+    sources_digest: str | None = Field(
+        default=None, description="digest of the sources trained on, which are in sources.safetensors of the run"
+    )
     longest_source: Length | None = Field(default=None, description="tokens of the longest source trained on")
     longest_target: Length | None = Field(default=None, description="tokens of the longest target trained on")
     source_counts: Counts = Field(

@@ -6,6 +6,7 @@ RUN/
 ├── history.jsonl        one event per line
 ├── ledger.jsonl         every row that was not kept, and why
 ├── errors.json          the wrong answers on held-out rows
+├── sources.safetensors  the sources trained on, as hashes: what the overlap with other tables is counted with
 ├── held_out.jsonl       held-out rows, at most 1,000: what an export is checked on
 ├── README.md            a model card
 ├── .lock                exists while a process trains here
@@ -74,6 +75,10 @@ class RunDirectory:
     @property
     def held_out(self) -> Path:
         return self.path / "held_out.jsonl"
+
+    @property
+    def sources(self) -> Path:
+        return self.path / "sources.safetensors"
 
     @property
     def card(self) -> Path:
@@ -236,8 +241,8 @@ class RunDirectory:
         """Return the files that `create` would delete although no run wrote them."""
         if not self.path.exists():
             return []
-        own = {self.model, self.recipe, self.history, self.ledger, self.card, self.errors, self.held_out, self.lock}
-        own |= {self.replaced, self._half_replaced, self.checkpoints}
+        own = {self.model, self.recipe, self.history, self.ledger, self.card, self.errors, self.held_out}
+        own |= {self.sources, self.lock, self.replaced, self._half_replaced, self.checkpoints}
         inside = self.checkpoints.is_dir() and not self.checkpoints.is_symlink()
         kept = self.checkpoints.iterdir() if inside else ()
         foreign = []

@@ -101,7 +101,7 @@ class DataSettings(_Frozen):
     min_ratio: float | None = _setting(None, "training: minimum of target characters / source characters", gt=0)
     max_ratio: float | None = _setting(None, "training: maximum of target characters / source characters", gt=0)
     drop_contradictions: bool = _setting(
-        False, "training: whether a source with several targets keeps the most frequent one only (none if two are)"
+        False, "training: whether a source keeps only its target of highest frequency (none if two have it)"
     )
     drop_duplicates: bool = _setting(False, "training: whether rows that repeat an earlier one are dropped")
     valid_fraction: Fraction = _setting(0.1, "fraction of the rows held out for validation")

@@ -6,12 +6,14 @@ import contextlib
 import functools
 import gc
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from glassformer.data.pairs import checked_pairs, checked_texts
+from glassformer.data.splits import TrainedSources
 from glassformer.decoding import Hypothesis
 from glassformer.engines import Engine, load_engine
 from glassformer.engines.agreement import Agreement, CheckedEngine
@@ -104,7 +106,8 @@ class Translator:
         for other in ensemble:
             _check_same_vocabulary(model_file, other)
         self.model_file = model_file
-        self.n_models = 1 + len(ensemble)
+        self._files = (model_file, *ensemble)
+        self.n_models = len(self._files)
         self.settings = model_file.settings
         self.source_tokenizer: Tokenizer = model_file.source_tokenizer
         self.target_tokenizer: Tokenizer = model_file.target_tokenizer
@@ -139,6 +142,12 @@ class Translator:
         return cls(
             ModelFile.load(local_model(path)), ensemble=others, device=device, precision=precision, engine=engine
         )
+
+    @functools.cached_property
+    def trained_sources(self) -> TrainedSources:
+        """The sources that the models were trained on, from the files of their runs."""
+        found = (TrainedSources.of_model(file.path, file.data.sources_digest) for file in self._files)
+        return functools.reduce(operator.or_, found)
 
     @property
     def agreement(self) -> Agreement | None:

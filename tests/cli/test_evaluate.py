@@ -49,6 +49,30 @@ def others(run, tmp_path_factory) -> list[Path]:
 # evaluate
 
 
+def test_rows_that_were_trained_on_are_told_next_to_the_scores(call, run, table, others, tmp_path, table_of):
+    answer = call("evaluate", run, table, "--json", "--quiet")
+    found = json.loads(answer.out)["trained_on"]
+    assert (found["rows"], found["items_without"], found["unknown"]) == (180, 20, "")
+    assert tuple(found["metrics_without"]) == METRICS
+    held_out = json.loads(call("evaluate", run, run / "held_out.jsonl", "--json", "--quiet").out)
+    assert held_out["trained_on"] == {"rows": 0, "unknown": "", "items_without": 20, "metrics_without": {}}
+    assert held_out["metrics"]["exact_match"]["value"] == found["metrics_without"]["exact_match"]["value"]
+    shown = call("evaluate", run, table, "--quiet").out
+    without = f"{100 * found['metrics_without']['exact_match']['value']:.2f} %"
+    assert f"180 of 200 rows have a source that was trained on; without them: exact match {without}\n" in shown
+    assert "not trained on" in shown
+    none = table_of(tmp_path / "new.csv", [("source", "target"), ("1", "one")])
+    assert "no row has a source that was trained on\n" in call("evaluate", run, none, "-q").out
+
+
+def test_a_model_without_the_file_of_its_sources_says_that_the_overlap_is_unknown(call, run, table, others):
+    alone = call("evaluate", others[0], table, "--quiet").out
+    assert "trained on: unknown, because the sources.safetensors of its run is not next to the model\n" in alone
+    together = call("evaluate", run, table, "--ensemble", others[0], "--quiet").out
+    assert "180 of 200 rows have a source that was trained on; without them" in together
+    assert "; there may be more, because the sources.safetensors of its run" in together
+
+
 def test_json_has_the_promised_form(call, run, table):
     answer = call("evaluate", run, table, "--json", "--quiet")
     assert (answer.code, answer.err) == (0, "")

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import read_table
 from glassformer.datasets import dates
 from glassformer.modelfile import ModelFile
@@ -54,6 +55,7 @@ def test_a_run_holds_what_the_design_promises(run):
         "README.md",
         "errors.json",
         "held_out.jsonl",
+        "sources.safetensors",
         "checkpoints",
         "checkpoints/resume.safetensors",
         *(f"checkpoints/snapshot-{150 >> i:07d}.safetensors" for i in range(1, 6)),
@@ -153,7 +155,9 @@ def test_rows_that_an_option_drops_or_changes_are_counted_in_ledger_model_and_ca
         "duplicate": 1,
         "target too long": 1,
     }
+    assert data.valid_overlap == 60
     card = (tmp_path / "run" / "README.md").read_text("utf-8")
+    assert f"| overlap | 60 of 63 rows of `{valid}` have a source that was trained on |\n" in card
     assert "| cleaning | control characters removed (1 rows changed); target / source characters at most 20; " in card
     assert "; contradictions dropped; duplicates dropped (not the table to validate on) |\n" in card
     assert "1 kept without their control characters" in answer.err
@@ -358,6 +362,30 @@ def test_init_goes_on_from_the_weights_tokens_and_shape_of_a_model(tmp_path, cal
     nearness = [np.abs(new.tensors[name] - old.tensors[name]).max() for name in old.tensors]
     assert 0 < max(nearness) < 0.05
     assert settings_of(tmp_path / "more") == new.settings
+
+
+def test_sources_of_the_model_to_start_from_count_as_trained_on_after_a_resume_too(tmp_path, call, run, table_of):
+    first = ModelFile.load(run)
+    rows = [("iso", "english"), *dates(30, seed=91)]
+    other, more = table_of(tmp_path / "t.csv", rows), tmp_path / "more"
+    answer = call("train", other, "--out", more, "--init", run, "--set", "training.steps=1")
+    assert answer.code == 0, answer.err
+    before = TrainedSources.load(run / "sources.safetensors")
+    own = TrainedSources.load(more / "sources.safetensors")
+    assert first.data.sources_digest == before.digest
+    assert set(own.hashes.tolist()) > set(before.hashes.tolist())
+    assert len(own.hashes) == len(before.hashes) + 27
+    (tmp_path / "alone").mkdir()
+    alone = shutil.copy(run / "model.safetensors", tmp_path / "alone")
+    answer = call("train", other, "--out", tmp_path / "unknown", "--init", alone, "--set", "training.steps=1")
+    assert answer.code == 0, answer.err
+    known = TrainedSources.of_model(
+        tmp_path / "unknown/model.safetensors", ModelFile.load(tmp_path / "unknown").data.sources_digest
+    )
+    assert len(known.hashes) == 27
+    assert "is not next to the model" in known.unknown
+    assert call("train", other, "--out", more, "--resume").code == 0
+    assert TrainedSources.load(more / "sources.safetensors").digest == own.digest
 
 
 def test_init_says_whose_shape_it_is_and_gives_no_advice_that_nobody_follows(tmp_path, call, run, table):

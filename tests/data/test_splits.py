@@ -1,4 +1,4 @@
-"""Held-out rows by their promises."""
+"""Held-out rows by their promises; sources that were trained on, against sets."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import random
 import unicodedata
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.splits import hold_out
+from glassformer.container import write_tensors
+from glassformer.data.splits import Overlap, TrainedSources, hold_out, text_hash
 from glassformer.data.tables import Pair
+from glassformer.errors import ModelFileError
 
 quick = settings(max_examples=50, deadline=None)
 tables = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40).map(
@@ -93,3 +96,69 @@ def test_a_source_in_two_normal_forms_is_one_source() -> None:
     train, held = hold_out(pairs, 0.4, 1000, seed=1)
     assert sorted(train + held) == list(range(6))
     assert {row // 2 for row in train}.isdisjoint({row // 2 for row in held})
+
+
+# Sources that were trained on
+
+
+def test_a_hash_is_of_the_text_in_nfc_and_never_changes():
+    """Changing one changes the format of sources.safetensors."""
+    assert text_hash("abc") == 6455300059550759896
+    assert text_hash("\u00e9") == text_hash("e\u0301") != text_hash("e")
+    assert text_hash("\ud800") != text_hash("\ud801")
+
+
+@quick
+@given(st.lists(st.text(max_size=3), max_size=20), st.lists(st.text(max_size=3), max_size=20))
+def test_a_source_was_trained_on_if_it_is_in_the_set_in_nfc(trained, others):
+    known = {unicodedata.normalize("NFC", source) for source in trained}
+    expected = [unicodedata.normalize("NFC", source) in known for source in others]
+    assert TrainedSources.of(trained).contains(others).tolist() == expected
+    half = len(trained) // 2
+    both = TrainedSources.of(trained[:half]) | TrainedSources.of(trained[half:])
+    assert both.hashes.tolist() == TrainedSources.of(trained).hashes.tolist()
+    assert Overlap.of(both, "t.csv", [Pair(source, "x") for source in others]).rows == sum(expected)
+
+
+def test_the_sources_of_a_model_are_read_from_its_run_and_no_other(tmp_path):
+    found = TrainedSources.of(["a", "b", "b"])
+    assert len(found.hashes) == 2
+    model, checkpoint = tmp_path / "model.safetensors", tmp_path / "checkpoints" / "step-1.safetensors"
+    assert "sources.safetensors of its run is not next to" in TrainedSources.of_model(model, found.digest).unknown
+    found.save(tmp_path / "sources.safetensors")
+    for path in (model, checkpoint):
+        read = TrainedSources.of_model(path, found.digest)
+        assert (read.hashes.tolist(), read.unknown) == (found.hashes.tolist(), "")
+    other = TrainedSources.of(["a", "c"])
+    assert "is not next to the model" in TrainedSources.of_model(model, other.digest).unknown
+    for path, digest in ((model, None), (None, found.digest)):
+        assert "no record of the sources" in TrainedSources.of_model(path, digest).unknown
+
+
+def test_a_reason_why_there_may_be_others_is_kept(tmp_path):
+    mixed = TrainedSources.of(["a"]) | TrainedSources.none("an imported model")
+    mixed.save(tmp_path / "s.safetensors")
+    read = TrainedSources.load(tmp_path / "s.safetensors")
+    assert (read.unknown, read.contains(["a", "b"]).tolist()) == ("an imported model", [True, False])
+    assert mixed.digest == read.digest != TrainedSources.of(["a"]).digest
+
+
+@pytest.mark.parametrize(
+    ("tensors", "parts"),
+    [
+        ({}, {"unknown": ""}),
+        ({"hashes": np.zeros(2)}, {"unknown": ""}),
+        ({"hashes": np.zeros((2, 2), np.uint64)}, {"unknown": ""}),
+        ({"hashes": np.array([2, 1], np.uint64)}, {"unknown": ""}),
+        ({"hashes": np.array([1], np.uint64)}, {}),
+        ({"hashes": np.array([1], np.uint64)}, {"unknown": 1}),
+    ],
+)
+def test_a_file_that_is_not_valid_is_an_error_and_for_a_model_a_reason(tmp_path, tensors, parts):
+    file = tmp_path / "sources.safetensors"
+    write_tensors(file, "glassformer-sources/1", tensors, parts)
+    with pytest.raises(ModelFileError):
+        TrainedSources.load(file)
+    assert "cannot be read" in TrainedSources.of_model(tmp_path / "model.safetensors", "0").unknown
+    file.write_bytes(b"nothing")
+    assert "cannot be read" in TrainedSources.of_model(tmp_path / "model.safetensors", "0").unknown

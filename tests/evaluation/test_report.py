@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 import sacrebleu
 
+from glassformer.data.splits import TrainedSources
 from glassformer.errors import SettingsError, TableError, UsageError
 from glassformer.evaluation import Example, Measure, evaluate, score_texts
 from glassformer.settings import DecodingSettings
@@ -44,6 +45,7 @@ class LookUp:
     texts: list[str] = field(default_factory=list)
     where: Sequence[str] | None = None
     inputs: Inputs = ()
+    trained_sources: TrainedSources = field(default_factory=lambda: TrainedSources.of([]))
 
     @property
     def target_tokenizer(self) -> Any:
@@ -103,7 +105,7 @@ def test_the_json_has_the_agreed_form_and_survives_a_round_trip() -> None:
     search = DecodingSettings(num_beams=2, max_new_tokens=9)
     found = evaluate(speaker(), PRONUNCIATIONS, decoding=search, rows_read=7).to_json()
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert list(found) == ["rows", "metrics", "seconds", "decoding", "unfinished", "examples"]
+    assert list(found) == ["rows", "metrics", "trained_on", "seconds", "decoding", "unfinished", "examples"]
     assert found["rows"] == {"read": 7, "scored": 5, "items": 5, "items_with_several_references": 0}
     assert list(found["metrics"]) == METRICS
     for name, measure in found["metrics"].items():
@@ -298,3 +300,33 @@ def test_what_is_not_a_list_of_pairs_is_refused(pairs):
     with pytest.raises(UsageError, match="pair"):
         evaluate(look_up, pairs)
     assert look_up.searched_with == []
+
+
+# Rows that were trained on
+
+
+def test_rows_whose_source_was_trained_on_are_counted_and_left_out_of_a_second_score():
+    pairs = [Pair("a", "1"), Pair("a", "2"), Pair("e\u0301", "3"), Pair("b", "4"), Pair("c", "5")]
+    answers = {"a": Answer("1"), "e\u0301": Answer("3"), "b": Answer("4"), "c": Answer("6")}
+    report = evaluate(LookUp(answers, trained_sources=TrainedSources.of(["a", "\u00e9", "z"])), pairs)
+    assert report.metrics["exact_match"].value == 0.75
+    found = report.trained_on
+    assert (found.rows, found.items_without, found.unknown) == (3, 2, "")
+    alone = evaluate(LookUp(answers), pairs[3:])
+    assert found.metrics_without == alone.metrics
+    assert found.metrics_without["exact_match"].value == 0.5
+    written = json.loads(json.dumps(report.to_json()))["trained_on"]
+    assert written["rows"] == 3
+    assert written["metrics_without"]["exact_match"]["value"] == 0.5
+    assert "signature" in written["metrics_without"]["bleu"]
+    by_row = evaluate(LookUp(answers, trained_sources=TrainedSources.of(["a"])), pairs, group=False)
+    assert (by_row.trained_on.rows, by_row.trained_on.items_without) == (2, 3)
+
+
+def test_without_such_rows_or_without_others_there_is_no_second_score():
+    pairs, answers = [Pair("a", "1"), Pair("b", "2")], {"a": Answer("1"), "b": Answer("2")}
+    for sources, rows in (([], 0), (["z"], 0), (["a", "b"], 2)):
+        found = evaluate(LookUp(answers, trained_sources=TrainedSources.of(sources)), pairs).trained_on
+        assert (found.rows, found.items_without, found.metrics_without) == (rows, 2 - rows, {})
+    unknown = evaluate(LookUp(answers, trained_sources=TrainedSources.none("no file")), pairs).trained_on
+    assert (unknown.rows, unknown.unknown) == (0, "no file")

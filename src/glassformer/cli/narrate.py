@@ -17,7 +17,7 @@ from glassformer.errors import EXIT_INTERRUPTED, shortened
 
 if TYPE_CHECKING:
     from glassformer.data.tables import Column, Table
-    from glassformer.evaluation import Report
+    from glassformer.evaluation import Measure, Report
     from glassformer.export import Exported
     from glassformer.training import Plan, Run
     from glassformer.translator import Translation
@@ -206,12 +206,13 @@ def print_report(report: Report, table: str) -> None:
             "with several targets (evaluate --no-group scores every row by itself)\n"
         )
     rows = []
+    without = report.trained_on.metrics_without
     for name, measure in report.metrics.items():
-        interval = f"{_number(name, measure.low)} – {_number(name, measure.high)}"
-        unit = "" if name in ON_THEIR_OWN_SCALE else " %"
-        rows.append((name, _number(name, measure.value) + unit, interval, measure.signature or ""))
+        others = (_measured(name, without[name])[0],) if without else ()
+        rows.append((name, *_measured(name, measure), *others, measure.signature or ""))
     title = f"{report.rows_scored:,} of {report.rows_read:,} rows of {table} in {report.seconds:.1f} s"
-    print_table(title, ("metric", "value", "95 % interval", ""), rows)
+    print_table(title, ("metric", "value", "95 % interval", *(("not trained on",) if without else ()), ""), rows)
+    sys.stdout.write(_trained_on(report) + "\n")
     if report.examples:
         columns: tuple[str, ...] = ("source", "gold", "answer", "edits")
         if report.items_with_several_references:
@@ -221,6 +222,27 @@ def print_report(report: Report, table: str) -> None:
             for example in report.examples[:5]
         ]
         print_table("the worst answers", columns, [cells[: len(columns)] for cells in worst])
+
+
+def _measured(name: str, measure: Measure) -> tuple[str, str]:
+    """Return the value and the interval of a metric as text."""
+    unit = "" if name in ON_THEIR_OWN_SCALE else " %"
+    return _number(name, measure.value) + unit, f"{_number(name, measure.low)} – {_number(name, measure.high)}"
+
+
+def _trained_on(report: Report) -> str:
+    """Return how many rows have a source that was trained on, and the exact match without them."""
+    found, total = report.trained_on, report.rows_scored
+    if found.unknown and not found.rows:
+        return f"rows with a source that was trained on: unknown, because {found.unknown}"
+    text = (
+        f"{found.rows:,} of {total:,} rows have a source that was trained on"
+        if found.rows
+        else ("no row has a source that was trained on")
+    )
+    if found.metrics_without:
+        text += f"; without them: exact match {_measured('exact_match', found.metrics_without['exact_match'])[0]}"
+    return text + (f"; there may be more, because {found.unknown}" if found.unknown else "")
 
 
 def print_comparison(reporter: Reporter, reports: Sequence[tuple[str, Report]]) -> None:

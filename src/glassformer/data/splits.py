@@ -1,23 +1,31 @@
-"""Splits that cannot leak: rows of one source are never on two sides, and what is on both is counted.
+"""Splits that cannot leak: rows of one source are never on two sides, and rows of a source trained on are counted.
 
     hold_out(pairs, 0.1, 1000, seed)     the rows to train on, and those to validate on
-    TrainedSources                       the sources that a model was trained on, as hashes: 8 bytes for each
+    TrainedSources.of(sources)           the sources that a model was trained on, as hashes: 8 bytes for each
 
-A source is compared in NFC.
+Sources are compared in NFC.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.container import read_tensors, write_tensors
 from glassformer.data.tables import Pair
+from glassformer.errors import ModelFileError
 
 Hashes = NDArray[np.uint64]
+
+SOURCES_FORMAT = "glassformer-sources/1"
+SOURCES_FILE = "sources.safetensors"
+"""The name of the file in a run directory."""
 
 
 def text_hash(text: str) -> int:
@@ -47,3 +55,89 @@ def hold_out(pairs: Sequence[Pair], fraction: float, max_rows: int, seed: int) -
     smallest = min(groups, key=len)
     held = held or set(smallest)
     return [index for index in range(len(pairs)) if index not in held], sorted(held)
+
+
+@dataclass(frozen=True)
+class TrainedSources:
+    """The sources that a model was trained on, as sorted hashes. `unknown` says why there may be others, or is empty.
+
+    They are in a file of their own in the run directory, 8 bytes for each: the model file has their digest only. A
+    hash has 64 bits, so that of a million other sources one is taken for one of ten million with a probability of one
+    in two million.
+    """
+
+    hashes: Hashes
+    unknown: str = ""
+
+    @classmethod
+    def of(cls, sources: Iterable[str]) -> TrainedSources:
+        """Return the hashes of these sources."""
+        return cls(np.unique(np.fromiter(map(text_hash, sources), np.uint64)))
+
+    @classmethod
+    def none(cls, unknown: str) -> TrainedSources:
+        """Return no sources, with the reason why they are not known."""
+        return cls(np.empty(0, np.uint64), unknown)
+
+    @classmethod
+    def of_model(cls, model: Path | None, digest: str | None) -> TrainedSources:
+        """Return the sources of the model at a path, whose record of its training data has this digest.
+
+        The file is looked for next to the model and, for a checkpoint, next to its folder.
+        """
+        if model is None or digest is None:
+            return cls.none("the model has no record of the sources that it was trained on")
+        files = [folder / SOURCES_FILE for folder in (model.parent, model.parent.parent)]
+        for file in filter(Path.is_file, files):
+            try:
+                found = cls.load(file)
+            except ModelFileError as error:
+                return cls.none(f"{file} cannot be read: {error.what}")
+            if found.digest == digest:
+                return found
+        return cls.none(f"the {SOURCES_FILE} of its run is not next to the model")
+
+    @classmethod
+    def load(cls, path: Path) -> TrainedSources:
+        """Read the file of `save`. Raises ModelFileError."""
+        tensors, parts = read_tensors(path, SOURCES_FORMAT)
+        hashes, unknown = tensors.get("hashes"), parts.get("unknown")
+        if tensors.keys() != {"hashes"} or hashes is None or hashes.dtype != np.uint64 or hashes.ndim != 1:
+            raise ModelFileError("the file has no hashes of sources", where=str(path))
+        if not isinstance(unknown, str) or not (hashes[1:] > hashes[:-1]).all():
+            raise ModelFileError("the hashes of sources are not valid", where=str(path))
+        return cls(hashes, unknown)
+
+    def save(self, path: Path) -> None:
+        """Write the file atomically. Raises RunError when it cannot be written."""
+        write_tensors(path, SOURCES_FORMAT, {"hashes": self.hashes}, {"unknown": self.unknown})
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the hashes and of `unknown`."""
+        return hashlib.sha256(self.hashes.astype("<u8").tobytes() + self.unknown.encode()).hexdigest()
+
+    def __or__(self, other: TrainedSources) -> TrainedSources:
+        return TrainedSources(np.union1d(self.hashes, other.hashes), self.unknown or other.unknown)
+
+    def contains(self, sources: Iterable[str]) -> NDArray[np.bool_]:
+        """Return whether each source was trained on."""
+        wanted = np.fromiter(map(text_hash, sources), np.uint64)
+        if not len(self.hashes):
+            return np.zeros(len(wanted), dtype=bool)
+        at = np.minimum(np.searchsorted(self.hashes, wanted), len(self.hashes) - 1)
+        return self.hashes[at] == wanted  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How many rows of a table have a source that was trained on. `table` is its path, or empty for held-out rows."""
+
+    table: str
+    rows: int
+    total: int
+
+    @classmethod
+    def of(cls, trained: TrainedSources, table: str, pairs: Sequence[Pair]) -> Overlap:
+        """Count the rows."""
+        return cls(table, int(trained.contains(pair.source for pair in pairs).sum()), len(pairs))

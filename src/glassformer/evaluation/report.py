@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from glassformer.data.pairs import checked_pairs
+from glassformer.data.splits import TrainedSources
 from glassformer.errors import TableError, UsageError
 from glassformer.metrics import (
     Counts,
@@ -67,6 +68,8 @@ class _Translates(Protocol):
     def settings(self) -> _HasDecoding: ...
     @property
     def inputs(self) -> Inputs: ...
+    @property
+    def trained_sources(self) -> TrainedSources: ...
     def translate(
         self, texts: Sequence[str], /, *, decoding: DecodingSettings, where: Sequence[str] | None
     ) -> Sequence[_Answer]: ...
@@ -98,6 +101,20 @@ class Example:
 
 
 @dataclass(frozen=True)
+class TrainedOn:
+    """The rows whose source the model was trained on (in NFC), and the metrics of all others.
+
+    `unknown` says why there may be more than `rows`, or is empty. `metrics_without` are those of the `items_without`
+    items with other sources; empty if there are none, or if no row has a source that was trained on.
+    """
+
+    rows: int
+    unknown: str
+    items_without: int
+    metrics_without: dict[str, Measure]
+
+
+@dataclass(frozen=True)
 class Report:
     """The result of an evaluation.
 
@@ -116,6 +133,7 @@ class Report:
     decoding: dict[str, Any]
     unfinished: int
     examples: tuple[Example, ...]
+    trained_on: TrainedOn
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers, for `json.dumps`."""
@@ -126,15 +144,23 @@ class Report:
                 "items": self.items,
                 "items_with_several_references": self.items_with_several_references,
             },
-            "metrics": {
-                name: {key: part for key, part in asdict(measure).items() if part is not None}
-                for name, measure in self.metrics.items()
+            "metrics": _metrics_json(self.metrics),
+            "trained_on": {
+                **asdict(self.trained_on),
+                "metrics_without": _metrics_json(self.trained_on.metrics_without),
             },
             "seconds": self.seconds,
             "decoding": dict(self.decoding),
             "unfinished": self.unfinished,
             "examples": [asdict(example) for example in self.examples],
         }
+
+
+def _metrics_json(metrics: dict[str, Measure]) -> dict[str, Any]:
+    return {
+        name: {key: part for key, part in asdict(measure).items() if part is not None}
+        for name, measure in metrics.items()
+    }
 
 
 def evaluate(
@@ -178,13 +204,15 @@ def evaluate(
     answers = translator.translate([item.source for item in items], decoding=search, where=names)
     seconds = time.perf_counter() - start
     split_tokens = translator.target_tokenizer.split
-    measures, edits, lengths = _score(
-        [answer.text for answer in answers],
-        [item.references for item in items],
-        split_tokens,
-        bleu_tokenize,
-        resamples=1000,
-    )
+    texts, references = [answer.text for answer in answers], [item.references for item in items]
+    measures, edits, lengths = _score(texts, references, split_tokens, bleu_tokenize, resamples=1000)
+    trained = translator.trained_sources
+    n_trained = int(trained.contains(source for source, _ in pairs).sum())
+    others = np.flatnonzero(~trained.contains(item.source for item in items)).tolist()
+    without: dict[str, Measure] = {}
+    if n_trained and others:
+        subset = [texts[i] for i in others], [references[i] for i in others]
+        without = score_texts(*subset, split_tokens=split_tokens, bleu_tokenize=bleu_tokenize)
     return Report(
         rows_read=read,
         rows_scored=len(pairs),
@@ -195,6 +223,7 @@ def evaluate(
         decoding=search.model_dump(),
         unfinished=sum(not answer.finished for answer in answers),
         examples=_worst(items, answers, edits, lengths, split_tokens, translator.inputs),
+        trained_on=TrainedOn(n_trained, trained.unknown, len(others), without),
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from glassformer.data.splits import Overlap
+from glassformer.files import shown
 from glassformer.modelfile import count_parameters
 from glassformer.records import TrainingData
 from glassformer.settings import DataSettings
@@ -35,7 +37,9 @@ It turns `{data.columns[0]}` into `{data.columns[1]}`.
 |---|---|
 | trained on | `{data.table}`: {data.train_rows:,} rows; {data.valid_rows:,} held out |
 | rows | {counts} (`ledger.jsonl` lists each row that was not kept) |
-{_cleaning(settings.data, data)}{tested}| fingerprint of the pairs | `{data.fingerprint}` |
+{_cleaning(settings.data, data)}\
+{tested}{_overlaps(prepared.overlaps)}\
+| fingerprint of the pairs | `{data.fingerprint}` |
 | tokens | {tokens.source.kind} ({n_source:,}) → {tokens.target.kind} ({n_target:,}) |
 | model | encoder-decoder Transformer, {model.n_encoder_layers}+{model.n_decoder_layers} layers, \
 d_model {model.d_model}, d_ff {model.d_ff}, {model.n_heads} heads, {n_parameters:,} parameters |
@@ -52,6 +56,15 @@ glassformer evaluate model.safetensors TABLE
 glassformer info model.safetensors
 ```
 """
+
+
+def _overlaps(overlaps: Sequence[Overlap]) -> str:
+    """Return the lines of the card on rows to validate and test on whose source was trained on."""
+    named = ((each, f"rows of `{shown(each.table)}`" if each.table else "held-out rows") for each in overlaps)
+    return "".join(
+        f"| overlap | {each.rows:,} of {each.total:,} {rows} have a source that was trained on |\n"
+        for each, rows in named
+    )
 
 
 def _cleaning(chosen: DataSettings, data: TrainingData) -> str:

@@ -145,6 +145,7 @@ class Run:
             directory.create(overwrite=self.overwrite)
             write_text(directory.recipe, recipe_of(self.settings, ()))
         self.prepared.write_ledger(directory.ledger)
+        self.prepared.trained.save(directory.sources)
         if self.prepared.valid_pairs:
             directory.write_held_out(*self.prepared.held_out_rows)
 

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
-from unicodedata import normalize
 
 from glassformer.advise import Choice as Advised
 from glassformer.advise import advise
 from glassformer.audit.quick import quick_audit
 from glassformer.data.cleaning import clean
+from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import Table, check_same_columns, first_row_note, read_table
 from glassformer.engines.memory import check_training_fits
 from glassformer.engines.torch import find_device
@@ -139,7 +139,7 @@ def plan(
         settings = Settings(**merge(advice.settings, given))
         choices = tuple(_choices(advice.choices, given, has_start=start is not None))
     check_training_fits(settings, find_device("cpu"))  # before rows are prepared for it
-    prepared = prepare(table, settings, held_out, tokenizers, None if tested is None else tested.ledger)
+    prepared = prepare(table, settings, held_out, tokenizers, tested, _earlier(directory, start, resume=resume))
     if tested is not None:
         encode_sources(tested.sources, tested.locations, prepared.source_tokenizer, settings)
     return Plan(
@@ -247,6 +247,13 @@ def _choices(advised: Iterable[Advised], given: Mapping[str, Any], *, has_start:
     return choices + [Choice(name, value, SET_BY_USER, set_by_user=True) for name, value in rest.items()]
 
 
+def _earlier(directory: RunDirectory, start: ModelFile | None, *, resume: bool) -> TrainedSources | None:
+    """The sources trained on before: by the model to start from, or by the run until it was interrupted."""
+    if resume:
+        return TrainedSources.load(directory.sources) if directory.sources.exists() else None
+    return None if start is None else TrainedSources.of_model(start.path, start.data.sources_digest)
+
+
 # Tables
 
 
@@ -270,9 +277,10 @@ def _notices(table: Table, valid: Table | None, test: Table | None, prepared: Pr
     for read in (table, valid, test):
         if read is not None and (text := first_row_note(read)):
             yield Notice("first row", text, read.path)
-    for other in (valid, test):
-        if other is not None:
-            yield from _also_trained_on(table, other)
+    for overlap in prepared.overlaps:
+        if overlap.rows and overlap.table:
+            text = f"{overlap.rows:,} of the {overlap.total:,} rows of {overlap.table} have a source that is trained on"
+            yield Notice("also trained on", f"{text} as well", overlap.table)
     if lines := quick_audit(table, [other for other in (valid, test) if other is not None]):
         yield Notice("audit", "\n".join(lines), table.path)
     n_rows = table.ledger.kept + (0 if valid is None else valid.ledger.kept)
@@ -284,13 +292,3 @@ def _notices(table: Table, valid: Table | None, test: Table | None, prepared: Pr
         if unk_id is not None and counts[unk_id]:
             text = f"{counts[unk_id]:,} of {sum(counts):,} {side} tokens to train on are not in the vocabulary"
             yield Notice("unknown tokens", f"{text}, and become <unk>", table.path)
-
-
-def _also_trained_on(table: Table, other: Table) -> Iterable[Notice]:
-    """Yield a notice when sources of a table to validate or test on are also trained on (compared in NFC)."""
-    sources = [normalize("NFC", pair.source) for pair in other.pairs]
-    others = set(sources)
-    trained = {source for pair in table.pairs if (source := normalize("NFC", pair.source)) in others}
-    if count := sum(source in trained for source in sources):
-        text = f"{count:,} of the {len(sources):,} rows of {other.path} have a source that is trained on as well"
-        yield Notice("also trained on", text, other.path)

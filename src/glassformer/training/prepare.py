@@ -15,7 +15,7 @@ from glassformer.data.columns import held_out_columns
 from glassformer.data.corpus import Corpus, Sequences
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.pairs import checked_pairs
-from glassformer.data.splits import hold_out
+from glassformer.data.splits import Overlap, TrainedSources, hold_out
 from glassformer.data.tables import REASONS, Pair, Table, fingerprint
 from glassformer.errors import TableError, UsageError, quoted
 from glassformer.files import shown
@@ -31,7 +31,10 @@ MAX_UNKNOWN = 0.2  # of the tokens of one side
 
 @dataclass(frozen=True)
 class Prepared:
-    """The data of a run. `data` is the record for the model file, `test_ledger` the ledger of the test table."""
+    """The data of a run. `data` is the record for the model file, `test_ledger` the ledger of the test table.
+
+    `trained` are the sources to train on; `overlaps` count the rows to validate and test on that have one of them.
+    """
 
     settings: Settings
     source_tokenizer: Tokenizer
@@ -41,6 +44,8 @@ class Prepared:
     valid_pairs: list[Pair]
     ledger: Ledger
     data: TrainingData
+    trained: TrainedSources
+    overlaps: tuple[Overlap, ...]
     test_ledger: Ledger = field(default_factory=Ledger)
 
     @property
@@ -149,20 +154,17 @@ def prepare(
     settings: Settings,
     valid: Table | None = None,
     tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
-    test_ledger: Ledger | None = None,
+    test: Table | None = None,
+    earlier: TrainedSources | None = None,
 ) -> Prepared:
     """Split, learn tokenizers (or take those given), encode, leave out what is too long.
+
+    `test` is the table to evaluate on at the end, `earlier` the sources that the model to start from was trained on.
 
     Raises TableError when too few rows remain to train on, and for settings that do not fit the rows: a length limit
     that more than half of them exceed, tokens of which too many are unknown.
     """
-    if len(table.pairs) < 2:
-        raise TableError(
-            "one row is not enough to train on",
-            where=table.path,
-            got=f"{len(table.pairs)} usable row",
-            expected="at least 2, and some hundred to learn anything",
-        )
+    _check_rows(table)
     train_indices = list(range(len(table.pairs)))
     held_indices: list[int] = []
     if valid is None:
@@ -175,20 +177,22 @@ def prepare(
         if read is not None:
             ledger.include(read.ledger)
 
-    train, _ = _encode(table, train_indices, source_tokenizer, target_tokenizer, settings, ledger, is_training=True)
+    train, train_pairs = _encode(
+        table, train_indices, source_tokenizer, target_tokenizer, settings, ledger, is_training=True
+    )
     _check_unknown(train, source_tokenizer, target_tokenizer, table.path)
     if valid is None:
         held, valid_pairs = _encode(table, held_indices, source_tokenizer, target_tokenizer, settings, ledger)
     else:
         valid_indices = list(range(len(valid.pairs)))
         held, valid_pairs = _encode(valid, valid_indices, source_tokenizer, target_tokenizer, settings, ledger)
-    if not len(train):
-        raise TableError(
-            "no row is left to train on",
-            where=table.path,
-            got=ledger.summary(),
-            hint="raise data.max_source_length or data.max_target_length",
-        )
+    _check_rows_left(train, table.path, ledger)
+    trained = TrainedSources.of(pair.source for pair in train_pairs)
+    trained = trained if earlier is None else trained | earlier
+    overlaps = [Overlap.of(trained, valid.path if valid else "", valid_pairs)] if valid_pairs else []
+    overlaps += [Overlap.of(trained, test.path, test.pairs)] if test else []
+    record = _training_data(table, valid, train, len(valid_pairs), (source_tokenizer, target_tokenizer), ledger)
+    sources = {"sources_digest": trained.digest, "valid_overlap": overlaps[0].rows if valid_pairs else None}
     return Prepared(
         settings,
         source_tokenizer,
@@ -197,9 +201,31 @@ def prepare(
         held if len(held) else None,
         valid_pairs,
         ledger,
-        _training_data(table, valid, train, len(valid_pairs), (source_tokenizer, target_tokenizer), ledger),
-        test_ledger or Ledger(),
+        record.model_copy(update=sources),
+        trained,
+        tuple(overlaps),
+        test.ledger if test else Ledger(),
     )
+
+
+def _check_rows(table: Table) -> None:
+    if len(table.pairs) < 2:
+        raise TableError(
+            "one row is not enough to train on",
+            where=table.path,
+            got=f"{len(table.pairs)} usable row",
+            expected="at least 2, and some hundred to learn anything",
+        )
+
+
+def _check_rows_left(train: Corpus, path: str, ledger: Ledger) -> None:
+    if not len(train):
+        raise TableError(
+            "no row is left to train on",
+            where=path,
+            got=ledger.summary(),
+            hint="raise data.max_source_length or data.max_target_length",
+        )
 
 
 def _training_data(
@@ -211,11 +237,12 @@ def _training_data(
     ledger: Ledger,
 ) -> TrainingData:
     """Return the record of the training data for the model file."""
+    separate: dict[str, Any] = {} if valid is None else {"valid_fingerprint": fingerprint(valid.pairs)}
     return TrainingData(
         table=shown(table.path),
         columns=(shown(table.taken[0]), shown(table.taken[1])),
         fingerprint=fingerprint(table.pairs),
-        **({} if valid is None else {"valid_fingerprint": fingerprint(valid.pairs)}),
+        **separate,
         rows=ledger.counts(),
         changed_rows=ledger.changed,
         train_rows=len(train),
