@@ -25,6 +25,7 @@ NAMES = [
     "TrainingSettings",
     "Translation",
     "Translator",
+    "check",
     "evaluate",
     "explain",
     "plan",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from glassformer.training import Plan, Run, train
     from glassformer.training.plan import plan
+    from glassformer.training.selftest import check
     from glassformer.translator import Translation, Translator
 
 _HOMES = {
@@ -44,6 +45,7 @@ _HOMES = {
     "TrainingSettings": "settings",
     "Translation": "translator",
     "Translator": "translator",
+    "check": "training.selftest",
     "evaluate": "evaluation",
     "explain": "glassbox.trace",
     "plan": "training.plan",
@@ -67,6 +69,7 @@ __all__ = [
     "TrainingSettings",
     "Translation",
     "Translator",
+    "check",
     "evaluate",
     "explain",
     "plan",

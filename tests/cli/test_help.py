@@ -13,6 +13,10 @@ CONTRACT = {
     "audit": """
         TABLE --valid --test --source --target --header --bad-rows --set --html --overwrite --strict --quiet --json
     """,
+    "check": """
+        TABLE --source --target --header --bad-rows --valid --recipe --set --init --find --device --precision --seed
+        --quiet --json
+    """,
     "train": """
         TABLE --source --target --header --no-header --bad-rows --valid --test --out --recipe --set --init --resume
         --overwrite --device --precision --seed --quiet --json

@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from glassformer.cli.audit import audit
+from glassformer.cli.check import check
 from glassformer.cli.command import Command
 from glassformer.cli.console import printable_lines
 from glassformer.cli.demo import demo
@@ -54,7 +55,23 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-VERBS = (demo, audit, train, translate, evaluate, score, explain, heads, tokens, info, settings, serve, export, import_)
+VERBS = (
+    demo,
+    audit,
+    check,
+    train,
+    translate,
+    evaluate,
+    score,
+    explain,
+    heads,
+    tokens,
+    info,
+    settings,
+    serve,
+    export,
+    import_,
+)
 for verb in VERBS:
     app.command(verb.__name__.rstrip("_"), cls=Command)(_interruptible(verb))
 

@@ -65,13 +65,14 @@ def _bars(lengths: Lengths) -> Iterator[tuple[str, str, str]]:
 def _lines(finding: Finding) -> Iterator[str]:
     yield f"  {finding.table}: {finding.text}"
     for example in finding.examples:
-        yield f"    {_example(example)}"
+        yield f"    {example_text(example)}"
     yield from textwrap.wrap(f"to do: {finding.advice}", 118, initial_indent="  ", subsequent_indent="  ")
     if finding.option is not None:
         yield f"  option: {finding.option}"
 
 
-def _example(example: Example) -> str:
+def example_text(example: Example) -> str:
+    """Return an example as one line, without line breaks or invisible characters."""
     from glassformer.audit.characters import visible
 
     texts = " → ".join(shortened(visible(text), QUOTED) for text in (example.source, example.target) if text)

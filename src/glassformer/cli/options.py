@@ -217,6 +217,17 @@ def cleaning_options(
     )
 
 
+def training_options(
+    recipe: str | None, assignments: list[str] | None, data: dict[str, Any], **training: Any
+) -> dict[str, Any]:
+    """The settings of a training that were given: a recipe, `--set` over it, and options over both."""
+    from glassformer.recipes import find_recipe
+    from glassformer.recipes.overrides import merge, parse_assignments, read_recipe
+
+    base = read_recipe(find_recipe(recipe)) if recipe is not None else {}
+    return merge(base, parse_assignments(assignments or []), data, {"training": given(**training)})
+
+
 def decoding_options(assignments: list[str] | None, **options: Any) -> dict[str, Any]:
     """`--set decoding.…` and the options of a verb as fields of DecodingSettings."""
     from glassformer.errors import SettingsError

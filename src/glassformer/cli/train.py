@@ -9,6 +9,7 @@ from typing import Any
 from glassformer.cli import options as opt
 from glassformer.cli.console import Reporter, print_json
 from glassformer.cli.narrate import follow, print_plan, print_report, warn_unknown
+from glassformer.cli.narrate_check import report_before_training
 
 
 def train(
@@ -44,31 +45,22 @@ def train(
     """
     from glassformer.engines.torch import find_device
     from glassformer.training.plan import plan
+    from glassformer.training.selftest import check_before_training
 
     reporter = Reporter(quiet)
     data = opt.data_options(source, target, header, bad_rows, features)
     data["data"] |= opt.cleaning_options(
         max_length, drop_duplicates, drop_contradictions, min_ratio, max_ratio, strip_controls
     )
-    overrides = _overrides(recipe, assignments, data, seed=seed, precision=precision)
+    overrides = opt.training_options(recipe, assignments, data, seed=seed, precision=precision)
     find_device(device)  # before a long table is read
     planned = plan(
         table, out, overrides=overrides, valid=valid, test=test, init=init, resume=resume, overwrite=overwrite
     )
     print_plan(reporter, planned)
+    report_before_training(reporter, check_before_training(planned, device))
     follow(planned.run(device), reporter, resume_command(table, out, valid=valid, test=test, device=device))
     _finish(reporter, planned, device, as_json)
-
-
-def _overrides(
-    recipe: str | None, assignments: list[str] | None, data: dict[str, Any], **training: Any
-) -> dict[str, Any]:
-    """The settings that were given: a recipe, `--set` over it, and options over both."""
-    from glassformer.recipes import find_recipe
-    from glassformer.recipes.overrides import merge, parse_assignments, read_recipe
-
-    base = read_recipe(find_recipe(recipe)) if recipe is not None else {}
-    return merge(base, parse_assignments(assignments or []), data, {"training": opt.given(**training)})
 
 
 def _finish(reporter: Reporter, planned: Any, device: str, as_json: bool) -> None:
