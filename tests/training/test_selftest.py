@@ -202,14 +202,18 @@ def test_too_little_memory_is_forecast_and_no_update_is_tried(planned, monkeypat
     assert (tested.measured, tested.seconds) == (None, None)
 
 
-def test_a_batch_that_does_not_fit_fails_with_a_size_that_does(planned, monkeypatch):
-    def full(*_):
-        raise torch.OutOfMemoryError("CUDA out of memory")
+@pytest.mark.parametrize(("capacity", "advice"), [(0, "recompute"), (200, "--set training.batch_tokens=")])
+def test_a_batch_that_does_not_fit_fails_with_what_to_do(planned, monkeypatch, capacity, advice):
+    original = Updater._forward_backward
 
-    monkeypatch.setattr(Updater, "_forward_backward", full)
-    (one,) = check(planned, "cpu").failed
-    assert one.name == "memory"
-    assert "--set training.batch_tokens=" in one.advice
+    def limited(self, rows, n_tokens):
+        if self._tokens_of(rows) > capacity:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return original(self, rows, n_tokens)
+
+    monkeypatch.setattr(Updater, "_forward_backward", limited)
+    found = {one.name: one for one in check(planned, "cpu").failed}
+    assert advice in found["memory"].advice
 
 
 def test_the_peak_is_compared_with_the_memory_of_the_device(planned, monkeypatch):

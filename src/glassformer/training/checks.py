@@ -109,6 +109,12 @@ def check_memory(run: Run, max_seconds: float) -> tuple[Measurement | None, Chec
     except RunError as error:
         text = f"{error.what} (forecast: {gigabytes(forecast)})"
         return None, Check("memory", False, forecast, text, error.hint or advice)
+    if (fitting := run.updater.max_tokens) is not None:
+        total = run.settings.training.batch_tokens
+        parts = run.settings.training.accumulate * -(-total // fitting)
+        text = f"a batch of {total:,} tokens does not fit; training would split it (forecast: {gigabytes(forecast)})"
+        advice = f"--set training.batch_tokens={fitting} --set training.accumulate={parts} (about the same update)"
+        return measured, Check("memory", False, forecast, text, advice)
     peak = measured.peak_bytes
     used = f"{'unknown' if peak is None else gigabytes(peak)} at the peak (forecast: {gigabytes(forecast)})"
     text = f"{used}, of {gigabytes(available)} on {run.device}"

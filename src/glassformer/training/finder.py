@@ -123,7 +123,7 @@ def _speed(run: Run, settings: Settings) -> float | None:
             speeds.append(sums.n_tokens / (time.perf_counter() - started))
     except RunError:
         return None
-    return median(speeds[2:])
+    return median(speeds[2:]) if updater.max_tokens is None else None  # it was split
 
 
 def check_batch(run: Run, speeds: tuple[BatchSpeed, ...]) -> Check:

@@ -54,7 +54,7 @@ def updates(corpus: Corpus, training: TrainingSettings) -> Iterator[list[NDArray
 def measure_updates(run: Run, max_seconds: float) -> Measurement:
     """Measure updates for `max_seconds`, MIN_STEPS to MAX_STEPS of them, the largest one of an epoch first.
 
-    The weights of the run change. Raises RunError when a batch does not fit into memory.
+    The weights of the run change. Raises RunError when a row does not fit into memory.
     """
     updater = run.updater
     if run.device.type == "cuda":

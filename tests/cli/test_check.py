@@ -1,0 +1,131 @@
+"""`glassformer check` prints a line for each check, writes nothing, and exits with 3 when one fails."""
+
+from __future__ import annotations
+
+import json
+from unittest import mock
+
+import pytest
+
+from glassformer.kernels.packing import Layout
+from glassformer.modelfile import ModelFile
+from glassformer.training import selftest
+
+BROKEN = mock.patch.object(Layout, "visible", property(lambda _: None))
+
+
+@pytest.fixture(autouse=True)
+def short_measurements(monkeypatch):
+    monkeypatch.setattr(selftest, "MAX_SECONDS", 0.0)
+    monkeypatch.setattr(selftest, "MAX_SECONDS_BEFORE", 0.0)
+
+
+def test_a_sound_training_passes_and_nothing_is_written(call, table, small, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    answer = call("check", table, *small())
+    assert answer.code == 0, answer.err
+    lines = answer.out.splitlines()
+    assert len(lines) == 9
+    assert all(line.startswith("ok ") for line in lines)
+    assert "target tokens per second" in answer.out
+    assert "to the end: 150 steps" in answer.out
+    assert "200 rows read, 200 kept" in answer.err
+    assert "all 9 checks passed" in answer.err
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("torch")] == []  # caches of PyTorch
+
+
+def test_a_failed_check_says_what_to_do_and_exits_with_3(call, table, small):
+    with BROKEN:
+        answer = call("check", table, *small())
+    assert answer.code == 3
+    (line,) = (line for line in answer.out.splitlines() if line.startswith("failed"))
+    assert "padding leak" in line
+    assert "to do: " in answer.out
+    assert "1 of 9 checks failed: padding leak" in answer.err
+
+
+def test_the_report_is_one_json_document(call, table, small):
+    with BROKEN:
+        answer = call("check", table, *small(), "--json", "--quiet")
+    report = json.loads(answer.out)
+    assert (answer.code, answer.err) == (3, "")
+    assert [one["name"] for one in report["checks"] if not one["passed"]] == ["padding leak"]
+
+
+def test_the_finder_adds_a_rate_and_a_batch_size(call, table, small):
+    answer = call("check", table, *small(), "--find", "--json")
+    assert answer.code == 0, answer.err
+    report = json.loads(answer.out)
+    assert report["rate"]["points"]
+    assert [one["batch_tokens"] for one in report["batches"]]
+
+
+def test_a_model_to_start_from_is_tested(call, table, run):
+    answer = call("check", table, "--init", run, "--set", "training.steps=20")
+    assert answer.code == 0, answer.out
+    assert "overfit one batch" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--set", "training.stepz=3"), 2, "training.steps"),
+        (("--device", "cuda:99"), 1, "not available"),
+        (("--source", "nothing"), 2, "nothing"),
+        (("--valid", "missing.csv"), 1, "missing.csv"),
+        (("--recipe", "no-such-recipe"), 2, "recipe"),
+        (("--out", "run"), 2, "--out"),
+    ],
+)
+def test_wrong_options_are_errors(call, table, words, code, message):
+    answer = call("check", table, *words)
+    assert answer.code == code, answer.err
+    assert message in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_a_table_with_too_few_rows_is_an_error(call, table_of, tmp_path):
+    answer = call("check", table_of(tmp_path / "one.csv", [("a", "b")]), "--no-header")
+    assert answer.code == 1
+    assert "one row is not enough" in answer.err
+
+
+# Before a training
+
+
+def test_a_short_training_is_not_tested(trained):
+    assert "self-test" not in trained[1].err
+
+
+def test_a_long_training_is_tested_in_one_line_and_trains_the_same_weights(
+    call, table, small, run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(selftest, "LONG", 0)
+    answer = call("train", table, "--out", tmp_path / "run", *small())
+    assert answer.code == 0, answer.err
+    (line,) = (line for line in answer.err.splitlines() if line.startswith("self-test: "))
+    assert "all 6 checks passed" in line
+    assert "to the end: 150 steps" in line
+    assert (tmp_path / "run" / "recipe.toml").read_bytes() == (run / "recipe.toml").read_bytes()
+    tested, other = (ModelFile.load(folder / "model.safetensors").tensors for folder in (tmp_path / "run", run))
+    assert all((tested[name] == other[name]).all() for name in other)
+
+
+def test_a_leak_refuses_a_long_training_before_anything_is_written(call, table, small, tmp_path, monkeypatch):
+    monkeypatch.setattr(selftest, "LONG", 0)
+    with BROKEN:
+        answer = call("train", table, "--out", tmp_path / "run", *small())
+    assert answer.code == 1
+    assert "nothing was trained" in answer.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_rate_that_is_too_high_is_a_warning_before_a_very_long_training(call, table, small, tmp_path, monkeypatch):
+    for name, value in (("LONG", 0), ("VERY_LONG", 0), ("MAX_FRACTION", 1e9)):
+        monkeypatch.setattr(selftest, name, value)
+    words = small(training__learning_rate="0.9", training__steps="4", training__validate_every="4")
+    answer = call("train", table, "--out", tmp_path / "run", *words)
+    assert answer.code == 0, answer.err
+    assert "warning: learning rate: 0.9 in the settings" in answer.err
+    assert "learning_rate = 0.9" in (tmp_path / "run" / "recipe.toml").read_text()
