@@ -20,6 +20,7 @@ from glassformer.modelfile import ModelFile
 from glassformer.recipes.overrides import merge
 from glassformer.settings import Settings
 from glassformer.training import Finished, Progress, Run, Saved, Started, Stopped, Validated, train
+from glassformer.training.epoch import batches_of_epoch
 from glassformer.training.validation import Measured, Validator
 
 PAIRS = dates(40, seed=5)
@@ -126,7 +127,7 @@ def test_accumulated_batches_are_one_larger_batch(tmp_path):
         training = {"steps": 2, "learning_rate": 0.5, "epsilon": 1.0, "clip_norm": 0.5} | changes
         chosen = settings(data={"valid_fraction": 0.0}, training=training)
         run = train(rows, chosen, tmp_path / name, device="cpu")
-        assert (len(run._plan(0)) > 3) == (name == "many")
+        assert (len(batches_of_epoch(run.prepared.train, run.settings.training, 0)) > 3) == (name == "many")
         run.finish()
         assert run.position.step == 2
         ends.append(weights(run))

@@ -19,8 +19,9 @@ Find = Annotated[bool, typer.Option("--find", help="Test learning rates and batc
 
 def check(
     table: opt.PairTable,
-    source: opt.SourceColumn = None,
+    source: opt.SourceColumns = None,
     target: opt.TargetColumn = None,
+    features: opt.Features = None,
     header: opt.Header = None,
     bad_rows: opt.BadRows = None,
     valid: opt.ValidTable = None,
@@ -43,7 +44,7 @@ def check(
     from glassformer.training.selftest import check
 
     reporter = Reporter(quiet)
-    data = opt.data_options(source, target, header, bad_rows)
+    data = opt.data_options(source, target, header, bad_rows, features)
     overrides = opt.training_options(recipe, assignments, data, seed=seed, precision=precision)
     find_device(device)  # before a long table is read
     unused = Path(tempfile.gettempdir()) / f"glassformer-check-{secrets.token_hex(8)}"  # the run that nobody iterates

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -43,6 +43,16 @@ class Position:
     parts: list[tuple[int, int]] = field(default_factory=list)
     rate_factor: float = 1.0
     max_tokens: int | None = None
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Continue with changed settings: patience counts again, a new learning rate is not scaled, batches are new."""
+        before = {change.setting: change.before for change in changes}
+        self.without_gain = 0
+        if "training.learning_rate" in before:
+            self.rate_factor = 1.0
+        if self.batch and "training.batch_tokens" in before:
+            self.parts.append((before["training.batch_tokens"], self.batch))
+            self.batch = 0
 
     def go_to(self, other: Position) -> None:
         """Take the values of another position."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from glassformer.container import Arrays
-from glassformer.engines.torch import set_weights
+from glassformer.engines.torch import get_weights, set_weights
 from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile
-from glassformer.training.validation import Validator
+from glassformer.training.validation import Measured, Validator
 
 BEST_VALIDATION = "the best validation"
 
@@ -36,3 +37,17 @@ def choose_weights(
         chosen = f"the mean of the last {len(kept)} validations"
         return mean, {"chosen": chosen, "step": step, "value": measured_mean.value}, measured_mean.errors
     return best.tensors, {"chosen": chosen, "value": measured.value}, measured.errors
+
+
+def measure_chosen_mean(model: Transformer, validator: Validator, path: Path) -> Measured | None:
+    """Measure, as a validation does, the mean that a run chose when it ended; None if it has or chose no mean.
+
+    A run that continues replaces it only by better weights. `model` has the same weights afterwards.
+    """
+    if not path.exists() or (chosen := ModelFile.load(path)).metrics.chosen in (None, BEST_VALIDATION):
+        return None
+    weights = get_weights(model)
+    set_weights(model, chosen.tensors)
+    measured = validator.measure()
+    set_weights(model, weights)
+    return measured

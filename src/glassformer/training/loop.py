@@ -14,26 +14,24 @@ import torch
 from numpy.typing import NDArray
 
 from glassformer.container import Arrays
-from glassformer.data.batches import padding_fraction
 from glassformer.engines.torch import (
     TorchEngine,
     build_model,
     get_weights,
-    resolve_precision,
     set_weights,
 )
 from glassformer.errors import RunError, UsageError
 from glassformer.files import write_text
 from glassformer.kernels.cpu import configure_memory
 from glassformer.model import Transformer
-from glassformer.modelfile import ModelFile, count_parameters, tokenizers_to_dict
+from glassformer.modelfile import ModelFile, tokenizers_to_dict
 from glassformer.records import Metrics
 from glassformer.rundirectory import RunDirectory
 from glassformer.training.card import model_card
 from glassformer.training.changes import Change, changes_of, recipe_of
 from glassformer.training.checkpoints import Origin, Position, SavedRun, load_resume, save_resume
-from glassformer.training.choice import BEST_VALIDATION, choose_weights
-from glassformer.training.epoch import batches_of_epoch
+from glassformer.training.choice import choose_weights, measure_chosen_mean
+from glassformer.training.epoch import batches_of_epoch, started_event
 from glassformer.training.events import (
     Event,
     Finished,
@@ -43,7 +41,6 @@ from glassformer.training.events import (
     Skipped,
     Spiked,
     Split,
-    Started,
     Stopped,
     Validated,
 )
@@ -152,42 +149,27 @@ class Run:
     def _apply_changes(self, saved: SavedRun) -> None:
         """Continue a saved run with the settings of this one, and record how they differ.
 
-        The model card goes first: without it the weights of the model are chosen again at the end.
+        The model card is deleted first: without it the weights of the model are chosen again at the end.
         """
-        directory, position, training = self.directory, self.position, self.settings.training
+        directory, position = self.directory, self.position
         self.new_changes = changes_of(saved.settings, self.settings, position.step, directory.recipe)
         self.changes = (*saved.changes, *self.new_changes)
         if self.new_changes:
             directory.card.unlink(missing_ok=True)
-            position.without_gain = 0
-            if any(change.setting == "training.learning_rate" for change in self.new_changes):
-                position.rate_factor = self.updater.rate_factor = 1.0
-            batch_tokens = saved.settings.training.batch_tokens
-            if position.batch and batch_tokens != training.batch_tokens:
-                position.parts.append((batch_tokens, position.batch))
-                position.batch = 0
-            self._measure_model()
+            position.apply(self.new_changes)
+            self.updater.rate_factor = position.rate_factor
+            if measured := measure_chosen_mean(self.model, self.validator, directory.model):
+                position.best_value, position.best_loss = measured.value, measured.loss
             self._save()
         if self.changes:
             write_text(directory.recipe, recipe_of(self.settings, self.changes))
-
-    def _measure_model(self) -> None:
-        """Measure the model of a finished run if it is a mean of weights, which the next best weights must exceed."""
-        path, position = self.directory.model, self.position
-        if not path.exists() or (model := ModelFile.load(path)).metrics.chosen in (None, BEST_VALIDATION):
-            return
-        last = get_weights(self.model)
-        set_weights(self.model, model.tensors)
-        measured = self.validator.measure()
-        set_weights(self.model, last)
-        position.best_value, position.best_loss = measured.value, measured.loss
 
     @property
     def _origin(self) -> Origin:
         return Origin(self.prepared.fingerprint, self.settings, self.changes)
 
     def _events(self) -> Iterator[Event]:
-        yield self._started()
+        yield started_event(self.prepared, self.position, self.device, resumed=self.resumed, changes=self.new_changes)
         position, validate_every = self.position, self.settings.training.validate_every
         earlier, begun = position.seconds, time.perf_counter()
         self._meter = Meter(Usual())
@@ -227,16 +209,12 @@ class Run:
     def _rest_of_epoch(self) -> Iterator[list[NDArray[np.int64]]]:
         """Yield the batches of each remaining update of this epoch; the position advances before each update."""
         position, accumulate = self.position, self.settings.training.accumulate
-        plan = self._plan(position.epoch, position.parts)
+        plan = batches_of_epoch(self.prepared.train, self.settings.training, position.epoch, position.parts)
         for first in range(position.batch, len(plan), accumulate):
             position.batch = first + accumulate
             if position.batch >= len(plan):
                 position.epoch, position.batch, position.parts = position.epoch + 1, 0, []
             yield plan[first : first + accumulate]
-
-    def _plan(self, epoch: int, parts: Sequence[tuple[int, int]] = ()) -> list[NDArray[np.int64]]:
-        training = self.settings.training
-        return batches_of_epoch(self.prepared.train, training.batch_tokens, training.seed, epoch, parts)
 
     def _reason_to_end(self) -> str | None:
         training, position = self.settings.training, self.position
@@ -303,25 +281,6 @@ class Run:
         step = self.position.step
         self.directory.check_locked()
         self.prepared.model_file(get_weights(self.model), Metrics(step=step)).save(self.directory.snapshot(step))
-
-    def _started(self) -> Started:
-        corpus, training = self.prepared.train, self.settings.training
-        plan = self._plan(0)
-        sizes = len(self.prepared.source_tokenizer), len(self.prepared.target_tokenizer)
-        return Started(
-            self.position.step,
-            self.position.seconds,
-            train_rows=len(corpus),
-            valid_rows=len(self.prepared.valid_pairs),
-            n_parameters=count_parameters(self.settings.model, *sizes),
-            steps=training.steps,
-            steps_per_epoch=math.ceil(len(plan) / training.accumulate),
-            padding_fraction=padding_fraction((corpus.source.lengths, corpus.target.lengths), plan),
-            device=str(self.device),
-            precision=resolve_precision(self.device, training.precision),
-            resumed=self.resumed,
-            changes=self.new_changes,
-        )
 
     def _progress(self) -> Iterator[Event]:
         """Yield the means since the last time, each update that was skipped, and each loss that was unusual."""

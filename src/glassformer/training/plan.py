@@ -115,14 +115,13 @@ def plan(
     given = _given(overrides)
     directory = RunDirectory(Path(out))
     directory.finish_move()
-    saved, notices = None, list[Notice]()
+    saved, notices = None, tuple[Notice, ...]()
     if resume:
-        saved = _saved_run(directory, init, overwrite)
-        given, notices = _resumed(saved, given, directory)
+        saved, given, notices = _resumed(directory, given, init, overwrite)
     else:
         directory.check_free(overwrite=overwrite)
-    start = ModelFile.load(local_model(init)) if init is not None else None
-    given = merge(given, _settled_by(start, given, init))
+    start = None if init is None else ModelFile.load(local_model(init))
+    given = merge(given, settled := _settled_by(start, given, init))
     data = DataSettings(**given.get("data", {}))
     table = clean(_read(pairs, data), data)  # tables to validate or test on are never cleaned
     held_out, tested = (_read_other(table, other, data) for other in (valid, test))
@@ -133,11 +132,9 @@ def plan(
         saved.check_table(fingerprint_of(table, held_out), directory.resume)
         tokenizers = saved.tokenizer_pair()
     elif isinstance(overrides, Settings):
-        settings = Settings(**merge(overrides.model_dump(), _settled_by(start, given, init)))
+        settings = Settings(**merge(overrides.model_dump(), settled))
     else:
-        advice = advise(table.pairs, given, table.inputs)
-        settings = Settings(**merge(advice.settings, given))
-        choices = tuple(_choices(advice.choices, given, has_start=start is not None))
+        settings, choices = _advised(table, given, has_start=start is not None)
     check_training_fits(settings, find_device("cpu"))  # before rows are prepared for it
     prepared = prepare(table, settings, held_out, tokenizers, tested, _earlier(directory, start, resume=resume))
     if tested is not None:
@@ -146,9 +143,9 @@ def plan(
         settings,
         choices,
         (*notices, *_notices(table, held_out, tested, prepared)),
-        prepared,
-        directory,
-        *(table, held_out, tested),
+        *(prepared, directory, table),
+        valid=held_out,
+        test=tested,
         start=start,
         init=None if init is None else str(init),
         resume=resume,
@@ -190,8 +187,14 @@ def _given(overrides: Settings | Mapping[str, Any] | None) -> dict[str, Any]:
     return check_settings(nested(overrides or {}))
 
 
-def _saved_run(directory: RunDirectory, init: object, overwrite: bool) -> SavedRun:
-    """Read what was saved of the run to resume. Raises UsageError for arguments that exclude `resume`."""
+def _resumed(
+    directory: RunDirectory, given: Mapping[str, Any], init: object, overwrite: bool
+) -> tuple[SavedRun, dict[str, Any], tuple[Notice, ...]]:
+    """Return what was saved of a run, its settings with those given, and a notice of what changes.
+
+    Raises RunError when its recipe was edited, UsageError for a given setting that cannot change and for arguments that
+    exclude `resume`.
+    """
     for name, is_given in (("init", init is not None), ("overwrite", overwrite)):
         if is_given:
             raise UsageError(
@@ -200,20 +203,14 @@ def _saved_run(directory: RunDirectory, init: object, overwrite: bool) -> SavedR
                 hint=f"leave out {name} to continue the run, or leave out resume to start a new one",
             )
     directory.check_resumable()
-    return read_resume(directory.resume)
-
-
-def _resumed(saved: SavedRun, given: Mapping[str, Any], directory: RunDirectory) -> tuple[dict[str, Any], list[Notice]]:
-    """Return the settings of a resumed run, with those given, and a notice of what changes.
-
-    Raises RunError when its recipe was edited, UsageError for a given setting that cannot change.
-    """
+    saved = read_resume(directory.resume)
     saved.check_recipe(Settings(**read_recipe(directory.recipe)), directory.recipe)
     before, position = saved.settings, saved.position
     after = Settings(**merge(before.model_dump(), given))
     changes = changes_of(before, after, position.step, directory.recipe)
     text = description(before, after, changes, position.step, position.batch)
-    return after.model_dump(), [Notice("changed", text, str(directory.path))] if changes else []
+    notices = (Notice("changed", text, str(directory.path)),) if changes else ()
+    return saved, after.model_dump(), notices
 
 
 def _settled_by(start: ModelFile | None, given: Mapping[str, Any], init: object) -> dict[str, Any]:
@@ -229,6 +226,11 @@ def _settled_by(start: ModelFile | None, given: Mapping[str, Any], init: object)
                 hint=f"leave out every setting {section}.…, or train without init",
             )
     return settled
+
+
+def _advised(table: Table, given: Mapping[str, Any], *, has_start: bool) -> tuple[Settings, tuple[Choice, ...]]:
+    advice = advise(table.pairs, given, table.inputs)
+    return Settings(**merge(advice.settings, given)), tuple(_choices(advice.choices, given, has_start=has_start))
 
 
 def _choices(advised: Iterable[Advised], given: Mapping[str, Any], *, has_start: bool) -> list[Choice]:
