@@ -21,7 +21,7 @@ def check(
     table: opt.PairTable,
     source: opt.SourceColumns = None,
     target: opt.TargetColumn = None,
-    features: opt.Features = None,
+    features: opt.FeatureColumns = None,
     header: opt.Header = None,
     bad_rows: opt.BadRows = None,
     valid: opt.ValidTable = None,

@@ -174,7 +174,12 @@ SetAny = Annotated[
     list[str] | None,
     typer.Option("--set", help="One setting, such as training.steps=500; it replaces that of --recipe (repeatable)."),
 ]
-Init = Annotated[Path | None, typer.Option("--init", metavar="MODEL", help="A model to start from.", parser=_local)]
+Init = Annotated[
+    Path | None,
+    typer.Option(
+        "--init", metavar="MODEL", help="A model to start from; new characters or words are added.", parser=_local
+    ),
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in --out; --set changes its settings.")]
 OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")]
 

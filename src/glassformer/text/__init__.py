@@ -5,16 +5,16 @@
     Tokenizer.from_dict() ───┘
 
 A text is normalized (`normalization`) and split into pieces (`segmenters`, `subwords`), and each piece is looked up
-(`vocabulary`); `tokenizer` combines the three. `learning` builds a vocabulary from example texts. `saved` checks a
-tokenizer from a model file.
+(`vocabulary`); `tokenizer` combines the three. `learning` builds a vocabulary from example texts, or adds to one.
+`saved` checks a tokenizer from a model file.
 
 Text never becomes a special token: a user's "<eos>" is split like any other text and never matches the special
 one. A tokenizer is saved as settings, pieces and numbers. The rules of segmentation are code and are never read from
 a file.
 """
 
-from glassformer.text.learning import ascii68, learn, learn_both
+from glassformer.text.learning import ascii68, grow, grow_both, learn, learn_both
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vocabulary import SPECIALS, Vocabulary
 
-__all__ = ["SPECIALS", "Tokenizer", "Vocabulary", "ascii68", "learn", "learn_both"]
+__all__ = ["SPECIALS", "Tokenizer", "Vocabulary", "ascii68", "grow", "grow_both", "learn", "learn_both"]

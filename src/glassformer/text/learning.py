@@ -54,6 +54,36 @@ def learn_both(
     return learn(sources, settings.source, inputs), learn((target for _, target in pairs), settings.target)
 
 
+def grow_both(
+    tokenizers: tuple[Tokenizer, Tokenizer], pairs: Sequence[tuple[str, str]], settings: TokenSettings
+) -> tuple[Tokenizer, Tokenizer]:
+    """Return the tokenizers of a model, of `settings`, with the new characters or words of pairs. See `grow`."""
+    source, target = tokenizers
+    if settings.shared:
+        grown = grow(target, (text for pair in pairs for text in pair))
+        if grown is target:
+            return source, target
+        return grown if settings.source.bos else grown.without_bos(), grown
+    return grow(source, (pair[0] for pair in pairs)), grow(target, (pair[1] for pair in pairs))
+
+
+def grow(tokenizer: Tokenizer, texts: Iterable[str]) -> Tokenizer:
+    """Return a tokenizer with the characters or words of `texts` that it lacks, with new ids after all others.
+
+    They must occur `min_count` times, and words are limited by `vocabulary_size`, the most frequent first. Other kinds
+    of tokens, and a fixed vocabulary, stay as they are: the same tokenizer is returned.
+    """
+    settings, known = tokenizer.settings, tokenizer.vocabulary
+    if settings.kind not in ("characters", "words") or settings.preset != "none":
+        return tokenizer
+    normalized = (normalize(text, settings, f"text {row}") for row, text in enumerate(texts, start=1))
+    counts = _count(text.split() if settings.kind == "words" else text for text in normalized)
+    new = [piece for piece, count in counts.items() if count >= settings.min_count and piece not in known.ordinary]
+    if settings.kind == "words":
+        new = sorted(new, key=lambda word: (-counts[word], word))[: max(0, settings.vocabulary_size - len(known))]
+    return tokenizer.with_pieces(sorted(new) if settings.kind == "characters" else new) if new else tokenizer
+
+
 def ascii68() -> Tokenizer:
     """Return the tokenizer ascii68: digits, upper case, lower case, `-`, `,`, space, <sos>, <eos>, <pad>; no <unk>."""
     return _ascii68(SideSettings(preset="ascii68"))

@@ -161,6 +161,11 @@ class Tokenizer:
     def _only_text(self) -> Tokenizer:
         return Tokenizer(self.settings, self.vocabulary, self._learned)
 
+    def with_pieces(self, pieces: Sequence[str]) -> Tokenizer:
+        """Return the same tokenizer with more ordinary pieces, whose ids follow all others."""
+        vocabulary = Vocabulary.from_pieces([*self.vocabulary.ordinary, *pieces], self.vocabulary.specials)
+        return Tokenizer(self.settings, vocabulary, self._learned)
+
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of the ids, without special tokens (<unk> included). Raises TextError for an invalid id.
 

@@ -30,6 +30,7 @@ from glassformer.rundirectory import RunDirectory
 from glassformer.settings import DataSettings, Settings
 from glassformer.training.changes import changes_of, description
 from glassformer.training.checkpoints import SavedRun, read_resume
+from glassformer.training.grow import grow_model, new_token_texts, unknown_text
 from glassformer.training.loop import Run
 from glassformer.training.prepare import Prepared, as_table, fingerprint_of, prepare
 from glassformer.translator import Translator, encode_sources
@@ -54,7 +55,7 @@ class Choice:
 class Notice:
     """A notice before a run: `kind` for programs, `text` for people, and the path of its table, or of a changed run."""
 
-    kind: Literal["changed", "first row", "also trained on", "audit", "too long", "unknown tokens"]
+    kind: Literal["changed", "first row", "also trained on", "audit", "too long", "new tokens", "unknown tokens"]
     text: str
     table: str
 
@@ -106,8 +107,9 @@ def plan(
 
     `overrides` are settings over what is advised, nested or by full name (`{"training.steps": 500}`), or complete
     Settings. `valid` replaces the held-out rows; `test` is evaluated on at the end. `init` is a model whose weights,
-    tokenizers and shape are the start. `resume` continues the run in `out` with the same pairs and its own recipe;
-    `overrides` are then changes to it (`training.changes` says which settings can change).
+    tokenizers and shape are the start; characters or words that it lacks are added to its vocabulary. `resume`
+    continues the run in `out` with the same pairs and its own recipe; `overrides` are then changes to it
+    (`training.changes` says which settings can change).
 
     Raises RunError for `out`, TableError and ColumnError for tables, SettingsError for settings, UsageError for
     arguments that exclude each other, TextError for test rows that the model would not take.
@@ -125,27 +127,26 @@ def plan(
     data = DataSettings(**given.get("data", {}))
     table = clean(_read(pairs, data), data)  # tables to validate or test on are never cleaned
     held_out, tested = (_read_other(table, other, data) for other in (valid, test))
-    choices: tuple[Choice, ...] = ()
     tokenizers = None if start is None else (start.source_tokenizer, start.target_tokenizer)
     if saved is not None:
-        settings = Settings(**given)
+        settings, choices = Settings(**given), tuple[Choice, ...]()
         saved.check_table(fingerprint_of(table, held_out), directory.resume)
         tokenizers = saved.tokenizer_pair()
     elif isinstance(overrides, Settings):
-        settings = Settings(**merge(overrides.model_dump(), settled))
+        settings, choices = Settings(**merge(overrides.model_dump(), settled)), ()
     else:
         settings, choices = _advised(table, given, has_start=start is not None)
     check_training_fits(settings, find_device("cpu"))  # before rows are prepared for it
-    prepared = prepare(table, settings, held_out, tokenizers, tested, _earlier(directory, start, resume=resume))
-    if tested is not None:
-        encode_sources(tested.sources, tested.locations, prepared.source_tokenizer, settings)
+    earlier = _earlier(directory, start, resume=resume)
+    prepared = prepare(table, settings, held_out, tokenizers, tested, earlier, grow=start is not None)
+    if start is not None:
+        start, notices = _grown(start, prepared, table.path)
+    _check_test(tested, prepared)
     return Plan(
         settings,
         choices,
         (*notices, *_notices(table, held_out, tested, prepared)),
-        *(prepared, directory, table),
-        valid=held_out,
-        test=tested,
+        *(prepared, directory, table, held_out, tested),
         start=start,
         init=None if init is None else str(init),
         resume=resume,
@@ -228,6 +229,12 @@ def _settled_by(start: ModelFile | None, given: Mapping[str, Any], init: object)
     return settled
 
 
+def _grown(start: ModelFile, prepared: Prepared, path: str) -> tuple[ModelFile, tuple[Notice, ...]]:
+    """Return the model to start from with the tokens that are new in the table, and notices that name them."""
+    texts = new_token_texts(start, prepared.tokenizers)
+    return grow_model(start, *prepared.tokenizers), tuple(Notice("new tokens", text, path) for text in texts)
+
+
 def _advised(table: Table, given: Mapping[str, Any], *, has_start: bool) -> tuple[Settings, tuple[Choice, ...]]:
     advice = advise(table.pairs, given, table.inputs)
     return Settings(**merge(advice.settings, given)), tuple(_choices(advice.choices, given, has_start=has_start))
@@ -272,6 +279,12 @@ def _read_other(table: Table, pairs: Pairs | None, data: DataSettings) -> Table 
     return other
 
 
+def _check_test(tested: Table | None, prepared: Prepared) -> None:
+    """Raise TextError for a test row that the model would not take."""
+    if tested is not None:
+        encode_sources(tested.sources, tested.locations, prepared.source_tokenizer, prepared.settings)
+
+
 # Notices
 
 
@@ -293,4 +306,6 @@ def _notices(table: Table, valid: Table | None, test: Table | None, prepared: Pr
         counts, unk_id = prepared.data.counts(side), tokenizer.vocabulary.unk_id
         if unk_id is not None and counts[unk_id]:
             text = f"{counts[unk_id]:,} of {sum(counts):,} {side} tokens to train on are not in the vocabulary"
-            yield Notice("unknown tokens", f"{text}, and become <unk>", table.path)
+            which = unknown_text(tokenizer, [getattr(pair, side) for pair in table.pairs])
+            named = f": {which}" if which and tokenizer.settings.kind != "words" else ""
+            yield Notice("unknown tokens", f"{text}, and become <unk>{named}", table.path)

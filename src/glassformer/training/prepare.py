@@ -22,8 +22,8 @@ from glassformer.files import shown
 from glassformer.modelfile import ModelFile
 from glassformer.records import Metrics, TrainingData
 from glassformer.rundirectory import HELD_OUT_COLUMNS, HELD_OUT_ROWS
-from glassformer.settings import DataSettings, Settings
-from glassformer.text import Tokenizer, learn_both
+from glassformer.settings import DataSettings, Settings, TokenSettings
+from glassformer.text import Tokenizer, grow_both, learn_both
 from glassformer.text.inputs import CellFault, Inputs, cells_of_values, compose, fault_of, inputs_of, split
 
 MAX_UNKNOWN = 0.2  # of the tokens of one side
@@ -47,6 +47,11 @@ class Prepared:
     trained: TrainedSources
     overlaps: tuple[Overlap, ...]
     test_ledger: Ledger = field(default_factory=Ledger)
+
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """The tokenizers of source and target."""
+        return self.source_tokenizer, self.target_tokenizer
 
     @property
     def fingerprint(self) -> str:
@@ -156,10 +161,13 @@ def prepare(
     tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
     test: Table | None = None,
     earlier: TrainedSources | None = None,
+    *,
+    grow: bool = False,
 ) -> Prepared:
     """Split, learn tokenizers (or take those given), encode, leave out what is too long.
 
     `test` is the table to evaluate on at the end, `earlier` the sources that the model to start from was trained on.
+    With `grow` the given tokenizers get the characters or words of the rows to train on that they lack.
 
     Raises TableError when too few rows remain to train on, and for settings that do not fit the rows: a length limit
     that more than half of them exceed, tokens of which too many are unknown.
@@ -171,7 +179,7 @@ def prepare(
         data, seed = settings.data, settings.training.seed
         train_indices, held_indices = hold_out(table.pairs, data.valid_fraction, data.max_valid_rows, seed)
     train_pairs = [table.pairs[index] for index in train_indices]
-    source_tokenizer, target_tokenizer = tokenizers or learn_both(train_pairs, settings.tokens, table.inputs)
+    source_tokenizer, target_tokenizer = _tokenizers(train_pairs, settings.tokens, table.inputs, tokenizers, grow=grow)
     ledger = Ledger()
     for read in (table, valid):
         if read is not None:
@@ -226,6 +234,19 @@ def _check_rows_left(train: Corpus, path: str, ledger: Ledger) -> None:
             got=ledger.summary(),
             hint="raise data.max_source_length or data.max_target_length",
         )
+
+
+def _tokenizers(
+    pairs: Sequence[Pair],
+    settings: TokenSettings,
+    inputs: Inputs,
+    given: tuple[Tokenizer, Tokenizer] | None,
+    *,
+    grow: bool,
+) -> tuple[Tokenizer, Tokenizer]:
+    if given is None:
+        return learn_both(pairs, settings, inputs)
+    return grow_both(given, pairs, settings) if grow else given
 
 
 def _training_data(
