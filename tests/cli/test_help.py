@@ -42,6 +42,7 @@ CONTRACT = {
     """,
     "tokens": "MODEL TEXT --side --pad-to --json",
     "info": "MODEL --json",
+    "runs": "--json",
     "settings": "WORD --recipes --json",
     "serve": "MODEL --host --port --text --time-limit --ensemble --device --precision --quiet",
     "export": """

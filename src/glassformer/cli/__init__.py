@@ -23,6 +23,7 @@ from glassformer.cli.export import export
 from glassformer.cli.heads import heads
 from glassformer.cli.import_ import import_
 from glassformer.cli.info import info
+from glassformer.cli.runs import runs
 from glassformer.cli.score import score
 from glassformer.cli.serve import serve
 from glassformer.cli.settings import settings
@@ -67,6 +68,7 @@ VERBS = (
     heads,
     tokens,
     info,
+    runs,
     settings,
     serve,
     export,

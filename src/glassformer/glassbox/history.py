@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
 import reprlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from glassformer.errors import ModelFileError, RunError
+from glassformer.errors import ModelFileError
 from glassformer.glassbox.explained import Explained
 from glassformer.glassbox.run_records import CheckpointAnswer, Errors, HistoryPoint, Training, Validation
 from glassformer.glassbox.whatif import Edits, attentions
 from glassformer.modelfile import ModelFile
 from glassformer.rundirectory import RunDirectory
+from glassformer.runs.history import HistoryEvent, read_history, unreadable
 
 MAX_EVENTS = 400  # of training progress
 MAX_CHECKPOINTS = 12
@@ -66,45 +65,12 @@ def errors_of(folder: Path) -> Errors | None:
         if not len(found.examples) <= found.wrong <= found.rows < 2**53:
             raise ValueError(f"{len(found.examples)} examples of {found.wrong} wrong answers in {found.rows} rows")
     except OSError as error:
-        raise _unreadable("wrong answers", str(path), error.strerror or str(error)) from None
+        raise unreadable("wrong answers", str(path), error.strerror or str(error)) from None
     except ValidationError as error:
-        raise _unreadable("wrong answers", str(path), *_first_of(error)) from None
+        raise unreadable("wrong answers", str(path), *_first_of(error)) from None
     except ValueError as error:
-        raise _unreadable("wrong answers", str(path), str(error)) from None
+        raise unreadable("wrong answers", str(path), str(error)) from None
     return found
-
-
-@dataclass(frozen=True)
-class HistoryEvent:
-    """An event of a run, not checked: its line in the history, from 1, and its JSON object."""
-
-    line: int
-    fields: dict[str, Any]
-
-    @property
-    def kind(self) -> object:
-        return self.fields.get("event")
-
-
-def read_history(path: Path) -> list[HistoryEvent]:
-    """The events of a run, without a last line that was cut off. Raises RunError for a line that is not an event."""
-    try:
-        *lines, _cut_off = path.read_text(encoding="utf-8").split("\n")  # a text may contain other line ends
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable("history", str(path), getattr(error, "strerror", None) or str(error)) from None
-    events = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        try:
-            fields = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise _unreadable("history", where, str(error), "a JSON object") from None
-        if not isinstance(fields, dict):
-            raise _unreadable("history", where, reprlib.repr(fields), "a JSON object")
-        events.append(HistoryEvent(number, fields))
-    return events
 
 
 def last_sample(folder: Path) -> str | None:
@@ -145,11 +111,7 @@ def _take(kind: type[_Event], event: HistoryEvent, path: Path) -> dict[str, Any]
     try:
         return kind.model_validate(event.fields).model_dump()
     except ValidationError as error:
-        raise _unreadable("history", f"{path}, line {event.line}", *_first_of(error)) from None
-
-
-def _unreadable(name: str, where: str, got: str, expected: str | None = None) -> RunError:
-    return RunError(f"cannot read the {name} of the run", where=where, got=got[:200], expected=expected)
+        raise unreadable("history", f"{path}, line {event.line}", *_first_of(error)) from None
 
 
 def _first_of(error: ValidationError) -> tuple[str, str]:

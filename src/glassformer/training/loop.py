@@ -27,6 +27,7 @@ from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile, tokenizers_to_dict
 from glassformer.records import Metrics
 from glassformer.rundirectory import RunDirectory
+from glassformer.runs.curve import write_curve
 from glassformer.training.card import model_card
 from glassformer.training.changes import Change, changes_of, recipe_of
 from glassformer.training.checkpoints import Origin, Position, SavedRun, load_resume, save_resume
@@ -122,6 +123,8 @@ class Run:
                 for event in self._events():
                     self._finished = isinstance(event, Finished)
                     self.directory.record(event.to_json())
+                    if isinstance(event, Validated | Finished):
+                        write_curve(self.directory)
                     yield event
             finally:
                 self.directory.restore_replaced()
@@ -147,10 +150,7 @@ class Run:
             directory.write_held_out(*self.prepared.held_out_rows)
 
     def _apply_changes(self, saved: SavedRun) -> None:
-        """Continue a saved run with the settings of this one, and record how they differ.
-
-        The model card is deleted first: without it the weights of the model are chosen again at the end.
-        """
+        """Continue with the settings of this run. Without the card, the weights are chosen again at the end."""
         directory, position = self.directory, self.position
         self.new_changes = changes_of(saved.settings, self.settings, position.step, directory.recipe)
         self.changes = (*saved.changes, *self.new_changes)

@@ -1,0 +1,52 @@
+"""`glassformer runs`: the runs of a directory in a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glassformer.cli.console import Reporter, print_json, print_table
+from glassformer.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from glassformer.runs.compare import RunSummary
+
+Runs = Annotated[Path, typer.Argument(metavar="DIR", help="A directory that contains run directories.")]
+
+COLUMNS = ("run", "state", "best", "size", "rows", "steps", "minutes", "tokens/s")
+
+
+def runs(folder: Runs, as_json: AsJson = False) -> None:
+    """Compare runs: the best first, with the settings that differ between them."""
+    from glassformer.runs.compare import compare_runs
+
+    compared = compare_runs(folder)
+    if as_json:
+        print_json(compared.to_json())
+        return
+    if compared.runs:
+        print_table(f"runs in {folder}", COLUMNS, [_row(run) for run in compared.runs])
+    if any(run.settings for run in compared.runs):
+        print_table("settings that differ", ("run", ""), [(run.name, _settings(run)) for run in compared.runs])
+    for name, reason in compared.left_out.items():
+        Reporter(quiet=False).warn(f"{name} is left out: {reason}")
+
+
+def _row(run: RunSummary) -> tuple[str, ...]:
+    state = run.state if run.state == "finished" else f"{run.state} at {run.step:,}"
+    best = "" if run.value is None else f"{run.metric} {run.value:.4f} at {run.best_step:,}"
+    numbers = (run.n_parameters, run.train_rows, run.steps)
+    cells = ["" if number is None else f"{number:,}" for number in numbers]
+    minutes = "" if run.minutes is None else f"{run.minutes:.1f}"
+    speed = "" if run.tokens_per_second is None else f"{run.tokens_per_second:,.0f}"
+    return (run.name, state, best, *cells, minutes, speed)
+
+
+def _settings(run: RunSummary) -> str:
+    return ", ".join(f"{name}={_shown(value)}" for name, value in run.settings.items())
+
+
+def _shown(value: object) -> str:
+    return "unset" if value is None else str(value)

@@ -1,0 +1,38 @@
+"""`glassformer runs` prints a table, JSON, and what it left out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+
+@pytest.fixture
+def folder(tmp_path, run):
+    shutil.copytree(run, tmp_path / "one")
+    (tmp_path / "data").mkdir()
+    return tmp_path
+
+
+def test_the_table_and_json_say_the_same(call, folder):
+    answer = call("runs", folder)
+    assert answer.code == 0
+    assert "warning: data is left out: not a run: it has no recipe.toml" in answer.err
+    found = json.loads(call("runs", folder, "--json").out)
+    assert found["left_out"] == {"data": "not a run: it has no recipe.toml"}
+    (one,) = found["runs"]
+    assert (one["name"], one["state"], one["steps"], one["settings"]) == ("one", "finished", 150, {})
+    row = next(line for line in answer.out.splitlines() if line.startswith("one"))
+    assert f"{one['metric']} {one['value']:.4f} at {one['best_step']}" in row
+    assert f"{one['n_parameters']:,}" in row
+
+
+def test_the_run_has_its_picture(run):
+    assert "<polyline" in (run / "learning_curve.svg").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["absent", "one/README.md"])
+def test_what_is_not_a_directory_of_runs_is_an_error(call, folder, name):
+    answer = call("runs", folder / name)
+    assert (answer.code, answer.err.partition("\n")[0]) == (1, "error: this is not a directory")
