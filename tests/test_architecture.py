@@ -31,7 +31,7 @@ LAYERS = (
     {"importers"},
     {"hub"},
     {"translator"},
-    {"evaluation", "glassbox"},
+    {"batching", "evaluation", "glassbox"},
     {"audit", "export"},
     {"training", "server"},
     {"cli", "__init__"},
@@ -63,10 +63,10 @@ THIRD_PARTY = {
     "rundirectory": {"filelock"},
     "runs": {"filelock"},
     "training": {"numpy", "pydantic", "torch", "jaxtyping"},
-    "server": {"fastapi", "pydantic", "starlette", "uvicorn"},
+    "server": {"fastapi", "prometheus_client", "pydantic", "starlette", "uvicorn"},
     "cli": {"typer", "rich"},
 }
-PACKAGE_OF = {"tomli_w": "tomli-w", "starlette": "fastapi"}
+PACKAGE_OF = {"tomli_w": "tomli-w", "starlette": "fastapi", "prometheus_client": "prometheus-client"}
 """Name of an import -> name of the package that is declared, where they differ."""
 
 MAX_LINES, MAX_FUNCTION_LINES, MAX_VERB_LINES = 400, 60, 40

@@ -34,6 +34,7 @@ EXIT_CODES = {
     "EngineError": 1,
     "NotFiniteError": 1,
     "TimeLimitError": 1,
+    "BusyError": 1,
     "MissingExtraError": 1,
 }
 

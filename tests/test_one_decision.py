@@ -19,7 +19,8 @@ from fastapi.testclient import TestClient
 from glassformer import GlassformerError, Translator, evaluate, explain, plan
 from glassformer.datasets import dates
 from glassformer.modelfile import ModelFile
-from glassformer.server.api import Served, create_app
+from glassformer.server.api import create_app
+from glassformer.server.served import Served
 from glassformer.settings import DecodingSettings
 from tests.cli.conftest import answer_to
 

@@ -10,6 +10,7 @@ import pytest
 import glassformer
 
 NAMES = [
+    "BatchingTranslator",
     "DataSettings",
     "DecodingSettings",
     "GlassformerError",

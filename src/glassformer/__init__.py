@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from glassformer.batching import BatchingTranslator
     from glassformer.data.tables import Pair, Table, read_table
     from glassformer.errors import GlassformerError
     from glassformer.evaluation import Report, evaluate
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from glassformer.translator import Translation, Translator
 
 _HOMES = {
+    "BatchingTranslator": "batching",
     "DataSettings": "settings",
     "DecodingSettings": "settings",
     "GlassformerError": "errors",
@@ -54,6 +56,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "BatchingTranslator",
     "DataSettings",
     "DecodingSettings",
     "GlassformerError",

@@ -12,6 +12,7 @@
     ├── EngineError             1   an engine whose results differ from those of the model
     │   └── NotFiniteError      1   a log-probability that is NaN or infinite
     ├── TimeLimitError          1   a computation that took longer than its time limit
+    ├── BusyError               1   a request that is not accepted now
     └── MissingExtraError       1   an optional library that is not installed
 
 Other exit codes: 3 when `--strict` has findings, 130 when interrupted.
@@ -97,6 +98,10 @@ class EngineError(GlassformerError):
 
 class TimeLimitError(GlassformerError):
     """A computation took longer than its time limit."""
+
+
+class BusyError(GlassformerError):
+    """A request is not accepted now: too many others are waiting, or no more are taken. It can be repeated later."""
 
 
 class NotFiniteError(EngineError):

@@ -24,7 +24,7 @@ from glassformer.modelfile import ModelFile
 from glassformer.records import TrainingData
 from glassformer.settings import DecodingSettings, Settings
 from glassformer.text import Tokenizer
-from glassformer.text.inputs import Inputs, compose_values, texts_of
+from glassformer.text.inputs import Inputs, compose_values, is_not_empty, texts_of
 from glassformer.timelimit import check_time_limit
 
 
@@ -217,6 +217,11 @@ class Translator:
         with _without_garbage_collection(), _naming([names[row] for row in rows]):
             self.engine.search(sources, decoding, max_new_tokens, forced, keep)
         return results
+
+    def check(self, texts: Sequence[Source]) -> None:
+        """Raise the error that `translate` would raise for these texts, without a search."""
+        sources = [text for text in self._sources(texts, None) if is_not_empty(text, self.inputs)]
+        encode_sources(sources, _names(len(sources), None), self.source_tokenizer, self.settings)
 
     def _sources(self, texts: Sequence[Source], where: Sequence[str] | None) -> list[str]:
         """Return the source of each text. Raises UsageError or TextError for one without the inputs of the model."""

@@ -44,7 +44,7 @@ CONTRACT = {
     "info": "MODEL --json",
     "runs": "--json",
     "settings": "WORD --recipes --json",
-    "serve": "MODEL --host --port --text --time-limit --ensemble --device --precision --quiet",
+    "serve": "MODEL --host --port --text --time-limit --api-key-file --log --ensemble --device --precision --quiet",
     "export": """
         MODEL --to --out --precision --check --source --target --header --bad-rows --ensemble --quiet --json
     """,

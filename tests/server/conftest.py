@@ -14,7 +14,8 @@ from starlette.testclient import TestClient
 
 from glassformer.modelfile import ModelFile, tensor_shapes
 from glassformer.records import TrainingData
-from glassformer.server.api import Served, create_app
+from glassformer.server.api import create_app
+from glassformer.server.served import Served
 from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.text import learn
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from http.client import HTTPResponse
@@ -26,6 +27,7 @@ import pytest
 
 pytest.importorskip("resource")
 
+from glassformer.batching import Worker
 from glassformer.modelfile import ModelFile, tensor_shapes
 from glassformer.server import connections
 from glassformer.server.connections import Connections, Server, default_connections
@@ -39,14 +41,15 @@ LAUNCHER = """
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 from pathlib import Path
-from glassformer.server.api import Served, create_app
+from glassformer.server.api import create_app
 from glassformer.server.limits import Limits
+from glassformer.server.served import Served
 from glassformer.server.run import listen, serve
 limits = Limits(**json.loads(sys.argv[3]))
 served = Served.load(Path(sys.argv[1]), limits=limits, device="cpu")
 listening = listen("127.0.0.1", 0)
 print(listening.getsockname()[1], file=sys.stderr, flush=True)
-serve(create_app(served), listening, limits, served.queue.close)
+serve(create_app(served), listening, limits, served.worker)
 """
 
 
@@ -63,6 +66,18 @@ class Running(NamedTuple):
     def get(self, path: str = "/api/health") -> Any:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=GUARD) as answer:
             return json.load(answer)
+
+    def text(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=GUARD) as answer:
+            return str(answer.read(), "utf-8")
+
+    def status(self, path: str) -> int:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=GUARD) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code
 
     def post(self, path: str, body: dict[str, Any]) -> socket.socket:
         """A connection on which a request is sent."""
@@ -241,13 +256,65 @@ def test_a_connection_for_which_there_is_no_room_is_told(slow_model: Path) -> No
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_server_that_computes(slow_model: Path, number: signal.Signals) -> None:
-    with running(slow_model, compute_seconds=3600) as server, server.post("/api/trace", SLOW) as opened:
+def test_a_signal_ends_a_server_that_computes_for_too_long(slow_model: Path, number: signal.Signals) -> None:
+    with running(slow_model, compute_seconds=3600, drain_seconds=1) as server:
+        with server.post("/api/trace", SLOW) as opened:
+            time.sleep(1)
+            server.process.send_signal(number)
+            assert read_answer(opened)[0] == 503
+        assert server.process.wait(GUARD) == 0
+        assert server.complaints() == ""
+
+
+def test_a_second_signal_ends_the_computation_at_once(slow_model: Path) -> None:
+    with running(slow_model, compute_seconds=3600, drain_seconds=3600) as server:
+        with server.post("/api/trace", SLOW) as opened:
+            time.sleep(1)
+            for _ in range(2):
+                server.process.send_signal(signal.SIGINT)
+                time.sleep(0.5)
+            assert read_answer(opened)[0] == 503
+        assert server.process.wait(GUARD) == 0
+
+
+def test_a_server_that_stops_finishes_what_it_accepted_and_refuses_the_rest(slow_model: Path) -> None:
+    body = {"texts": ["abcdefg"] * 8, "num_beams": 1}
+    with running(slow_model, drain_seconds=GUARD) as server, server.connect() as waiting:
+        with (
+            server.post("/api/translate", body) as first,
+            server.post("/api/translate", body | {"num_beams": 2}) as second,
+        ):
+            while "glassformer_wait_seconds_count 0.0" in server.text("/metrics"):
+                time.sleep(0.01)
+            server.process.send_signal(signal.SIGTERM)
+            while server.status("/api/ready") == 200:
+                time.sleep(0.01)
+            with server.post("/api/translate", body) as late:
+                answer = HTTPResponse(late)
+                answer.begin()
+                assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+                assert json.loads(answer.read())["error"]["what"] == "the server is stopping"
+            assert server.get() == {"status": "ok"}
+            for opened in (first, second):
+                status, answer = read_answer(opened)
+                assert (status, len(answer["translations"])) == (200, 8)
+        assert read_all(waiting) == b""
+        assert server.process.wait(GUARD) == 0
+        assert server.complaints() == ""
+
+
+def test_the_work_of_a_client_that_leaves_is_ended_and_leaves_the_queue(slow_model: Path) -> None:
+    with running(slow_model, compute_seconds=3600) as server:
+        clients = [server.post("/api/trace", SLOW) for _ in range(3)]
         time.sleep(1)
-        server.process.send_signal(number)
-        assert read_answer(opened)[0] == 503
-        server.process.wait(GUARD)
-        assert "Traceback" not in server.complaints() or number == signal.SIGINT
+        for opened in clients:
+            opened.close()
+        with server.post("/api/translate", {"texts": [""]}) as stays:
+            assert read_answer(stays)[0] == 200
+        assert 'glassformer_requests_total{method="POST",route="/api/trace",status="499"} 3.0' in server.text(
+            "/metrics"
+        )
+        assert server.complaints() == ""
 
 
 def test_the_limit_of_connections_is_half_of_the_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +333,7 @@ def test_that_no_file_is_left_is_logged_once_a_minute(
 
     clock = mock.Mock()
     monkeypatch.setattr(connections, "time", mock.Mock(monotonic=clock))
-    server = Server(uvicorn.Config(lambda: None, log_config=None), Limits(), lambda: None)
+    server = Server(uvicorn.Config(lambda: None, log_config=None), Limits(), Worker())
     loop = asyncio.new_event_loop()
     context = {"message": "socket.accept() out of system resource", "exception": OSError(errno.EMFILE, "no files")}
     with contextlib.closing(loop), caplog.at_level(logging.ERROR):

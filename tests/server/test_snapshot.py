@@ -13,7 +13,8 @@ from starlette.testclient import TestClient
 
 from glassformer.datasets import dates
 from glassformer.modelfile import ModelFile
-from glassformer.server.api import CHANGED, Served, create_app
+from glassformer.server.api import create_app
+from glassformer.server.served import CHANGED, Served
 from glassformer.settings import Settings
 from glassformer.training import train
 

@@ -41,7 +41,7 @@ SamplingSeed = Annotated[
 # Models and tables
 
 
-def _local(text: str) -> Path:
+def local(text: str) -> Path:
     """The path of a model; one of the hub is fetched, and its revision told."""
     return _fetched(text, as_folder=False)
 
@@ -65,7 +65,7 @@ def _fetched(text: str, *, as_folder: bool) -> Path:
 Model = Annotated[
     Path,
     typer.Argument(
-        metavar="MODEL", help="A .safetensors model file, a run directory, or hf://owner/name.", parser=_local
+        metavar="MODEL", help="A .safetensors model file, a run directory, or hf://owner/name.", parser=local
     ),
 ]
 MarianFolder = Annotated[
@@ -74,7 +74,7 @@ MarianFolder = Annotated[
 Ensemble = Annotated[
     list[Path] | None,
     typer.Option(
-        "--ensemble", metavar="MODEL", help="A further model; probabilities are averaged (repeatable).", parser=_local
+        "--ensemble", metavar="MODEL", help="A further model; probabilities are averaged (repeatable).", parser=local
     ),
 ]
 PairTable = Annotated[
@@ -177,7 +177,7 @@ SetAny = Annotated[
 Init = Annotated[
     Path | None,
     typer.Option(
-        "--init", metavar="MODEL", help="A model to start from; new characters or words are added.", parser=_local
+        "--init", metavar="MODEL", help="A model to start from; new characters or words are added.", parser=local
     ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in --out; --set changes its settings.")]

@@ -1,29 +1,69 @@
-"""`glassformer serve`: the live page and the HTTP API of a model, on this machine."""
+"""`glassformer serve`: the live page and the HTTP API of models, on this machine."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import logging
+import re
+import sys
+from pathlib import Path
+from typing import Annotated, NamedTuple
 
 import typer
 
 from glassformer.cli.console import Reporter
-from glassformer.cli.options import DecodePrecision, Device, Ensemble, Model, Quiet
-from glassformer.errors import MissingExtraError, TextError, quoted
+from glassformer.cli.options import DecodePrecision, Device, Ensemble, Quiet, local
+from glassformer.errors import MissingExtraError, TextError, UsageError, quoted
 
+_NAMED = re.compile(r"(?P<name>[\w.-]{1,100})=(?P<path>.+)", re.DOTALL)
+
+
+class Named(NamedTuple):
+    """A model with the name that requests use."""
+
+    name: str
+    path: Path
+
+
+def _named(text: str) -> Named:
+    """Parse MODEL or NAME=MODEL; the default name is that of the run directory, the file or the repository."""
+    match = None if Path(text).exists() else _NAMED.fullmatch(text)
+    if match is not None:
+        return Named(match["name"], local(match["path"]))
+    path = Path(text.partition("@")[0] if text.startswith("hf:/") else text)
+    if path.name == "model.safetensors":
+        path = path.absolute().parent
+    return Named(path.resolve().stem if path.suffix == ".safetensors" else path.resolve().name, local(text))
+
+
+Models = Annotated[
+    list[Named],
+    typer.Argument(
+        metavar="[NAME=]MODEL",
+        help="A .safetensors model file, a run directory, or hf://owner/name; several are served by name.",
+        parser=_named,
+    ),
+]
 Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0: any free port.")]
 Text = Annotated[str | None, typer.Option("--text", help="The text that the page opens with.")]
 TimeLimit = Annotated[
     float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Maximum computing time of one request.")
 ]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option("--api-key-file", help="A file with the key of requests (default: the variable GLASSFORMER_API_KEY)."),
+]
+Log = Annotated[bool, typer.Option("--log", help="Print each request as a line of JSON, without its texts.")]
 
 
 def serve(
-    model: Model,
+    models: Models,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     text: Text = None,
     time_limit: TimeLimit = 60,
+    api_key_file: KeyFile = None,
+    log: Log = False,
     ensemble: Ensemble = None,
     device: Device = "auto",
     precision: DecodePrecision = "float32",
@@ -31,32 +71,66 @@ def serve(
 ) -> None:
     """Serve a page that explains the translation of any text, and the same data as JSON over HTTP.
 
-    The server listens on this machine only, unless --host names another address: it has no password. Ctrl-C stops it.
+    The server listens on this machine only, unless --host names another address. Ctrl-C stops it.
     """
-    try:
-        from glassformer.server.api import Served, create_app
-        from glassformer.server.limits import Limits
-        from glassformer.server.run import listen
-        from glassformer.server.run import serve as run
-    except ModuleNotFoundError as error:
-        if error.name not in ("fastapi", "starlette", "uvicorn"):
-            raise
-        raise MissingExtraError("glassformer serve", package=error.name, extra="server") from None
+    _check_installed()
+    from glassformer.server.api import create_app
+    from glassformer.server.limits import Limits
+    from glassformer.server.run import listen
+    from glassformer.server.run import serve as run
+    from glassformer.server.served import load_models
 
     reporter = Reporter(quiet)
-    if text is not None:
-        _check_text(text)
-    listening = listen(host, port)
-    with listening:  # closed where the model cannot be loaded, too
+    paths = _check(models, text, ensemble)
+    key = _read_key(api_key_file, reporter)
+    with listen(host, port) as listening:  # closed where a model cannot be loaded, too
         address, hosts = _names(host, listening.getsockname()[0])
         limits = Limits(compute_seconds=time_limit)
         options = {"ensemble": ensemble or [], "device": device, "precision": precision}
-        served = Served.load(model, example=text, limits=limits, **options)
+        served = load_models(paths, limits=limits, example=text, **options)
         reporter.print(f"open http://{address}:{listening.getsockname()[1]}   (Ctrl-C stops it)")
-        if hosts == ["*"]:
+        if hosts == ["*"] and key is None:
             reporter.warn("anybody who reaches this machine can use the model")
-        run(create_app(served, hosts), listening, limits, served.queue.close)
+        _log_requests(log)
+        run(create_app(*served, hosts=hosts, key=key), listening, limits, served[0].worker)
     reporter.print("stopped")
+
+
+def _check_installed() -> None:
+    try:
+        import glassformer.server.api  # noqa: F401
+    except ModuleNotFoundError as error:
+        if error.name not in ("fastapi", "prometheus_client", "starlette", "uvicorn"):
+            raise
+        raise MissingExtraError("glassformer serve", package=error.name, extra="server") from None
+
+
+def _check(models: list[Named], text: str | None, ensemble: list[Path] | None) -> dict[str, Path]:
+    """The paths of the models by name. Raises UsageError for two of one name, TextError for a wrong text."""
+    paths: dict[str, Path] = {}
+    for name, path in models:
+        if name in paths:
+            got, hint = f"{paths[name]}, {path}", f"OTHER={path}"
+            raise UsageError("two models have the same name", where=quoted(name), got=got, hint=hint)
+        paths[name] = path
+    if ensemble and len(models) > 1:
+        raise UsageError(
+            "an ensemble is one model", got=f"{len(models)} models and --ensemble", hint="serve them apart"
+        )
+    try:
+        (text or "").encode()
+    except UnicodeEncodeError:
+        raise TextError("the text is not UTF-8", where="--text", got=quoted(text)) from None
+    return paths
+
+
+def _read_key(path: Path | None, reporter: Reporter) -> str | None:
+    from glassformer.server.keys import is_open_to_others, read_key
+
+    key = read_key(path)
+    if path is not None and is_open_to_others(path):
+        reporter.warn(f"every user of this machine can read the API key in {path}: chmod 600 {path}")
+    return key
 
 
 def _names(host: str, bound: str) -> tuple[str, list[str]]:
@@ -67,8 +141,11 @@ def _names(host: str, bound: str) -> tuple[str, list[str]]:
     return address, ["*"] if anywhere else [host.strip("[]"), address, "127.0.0.1", "localhost"]
 
 
-def _check_text(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise TextError("the text is not UTF-8", where="--text", got=quoted(text)) from None
+def _log_requests(enabled: bool) -> None:
+    """Print the log of requests to standard output; errors go to standard error."""
+    if enabled:
+        handler, logger = logging.StreamHandler(sys.stdout), logging.getLogger("glassformer.server.access")
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False

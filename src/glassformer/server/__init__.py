@@ -1,8 +1,12 @@
-"""A model over HTTP: JSON answers, and the glass box as a live page. docs/http-api.md is the reference.
+"""Models over HTTP: JSON answers, and the glass box as a live page. docs/http-api.md is the reference.
 
-limits       size, time and number of requests at once
-hosts        requests for other hosts are refused
-connections  the maximum number, and idle ones are closed
-api          the routes: `create_app(served) -> FastAPI`
-run          the socket and the event loop: `serve(app, listening, limits, stop)`
+limits       size and time of a request
+bodies       what a request may contain
+served       the loaded models, computed by one worker (`glassformer.batching`)
+hosts        requests for other hosts are refused; HEAD and OPTIONS
+keys         the API key
+observe      request ids, metrics, the log
+connections  the maximum number, idle ones are closed; the end of a server
+api          the routes: `create_app(served, …) -> FastAPI`
+run          the socket and the event loop: `serve(app, listening, limits, worker)`
 """

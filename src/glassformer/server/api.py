@@ -2,257 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Annotated, Any, Literal
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
-from glassformer.errors import GlassformerError, ModelFileError, RunError, TextError, TimeLimitError, UsageError
-from glassformer.files import shown
-from glassformer.glassbox.history import last_sample
-from glassformer.glassbox.report import MAX_BYTES, PAGE, live_html, modules
-from glassformer.glassbox.schema import Trace
-from glassformer.glassbox.trace import explain
-from glassformer.hub import local_model
-from glassformer.modelfile import find_model
-from glassformer.server.hosts import HeadAsGet, KnownHosts
-from glassformer.server.limits import (
-    BEAMS,
-    EDITS,
-    TEXT_CHARACTERS,
-    TEXTS,
-    BodyLimit,
-    Limits,
-    Queue,
-    RequestError,
-    error_body,
-)
-from glassformer.translator import Translator
+from glassformer.errors import GlassformerError
+from glassformer.glassbox.report import PAGE, live_html, modules
+from glassformer.server.bodies import Body, TraceBody, TranslateBody, WhatIfBody
+from glassformer.server.hosts import HeadAndOptions, KnownHosts
+from glassformer.server.keys import KeyCheck
+from glassformer.server.limits import BodyLimit, RequestError, error_body, headers_of, status_of
+from glassformer.server.observe import Metrics, Observed
+from glassformer.server.served import Served, find_served
 
-SAFE = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
-CHANGED = (
-    "the model file has changed since the server loaded it, so the history and the wrong answers of the run, which "
-    "may belong to another model, were left out; restart glassformer serve to load the new model"
-)
-Stamp = tuple[int, int, int, int] | None
-
-Text = Annotated[str, StringConstraints(max_length=TEXT_CHARACTERS)]
-Beams = Annotated[int | None, Field(ge=1, le=BEAMS)]
+LOCAL = ("127.0.0.1", "localhost")
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+def create_app(*models: Served, hosts: Sequence[str] = LOCAL, key: str | None = None) -> FastAPI:
+    """Create the application of models with different names, which share a worker; the first is the default.
 
-
-class TranslateBody(_Body):
-    """Texts to translate."""
-
-    texts: Annotated[list[Text], Field(max_length=TEXTS)]
-    num_beams: Beams = None
-    num_return_sequences: Beams = None
-
-
-class TraceBody(_Body):
-    """A text to trace. `history` adds the history of the run directory, `weights` the weights of the model."""
-
-    text: Text
-    target: Text | None = None
-    num_beams: Beams = None
-    weights: bool = False
-    history: bool = False
-
-
-class WhatIfBody(_Body):
-    """A text to trace with edits, in the syntax of `explain --edit`."""
-
-    text: Text
-    target: Text | None = None
-    edits: Annotated[list[Text], Field(min_length=1, max_length=EDITS)]
-    num_beams: Beams = None
-
-
-@dataclass(frozen=True)
-class Served:
-    """A loaded model, the path of its file, and the first text of the page.
-
-    The model is read once, for all requests. `stamp` identifies the version of its file.
+    Requests for hosts other than `hosts` are refused (DNS rebinding), and those without the `key`, if there is one.
     """
-
-    translator: Translator
-    path: Path
-    stamp: Stamp
-    example: str
-    limits: Limits = field(default_factory=Limits)
-    queue: Queue = field(default_factory=Queue)
-
-    @classmethod
-    def load(cls, path: Path, *, example: str | None = None, limits: Limits | None = None, **options: Any) -> Served:
-        """Read a model file or run directory; `options` are those of `Translator.load`."""
-        file, limits = find_model(local_model(path)), limits or Limits()
-        stamp = stamp_of(file)  # before reading: a file that is replaced meanwhile counts as changed
-        translator = Translator.load(file, **options)
-        queue = Queue(limits.waiting, limits.compute_seconds)
-        return cls(translator, file, stamp, example or find_example(file, translator), limits, queue)
-
-    @property
-    def weights_fit(self) -> bool:
-        """Whether traces can contain the weights: then the page computes edits itself."""
-        return self.translator.model_file.n_parameters * 16 / 3 < MAX_BYTES * 0.8
-
-    def describe(self) -> dict[str, Any]:
-        """Return the description of the model and the limits for /api/model."""
-        facts = self.translator.model_file.describe()
-        return {
-            "model": shown(self.path),
-            "parameters": facts["parameters"]["all"],
-            **{name: facts[name] for name in ("settings", "data", "metrics", "versions")},
-            "example": self.example,
-            "weights_fit": self.weights_fit,
-            "limits": {
-                "text": TEXT_CHARACTERS,
-                "texts": TEXTS,
-                "edits": EDITS,
-                "beams": BEAMS,
-                "bytes": self.limits.body_bytes,
-                "seconds": self.limits.compute_seconds,
-                "waiting": self.limits.waiting,
-            },
-        }
-
-    def translate(self, body: TranslateBody) -> dict[str, Any]:
-        """Return an answer for each text, in order."""
-        with self.queue.turn():
-            answers = self.translator.translate(body.texts, **_options(body))
-        return {"translations": [answer.to_json() for answer in answers]}
-
-    def trace(self, body: TraceBody | WhatIfBody) -> Trace:
-        """Return the trace of a text, with its edits. The history of a run that now has another model is left out."""
-        if self.translator.n_models > 1:
-            raise UsageError(
-                "a trace opens one model, and this server answers with an ensemble",
-                got=f"{self.translator.n_models} models",
-                hint="serve one of them without --ensemble, or use /api/translate",
-            )
-        edits = body.edits if isinstance(body, WhatIfBody) else []
-        weights = isinstance(body, TraceBody) and body.weights and self.weights_fit
-        wants_history = isinstance(body, TraceBody) and body.history
-
-        def trace(history: Path | Literal[False]) -> Trace:
-            options = _options(body)
-            return explain(
-                self.translator,
-                body.text,
-                target=body.target,
-                edits=edits,
-                weights=weights,
-                history=history,
-                **options,
-            )
-
-        with self.queue.turn():
-            try:
-                found = trace(self.path.parent if wants_history and self.is_unchanged else False)
-            except (ModelFileError, RunError):  # the run may be in the middle of a replacement
-                if self.is_unchanged:
-                    raise
-                found = trace(False)
-        if wants_history and not self.is_unchanged:
-            found = replace(found, training=None, errors=None, notices=[*found.notices, CHANGED])
-        return replace(found, provenance=replace(found.provenance, model=shown(self.path)))
-
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether the model file is the one that was loaded, so that its run is the one that made this model."""
-        return self.stamp is not None and stamp_of(self.path) == self.stamp
-
-
-def stamp_of(path: Path) -> Stamp:
-    """Return device, inode, size and time of a file, which identify its version; None where there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _options(body: TranslateBody | TraceBody | WhatIfBody) -> dict[str, Any]:
-    """Return the search settings of a request."""
-    return body.model_dump(include={"num_beams", "num_return_sequences"}, exclude_none=True)
-
-
-def find_example(path: Path, translator: Translator) -> str:
-    """Return a first text: the last sample of validation in the run, or else the three most frequent tokens."""
-    if (sample := last_sample(path.parent)) is not None:
-        return sample
-    tokenizer = translator.source_tokenizer
-    counts = translator.model_file.data.source_counts or [1] * len(tokenizer)
-    ordinary = [token for token in range(len(tokenizer)) if token not in tokenizer.vocabulary.special_ids]
-    return tokenizer.decode(sorted(ordinary, key=lambda token: -counts[token])[:3])
-
-
-def create_app(served: Served, hosts: Sequence[str] = ("127.0.0.1", "localhost")) -> FastAPI:
-    """Create the application; requests for hosts other than `hosts` are refused (DNS rebinding)."""
+    by_name, limits, worker = {served.name: served for served in models}, models[0].limits, models[0].worker
     app = FastAPI(title="glassformer", docs_url=None, redoc_url=None)  # those pages load scripts from elsewhere
-    app.add_middleware(BodyLimit, max_bytes=served.limits.body_bytes, seconds=served.limits.body_seconds)
-    app.add_middleware(KnownHosts, hosts=hosts)
+    metrics = Metrics(worker)
     _handle_errors(app)
+    _serve_state(app, by_name, metrics)
     _serve_page(app)
-    app.add_middleware(HeadAsGet)
+    _serve_models(app, by_name)
+    app.add_middleware(BodyLimit, max_bytes=limits.body_bytes, seconds=limits.body_seconds)
+    app.add_middleware(HeadAndOptions, routes=app.routes)
+    if key is not None:
+        app.add_middleware(KeyCheck, key=key)
+    app.add_middleware(KnownHosts, hosts=hosts)
+    app.add_middleware(Observed, metrics=metrics, routes=app.routes)
+    return app
+
+
+def _serve_state(app: FastAPI, models: Mapping[str, Served], metrics: Metrics) -> None:
+    worker = next(iter(models.values())).worker
 
     @app.get("/api/health")
-    def health() -> dict[str, str]:
+    async def health() -> dict[str, str]:
         """Return that the server is running."""
         return {"status": "ok"}
 
+    @app.get("/api/ready")
+    async def ready() -> JSONResponse:
+        """Return whether requests are accepted: 503 when the server stops."""
+        status = 503 if worker.is_closed else 200
+        return JSONResponse({"status": "stopping" if worker.is_closed else "ok"}, status, headers_of(status))
+
+    @app.get("/metrics", include_in_schema=False)
+    async def prometheus() -> PlainTextResponse:
+        return PlainTextResponse(metrics.to_text(), media_type="text/plain; version=0.0.4")
+
+
+def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
+    def find(body: Body, request: Request) -> Served:
+        found = find_served(models, body.model)
+        request.scope["glassformer"]["model"] = found.name
+        return found
+
+    async def trace_of(body: TraceBody | WhatIfBody, request: Request) -> Response:
+        trace = await find(body, request).trace(body)
+        return Response(await run_in_threadpool(trace.dumps), media_type="application/json")
+
+    @app.get("/api/models")
+    async def names() -> dict[str, list[dict[str, Any]]]:
+        """Return the names of the models; the first answers requests that name none."""
+        files = {name: served.translator.model_file for name, served in models.items()}
+        return {"models": [{"name": name, "parameters": file.n_parameters} for name, file in files.items()]}
+
     @app.get("/api/model")
-    def model() -> dict[str, Any]:
-        """Return the description of the model and the limits."""
-        return served.describe()
+    async def describe(model: str | None = None) -> dict[str, Any]:
+        """Return the description of a model, by default the first, and the limits."""
+        return find_served(models, model).describe()
 
     @app.post("/api/translate")
-    def translate(body: TranslateBody) -> dict[str, Any]:
+    async def translate(body: TranslateBody, request: Request) -> Response:
         """Translate texts."""
-        return served.translate(body)
+        answers = await find(body, request).translate(body)
+        request.scope["glassformer"]["texts"] = len(answers)
+        found = {"translations": [answer.to_json() for answer in answers]}
+        return Response(json.dumps(found, ensure_ascii=False), media_type="application/json")
 
     @app.post("/api/trace")
-    def trace(body: TraceBody) -> Response:
+    async def trace(body: TraceBody, request: Request) -> Response:
         """Return every number of one translation: a glassformer-trace/1."""
-        return Response(served.trace(body).dumps(), media_type="application/json")
+        return await trace_of(body, request)
 
     @app.post("/api/whatif")
-    def whatif(body: WhatIfBody) -> Response:
+    async def whatif(body: WhatIfBody, request: Request) -> Response:
         """Return a trace with edits, compared with the trace without them."""
-        return Response(served.trace(body).dumps(), media_type="application/json")
-
-    return app
+        return await trace_of(body, request)
 
 
 def _serve_page(app: FastAPI) -> None:
     html, policy = live_html()
 
-    @app.middleware("http")
-    async def add_safe_headers(request: Request, answer: Callable[[Request], Any]) -> Response:
-        response: Response = await answer(request)
-        response.headers.update(SAFE)
-        return response
-
     @app.get("/", include_in_schema=False)
-    def page() -> HTMLResponse:
+    async def page() -> HTMLResponse:
         return HTMLResponse(html, headers={"Content-Security-Policy": policy})
 
     @app.get("/page/{name:path}", include_in_schema=False)
-    def part(name: str) -> PlainTextResponse:
+    async def part(name: str) -> PlainTextResponse:
         if name == "style.css":
             return PlainTextResponse((PAGE / name).read_text("utf-8"), media_type="text/css")
         source = modules().get(f"glassbox/{name}")
@@ -265,17 +125,12 @@ def _handle_errors(app: FastAPI) -> None:
     """Answer every error as JSON, with the messages of the command line."""
 
     @app.exception_handler(GlassformerError)
-    def ours(request: Request, error: GlassformerError) -> JSONResponse:  # noqa: ARG001
-        statuses: list[tuple[type[GlassformerError], int]] = [
-            (UsageError, 400),
-            (TextError, 422),
-            (TimeLimitError, 504),
-        ]
-        status = next((status for kind, status in statuses if isinstance(error, kind)), 500)
-        return JSONResponse(error_body(error), getattr(error, "status", status))
+    async def ours(request: Request, error: GlassformerError) -> JSONResponse:  # noqa: ARG001
+        status = status_of(error)
+        return JSONResponse(error_body(error), status, headers_of(status))
 
     @app.exception_handler(RequestValidationError)
-    def unfit(request: Request, error: RequestValidationError) -> JSONResponse:
+    async def unfit(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         hint = f"{request.url.path} is described in /openapi.json"
@@ -283,7 +138,7 @@ def _handle_errors(app: FastAPI) -> None:
         return JSONResponse(error_body(unread), 422)
 
     @app.exception_handler(HTTPException)
-    def missing(request: Request, error: HTTPException) -> JSONResponse:
+    async def missing(request: Request, error: HTTPException) -> JSONResponse:
         what, expected = f"there is nothing at {request.method} {request.url.path}", "a path of /openapi.json"
         if error.status_code == 400:
             what, expected = "the body of the request cannot be read", "JSON in UTF-8"

@@ -12,15 +12,16 @@ import json
 import logging
 import socket
 import time
-from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from glassformer.server.limits import Limits, RequestError, error_body
+from glassformer.batching import Worker
+from glassformer.server.limits import Limits, RequestError, error_body, headers_of
 
 LOGGER = logging.getLogger(__name__)
 MAX_CONNECTIONS = 512
@@ -47,6 +48,7 @@ def _busy(limit: int) -> bytes:
     error = RequestError(503, what, expected=expected, hint="try again in a moment")
     body = json.dumps(error_body(error)).encode()
     head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    head += "".join(f"{name}: {value}\r\n" for name, value in headers_of(503).items())
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
@@ -117,12 +119,17 @@ class Connection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server with limits. At shutdown, `stop` ends the current computation after GRACE_SECONDS."""
+    """A uvicorn server with limits, which stops when the requests that it accepted are answered.
 
-    def __init__(self, config: uvicorn.Config, limits: Limits, stop: Callable[[], None]) -> None:
+    After SIGINT or SIGTERM, new requests get 503, and those that the worker has are finished for `drain_seconds`. The
+    rest get 503 then, or at a second signal.
+    """
+
+    def __init__(self, config: uvicorn.Config, limits: Limits, worker: Worker) -> None:
         super().__init__(config)
         self.connections = self.server_state = Connections(limits)
-        self._stop = stop
+        self._worker, self._drain_seconds = worker, limits.drain_seconds
+        self._n_signals, self._drain_end = 0, float("inf")
         self._reported = -float("inf")
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -134,12 +141,22 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:  # once a second
             self.connections.close_idle()
-        return await super().on_tick(counter)
+        return await super().on_tick(counter) and self._is_drained()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        self._n_signals += 1
+        self.should_exit = True
+
+    def _is_drained(self) -> bool:
+        """Whether to stop now: all accepted requests are computed, their time has passed, or a second signal came."""
+        if not self._worker.is_closed:
+            self._worker.drain()
+            self._drain_end = time.monotonic() + self._drain_seconds
+        return self._worker.is_idle or self._n_signals > 1 or time.monotonic() > self._drain_end
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        loop = asyncio.get_running_loop()
-        loop.call_later(GRACE_SECONDS, self._stop)
-        loop.call_later(2 * GRACE_SECONDS, self.connections.abort)
+        self._worker.abort()
+        asyncio.get_running_loop().call_later(GRACE_SECONDS, self.connections.abort)
         await super().shutdown(sockets)
 
     def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

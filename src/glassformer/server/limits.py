@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from glassformer.errors import GlassformerError, TimeLimitError
-from glassformer.timelimit import TimeLimit, time_limit
+from glassformer.batching import WAITING
+from glassformer.errors import BusyError, GlassformerError, TextError, TimeLimitError, UsageError
 
 BODY_BYTES = 1_000_000
 DISCARDED_BYTES = 100_000_000  # maximum size of a refused body that is read to its end
@@ -20,7 +19,8 @@ TEXT_CHARACTERS = 10_000
 TEXTS = 256
 EDITS = 32
 BEAMS = 32
-WAITING = 16
+DRAIN_SECONDS = 25  # Kubernetes kills a container 30 seconds after SIGTERM
+RETRY_SECONDS = 1
 
 
 @dataclass(frozen=True)
@@ -28,24 +28,39 @@ class Limits:
     """Limits of a server.
 
     `compute_seconds` limits the computation of one request, and its wait before that; `body_seconds` the arrival of the
-    body. A connection that sends no request for `idle_seconds`, or reads no bytes of an answer, is closed.
-    `connections` is the maximum number of open ones; by default half of the open files of the process, at most 512.
+    body. A connection that sends no request for `idle_seconds`, or reads no bytes of an answer, is closed. At shutdown,
+    requests that were accepted are finished for `drain_seconds`. `connections` is the maximum number of open ones; by
+    default half of the open files of the process, at most 512.
     """
 
     body_bytes: int = BODY_BYTES
     body_seconds: float = 30
     compute_seconds: float = 60
     idle_seconds: float = 30
+    drain_seconds: float = DRAIN_SECONDS
     waiting: int = WAITING
     connections: int | None = None
 
 
 class RequestError(GlassformerError):
-    """A request that is refused for its size, its time or its host."""
+    """A request that is refused for its size, its time, its host, its key or its model."""
 
     def __init__(self, status: int, what: str, *, expected: str, got: str | None = None, hint: str) -> None:
         self.status = status
         super().__init__(what, got=got, expected=expected, hint=hint)
+
+
+def status_of(error: GlassformerError) -> int:
+    """Return the status of the answer to a request that failed."""
+    if isinstance(error, RequestError):
+        return error.status
+    statuses = [(UsageError, 400), (TextError, 422), (TimeLimitError, 504), (BusyError, 503)]
+    return next((status for kind, status in statuses if isinstance(error, kind)), 500)
+
+
+def headers_of(status: int) -> dict[str, str]:
+    """Return the headers that an answer with this status has in addition."""
+    return {"Retry-After": str(RETRY_SECONDS)} if status == 503 else {}
 
 
 def error_body(error: GlassformerError) -> dict[str, dict[str, str]]:
@@ -54,72 +69,23 @@ def error_body(error: GlassformerError) -> dict[str, dict[str, str]]:
     return {"error": {"kind": type(error).__name__} | {name: text for name, text in parts.items() if text is not None}}
 
 
-async def refuse(send: Send, error: RequestError) -> None:
+async def refuse(send: Send, error: RequestError, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
     """Send the error as the answer, and close the connection."""
     body = json.dumps(error_body(error)).encode()
-    headers = [
+    own = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.start", "status": error.status, "headers": [*own, *headers]})
     await send({"type": "http.response.body", "body": body})
-
-
-class Queue:
-    """A queue of requests: one is computed at a time, and at most `waiting` wait.
-
-    A request may wait for `seconds`, and take the same time to compute. The next one starts only when the one before
-    has ended.
-    """
-
-    def __init__(self, waiting: int = WAITING, seconds: float = 60) -> None:
-        self.waiting, self.seconds = waiting, seconds
-        self._slots = threading.BoundedSemaphore(waiting + 1)
-        self._turn = threading.Lock()
-        self._running: TimeLimit | None = None
-        self._is_closed = False
-
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Wait for the turn of this request, and compute with a time limit.
-
-        Raises RequestError when too many wait already, the wait is too long or the server stops.
-        """
-        if not self._slots.acquire(blocking=False):
-            what = "too many requests are waiting"
-            raise RequestError(503, what, expected=f"at most {self.waiting} at once", hint="try again in a moment")
-        try:
-            if not self._turn.acquire(timeout=self.seconds):
-                what, expected = "the requests before this one took too long", f"a wait of {self.seconds:g} seconds"
-                raise RequestError(503, what, expected=expected, hint="try again in a moment")
-            try:
-                with time_limit(self.seconds) as self._running:
-                    self._check_open()
-                    yield
-            except TimeLimitError:
-                self._check_open()
-                raise
-            finally:
-                self._turn.release()
-        finally:
-            self._slots.release()
-
-    def close(self) -> None:
-        """End the current computation, and refuse the requests that wait."""
-        self._is_closed = True
-        if self._running is not None:
-            self._running.expire()
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise RequestError(503, "the server is stopping", expected="a running server", hint="start it again")
 
 
 class BodyLimit:
     """Answers 413 to a body that is too large, and 408 to one that does not arrive in time.
 
-    At most `max_bytes` of a body are kept in memory.
+    At most `max_bytes` of a body are kept in memory. When the client closes the connection before it has its answer,
+    the application is canceled, so that what it requested leaves the queue.
     """
 
     def __init__(self, app: ASGIApp, max_bytes: int = BODY_BYTES, seconds: float = 30) -> None:
@@ -140,11 +106,24 @@ class BodyLimit:
             await refuse(send, error)
             return
         waiting = iter(parts)
+        gone = asyncio.Event()
 
         async def again() -> Message:
-            return next(waiting, None) or await receive()
+            if (part := next(waiting, None)) is not None:
+                return part
+            await gone.wait()
+            return {"type": "http.disconnect"}
 
-        await self.app(scope, again, send)
+        answer = asyncio.ensure_future(self.app(scope, again, send))
+        watch = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await asyncio.wait({answer, watch}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.set()
+            watch.cancel()
+            answer.cancel()
+        with contextlib.suppress(asyncio.CancelledError):  # of an answer that nobody reads
+            await answer
 
     async def _read(self, scope: Scope, receive: Receive) -> list[Message]:
         """Return the messages of the whole body. Raises RequestError when it is too large."""
@@ -176,6 +155,12 @@ class BodyLimit:
             message = await receive()
             length += len(message.get("body", b""))
             is_whole = not message.get("more_body", False)
+
+
+async def _disconnected(receive: Receive) -> None:
+    """Wait until the client has closed the connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _declared_length(headers: Sequence[tuple[bytes, bytes]]) -> int:

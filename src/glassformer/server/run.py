@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import math
 import socket
-from collections.abc import Callable
 
 import uvicorn
 from fastapi import FastAPI
 
+from glassformer.batching import Worker
 from glassformer.errors import RunError
 from glassformer.server.connections import ACCEPTED_AT_ONCE, Connection, Server
 from glassformer.server.limits import Limits
@@ -35,8 +34,8 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def serve(app: FastAPI, listening: socket.socket, limits: Limits, stop: Callable[[], None]) -> None:
-    """Answer requests until Ctrl-C; then `stop` ends the current computation."""
+def serve(app: FastAPI, listening: socket.socket, limits: Limits, worker: Worker) -> None:
+    """Answer requests until SIGINT or SIGTERM, and then finish those that the worker has accepted."""
     config = uvicorn.Config(
         app,
         http=Connection,
@@ -48,5 +47,5 @@ def serve(app: FastAPI, listening: socket.socket, limits: Limits, stop: Callable
         timeout_keep_alive=math.ceil(limits.idle_seconds),
         backlog=ACCEPTED_AT_ONCE,
     )
-    with contextlib.suppress(KeyboardInterrupt), listening:
-        Server(config, limits, stop).run(sockets=[listening])
+    with listening:
+        Server(config, limits, worker).run(sockets=[listening])

@@ -14,8 +14,9 @@ pytest.importorskip("fastapi")
 import uvicorn
 
 from glassformer.glassbox.trace import explain
-from glassformer.server.api import Served, create_app
+from glassformer.server.api import create_app
 from glassformer.server.run import listen
+from glassformer.server.served import Served
 
 pytestmark = pytest.mark.browser
 

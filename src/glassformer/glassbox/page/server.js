@@ -5,7 +5,7 @@ import { button, el } from 'glassbox/dom.js';
 export class Server {
   /** The trace of the first example. */
   async first() {
-    this.model = await this.get('api/model');
+    this.model = await this.get(`api/model${location.search}`); // "?model=name", or the first
     return this.trace(this.model.example, null, null);
   }
 
@@ -23,7 +23,7 @@ export class Server {
 
   post(path, body) {
     return this.answer(
-      fetch(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }),
+      fetch(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ model: this.model.name, ...body }) }),
     );
   }
 

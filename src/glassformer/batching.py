@@ -1,0 +1,347 @@
+"""Many callers, one model: the requests of threads and coroutines are computed together.
+
+    with BatchingTranslator(Translator.load("run")) as translator:
+        translator.translate(["1845-01-05"])             # in any thread
+        await translator.atranslate(["1845-01-05"])      # in any coroutine
+
+One thread computes, in the order of arrival. While it computes, requests wait; those that search in the same way are
+then put into one search. A text has the same answer in any search, so that callers do not notice each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import math
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from glassformer.data.pairs import checked_texts
+from glassformer.errors import BusyError, GlassformerError, TimeLimitError, UsageError, quoted
+from glassformer.timelimit import TimeLimit, time_limit
+
+if TYPE_CHECKING:
+    from glassformer.settings import DecodingSettings
+    from glassformer.translator import Translation, Translator
+
+WAITING = 256  # requests
+COLLECT_SECONDS, MIN_WAIT_SECONDS = 0.003, 1.0
+BATCH_TEXTS = 256  # of more texts, the first 256 decide how the others are searched (decoding.greedy_first)
+BATCH_CHARACTERS = 20_000
+
+Result = TypeVar("Result")
+
+
+@dataclass(eq=False)
+class Request:
+    """Items to compute. Requests with the same `key` may be computed together; one without a key is computed alone.
+
+    `compute` returns one result for each item, of this request and of others; `check` raises an error for items that
+    must not be computed together with others. `size` counts against BATCH_CHARACTERS.
+    """
+
+    items: Sequence[Any]
+    compute: Callable[[Sequence[Any]], Sequence[Any]]
+    check: Callable[[Sequence[Any]], object] = len
+    key: object | None = None
+    size: int = 0
+    future: Future[list[Any]] = field(default_factory=Future)
+    arrived: float = field(default_factory=monotonic)
+    is_abandoned: bool = False
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the items may be computed together with those of others."""
+        try:
+            self.check(self.items)
+        except GlassformerError:
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What was computed at once: the number of requests and items, its time, and how long each request waited."""
+
+    n_requests: int
+    n_items: int
+    seconds: float
+    waited: tuple[float, ...]
+
+
+class Worker:
+    """One thread that computes requests in the order of their arrival, those with the same key together.
+
+    At most `waiting` requests wait while another one is computed; further ones get a BusyError. A request may wait for
+    `seconds` (at least one), and take the same time to compute; None: without a limit. An idle worker waits for
+    `collect_seconds` for further requests with the same key. `on_batch` is called in its thread after each computation.
+    """
+
+    def __init__(
+        self, waiting: int = WAITING, seconds: float | None = None, collect_seconds: float = COLLECT_SECONDS
+    ) -> None:
+        self.waiting, self.seconds, self.collect_seconds = waiting, seconds, collect_seconds
+        self._patience = None if seconds is None else max(seconds, MIN_WAIT_SECONDS)
+        self.on_batch: Callable[[Batch], None] | None = None
+        self._changed = threading.Condition()
+        self._queue: deque[Request] = deque()
+        self._running: list[Request] = []
+        self._limit: TimeLimit | None = None
+        self._thread: threading.Thread | None = None
+        self._is_closed = self._is_aborted = False
+
+    @property
+    def n_waiting(self) -> int:
+        """The number of requests that wait."""
+        return len(self._queue)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is computed and nothing waits."""
+        return not (self._queue or self._running)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether requests are refused."""
+        return self._is_closed
+
+    def submit(self, request: Request) -> Request:
+        """Put a request into the queue. Raises BusyError when it is full or the worker is closed."""
+        with self._changed:
+            self._check_open()
+            is_busy = any(not request.future.done() for request in self._running)
+            if len(self._queue) + is_busy > self.waiting:
+                what = "too many requests are waiting"
+                raise BusyError(what, expected=f"at most {self.waiting} at once", hint="try again in a moment")
+            self._queue.append(request)
+            if self._thread is None or not self._thread.is_alive():  # a forked process has no threads
+                self._thread = threading.Thread(target=self._work, name="glassformer-worker", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+        return request
+
+    def result(self, request: Request) -> list[Any]:
+        """Wait for the results of a request. Raises BusyError when its wait is too long or the worker is stopped."""
+        try:
+            done, _ = concurrent.futures.wait([request.future], self._patience)
+            if not done and request.future.cancel():
+                raise self._too_slow()
+            return request.future.result()
+        finally:
+            self._abandon(request)
+
+    async def aresult(self, request: Request) -> list[Any]:
+        """Wait for the results of a request as `result` does. A coroutine that is canceled withdraws its request."""
+        future = asyncio.wrap_future(request.future)
+        try:
+            done, _ = await asyncio.wait([future], timeout=self._patience)
+            if not done and request.future.cancel():
+                raise self._too_slow()
+            return await future
+        finally:
+            future.cancel()
+            self._abandon(request)
+
+    async def acall(self, work: Callable[[], Result]) -> Result:
+        """Compute `work()` in the thread of the worker, alone."""
+        (result,) = await self.aresult(self.submit(Request([None], lambda _: [work()])))
+        return result  # type: ignore[no-any-return]
+
+    def drain(self) -> None:
+        """Refuse new requests; those that were accepted are computed."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def abort(self) -> None:
+        """Refuse all requests: new ones, those that wait, and the current one at the next check of its time limit."""
+        self.drain()
+        with self._changed:
+            self._is_aborted = True
+            while self._queue:
+                self._fail(self._queue.popleft(), _stopping())
+            if self._limit is not None:
+                self._limit.expire()
+
+    def close(self, seconds: float | None = None) -> None:
+        """Refuse new requests and compute those that were accepted; abort after `seconds`, if there is a limit."""
+        self.drain()
+        with self._changed:
+            is_done = self._changed.wait_for(lambda: self.is_idle, seconds)
+        if not is_done:
+            self.abort()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        while batch := self._take():
+            begun = monotonic()
+            sound = [request for request in batch if len(batch) == 1 or request.is_sound]
+            if sound:
+                self._compute(sound)
+            for request in batch:
+                if request not in sound:
+                    self._compute([request])
+            if self.on_batch is not None:
+                waited = tuple(begun - request.arrived for request in batch)
+                self.on_batch(Batch(len(batch), _count(batch), monotonic() - begun, waited))
+
+    def _take(self) -> list[Request]:
+        """Return the next requests to compute together, or none when the worker is closed and all are computed."""
+        with self._changed:
+            self._running = []
+            self._changed.notify_all()
+            while not self._running:
+                self._changed.wait_for(lambda: self._queue or self._is_closed)
+                if not self._queue:
+                    return []
+                first = self._queue.popleft()
+                if first.future.set_running_or_notify_cancel():
+                    self._running = [first]
+            end = monotonic() + self.collect_seconds
+            while first.key is not None and not self._join() and not self._queue and not self._is_closed:
+                if not self._changed.wait(end - monotonic()):
+                    break
+            return self._running
+
+    def _join(self) -> bool:
+        """Add waiting requests with the same key to those that are taken. Return whether there is no more room."""
+        n_items, size = _count(self._running), sum(request.size for request in self._running)
+        key = self._running[0].key
+        for request in [request for request in self._queue if request.key == key]:
+            n_items, size = n_items + len(request.items), size + request.size
+            if n_items > BATCH_TEXTS or size > BATCH_CHARACTERS:
+                return True
+            self._queue.remove(request)
+            if request.future.set_running_or_notify_cancel():
+                self._running.append(request)
+        return False
+
+    def _compute(self, batch: list[Request]) -> None:
+        """Compute requests together. When that fails, each half is tried, so that an error is of its request alone."""
+        try:
+            with time_limit(math.inf if self.seconds is None else self.seconds) as limit:
+                with self._changed:
+                    self._limit = limit
+                    self._expire_abandoned()
+                limit.check()
+                results = batch[0].compute([item for request in batch for item in request.items])
+        except BaseException as error:  # of any kind: the caller gets it, and the worker continues
+            half = len(batch) // 2
+            for part in (batch[:half], batch[half:]):
+                if again := [request for request in part if half and not self._is_over(request)]:
+                    self._compute(again)
+            for request in batch:
+                self._fail(request, error)
+            return
+        start = 0
+        for request in batch:
+            request.future.set_result(list(results[start : start + len(request.items)]))
+            start += len(request.items)
+
+    def _is_over(self, request: Request) -> bool:
+        """Whether a request that failed with others is not tried again: nobody waits, or its time has passed."""
+        is_late = self.seconds is not None and monotonic() > request.arrived + 2 * self.seconds
+        return request.is_abandoned or is_late or self._is_aborted
+
+    def _fail(self, request: Request, error: BaseException) -> None:
+        """Give the error to a request that has no result and no other error."""
+        if isinstance(error, TimeLimitError) and self._is_aborted:
+            error = _stopping()
+        if not request.future.done():
+            request.future.set_exception(error)
+
+    def _abandon(self, request: Request) -> None:
+        """Withdraw a request that is not done; a computation is ended when nobody waits for it any more."""
+        if request.future.done() and not request.future.cancelled():
+            return
+        with self._changed:
+            request.is_abandoned = True
+            if request.future.cancel():
+                with contextlib.suppress(ValueError):
+                    self._queue.remove(request)
+            self._expire_abandoned()
+            self._changed.notify_all()
+
+    def _expire_abandoned(self) -> None:
+        is_abandoned = self._running and all(request.is_abandoned for request in self._running)
+        if self._limit is not None and (is_abandoned or self._is_aborted):
+            self._limit.expire()
+
+    def _too_slow(self) -> BusyError:
+        what, expected = "the requests before this one took too long", f"a wait of {self._patience:g} seconds"
+        return BusyError(what, expected=expected, hint="try again in a moment")
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise _stopping()
+
+
+def _count(batch: Sequence[Request]) -> int:
+    return sum(len(request.items) for request in batch)
+
+
+def _stopping() -> BusyError:
+    return BusyError("the server is stopping", expected="a running server", hint="start it again")
+
+
+class BatchingTranslator:
+    """A Translator for many threads and coroutines, whose requests are put into one search.
+
+    Answers are those of `translator.translate`. `worker` may be shared by several models, of which one computes at a
+    time. It is closed with this translator; as a context manager, after all that was requested is computed.
+    """
+
+    def __init__(self, translator: Translator, worker: Worker | None = None) -> None:
+        self.translator, self.worker = translator, worker or Worker()
+
+    def translate(
+        self, texts: Sequence[str], *, decoding: DecodingSettings | None = None, **options: Any
+    ) -> list[Translation]:
+        """Translate texts as `Translator.translate` does; any thread may call this.
+
+        Raises what that does, BusyError when too many requests wait or the worker is closed, and TimeLimitError when
+        the worker has a time limit.
+        """
+        return self.worker.result(self._submit(texts, decoding, options))
+
+    async def atranslate(
+        self, texts: Sequence[str], *, decoding: DecodingSettings | None = None, **options: Any
+    ) -> list[Translation]:
+        """Translate texts as `translate` does, in a coroutine. When it is canceled, its texts leave the queue."""
+        return await self.worker.aresult(self._submit(texts, decoding, options))
+
+    def close(self, seconds: float | None = None) -> None:
+        """Refuse new requests, and compute those that were accepted, for at most `seconds` if that is given."""
+        self.worker.close(seconds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _submit(self, texts: Sequence[str], decoding: DecodingSettings | None, options: dict[str, Any]) -> Request:
+        if isinstance(texts, str):
+            raise UsageError("the texts to translate must be a list", got=quoted(texts), hint="translate([text])")
+        texts = checked_texts(texts, "texts to translate")
+        base = decoding or self.translator.settings.decoding
+        chosen = base.override(options) if options else base
+        return self.worker.submit(
+            Request(
+                texts,
+                lambda joined: self.translator.translate(joined, decoding=chosen),
+                self.translator.check,
+                key=(id(self.translator), chosen),
+                size=sum(map(len, texts)),
+            )
+        )

@@ -1,0 +1,49 @@
+"""The history of a run: its events, one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import RunError
+
+
+@dataclass(frozen=True)
+class HistoryEvent:
+    """An event of a run, not checked: its line in the history, from 1, and its JSON object."""
+
+    line: int
+    fields: dict[str, Any]
+
+    @property
+    def kind(self) -> object:
+        return self.fields.get("event")
+
+
+def read_history(path: Path) -> list[HistoryEvent]:
+    """The events of a run, without a last line that was cut off. Raises RunError for a line that is not an event."""
+    try:
+        *lines, _cut_off = path.read_text(encoding="utf-8").split("\n")  # a text may contain other line ends
+    except (OSError, UnicodeDecodeError) as error:
+        raise unreadable("history", str(path), getattr(error, "strerror", None) or str(error)) from None
+    events = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            fields = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise unreadable("history", where, str(error), "a JSON object") from None
+        if not isinstance(fields, dict):
+            raise unreadable("history", where, reprlib.repr(fields), "a JSON object")
+        events.append(HistoryEvent(number, fields))
+    return events
+
+
+def unreadable(name: str, where: str, got: str, expected: str | None = None) -> RunError:
+    """Return the error for a record of a run that cannot be read."""
+    return RunError(f"cannot read the {name} of the run", where=where, got=got[:200], expected=expected)

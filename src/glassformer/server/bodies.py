@@ -1,0 +1,53 @@
+"""The bodies of requests: what a request may contain is declared here, and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from glassformer.server.limits import BEAMS, EDITS, TEXT_CHARACTERS, TEXTS
+
+NAME_CHARACTERS = 100
+
+Text = Annotated[str, StringConstraints(max_length=TEXT_CHARACTERS)]
+Beams = Annotated[int | None, Field(ge=1, le=BEAMS)]
+Name = Annotated[str | None, StringConstraints(max_length=NAME_CHARACTERS)]
+
+
+class Body(BaseModel):
+    """A request to a model: the name of one that is served, or None for the first."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: Name = None
+    num_beams: Beams = None
+
+    @property
+    def search(self) -> dict[str, Any]:
+        """The settings of the search that are given."""
+        return self.model_dump(include={"num_beams", "num_return_sequences"}, exclude_none=True)
+
+
+class TranslateBody(Body):
+    """Texts to translate."""
+
+    texts: Annotated[list[Text], Field(max_length=TEXTS)]
+    num_return_sequences: Beams = None
+
+
+class TraceBody(Body):
+    """A text to trace. `history` adds the history of the run directory, `weights` the weights of the model."""
+
+    text: Text
+    target: Text | None = None
+    weights: bool = False
+    history: bool = False
+
+
+class WhatIfBody(Body):
+    """A text to trace with edits, in the syntax of `explain --edit`."""
+
+    text: Text
+    target: Text | None = None
+    edits: Annotated[list[Text], Field(min_length=1, max_length=EDITS)]
