@@ -3,8 +3,8 @@
     python -m benchmarks.serving [--clients N] [--seconds N] [--texts N] [--model RUN]
 
 The model is that of the default command on dates. N clients on this machine send requests of a few texts, each the next
-one when it has its answer. Every answer must be, to the last bit of its score, that of `Translator.translate`. The server
-is a process of its own, `glassformer serve` with its defaults, and shares the cores with the clients. The rate of
+one when it has its answer. Every answer must be, to the last bit of its score, that of `Translator.translate`. The
+server is a process of its own, `glassformer serve` with its defaults, and shares the cores with the clients. The rate of
 `translate` is measured before and after, in a process of its own. The table is written into docs/http-api.md.
 """
 
@@ -76,7 +76,9 @@ def serving(model: Path) -> Iterator[tuple[psutil.Process, int]]:
             process.terminate()
 
 
-async def ask(port: int, requests: Sequence[tuple[str, ...]], expected: dict[str, Any], end: float, outcome: Outcome) -> None:
+async def ask(
+    port: int, requests: Sequence[tuple[str, ...]], expected: dict[str, Any], end: float, outcome: Outcome
+) -> None:
     """One client: a request after another on one connection, until the end."""
     opened: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
     for texts in requests:

@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
+from glassformer.batching import Worker
 from glassformer.errors import GlassformerError
 from glassformer.glassbox.report import PAGE, live_html, modules
 from glassformer.server.bodies import Body, TraceBody, TranslateBody, WhatIfBody
@@ -33,9 +34,9 @@ def create_app(*models: Served, hosts: Sequence[str] = LOCAL, key: str | None = 
     app = FastAPI(title="glassformer", docs_url=None, redoc_url=None)  # those pages load scripts from elsewhere
     metrics = Metrics(worker)
     _handle_errors(app)
-    _serve_state(app, by_name, metrics)
-    _serve_page(app)
     _serve_models(app, by_name)
+    _serve_state(app, worker, metrics)
+    _serve_page(app)
     app.add_middleware(BodyLimit, max_bytes=limits.body_bytes, seconds=limits.body_seconds)
     app.add_middleware(HeadAndOptions, routes=app.routes)
     if key is not None:
@@ -45,9 +46,7 @@ def create_app(*models: Served, hosts: Sequence[str] = LOCAL, key: str | None = 
     return app
 
 
-def _serve_state(app: FastAPI, models: Mapping[str, Served], metrics: Metrics) -> None:
-    worker = next(iter(models.values())).worker
-
+def _serve_state(app: FastAPI, worker: Worker, metrics: Metrics) -> None:
     @app.get("/api/health")
     async def health() -> dict[str, str]:
         """Return that the server is running."""
@@ -74,24 +73,13 @@ def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
         trace = await find(body, request).trace(body)
         return Response(await run_in_threadpool(trace.dumps), media_type="application/json")
 
-    @app.get("/api/models")
-    async def names() -> dict[str, list[dict[str, Any]]]:
-        """Return the names of the models; the first answers requests that name none."""
-        files = {name: served.translator.model_file for name, served in models.items()}
-        return {"models": [{"name": name, "parameters": file.n_parameters} for name, file in files.items()]}
-
-    @app.get("/api/model")
-    async def describe(model: str | None = None) -> dict[str, Any]:
-        """Return the description of a model, by default the first, and the limits."""
-        return find_served(models, model).describe()
-
     @app.post("/api/translate")
     async def translate(body: TranslateBody, request: Request) -> Response:
         """Translate texts."""
         answers = await find(body, request).translate(body)
         request.scope["glassformer"]["texts"] = len(answers)
         found = {"translations": [answer.to_json() for answer in answers]}
-        return Response(json.dumps(found, ensure_ascii=False), media_type="application/json")
+        return Response(json.dumps(found), media_type="application/json")
 
     @app.post("/api/trace")
     async def trace(body: TraceBody, request: Request) -> Response:
@@ -102,6 +90,17 @@ def _serve_models(app: FastAPI, models: Mapping[str, Served]) -> None:
     async def whatif(body: WhatIfBody, request: Request) -> Response:
         """Return a trace with edits, compared with the trace without them."""
         return await trace_of(body, request)
+
+    @app.get("/api/models")
+    async def names() -> dict[str, list[dict[str, Any]]]:
+        """Return the names of the models; the first answers requests that name none."""
+        files = {name: served.translator.model_file for name, served in models.items()}
+        return {"models": [{"name": name, "parameters": file.n_parameters} for name, file in files.items()]}
+
+    @app.get("/api/model")
+    async def describe(model: str | None = None) -> dict[str, Any]:
+        """Return the description of a model, by default the first, and the limits."""
+        return find_served(models, model).describe()
 
 
 def _serve_page(app: FastAPI) -> None:
@@ -125,24 +124,29 @@ def _handle_errors(app: FastAPI) -> None:
     """Answer every error as JSON, with the messages of the command line."""
 
     @app.exception_handler(GlassformerError)
-    async def ours(request: Request, error: GlassformerError) -> JSONResponse:  # noqa: ARG001
+    async def ours(request: Request, error: GlassformerError) -> Response:  # noqa: ARG001
         status = status_of(error)
-        return JSONResponse(error_body(error), status, headers_of(status))
+        return _error(error, status, headers_of(status))
 
     @app.exception_handler(RequestValidationError)
-    async def unfit(request: Request, error: RequestValidationError) -> JSONResponse:
+    async def unfit(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         hint = f"{request.url.path} is described in /openapi.json"
         unread = RequestError(422, f"the request does not fit: {where}", expected=first["msg"], hint=hint)
-        return JSONResponse(error_body(unread), 422)
+        return _error(unread, 422)
 
     @app.exception_handler(HTTPException)
-    async def missing(request: Request, error: HTTPException) -> JSONResponse:
+    async def missing(request: Request, error: HTTPException) -> Response:
         what, expected = f"there is nothing at {request.method} {request.url.path}", "a path of /openapi.json"
         if error.status_code == 400:
             what, expected = "the body of the request cannot be read", "JSON in UTF-8"
         if error.status_code == 405:
             what, expected = f"{request.url.path} does not take {request.method}", (error.headers or {})["Allow"]
         unknown = RequestError(error.status_code, what, expected=expected, hint="GET /openapi.json")
-        return JSONResponse(error_body(unknown), error.status_code, error.headers)
+        return _error(unknown, error.status_code, error.headers)
+
+
+def _error(error: GlassformerError, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error as JSON in ASCII: what a request contains may not be UTF-8."""
+    return Response(json.dumps(error_body(error)), status, headers, media_type="application/json")

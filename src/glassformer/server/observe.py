@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from glassformer.batching import Batch, Worker
@@ -20,14 +20,14 @@ from glassformer.server.limits import RequestError, refuse
 
 LOGGER = logging.getLogger("glassformer.server")
 ACCESS = logging.getLogger("glassformer.server.access")
-SAFE = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
+SAFE = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+]
 CLIENT_LEFT = 499  # in the log and the metrics, for a request whose client closed the connection
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -91,9 +91,7 @@ class Observed:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(raw=message.setdefault("headers", []))
-                headers.update(SAFE)
-                headers["X-Request-ID"] = request_id
+                message["headers"] = [*message.get("headers", ()), *SAFE, (b"x-request-id", request_id.encode())]
             await send(message)
 
         try:

@@ -1,0 +1,128 @@
+"""The Dockerfile and the Kubernetes example use options, paths and files that exist, not root and no writable disk."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from glassformer.cli import app as command_line
+from glassformer.server.limits import DRAIN_SECONDS
+
+ROOT = Path(__file__).parents[1]
+DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
+
+yaml = pytest.importorskip("yaml")
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The instructions of the Dockerfile and what follows each."""
+    text = re.sub(r"^#.*\n", "", DOCKERFILE, flags=re.MULTILINE).replace("\\\n", " ")
+    return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in text.splitlines() if line]
+
+
+@pytest.fixture(scope="module")
+def resources() -> dict[str, Any]:
+    documents = list(yaml.safe_load_all((ROOT / "deploy/kubernetes.yaml").read_text("utf-8")))
+    found = {document["kind"]: document for document in documents}
+    assert len(found) == len(documents)
+    return found
+
+
+@pytest.fixture(scope="module")
+def pod(resources: dict[str, Any]) -> dict[str, Any]:
+    return resources["Deployment"]["spec"]["template"]["spec"]  # type: ignore[no-any-return]
+
+
+def options_of_serve() -> set[str]:
+    serve = typer.main.get_command(command_line).commands["serve"]  # type: ignore[attr-defined]
+    return {name for parameter in serve.params for name in parameter.opts}
+
+
+def test_the_image_runs_serve_with_options_that_exist_and_not_as_root():
+    last = dict(instructions())
+    command = json.loads(last["ENTRYPOINT"])
+    assert command[:2] == ["glassformer", "serve"]
+    assert {word for word in command if word.startswith("--")} <= options_of_serve()
+    user, group = last["USER"].split(":")
+    assert int(user) > 0
+    assert int(group) > 0
+    assert last["EXPOSE"] == "8000"
+
+
+def test_the_image_is_made_of_files_that_exist_and_that_the_context_has():
+    ignored = (ROOT / ".dockerignore").read_text("utf-8").split()
+    assert ignored[0] == "*"
+    copied = [
+        word
+        for name, words in instructions()
+        if name == "COPY" and "--from" not in words
+        for word in words.split()[:-1]
+    ]
+    assert set(copied) == {line[1:] for line in ignored if line.startswith("!")}
+    assert all((ROOT / name).exists() for name in copied)
+
+
+def test_the_version_of_torch_in_the_image_is_the_pinned_one():
+    pinned = re.search(r"^torch==(.+)$", (ROOT / "constraints.txt").read_text("utf-8"), re.MULTILINE)
+    assert pinned is not None
+    assert f"--build-arg TORCH={pinned[1]}+cpu" in DOCKERFILE
+    assert "sed -n 's/^torch==//p' constraints.txt" in DOCKERFILE
+
+
+def test_the_pod_runs_serve_with_options_that_exist(resources: dict[str, Any], pod: dict[str, Any]) -> None:
+    (container,) = pod["containers"]
+    args = [
+        re.sub(r"\$\((\w+)\)", lambda found: resources["ConfigMap"]["data"][found[1]], arg) for arg in container["args"]
+    ]
+    assert shlex.join(args) == "dates=/models/dates --time-limit 20 --api-key-file /run/secrets/glassformer/key"
+    assert {word for word in args if word.startswith("--")} <= options_of_serve()
+    version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)
+    assert version is not None
+    assert container["image"] == f"glassformer:{version[1]}"
+
+
+def test_the_pod_has_no_rights_that_it_does_not_need(pod: dict[str, Any]) -> None:
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert f"USER {pod['securityContext']['runAsUser']}:{pod['securityContext']['runAsGroup']}\n" in DOCKERFILE
+    assert pod["automountServiceAccountToken"] is False
+    assert [mount["name"] for mount in container["volumeMounts"] if not mount.get("readOnly")] == ["tmp"]
+    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+    assert container["resources"].keys() == {"requests", "limits"}
+
+
+def test_probes_look_where_no_key_is_needed_and_the_pod_has_time_to_finish(
+    resources: dict[str, Any], pod: dict[str, Any]
+) -> None:
+    from glassformer.server.keys import OPEN_PATHS
+
+    (container,) = pod["containers"]
+    probes = [container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "readiness", "liveness")]
+    assert [probe["path"] for probe in probes] == ["/api/ready", "/api/ready", "/api/health"]
+    assert {probe["path"] for probe in probes} <= set(OPEN_PATHS)
+    port = resources["Service"]["spec"]["ports"][0]["targetPort"]
+    assert {port, *(probe["port"] for probe in probes)} == {container["ports"][0]["name"]}
+    assert container["ports"][0]["containerPort"] == 8000
+    sleep = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert pod["terminationGracePeriodSeconds"] > sleep + DRAIN_SECONDS
+
+
+def test_the_service_finds_the_pods_and_every_name_is_there(resources: dict[str, Any], pod: dict[str, Any]) -> None:
+    deployment = resources["Deployment"]["spec"]
+    labels = deployment["template"]["metadata"]["labels"]
+    assert labels == deployment["selector"]["matchLabels"] == resources["Service"]["spec"]["selector"]
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    claim = resources["PersistentVolumeClaim"]["metadata"]["name"]
+    assert volumes["models"]["persistentVolumeClaim"]["claimName"] == claim
+    assert pod["containers"][0]["envFrom"] == [{"configMapRef": {"name": resources["ConfigMap"]["metadata"]["name"]}}]
