@@ -23,13 +23,12 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from glassformer.data.pairs import checked_texts
 from glassformer.errors import BusyError, GlassformerError, TimeLimitError, UsageError, quoted
 from glassformer.timelimit import TimeLimit, time_limit
 
 if TYPE_CHECKING:
     from glassformer.settings import DecodingSettings
-    from glassformer.translator import Translation, Translator
+    from glassformer.translator import Source, Translation, Translator
 
 WAITING = 256  # requests
 COLLECT_SECONDS, MIN_WAIT_SECONDS = 0.003, 1.0
@@ -303,7 +302,7 @@ class BatchingTranslator:
         self.translator, self.worker = translator, worker or Worker()
 
     def translate(
-        self, texts: Sequence[str], *, decoding: DecodingSettings | None = None, **options: Any
+        self, texts: Sequence[Source], *, decoding: DecodingSettings | None = None, **options: Any
     ) -> list[Translation]:
         """Translate texts as `Translator.translate` does; any thread may call this.
 
@@ -313,7 +312,7 @@ class BatchingTranslator:
         return self.worker.result(self._submit(texts, decoding, options))
 
     async def atranslate(
-        self, texts: Sequence[str], *, decoding: DecodingSettings | None = None, **options: Any
+        self, texts: Sequence[Source], *, decoding: DecodingSettings | None = None, **options: Any
     ) -> list[Translation]:
         """Translate texts as `translate` does, in a coroutine. When it is canceled, its texts leave the queue."""
         return await self.worker.aresult(self._submit(texts, decoding, options))
@@ -330,18 +329,18 @@ class BatchingTranslator:
     ) -> None:
         self.close()
 
-    def _submit(self, texts: Sequence[str], decoding: DecodingSettings | None, options: dict[str, Any]) -> Request:
+    def _submit(self, texts: Sequence[Source], decoding: DecodingSettings | None, options: dict[str, Any]) -> Request:
         if isinstance(texts, str):
             raise UsageError("the texts to translate must be a list", got=quoted(texts), hint="translate([text])")
-        texts = checked_texts(texts, "texts to translate")
+        sources = self.translator.sources_of(texts)
         base = decoding or self.translator.settings.decoding
         chosen = base.override(options) if options else base
         return self.worker.submit(
             Request(
-                texts,
+                sources,
                 lambda joined: self.translator.translate(joined, decoding=chosen),
                 self.translator.check,
                 key=(id(self.translator), chosen),
-                size=sum(map(len, texts)),
+                size=sum(map(len, sources)),
             )
         )

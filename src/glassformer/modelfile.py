@@ -103,6 +103,7 @@ class ModelFile:
         return {
             "settings": self.settings.model_dump(mode="json"),
             "vocabularies": {side: {"kind": one.settings.kind, "size": len(one)} for side, one in tokenizers.items()},
+            "inputs": [one.model_dump(mode="json") for one in self.source_tokenizer.inputs],
             "parameters": {
                 "all": total(""),
                 "embeddings and positions": total("embedding", "positions", "output_projection"),

@@ -190,7 +190,7 @@ class Translator:
             raise UsageError("the texts to translate must be a list", got=quoted(texts), hint="translate([text])")
         base = decoding or self.settings.decoding
         decoding = base.override(options) if options else base
-        texts = self._sources(texts, where)
+        texts = self.sources_of(texts, where)
         mains = [" ".join(texts_of(text, self.inputs)) for text in texts] if self.inputs else texts
         rows = [row for row, text in enumerate(mains) if text.strip()]
         names = _names(len(texts), where)
@@ -220,10 +220,10 @@ class Translator:
 
     def check(self, texts: Sequence[Source]) -> None:
         """Raise the error that `translate` would raise for these texts, without a search."""
-        sources = [text for text in self._sources(texts, None) if is_not_empty(text, self.inputs)]
+        sources = [text for text in self.sources_of(texts) if is_not_empty(text, self.inputs)]
         encode_sources(sources, _names(len(sources), None), self.source_tokenizer, self.settings)
 
-    def _sources(self, texts: Sequence[Source], where: Sequence[str] | None) -> list[str]:
+    def sources_of(self, texts: Sequence[Source], where: Sequence[str] | None = None) -> list[str]:
         """Return the source of each text. Raises UsageError or TextError for one without the inputs of the model."""
         if self.inputs and not isinstance(texts, Mapping) and isinstance(texts, Iterable):
             texts = list(texts)

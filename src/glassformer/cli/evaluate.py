@@ -41,16 +41,13 @@ def evaluate(
     Rows with the same source count once: an answer that equals any of their targets is right. Each metric is printed
     with a 95 % bootstrap interval, resampled over the sources.
     """
-    from glassformer.modelfile import ModelFile
     from glassformer.translator import Translator
 
     reporter = Reporter(quiet)
     options = opt.decoding_options(assignments, num_beams=beam, seed=seed)
     data = opt.data_options(source, target, header, bad_rows, features)
-    model_file = ModelFile.load(model)
-    pairs = read_pairs(reporter, table, data, ledger, overwrite=overwrite, model_file=model_file)
-    others = [ModelFile.load(other) for other in ensemble or ()]
-    translator = Translator(model_file, ensemble=others, device=device, precision=precision, engine=engine)
+    translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision, engine=engine)
+    pairs = read_pairs(reporter, table, data, ledger, overwrite=overwrite, model_file=translator.model_file)
     _evaluate(reporter, translator, pairs, {"bleu_tokenize": bleu_tokenize, "group": not no_group, **options}, as_json)
     write_ledger(reporter, pairs.ledger, ledger)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from glassformer.cli.console import Reporter
 from glassformer.cli.narrate import warn_unknown
 from glassformer.cli.narrate_trace import LIST, print_names, print_summary, print_tensor
-from glassformer.cli.options import AsJson, Beam, Model, Quiet, SetDecoding, decoding_options
+from glassformer.cli.options import AsJson, Beam, InputValues, Model, Quiet, SetDecoding, decoding_options, source_of
 from glassformer.errors import RunError, UsageError
 from glassformer.files import check_writable
 
@@ -48,6 +48,7 @@ OverwriteHtml = Annotated[bool, typer.Option("--overwrite", help="Replace --html
 def explain(
     model: Model,
     text: Text,
+    features: InputValues = None,
     target: Target = None,
     tensor: TensorName = None,
     head: Head = None,
@@ -71,12 +72,16 @@ def explain(
         raise UsageError("--head needs the name of a tensor", hint="--tensor decoder.0.cross.weights")
     _check_page(html, overwrite)
     from glassformer.glassbox.trace import explain as explain_text
+    from glassformer.modelfile import ModelFile
 
     options = decoding_options(assignments, num_beams=beam)
     weights = html is not None or (tensor or "").endswith(WEIGHTS)
     history = html is not None or (as_json and tensor is None)
+    given: Any = text
+    if features:
+        given = source_of(text, ModelFile.load(model).source_tokenizer.inputs, features)
     trace = explain_text(
-        model, text, target=target, edits=edit or (), weights=weights, history=history, pad_to=pad_to, **options
+        model, given, target=target, edits=edit or (), weights=weights, history=history, pad_to=pad_to, **options
     )
     reporter = Reporter(quiet)
     warn_unknown(reporter, [[token.given for token in trace.tokens.source if token.given is not None]])

@@ -27,6 +27,9 @@ def _rows(model_file: ModelFile) -> Iterator[tuple[str, str]]:
     facts, data = model_file.describe(), model_file.data
     model, never = facts["settings"]["model"], facts["never_trained"]
     yield "columns", " → ".join(data.columns)
+    for one in facts["inputs"]:
+        symbols = f"{len(one['symbols']):,} symbols: {' '.join(one['symbols'][:20])}"
+        yield f"{one['kind']} {one['name']}", symbols if one["kind"] == "feature" else "text"
     yield "tokens", " → ".join(f"{side['kind']} ({side['size']:,})" for side in facts["vocabularies"].values())
     depth = f"{model['n_encoder_layers']} encoder, {model['n_decoder_layers']} decoder"
     yield "layers", f"{depth}, {model['norm']}-norm, {model['positions']} positions"

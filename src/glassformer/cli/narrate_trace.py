@@ -165,7 +165,7 @@ def _print_source(trace: Trace) -> None:
             str(position),
             _visible(token.text),
             str(token.id),
-            token.kind,
+            token.kind if token.input is None else printable(f"{token.kind}: {token.input}"),
             "?" if token.count is None else f"{token.count:,}",
         )
         for position, token in enumerate(trace.tokens.source)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from glassformer.text.inputs import Inputs
 
 COMMON = "Common options"
 
@@ -100,6 +103,12 @@ ModelFeatures = Annotated[
     ),
 ]
 TargetColumn = Annotated[str | None, typer.Option("--target", help="Target column: a name, or a position from 0.")]
+InputValues = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--feature", metavar="NAME=VALUE", help="A further input of the model, as in tags=V;PST (repeatable)."
+    ),
+]
 Header = Annotated[
     bool | None,
     typer.Option("--header/--no-header", help="Whether the first row contains the column names (default: detected)."),
@@ -231,6 +240,14 @@ def training_options(
 
     base = read_recipe(find_recipe(recipe)) if recipe is not None else {}
     return merge(base, parse_assignments(assignments or []), data, {"training": given(**training)})
+
+
+def source_of(text: str, inputs: Inputs, features: list[str] | None) -> str | dict[str, str]:
+    """A text with the further inputs of a model, by name; the text alone for a model with one input."""
+    from glassformer.text.inputs import named_values
+
+    further = named_values(inputs[1:], features or (), is_column=False)
+    return {inputs[0].name: text, **further} if inputs else text
 
 
 def decoding_options(assignments: list[str] | None, **options: Any) -> dict[str, Any]:

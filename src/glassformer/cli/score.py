@@ -39,15 +39,12 @@ def score(
     Tab-separated: score, source, target (a tab or line break in them becomes a space, another control character an
     escape such as \\x1b). With --json one object a row, with the text as it is and the score of every token.
     """
-    from glassformer.modelfile import ModelFile
     from glassformer.translator import Translator
 
     reporter = Reporter(quiet)
     data = opt.data_options(source, target, header, bad_rows, features)
-    model_file = ModelFile.load(model)
-    pairs = read_pairs(reporter, table, data, ledger, overwrite=overwrite, model_file=model_file)
-    others = [ModelFile.load(other) for other in ensemble or ()]
-    translator = Translator(model_file, ensemble=others, device=device, precision=precision)
+    translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision)
+    pairs = read_pairs(reporter, table, data, ledger, overwrite=overwrite, model_file=translator.model_file)
     scores = translator.score(pairs.pairs, where=pairs.locations)
     warn_unknown(reporter, (scored.unknown for scored in scores))
     write_ledger(reporter, pairs.ledger, ledger)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.console import print_json, print_table
-from glassformer.cli.options import AsJson, Model
+from glassformer.cli.options import AsJson, InputValues, Model, source_of
 
 
 class Side(StrEnum):
@@ -22,6 +22,7 @@ def tokens(
     model: Model,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to tokenize.")],
     side: Annotated[Side, typer.Option("--side", help="The tokenizer of the source or of the target.")] = Side.source,
+    features: InputValues = None,
     pad_to: Annotated[
         int, typer.Option("--pad-to", min=0, max=100_000, help="Pad with <pad> to this many tokens.")
     ] = 0,
@@ -29,14 +30,17 @@ def tokens(
 ) -> None:
     """Print the tokens and ids of a text, with <bos> and <eos>."""
     from glassformer.modelfile import ModelFile
+    from glassformer.text.inputs import compose_values
 
     model_file = ModelFile.load(model)
     tokenizer = model_file.source_tokenizer if side is Side.source else model_file.target_tokenizer
-    ids = tokenizer.frame(tokenizer.encode(text))
+    given = source_of(text, tokenizer.inputs, features)
+    source = compose_values(given, "the text", tokenizer.inputs)
+    ids = tokenizer.frame(tokenizer.encode(source))
     ids += [tokenizer.vocabulary.pad_id] * (pad_to - len(ids))
     pieces = tokenizer.tokens(ids)
     if as_json:
-        print_json({"text": text, "tokens": pieces, "ids": ids, "unknown": tokenizer.unknown(text)})
+        print_json({"text": given, "tokens": pieces, "ids": ids, "unknown": tokenizer.unknown(source)})
         return
     rows = [(str(position), piece, str(id_)) for position, (piece, id_) in enumerate(zip(pieces, ids, strict=True))]
     print_table(f"{len(ids)} {side.value} tokens", ("position", "token", "id"), rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +17,7 @@ from glassformer.errors import UsageError
 from glassformer.files import shown, write_text
 
 if TYPE_CHECKING:
+    from glassformer.text.inputs import Inputs
     from glassformer.translator import Translation
 
 Input = Annotated[str, typer.Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column.")]
@@ -60,28 +60,21 @@ def translate(
 
     Answer i belongs to line i; an empty line gives an empty line. With --json or --nbest an answer is one JSON object.
     """
-    from glassformer.modelfile import ModelFile
-    from glassformer.text.inputs import as_given
     from glassformer.translator import Translator
 
     reporter = Reporter(quiet)
     _check_outputs(out, ledger, source, overwrite=overwrite)
     options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=nbest, seed=seed)
-    model_file, *others = (ModelFile.load(path) for path in (model, *(ensemble or ())))
-    inputs, data = model_file.source_tokenizer.inputs, opt.data_options(None, None, header, bad_rows)
+    translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision, engine=engine)
+    data, inputs = opt.data_options(None, None, header, bad_rows), translator.inputs
     texts, found = read_texts(reporter, source, column, data, ledger, inputs=inputs, features=features or ())
-    translator = Translator(model_file, ensemble=others, device=device, precision=precision, engine=engine)
     answers = translator.translate(texts, **options)
     if translator.agreement:
         reporter.print(str(translator.agreement))
     warn_unknown(reporter, (answer.unknown for answer in answers))
     warn_unfinished(reporter, answers)
     write_ledger(reporter, found, ledger)
-    _write(
-        reporter,
-        _lines([as_given(text, inputs) for text in texts], answers, as_json or "num_return_sequences" in options),
-        out,
-    )
+    _write(reporter, _lines(texts, answers, inputs, as_json or "num_return_sequences" in options), out)
 
 
 def _check_outputs(out: Path | None, ledger: Path | None, source: str, *, overwrite: bool) -> None:
@@ -91,12 +84,14 @@ def _check_outputs(out: Path | None, ledger: Path | None, source: str, *, overwr
     check_output(ledger, "--ledger", overwrite=overwrite, inputs=source)
 
 
-def _lines(texts: Sequence[str | dict[str, str]], answers: list[Translation], as_json: bool) -> list[str]:
+def _lines(texts: list[str], answers: list[Translation], inputs: Inputs, as_json: bool) -> list[str]:
     """One line for each text, whatever the answer holds, so that line i stays the answer to line i."""
+    from glassformer.text.inputs import as_given
+
     if not as_json:
         return [answer.text.replace("\r", " ").replace("\n", " ") for answer in answers]
     rows = enumerate(zip(texts, answers, strict=True), 1)
-    objects = ({"row": row, "source": text, **answer.to_json()} for row, (text, answer) in rows)
+    objects = ({"row": row, "source": as_given(text, inputs), **answer.to_json()} for row, (text, answer) in rows)
     return [json.dumps(answer, ensure_ascii=False) for answer in objects]
 
 

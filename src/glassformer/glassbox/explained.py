@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -30,8 +30,9 @@ from glassformer.modelfile import ModelFile, find_model
 from glassformer.reference import Array, Note, Value
 from glassformer.settings import DecodingSettings, ModelSettings
 from glassformer.text import Tokenizer
+from glassformer.text.inputs import as_given, compose_values, texts_of
 from glassformer.timelimit import check_time_limit
-from glassformer.translator import Translator, default_max_new_tokens
+from glassformer.translator import Source, Translator, default_max_new_tokens
 
 Ids = Sequence[int]
 Side = Literal["source", "target"]
@@ -132,7 +133,7 @@ class Explained:
     def of(
         cls,
         model: Translator | ModelFile | str | Path,
-        text: str,
+        text: Source,
         decoding: DecodingSettings | None,
         options: dict[str, Any],
         pad_to: int = 0,
@@ -152,18 +153,25 @@ class Explained:
             if number > limit:
                 what = f"the {limited} is too large to be explained"
                 raise UsageError(what, got=quoted(number), expected=f"at most {limit}")
-        return cls(translator, name, text, chosen, pad_to)
+        source = compose_values(text, "the text", translator.inputs)
+        return cls(translator, name, source, chosen, pad_to)
 
     @property
     def file(self) -> ModelFile:
         return self.translator.model_file
+
+    @property
+    def inputs(self) -> dict[str, str] | None:
+        """The cell of each input by name, where there are several."""
+        named = as_given(self.text, self.translator.inputs)
+        return None if isinstance(named, str) else named
 
     # What is computed
 
     @cached_property
     def source_ids(self) -> list[int]:
         """The framed source, without padding. Raises TextError for a text that the model does not accept."""
-        if not self.text.strip():
+        if not "".join(texts_of(self.text, self.translator.inputs)).strip():
             raise TextError("there is nothing to explain", got=repr(self.text), expected="a text that is not empty")
         tokenizer, limit = self.file.source_tokenizer, self.translator.max_source_length
         ids = tokenizer.encode(self.text)
@@ -260,7 +268,8 @@ class Explained:
         """Ids as tokens; `text` is the text in which unknown ones are looked up."""
         tokenizer, counts = self._tokenizer(side), self._counts(side)
         vocabulary = tokenizer.vocabulary
-        kinds = {token: cast("TokenKind", part) for part, token in self._specials(side).items()}
+        kinds: dict[int, TokenKind] = dict.fromkeys(vocabulary.input_ids, "input")
+        kinds |= {token: cast("TokenKind", part) for part, token in self._specials(side).items()}
         unknown = iter(tokenizer.unknown(text) if text else ())
         return [
             Token(
@@ -278,13 +287,23 @@ class Explained:
         before = self.tokens("source", self.source_ids, self.text)
         edited = self.tokens("source", ids)
         same = [old if old.id == new.id else new for old, new in zip(before, edited, strict=False)]
-        return [*same, *edited[len(same) :]]
+        tokens = [*same, *edited[len(same) :]]
+        first = self.file.source_tokenizer.settings.n_frame_tokens - 1
+        for position, name in enumerate(self.file.source_tokenizer.names_of_inputs(self.text), first):
+            tokens[position] = replace(tokens[position], input=name)
+        return tokens
 
     def vocabularies(self) -> dict[Side, Vocabulary]:
         """The two vocabularies, without the labels of their axes."""
         sides: tuple[Side, ...] = ("source", "target")
         return {
-            side: Vocabulary(self._vocabulary_axis(side), self._specials(side), self._counts(side)) for side in sides
+            side: Vocabulary(
+                self._vocabulary_axis(side),
+                self._specials(side),
+                self._counts(side),
+                list(self._tokenizer(side).vocabulary.input_ids),
+            )
+            for side in sides
         }
 
     def axes(self, tokens: Tokens) -> dict[str, Axis]:

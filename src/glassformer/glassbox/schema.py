@@ -24,7 +24,7 @@ from glassformer.glassbox.run_records import Errors, Strict, Training
 FORMAT: Literal["glassformer-trace/1"] = "glassformer-trace/1"
 
 DataType = Literal["float32", "int32", "uint8"]
-TokenKind = Literal["ordinary", "pad", "bos", "eos", "unk"]
+TokenKind = Literal["ordinary", "input", "pad", "bos", "eos", "unk"]
 Op = Literal[
     "embed",
     "sinusoids",
@@ -80,7 +80,8 @@ class Provenance(Strict):
 class Token(Strict):
     """One position. `count`: how often the token is in the training data, if the model file has it.
 
-    `given` are the characters of the text that became `<unk>`.
+    `given` are the characters of the text that became `<unk>`. In a source with several inputs `input` is the name of
+    its input, and the kind "input" is that of a symbol of a feature, and of the start of a text after the first.
     """
 
     id: int
@@ -88,6 +89,7 @@ class Token(Strict):
     kind: TokenKind
     count: int | None = None
     given: str | None = None
+    input: str | None = None
 
 
 @dataclass(frozen=True)
@@ -108,12 +110,14 @@ class Tokens(Strict):
 class Vocabulary(Strict):
     """The pieces of a side are the labels of `axis`; `counts` is empty if the model file has none.
 
-    `specials` are the ids of "pad", "bos", "eos" and, if there is one, "unk", however they are written.
+    `specials` are the ids of "pad", "bos", "eos" and, if there is one, "unk", however they are written. `inputs` are
+    the ids of the tokens of the kind "input".
     """
 
     axis: str
     specials: dict[str, int]
     counts: list[int]
+    inputs: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -328,6 +332,7 @@ class Check(Strict):
 class Trace(Strict):
     """Every number behind one translation. Names in `gold.…` belong to the gold target, teacher-forced.
 
+    `text` is the source for people, and `inputs` has the cell of each of its inputs by name, where there are several.
     `notices` say what was left out, and why.
     """
 
@@ -350,6 +355,7 @@ class Trace(Strict):
     errors: Errors | None = None
     notices: list[str] = field(default_factory=list)
     mask_reasons: list[str] = field(default_factory=lambda: list(MASK_REASONS))
+    inputs: dict[str, str] | None = None
     format: Literal["glassformer-trace/1"] = FORMAT
 
     @property

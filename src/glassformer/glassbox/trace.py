@@ -7,7 +7,7 @@ with those of the PyTorch model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -39,14 +39,15 @@ from glassformer.glassbox.whatif import Edit, Edits, attentions
 from glassformer.hub import local_model
 from glassformer.modelfile import ModelFile, find_model
 from glassformer.settings import DecodingSettings
-from glassformer.translator import Translator
+from glassformer.text.inputs import readable
+from glassformer.translator import Source, Translator
 
 TOP = 10  # most probable tokens of a prediction
 
 
 def explain(
     model: Translator | ModelFile | str | Path,
-    text: str,
+    text: Source,
     *,
     target: str | None = None,
     edits: Sequence[Edit | str] = (),
@@ -60,6 +61,8 @@ def explain(
 ) -> Trace:
     """Explain the translation of `text`: every number behind it, with checks.
 
+    The text of a model with several inputs is a mapping, as in `Translator.translate`.
+
     `target` adds the same for a gold target, teacher-forced, with its loss. `edits` are applied first, and the trace
     has what they changed. `options` are fields of DecodingSettings that replace those of `decoding`, by default the
     model's own; answers are searched, never sampled. `weights` adds the weights to the trace, `history` the records of
@@ -69,7 +72,8 @@ def explain(
     Raises TextError for a text that the model does not accept, UsageError for edits that do not fit the model, for a
     beam of more than MAX_BEAMS and a source padded to more than MAX_POSITIONS.
     """
-    check_text(text, "text to explain")
+    if not isinstance(text, Mapping):
+        check_text(text, "text to explain")
     if target is not None:
         check_text(target, "target")
     changes = Edits.of(edits)
@@ -130,7 +134,7 @@ class _Opened:
         for name, numbers in measured.items():
             tensors[name] = Tensor.of(numbers, ["target", "source_key"], "given", text=as_text)
         return Trace(
-            text=explained.text,
+            text=readable(explained.text, explained.translator.inputs),
             translation=self.searches.beam.answers[0].text,
             target=self.target,
             provenance=explained.provenance(),
@@ -145,6 +149,7 @@ class _Opened:
             edits=[str(edit) for edit in edits.edits],
             difference=self._difference() if edits.edits else None,
             checks=[],
+            inputs=explained.inputs,
         )
 
     def _tokens(self) -> Tokens:

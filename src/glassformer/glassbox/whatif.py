@@ -299,8 +299,11 @@ def _token_id(text: str, tokenizer: Tokenizer) -> int:
     known = tokenizer.vocabulary.lookup(text)
     if known is not None:
         return known
+    tokens = tokenizer.vocabulary.input_tokens
+    if text in tokens:
+        return tokenizer.vocabulary.input_ids[tokens.index(text)]
     try:
-        ids = tokenizer.encode(text)
+        ids = tokenizer.without_inputs().encode(text)
     except TextError:
         ids = []
     if len(ids) != 1 or ids[0] in tokenizer.vocabulary.special_ids:

@@ -6,12 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from glassformer.server.limits import BEAMS, EDITS, TEXT_CHARACTERS, TEXTS
+from glassformer.server.limits import BEAMS, EDITS, INPUTS, TEXT_CHARACTERS, TEXTS
 
 NAME_CHARACTERS = 100
 
 Text = Annotated[str, StringConstraints(max_length=TEXT_CHARACTERS)]
 Beams = Annotated[int | None, Field(ge=1, le=BEAMS)]
+Given = Text | Annotated[dict[Text, Text], Field(max_length=INPUTS)]
+"""A text, or for a model with several inputs the text of each by name."""
 Name = Annotated[str | None, StringConstraints(max_length=NAME_CHARACTERS)]
 
 
@@ -32,14 +34,14 @@ class Body(BaseModel):
 class TranslateBody(Body):
     """Texts to translate."""
 
-    texts: Annotated[list[Text], Field(max_length=TEXTS)]
+    texts: Annotated[list[Given], Field(max_length=TEXTS)]
     num_return_sequences: Beams = None
 
 
 class TraceBody(Body):
     """A text to trace. `history` adds the history of the run directory, `weights` the weights of the model."""
 
-    text: Text
+    text: Given
     target: Text | None = None
     weights: bool = False
     history: bool = False
@@ -48,6 +50,6 @@ class TraceBody(Body):
 class WhatIfBody(Body):
     """A text to trace with edits, in the syntax of `explain --edit`."""
 
-    text: Text
+    text: Given
     target: Text | None = None
     edits: Annotated[list[Text], Field(min_length=1, max_length=EDITS)]

@@ -17,6 +17,7 @@ BODY_BYTES = 1_000_000
 DISCARDED_BYTES = 100_000_000  # maximum size of a refused body that is read to its end
 TEXT_CHARACTERS = 10_000
 TEXTS = 256
+INPUTS = 1_000  # of one source
 EDITS = 32
 BEAMS = 32
 DRAIN_SECONDS = 25  # Kubernetes kills a container 30 seconds after SIGTERM

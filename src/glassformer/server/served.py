@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.batching import BatchingTranslator, Worker
+from glassformer.data.columns import held_out_columns
 from glassformer.errors import ModelFileError, RunError, UsageError, quoted
 from glassformer.files import shown
 from glassformer.glassbox.history import last_sample
@@ -16,6 +17,7 @@ from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.hub import local_model
 from glassformer.modelfile import find_model
+from glassformer.rundirectory import RunDirectory
 from glassformer.server.bodies import TraceBody, TranslateBody, WhatIfBody
 from glassformer.server.limits import BEAMS, EDITS, TEXT_CHARACTERS, TEXTS, Limits, RequestError
 from glassformer.translator import Translation, Translator
@@ -38,7 +40,7 @@ class Served:
     translator: Translator
     path: Path
     stamp: Stamp
-    example: str
+    example: str | dict[str, str]
     limits: Limits
     worker: Worker
 
@@ -74,6 +76,7 @@ class Served:
             "parameters": facts["parameters"]["all"],
             **{name: facts[name] for name in ("settings", "data", "metrics", "versions")},
             "example": self.example,
+            "inputs": facts["inputs"],
             "weights_fit": self.weights_fit,
             "limits": {
                 "text": TEXT_CHARACTERS,
@@ -163,10 +166,23 @@ def stamp_of(path: Path) -> Stamp:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def find_example(path: Path, translator: Translator) -> str:
-    """Return a first text: the last sample of validation in the run, or else the three most frequent tokens."""
+def find_example(path: Path, translator: Translator) -> str | dict[str, str]:
+    """Return a first text: the last sample of validation in the run, or else the three most frequent tokens.
+
+    With several inputs: those of the first held-out row of the run, or else such texts and the first symbols.
+    """
+    if translator.inputs:
+        columns = held_out_columns(translator.inputs, translator.model_file.data.columns[1])
+        for row in RunDirectory(path.parent).read_held_out(columns):
+            return dict(zip(columns[:-1], row, strict=False))
+        text = _frequent_text(translator)
+        return {one.name: text if one.kind == "text" else (*one.symbols, "?")[0] for one in translator.inputs}
     if (sample := last_sample(path.parent)) is not None:
         return sample
+    return _frequent_text(translator)
+
+
+def _frequent_text(translator: Translator) -> str:
     tokenizer = translator.source_tokenizer
     counts = translator.model_file.data.source_counts or [1] * len(tokenizer)
     ordinary = [token for token in range(len(tokenizer)) if token not in tokenizer.vocabulary.special_ids]

@@ -195,6 +195,7 @@ def cells_of_values(values: object, inputs: Inputs, where: str) -> list[str]:
             where=where,
             got=quoted(values),
             expected=f"a mapping with a text for each of: {listed(inputs)}",
+            hint="on the command line: --feature NAME=VALUE for each but the first",
         )
     cells = {str(name): cell for name, cell in values.items()}
     check_names(cells, inputs, where)

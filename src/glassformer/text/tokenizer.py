@@ -119,6 +119,15 @@ class Tokenizer:
                 ids += [*mark, *text_ids]
         return encoded
 
+    def names_of_inputs(self, source: str) -> list[str]:
+        """Return the name of the input of each id that `encode` returns; nothing for a single text."""
+        names: list[str] = []
+        for position, (one, cell) in enumerate(zip(self.inputs, split_inputs(source), strict=False)):
+            is_text = one.kind == "text"
+            n_tokens = len(self.without_inputs().encode(cell)) if is_text else len(one.symbols_of(cell))
+            names += [one.name] * (n_tokens + (is_text and position > 0))
+        return names
+
     def _cells(self, source: str, where: str) -> list[str]:
         """Return the cells of a source. Raises TextError when they are not as many as the inputs."""
         cells = split_inputs(source)

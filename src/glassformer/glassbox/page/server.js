@@ -13,8 +13,8 @@ export class Server {
     return this.post('api/trace', { text, target, num_beams: beams, weights: this.model.weights_fit, history: true });
   }
 
-  whatIf({ text, target, search }, edits) {
-    return this.post('api/whatif', { text, target, edits, num_beams: search.beam.num_beams });
+  whatIf({ text, inputs, target, search }, edits) {
+    return this.post('api/whatif', { text: inputs ?? text, target, edits, num_beams: search.beam.num_beams });
   }
 
   get(path) {
@@ -48,13 +48,19 @@ export function askForm(app, server) {
       el('span', label),
       el('input', { name, value, autocomplete: 'off', spellcheck: 'false', ...attributes }),
     );
+  const attributes = { required: true, maxlength: server.model.limits.text };
+  const names = Object.keys(app.trace.inputs ?? {});
   const problem = el('span.wrong', { role: 'alert' });
   const submit = async (event) => {
     event.preventDefault();
-    const { text, target, beams } = event.target.elements;
+    const { elements } = event.target;
+    const { target, beams } = elements;
+    const text = app.trace.inputs
+      ? Object.fromEntries(names.map((name, i) => [name, elements[`input-${i}`].value]))
+      : elements.text.value;
     problem.textContent = 'computing …';
     try {
-      app.open(await server.trace(text.value, target.value || null, Number(beams.value)));
+      app.open(await server.trace(text, target.value || null, Number(beams.value)));
       problem.textContent = '';
     } catch (error) {
       problem.textContent = error.message;
@@ -63,7 +69,9 @@ export function askForm(app, server) {
   return el(
     'form',
     { on: { submit } },
-    field('text', 'text', app.trace.text, { required: true, maxlength: server.model.limits.text }),
+    app.trace.inputs
+      ? names.map((name, i) => field(name, `input-${i}`, app.trace.inputs[name], attributes))
+      : field('text', 'text', app.trace.text, attributes),
     field('gold (optional)', 'target', app.trace.target ?? ''),
     field('beam width', 'beams', app.trace.search.beam.num_beams, {
       type: 'number',

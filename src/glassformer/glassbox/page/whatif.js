@@ -84,10 +84,13 @@ export function occlude(trace) {
 /** Texts that were joined from ids in this page, with their ids: they need not be split again. */
 const decoded = new Map();
 
+/** The ids that are no text: special tokens, and the tokens of inputs. */
+export const specialIds = ({ specials, inputs = [] }) => new Set([...Object.values(specials), ...inputs]);
+
 /** The text of the ids of a side. */
 export function decodeIds(trace, side, ids) {
-  const { axis, specials } = trace.vocabularies[side];
-  const special = new Set(Object.values(specials));
+  const { axis } = trace.vocabularies[side];
+  const special = specialIds(trace.vocabularies[side]);
   const pieces = ids.filter((id) => !special.has(id)).map((id) => trace.axes[axis].labels[id]);
   const text = join(trace.provenance.settings.tokens[side], pieces);
   decoded.set(text, ids);
@@ -137,10 +140,11 @@ function forcedIds(base, edits) {
   const prefix = edits.findLast((edit) => edit.kind === 'prefix');
   if (!prefix) return [];
   const { labels } = base.axes[base.vocabularies.target.axis];
+  const special = specialIds(base.vocabularies.target);
   const settings = base.provenance.settings.tokens.target;
   if (['subwords', 'sentencepiece'].includes(settings.kind) && decoded.has(prefix.text)) return decoded.get(prefix.text);
   return split(settings, prefix.text).map((piece) => {
-    const id = labels.indexOf(piece);
+    const id = labels.findIndex((label, at) => label === piece && !special.has(at));
     if (id < 0) throw new Error(`“${piece}” is not in the target vocabulary, so no answer can start with this prefix`);
     return id;
   });
@@ -148,7 +152,8 @@ function forcedIds(base, edits) {
 
 function searchAgain(base, model, memory, forced) {
   const { specials, axis } = base.vocabularies.target;
-  const forbidden = new Set(Object.values(specials).filter((id) => id !== specials.eos));
+  const forbidden = specialIds(base.vocabularies.target);
+  forbidden.delete(specials.eos);
   const beam = base.search.beam;
   const constraints = { eos: specials.eos, forbidden, maxNewTokens: beam.max_new_tokens, forced };
   const texts = { tokenText: (id) => base.axes[axis].labels[id], decode: (ids) => decodeIds(base, 'target', ids) };
@@ -175,8 +180,8 @@ function rowsOf(trace, answer) {
 }
 
 function tokensOf(trace, side, ids) {
-  const { axis, specials, counts } = trace.vocabularies[side];
-  const kinds = new Map(Object.entries(specials).map(([kind, id]) => [id, kind]));
+  const { axis, specials, counts, inputs = [] } = trace.vocabularies[side];
+  const kinds = new Map([...inputs.map((id) => [id, 'input']), ...Object.entries(specials).map(([kind, id]) => [id, kind])]);
   return ids.map((id) => ({
     id,
     text: trace.axes[axis].labels[id],
@@ -188,7 +193,9 @@ function tokensOf(trace, side, ids) {
 
 function editedContract(base, { words, ids, inputs, targets, searches, tensors }) {
   const given = base.tokens.source;
-  const source = tokensOf(base, 'source', ids).map((token, i) => (token.id === given[i].id ? given[i] : token));
+  const source = tokensOf(base, 'source', ids).map((token, i) =>
+    token.id === given[i].id ? given[i] : { ...token, input: given[i].input },
+  );
   const [targetIn, targetOut] = [tokensOf(base, 'target', inputs), tokensOf(base, 'target', targets)];
   const labels = (tokens) => tokens.map((token) => token.text);
   const axis = (name, tokens, predicted = null) => ({

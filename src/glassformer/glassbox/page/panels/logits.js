@@ -3,7 +3,7 @@
 import { bdi, button, el, table } from 'glassbox/dom.js';
 import { digits, percent } from 'glassbox/numbers.js';
 import { noEdits } from 'glassbox/panels/selection.js';
-import { decodeIds } from 'glassbox/whatif.js';
+import { decodeIds, specialIds } from 'glassbox/whatif.js';
 import { stage } from 'glassbox/stage.js';
 import { visible } from 'glassbox/trace.js';
 
@@ -48,7 +48,7 @@ function option(app, id, text, probability, isTarget) {
     el('span', percent(probability)),
     isTarget ? el('small', ` ← ${app.rows.kind}`) : null,
   ];
-  const special = Object.values(app.trace.vocabularies.target.specials).includes(id);
+  const special = specialIds(app.trace.vocabularies.target).has(id);
   if (!app.canEdit || special || app.state.gold) return el('li', inside);
   const force = () => {
     const ids = [...app.rows.targets.slice(0, app.row).map((token) => token.id), id];

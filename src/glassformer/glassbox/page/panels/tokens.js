@@ -65,6 +65,7 @@ const chips = (app) => [
         editable(app, token, position),
         el('small.id', `id ${token.id}`),
         token.given ? el('small.wrong', 'unknown: ', bdi(token.given)) : null,
+        token.input ? el('small.id', bdi(token.input)) : null,
       );
     }),
   ),
@@ -111,7 +112,7 @@ const sourceTable = ({ trace }) =>
       el(
         'tr',
         el('th', { scope: 'row' }, String(position)),
-        [bdi(visible(token.text)), String(token.id), token.kind, count(token)].map((part) => el('td', part)),
+        [bdi(visible(token.text)), String(token.id), bdi([token.kind, token.input].filter(Boolean).join(': ')), count(token)].map((part) => el('td', part)),
       ),
     ),
   );
