@@ -12,14 +12,19 @@ CONTRACT = {
     "demo": "--out --device --seed --quiet --json",
     "audit": """
         TABLE --valid --test --source --target --header --bad-rows --set --html --overwrite --strict --quiet --json
+        --drop-duplicates --drop-contradictions --max-length --min-ratio --max-ratio
+        --strip-controls
     """,
     "check": """
         TABLE --source --target --header --bad-rows --valid --recipe --set --init --find --device --precision --seed
         --quiet --json
     """,
+    "split": "TABLE --out --source --target --header --bad-rows --valid --test --seed --quiet --json",
     "train": """
         TABLE --source --target --header --no-header --bad-rows --valid --test --out --recipe --set --init --resume
         --overwrite --device --precision --seed --quiet --json
+        --drop-duplicates --drop-contradictions --max-length --min-ratio --max-ratio
+        --strip-controls
     """,
     "translate": """
         MODEL INPUT --out --beam --nbest --column --ensemble --set --overwrite --header --bad-rows --ledger --engine

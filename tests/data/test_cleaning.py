@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.data.cleaning import CONTROL, clean, strip_controls
-from glassformer.data.tables import Pair, Table
+from glassformer.data.tables import Pair, Table, read_table
 from glassformer.errors import SettingsError, TableError
 from glassformer.settings import DataSettings
 from glassformer.training.prepare import as_table
@@ -143,17 +143,30 @@ def test_no_control_character_is_left(text):
     assert strip_controls(left) == left
 
 
-def test_control_characters_are_removed_before_rows_are_compared_and_the_separator_of_inputs_stays():
-    table = cleaned(
-        [("a\u200b\x1fb", "1"), ("a\x1fb", "1\x1f"), ("\u200b", "2")], strip_controls=True, drop_duplicates=True
-    )
-    assert table.pairs == [Pair("a\x1fb", "1")]
+def test_control_characters_are_removed_before_rows_are_compared():
+    table = cleaned([("a\u200b", "1"), ("a", "1\x1f"), ("\u200b", "2")], strip_controls=True, drop_duplicates=True)
+    assert table.pairs == [Pair("a", "1")]
     assert dropped(table) == [
         (3, "empty source", "without control characters"),
         (2, "duplicate", "the same as row 1"),
     ]
     assert table.ledger.changed == 1
     assert "1 kept without their control characters" in table.ledger.summary()
+
+
+def test_each_input_of_a_source_is_cleaned_and_only_its_texts_have_a_length(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("lemma,tags,form\nwa\u200blk,V;PST,walked\nwalk,V;PST,walked\ngo,\u200b,goes\na,V,abcdef\n")
+    data = DataSettings(
+        source="lemma", features=["tags"], target="form", strip_controls=True, drop_duplicates=True, max_ratio=3
+    )
+    table = clean(read_table(path, data), data)
+    assert table.pairs == [Pair("walk\x1fV;PST", "walked")]
+    assert dropped(table) == [
+        (3, "empty feature", "without control characters"),
+        (4, "length ratio too high", "6 / 1 characters, limit 3"),
+        (2, "duplicate", "the same as row 1"),
+    ]
 
 
 def test_an_error_says_when_no_row_is_left():

@@ -48,7 +48,7 @@ def find_overlap(trained: Rows, held: Rows, purpose: str, known: str = "train") 
     pairs = shared_pairs(trained.pairs, held.pairs) if sources else []
     path = held.table.path
     advice = f"remove these rows from the table to {purpose} on, or from the one to {known} on"
-    split = "without --valid, training holds out rows so that no source is on both sides"
+    split = "glassformer split writes parts without a shared source, and without --valid training holds out such rows"
     other = f"the table to {known} on"
     if pairs:
         yield Finding(

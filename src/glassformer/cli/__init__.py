@@ -27,6 +27,7 @@ from glassformer.cli.runs import runs
 from glassformer.cli.score import score
 from glassformer.cli.serve import serve
 from glassformer.cli.settings import settings
+from glassformer.cli.split import split
 from glassformer.cli.tokens import tokens
 from glassformer.cli.train import train
 from glassformer.cli.translate import translate
@@ -60,6 +61,7 @@ VERBS = (
     demo,
     audit,
     check,
+    split,
     train,
     translate,
     evaluate,

@@ -6,7 +6,7 @@ import contextlib
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,14 @@ def _print_reading(reporter: Reporter, table: Table | Column, taken: str, ledger
         reporter.print(f"each row that is not kept will be listed in {ledger}")
     elif table.ledger.entries:
         reporter.print("list each row that was not kept with --ledger FILE")
+
+
+def print_parts(parts: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print the parts of a table that was split."""
+    rows = [
+        (name, f"{part['rows']:,}", f"{part['sources']:,}", ",".join(part["files"])) for name, part in parts.items()
+    ]
+    print_table("no source is in two parts", ("part", "rows", "sources", "table"), rows)
 
 
 # Training

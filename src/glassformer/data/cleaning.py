@@ -3,7 +3,8 @@ r"""Cleaning of the table to train on, by option: what each filter drops is in t
 The filters, in this order. Texts are compared in NFC; characters are counted as they are in the table.
 
 1. `data.strip_controls` removes control and invisible characters. A row with an empty side after that is dropped.
-2. `data.min_ratio` and `data.max_ratio` drop rows by characters of the target / characters of the source.
+2. `data.min_ratio` and `data.max_ratio` drop rows by characters of the target / characters of the source. Features do
+   not count.
 3. `data.drop_contradictions`: of the rows of one source that has several targets, those with the most frequent target
    are kept. If no target is more frequent than every other, all of them are dropped.
 4. `data.drop_duplicates` drops rows that repeat an earlier one. It is after 3, so that repetitions count there.
@@ -24,9 +25,10 @@ from numpy.typing import NDArray
 
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.splits import text_hash
-from glassformer.data.tables import Pair, Table
+from glassformer.data.tables import REASONS, Pair, Table
 from glassformer.errors import TableError
 from glassformer.settings import DataSettings
+from glassformer.text.inputs import Inputs, compose, fault_of, split, texts_of
 
 # Joiners are letters of the spelling in Persian and in Indic scripts; after a Latin letter they are not.
 CONTROL = re.compile(
@@ -37,7 +39,6 @@ CONTROL = re.compile(
 
 _BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
 _RUN_OF_BREAKS = re.compile(f"[{_BREAKS}]+")
-_INPUT_SEPARATOR = "\x1f"  # between the inputs of a source
 
 
 def has_control(text: str) -> bool:
@@ -55,9 +56,10 @@ def strip_controls(text: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class RowFilters:
-    """The filters that look at one row."""
+    """The filters that look at one row. `inputs` are those of a source with several."""
 
     data: DataSettings
+    inputs: Inputs = ()
 
     @property
     def any(self) -> bool:
@@ -68,25 +70,32 @@ class RowFilters:
         """Return the pair without control characters, if that is set."""
         if not self.data.strip_controls or (pair.source.isprintable() and pair.target.isprintable()):
             return pair
-        inputs = map(strip_controls, pair.source.split(_INPUT_SEPARATOR))
-        return Pair(_INPUT_SEPARATOR.join(inputs), strip_controls(pair.target))
+        cells = split(pair.source) if self.inputs else [pair.source]
+        return Pair(compose(list(map(strip_controls, cells))), strip_controls(pair.target))
 
     def fault(self, pair: Pair) -> Fault | None:
         """Return why a pair is dropped after `strip`, or None."""
-        for text, reason in ((pair.source, Reason.EMPTY_SOURCE), (pair.target, Reason.EMPTY_TARGET)):
-            if self.data.strip_controls and not text.strip():
-                return Fault(reason, "without control characters")
+        if self.data.strip_controls and (reason := self._empty(pair)):
+            return Fault(reason, "without control characters")
         low, high = self.data.min_ratio, self.data.max_ratio
         if low is None and high is None:
             return None
-        ratio = len(pair.target) / len(pair.source)
+        n_source, n_target = sum(map(len, texts_of(pair.source, self.inputs))), len(pair.target)
+        ratio = n_target / max(1, n_source)
         for limit, is_over, reason in (
             (low, low is not None and ratio < low, Reason.RATIO_TOO_LOW),
             (high, high is not None and ratio > high, Reason.RATIO_TOO_HIGH),
         ):
             if is_over:
-                return Fault(reason, f"{len(pair.target):,} / {len(pair.source):,} characters, limit {limit:g}")
+                return Fault(reason, f"{n_target:,} / {n_source:,} characters, limit {limit:g}")
         return None
+
+    def _empty(self, pair: Pair) -> Reason | None:
+        if self.inputs and (fault := fault_of(split(pair.source), self.inputs)):
+            return REASONS[fault.kind]
+        if not pair.source.strip():
+            return Reason.EMPTY_SOURCE
+        return None if pair.target.strip() else Reason.EMPTY_TARGET
 
 
 class Repetitions:
@@ -145,7 +154,7 @@ def clean(table: Table, data: DataSettings) -> Table:
     Its ledger is a new one, with an entry for each dropped row; `changed` counts kept rows that were changed. Raises
     TableError when no row is left.
     """
-    filters, ledger = RowFilters(data), Ledger()
+    filters, ledger = RowFilters(data, table.inputs), Ledger()
     if not (filters.any or data.drop_contradictions or data.drop_duplicates):
         return table
     ledger.include(table.ledger)

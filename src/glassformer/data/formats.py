@@ -53,7 +53,7 @@ def open_source(path: str) -> Iterator[Source]:
     MissingExtraError when it needs pyarrow and that is not installed.
     """
     with system_errors(path), ExitStack() as stack:
-        files = _files(path)
+        files = table_files(path)
         if len(files) > 1:
             streams = [stack.enter_context(open_bytes(file)) for file in files]
             yield _parallel([str(file) for file in files], [Lines(*both) for both in zip(streams, files, strict=True)])
@@ -65,7 +65,7 @@ def open_source(path: str) -> Iterator[Source]:
 # Files
 
 
-def _files(path: str) -> tuple[Path, ...]:
+def table_files(path: str) -> tuple[Path, ...]:
     """Return one file, or the two of `a.en,a.de`. An existing file with a comma in its name has priority."""
     whole = Path(path)
     if "," not in path or whole.exists():

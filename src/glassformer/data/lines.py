@@ -19,7 +19,7 @@ from glassformer.files import is_file_name
 COMPRESSIONS = (".gz", ".zst")
 """Suffixes of files that are decompressed while they are read, in lower case."""
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _AFTER_LONE_CR = re.compile(rb"(?<=\r)(?!\n)(?!\Z)")
 
@@ -105,10 +105,10 @@ class Lines:
 
     def __iter__(self) -> Iterator[str]:
         offset = 0
-        for number, raw in enumerate(self._pieces(), 1):
+        for number, raw in enumerate(self.raw(), 1):
             line = raw
             if number == 1:
-                line = raw.removeprefix(_BOM)
+                line = raw.removeprefix(BOM)
                 offset = len(raw) - len(line)
                 if not line:
                     return
@@ -130,7 +130,8 @@ class Lines:
             fault = self.faults.pop(number, None) if self.faults else None
             yield number, text.removesuffix("\n").removesuffix("\r"), fault
 
-    def _pieces(self) -> Iterator[bytes]:
+    def raw(self) -> Iterator[bytes]:
+        """Return the bytes of each line, ending and byte order mark included."""
         for number, raw in enumerate(self._stream):
             if number == 0 and raw.startswith(_UTF16_BOMS):
                 raise TableError("the text is UTF-16, not UTF-8", where=str(self._name), hint="save the file as UTF-8")

@@ -1,6 +1,7 @@
 """Splits that cannot leak: rows of one source are never on two sides, and rows of a source trained on are counted.
 
     hold_out(pairs, 0.1, 1000, seed)     the rows to train on, and those to validate on
+    split(pairs, 0.1, 0.1, seed)         the same for three parts
     TrainedSources.of(sources)           the sources that a model was trained on, as hashes: 8 bytes for each
 
 Sources are compared in NFC.
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from glassformer.container import read_tensors, write_tensors
 from glassformer.data.tables import Pair
-from glassformer.errors import ModelFileError
+from glassformer.errors import ModelFileError, TableError, UsageError
 
 Hashes = NDArray[np.uint64]
 
@@ -55,6 +56,44 @@ def hold_out(pairs: Sequence[Pair], fraction: float, max_rows: int, seed: int) -
     smallest = min(groups, key=len)
     held = held or set(smallest)
     return [index for index in range(len(pairs)) if index not in held], sorted(held)
+
+
+def split(pairs: Sequence[Pair], valid: float, test: float, seed: int) -> dict[str, list[int]]:
+    """Return the indices of the pairs to train on ("train"), to validate on ("valid") and to test on ("test").
+
+    `valid` and `test` are fractions of all pairs below 1, or numbers of pairs; 0: no such part. Rows are held out as by
+    `hold_out`, so no source is in two parts. Raises UsageError for other numbers and when no row would be left to train
+    on, TableError for too few different sources.
+    """
+    sizes = {name: _size(name, value, len(pairs)) for name, value in (("test", test), ("valid", valid)) if value}
+    if not sizes or sum(sizes.values()) >= len(pairs):
+        got = " and ".join(f"{size:,} to {name}" for name, size in sizes.items())
+        raise UsageError(
+            "no row would be left to train on" if sizes else "there is no part to hold out",
+            got=f"{got or 'none'}, of {len(pairs):,} rows",
+            hint="--valid and --test are fractions below 1, or numbers of rows",
+        )
+    left, parts = list(range(len(pairs))), {}
+    for name, size in sizes.items():
+        others, held = hold_out([pairs[index] for index in left], 1.0, size, seed)
+        if not held:
+            raise TableError(
+                "the table has too few different sources to split it", expected=f"{len(sizes) + 1} or more"
+            )
+        parts[name] = [left[index] for index in held]
+        left = [left[index] for index in others]
+    return {"train": left} | {name: parts[name] for name in ("valid", "test") if name in parts}
+
+
+def _size(name: str, value: float, total: int) -> int:
+    if not 0 < value < 2**53 or (value >= 1 and value != int(value)):
+        raise UsageError(
+            "this is not the size of a part",
+            where=f"--{name}",
+            got=f"{value:g}",
+            expected="a fraction below 1, a number of rows, or 0 for none",
+        )
+    return int(value) if value >= 1 else max(1, round(value * total))
 
 
 @dataclass(frozen=True)

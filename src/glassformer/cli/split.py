@@ -1,0 +1,62 @@
+"""`glassformer split`: a table in parts to train, validate and test on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glassformer.cli import options as opt
+from glassformer.cli.console import Reporter, print_json
+from glassformer.cli.narrate import print_parts, print_reading
+
+PartsOut = Annotated[Path, typer.Option("--out", "-o", help="The folder to write: new, or empty.")]
+_SIZE = "Rows to {} on: a fraction below 1, or a number of rows; 0: none."
+ValidSize = Annotated[float, typer.Option("--valid", help=_SIZE.format("validate"))]
+TestSize = Annotated[float, typer.Option("--test", help=_SIZE.format("test"))]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed of the choice.", rich_help_panel=opt.COMMON)]
+
+
+def split(
+    table: opt.PairTable,
+    out: PartsOut,
+    source: opt.SourceColumns = None,
+    target: opt.TargetColumn = None,
+    header: opt.Header = None,
+    bad_rows: opt.BadRows = None,
+    valid: ValidSize = 0.1,
+    test: TestSize = 0.1,
+    seed: Seed = 1,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Split a table into files to train, validate and test on, so that no source is in two of them.
+
+    Rows are copied as they are, with all columns, in the format of the table. rows.csv has the part of each row by its
+    number, ledger.jsonl the rows that are in no part.
+    """
+    from glassformer.data.extracts import check_empty, write_parts
+    from glassformer.data.splits import split, text_hash
+    from glassformer.data.tables import read_table
+    from glassformer.settings import DataSettings
+
+    reporter = Reporter(quiet)
+    check_empty(out)
+    data = DataSettings(**opt.data_options(source, target, header, bad_rows)["data"])
+    read = read_table(table, data)
+    print_reading(reporter, read, out / "ledger.jsonl")
+    parts = split(read.pairs, valid, test, seed)
+    files = write_parts(read, data, parts, out)
+    found = {
+        name: {
+            "rows": len(indices),
+            "sources": len({text_hash(read.pairs[index].source) for index in indices}),
+            "files": [str(file) for file in files[name]],
+        }
+        for name, indices in parts.items()
+    }
+    if as_json:
+        print_json({"seed": seed, "left_out": len(read.ledger.entries), "parts": found})
+    else:
+        print_parts(found)

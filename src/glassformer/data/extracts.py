@@ -1,0 +1,139 @@
+"""Rows of a table, copied to files of its own format: byte for byte in text formats, with all columns and the header.
+
+    write_parts(table, data, {"train": [0, 2], "test": [1]}, folder)
+
+A compressed table is written without compression, and a byte order mark is dropped.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import chain, islice, pairwise
+from pathlib import Path
+
+from glassformer.data.columns import Columns
+from glassformer.data.delimited import Row
+from glassformer.data.formats import open_source, table_files
+from glassformer.data.lines import BOM, COMPRESSIONS, Lines, open_bytes, pyarrow, system_errors
+from glassformer.data.tables import Table
+from glassformer.errors import RunError
+from glassformer.files import atomic, cannot_write, check_path
+from glassformer.settings import DataSettings
+
+HEADER = 0  # the number of the header where rows count from 1
+
+
+def write_parts(
+    table: Table, data: DataSettings, parts: Mapping[str, Sequence[int]], folder: Path
+) -> dict[str, list[Path]]:
+    """Write the kept pairs of each part (by index) as a table, and return the files of each.
+
+    Also written are `rows.csv`, with the row number and the part of each kept row, and `ledger.jsonl`. `data` are the
+    settings that the table was read with. Raises RunError for a folder that is not empty or cannot be written.
+    """
+    part_of = {table.rows[index]: name for name, indices in parts.items() for index in indices}
+    sources = table_files(table.path)
+    files = {name: [folder / _name(name, file, len(sources)) for file in sources] for name in parts}
+    check_empty(folder)
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_write(folder, error) from None
+        written = {name: [stack.enter_context(atomic(file)) for file in each] for name, each in files.items()}
+        with system_errors(table.path):
+            if table.format == "Parquet":
+                _copy_parquet(sources[0], part_of, {name: file for name, (file,) in written.items()})
+            else:
+                _copy_lines(raw_rows(table.path, data), part_of, written)
+        sidecar = stack.enter_context(atomic(folder / "rows.csv"))
+        with sidecar.open("w", encoding="utf-8", newline="\n") as file:
+            file.write("row,part\n")
+            file.writelines(f"{row},{part_of[row]}\n" for row in table.rows)
+    table.ledger.write(folder / "ledger.jsonl")
+    return files
+
+
+def _name(part: str, file: Path, n_files: int) -> str:
+    name = file.name
+    for compression in COMPRESSIONS:
+        name = name[: -len(compression)] if name.lower().endswith(compression) else name
+    return f"{part}.{name}" if n_files > 1 else part + Path(name).suffix
+
+
+def check_empty(folder: Path) -> None:
+    """Raise RunError for a folder that has files, or that no folder can be."""
+    check_path(folder / "ledger.jsonl")
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise RunError("the folder is a file", where=str(folder), hint="choose another --out")
+        if folder.is_dir() and any(folder.iterdir()):
+            raise RunError(
+                "the folder is not empty; nothing was written", where=str(folder), hint="choose another --out"
+            )
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+
+
+def _copy_lines(
+    rows: Iterable[tuple[int, tuple[bytes, ...]]], part_of: Mapping[int, str], written: Mapping[str, Sequence[Path]]
+) -> None:
+    with ExitStack() as stack:
+        outputs = {name: [stack.enter_context(file.open("wb")) for file in files] for name, files in written.items()}
+        for row, texts in rows:
+            for name in outputs if row == HEADER else filter(None, [part_of.get(row)]):
+                for file, text in zip(outputs[name], texts, strict=True):
+                    file.write(text if text.endswith((b"\n", b"\r")) else text + b"\n")
+
+
+def raw_rows(path: str, data: DataSettings) -> Iterator[tuple[int, tuple[bytes, ...]]]:
+    """Yield the number of each row, as in the ledger, with its bytes in each file of the table.
+
+    The header, if there is one, has the number HEADER.
+    """
+    files = table_files(path)
+    with ExitStack() as stack:
+        streams = [stack.enter_context(open_bytes(file)) for file in files]
+        source = stack.enter_context(open_source(path))
+        columns = Columns.of(source, (*data.sources, *data.features, data.target), data.header, path)
+        lines = [Lines(*both, lone_cr=source.format == "CSV").raw() for both in zip(streams, files, strict=True)]
+        starts = chain(_starts(source.rows((0,), False), columns.consumed), [(0, None)])
+        bom: bytes = BOM
+        for (row, start), (_, end) in pairwise(starts):
+            n_lines = None if start is None or end is None else end - start
+            texts = (b"".join(islice(each, n_lines)) for each in lines)
+            yield row, tuple(text.removeprefix(bom) for text in texts)
+            bom = b""
+
+
+def _starts(rows: Iterable[Row], has_header: bool) -> Iterator[tuple[int, int | None]]:
+    """Yield number and first line of each row; the first undamaged one is the header, if there is one."""
+    row = 1
+    for line, cells, fault in rows:
+        if has_header and cells and not fault:
+            has_header = False
+            yield HEADER, line
+        else:
+            yield row, line
+            row += 1
+
+
+def _copy_parquet(path: Path, part_of: Mapping[int, str], written: Mapping[str, Path]) -> None:
+    pyarrow("writing Parquet")
+    from pyarrow.parquet import ParquetFile, ParquetWriter
+
+    with ExitStack() as stack:
+        stream = stack.enter_context(open_bytes(path))
+        table = ParquetFile(io.BytesIO(stream.read()) if path.suffix.lower() in COMPRESSIONS else stream)
+        schema = table.schema_arrow
+        writers = {name: stack.enter_context(ParquetWriter(str(file), schema)) for name, file in written.items()}
+        row = 1
+        for batch in table.iter_batches():
+            parts = [part_of.get(number) for number in range(row, row + batch.num_rows)]
+            for name, writer in writers.items():
+                indices = [index for index, part in enumerate(parts) if part == name]
+                if indices:
+                    writer.write_batch(batch.take(indices))
+            row += batch.num_rows

@@ -1,0 +1,49 @@
+"""`glassformer split`: what it writes and prints."""
+
+from __future__ import annotations
+
+import json
+
+from glassformer.data.tables import read_table
+from glassformer.datasets import dates
+from glassformer.settings import DataSettings
+
+
+def test_a_table_is_split_into_files_without_a_shared_source_that_train_takes(tmp_path, call, table_of):
+    rows = dates(60, seed=3)
+    table, out = table_of(tmp_path / "t.csv", [("iso", "english"), *rows, *rows[:9], ("", "x")]), tmp_path / "parts"
+    answer = call("split", table, "--out", out, "--valid", "0.1", "--test", "10", "--seed", "4", "--json")
+    assert answer.code == 0, answer.err
+    assert "70 rows read, 69 kept" in answer.err
+    found = json.loads(answer.out)
+    assert (found["seed"], found["left_out"]) == (4, 1)
+    assert {name: part["rows"] for name, part in found["parts"].items()} == {"train": 52, "valid": 7, "test": 10}
+    read = {name: read_table(*part["files"], DataSettings()) for name, part in found["parts"].items()}
+    assert [len(set(each.sources)) for each in read.values()] == [part["sources"] for part in found["parts"].values()]
+    assert sum(part["sources"] for part in found["parts"].values()) == len({source for source, _ in rows})
+    audited = call("audit", out / "train.csv", "--valid", out / "valid.csv", "--test", out / "test.csv", "--json")
+    assert not {"pair overlap", "source overlap"} & {each["kind"] for each in json.loads(audited.out)["findings"]}
+
+
+def test_the_parts_are_printed_and_are_not_replaced(tmp_path, call, table):
+    out = tmp_path / "parts"
+    answer = call("split", table, "--out", out, "-q")
+    assert (answer.code, answer.err) == (0, "")
+    assert "no source is in two parts" in answer.out
+    assert f"train  160   160      {out / 'train.csv'}" in answer.out
+    again = call("split", table, "--out", out)
+    assert (again.code, again.out) == (1, "")
+    assert "the folder is not empty; nothing was written" in again.err
+
+
+def test_wrong_sizes_and_tables_are_errors_without_a_file(tmp_path, call, table):
+    for words in (
+        (table, "--valid", "2000"),
+        (table, "--valid", "-1"),
+        (table, "--valid", "x"),
+        (tmp_path / "no.csv",),
+    ):
+        answer = call("split", *words, "--out", tmp_path / "parts")
+        assert answer.code in (1, 2)
+        assert "Traceback" not in answer.err
+        assert not (tmp_path / "parts").exists()
