@@ -15,7 +15,7 @@
     ├── BusyError               1   a request that is not accepted now
     └── MissingExtraError       1   an optional library that is not installed
 
-Other exit codes: 3 when `--strict` has findings, 130 when interrupted.
+Other exit codes: 3 when `--strict` has findings or a check of `glassformer check` failed, 130 when interrupted.
 
 Each error says what happened and, if known, where, what it got, what it expected and what to do next. The parts are
 attributes for programs; `str(error)` is the text for people.

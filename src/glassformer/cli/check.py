@@ -20,11 +20,17 @@ Find = Annotated[bool, typer.Option("--find", help="Test learning rates and batc
 def check(
     table: opt.PairTable,
     source: opt.SourceColumns = None,
-    target: opt.TargetColumn = None,
     features: opt.FeatureColumns = None,
+    target: opt.TargetColumn = None,
     header: opt.Header = None,
     bad_rows: opt.BadRows = None,
     valid: opt.ValidTable = None,
+    drop_duplicates: opt.DropDuplicates = None,
+    drop_contradictions: opt.DropContradictions = None,
+    max_length: opt.MaxLength = None,
+    min_ratio: opt.MinRatio = None,
+    max_ratio: opt.MaxRatio = None,
+    strip_controls: opt.StripControls = None,
     recipe: opt.Recipe = None,
     assignments: opt.SetAny = None,
     init: opt.Init = None,
@@ -45,6 +51,9 @@ def check(
 
     reporter = Reporter(quiet)
     data = opt.data_options(source, target, header, bad_rows, features)
+    data["data"] |= opt.cleaning_options(
+        max_length, drop_duplicates, drop_contradictions, min_ratio, max_ratio, strip_controls
+    )
     overrides = opt.training_options(recipe, assignments, data, seed=seed, precision=precision)
     find_device(device)  # before a long table is read
     unused = Path(tempfile.gettempdir()) / f"glassformer-check-{secrets.token_hex(8)}"  # the run that nobody iterates

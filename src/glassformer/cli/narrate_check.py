@@ -21,7 +21,7 @@ def print_tested(reporter: Reporter, planned: Plan) -> None:
     for table in (planned.table, planned.valid):
         if table is not None:
             taken = " → ".join(table.taken)
-            reporter.print(f"read {table.path} ({table.format}): {table.ledger.summary()}; {taken}")
+            reporter.print(f"read {table.path} ({table.format}), {taken}: {table.ledger.summary()}")
     for notice in planned.notices:
         reporter.warn(notice.text) if notice.kind != "first row" else reporter.print(notice.text)
 
