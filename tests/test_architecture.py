@@ -31,7 +31,7 @@ LAYERS = (
     {"importers"},
     {"hub"},
     {"translator"},
-    {"batching", "evaluation", "glassbox"},
+    {"batching", "evaluation", "glassbox", "jobs"},
     {"audit", "export"},
     {"training", "server"},
     {"cli", "__init__"},
@@ -58,6 +58,7 @@ THIRD_PARTY = {
     "evaluation": {"numpy"},
     "export": {"numpy", "onnx", "safetensors", "torch"},
     "hub": {"huggingface_hub"},
+    "jobs": {"filelock", "pyarrow", "pydantic", "sentencex"},
     "importers": {"numpy", "pydantic", "safetensors", "torch", "transformers"},
     "glassbox": {"numpy", "pydantic", "torch"},
     "rundirectory": {"filelock"},
@@ -213,7 +214,9 @@ def test_every_library_is_declared_and_shapes_are_for_type_checkers_only():
 def test_an_optional_library_is_imported_where_it_is_needed_and_not_before():
     for path in files():
         at_once = {name.split(".")[0] for name in import_time_names(tree_of(path))}
-        assert not at_once & {"ctranslate2", "pyarrow", "huggingface_hub", "tokenizers", "transformers"}, path
+        assert not at_once & {"ctranslate2", "pyarrow", "huggingface_hub", "sentencex", "tokenizers", "transformers"}, (
+            path
+        )
 
 
 def import_time_names(tree: ast.Module) -> Iterator[str]:

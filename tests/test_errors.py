@@ -28,6 +28,7 @@ EXIT_CODES = {
     "ColumnError": 2,
     "TableError": 1,
     "TextError": 1,
+    "TooLongError": 1,
     "ModelFileError": 1,
     "RunError": 1,
     "DeviceError": 1,

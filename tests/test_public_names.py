@@ -32,6 +32,7 @@ NAMES = [
     "plan",
     "read_table",
     "train",
+    "translate_stream",
 ]
 
 

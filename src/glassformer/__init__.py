@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from glassformer.evaluation import Report, evaluate
     from glassformer.glassbox.schema import Trace
     from glassformer.glassbox.trace import explain
+    from glassformer.jobs.stream import translate_stream
     from glassformer.settings import (
         DataSettings,
         DecodingSettings,
@@ -53,6 +54,7 @@ _HOMES = {
     "plan": "training.plan",
     "read_table": "data.tables",
     "train": "training",
+    "translate_stream": "jobs.stream",
 }
 
 __all__ = [
@@ -78,6 +80,7 @@ __all__ = [
     "plan",
     "read_table",
     "train",
+    "translate_stream",
 ]
 
 

@@ -6,6 +6,7 @@
     │   └── ColumnError         2   a column that the table does not have
     ├── TableError              1   a table that cannot be read
     ├── TextError               1   a text that the vocabulary or the model cannot represent
+    │   └── TooLongError        1   texts that are longer than the model takes
     ├── ModelFileError          1   a model file that is missing, damaged or not valid
     ├── RunError                1   a run directory or output that cannot be written or resumed
     ├── DeviceError             1   a device or precision that is not available, or too little memory
@@ -15,7 +16,8 @@
     ├── BusyError               1   a request that is not accepted now
     └── MissingExtraError       1   an optional library that is not installed
 
-Other exit codes: 3 when `--strict` has findings or a check of `glassformer check` failed, 130 when interrupted.
+Other exit codes: 3 when `--strict` has findings or a check of `glassformer check` failed, 4 when `translate` left rows
+empty because their texts are too long, 130 when interrupted.
 
 Each error says what happened and, if known, where, what it got, what it expected and what to do next. The parts are
 attributes for programs; `str(error)` is the text for people.
@@ -25,10 +27,11 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import ClassVar, Self
 
-EXIT_FINDINGS, EXIT_INTERRUPTED = 3, 130
+EXIT_FINDINGS, EXIT_LEFT_OUT, EXIT_INTERRUPTED = 3, 4, 130
 INTERRUPTED = "interrupted; no file is incomplete"
 QUOTED = 80  # maximum length of a quoted value in characters
 
@@ -78,6 +81,26 @@ class TableError(GlassformerError):
 
 class TextError(GlassformerError):
     """The vocabulary or the model cannot represent a text."""
+
+
+class TooLongError(TextError):
+    """Texts are longer than the model takes."""
+
+    lengths: Mapping[int, int] = {}
+    """The index of each of the texts in its call, from 0, and its number of tokens."""
+
+    @classmethod
+    def of(cls, lengths: Mapping[int, int], where: Sequence[str], maximum: int) -> Self:
+        """Create the error of these texts; `where[i]` names text i."""
+        named = [f"{where[row]} ({length} tokens)" for row, length in islice(lengths.items(), 10)]
+        error = cls(
+            "a text is longer than the model takes; nothing was done",
+            got=", ".join(named) + (f" and {len(lengths) - 10} more" if len(lengths) > 10 else ""),
+            expected=f"at most {maximum} tokens",
+            hint="split these texts or leave them out, or train with a larger data.max_source_length",
+        )
+        error.lengths = lengths
+        return error
 
 
 class ModelFileError(GlassformerError):

@@ -37,17 +37,22 @@ def atomic(path: Path) -> Iterator[Path]:
         if file.is_file():
             temporary.touch(0o600)  # the permissions of the old file may be narrower than the default
         yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        if file.is_file():
-            with contextlib.suppress(PermissionError):  # some mounted file systems have no permissions
-                temporary.chmod(stat.S_IMODE(file.stat().st_mode))
-        temporary.replace(file)
+        replace_file(temporary, file)
     except OSError as error:
         raise cannot_write(path, error) from None
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def replace_file(temporary: Path, file: Path) -> None:
+    """Sync a file that is complete, and rename it to `file`, whose permissions it gets if that exists."""
+    with temporary.open("rb") as written:
+        os.fsync(written.fileno())
+    if file.is_file():
+        with contextlib.suppress(PermissionError):  # some mounted file systems have no permissions
+            temporary.chmod(stat.S_IMODE(file.stat().st_mode))
+    temporary.replace(file)
 
 
 def _temporary(file: Path) -> Path:

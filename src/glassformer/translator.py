@@ -14,11 +14,11 @@ from typing import Any
 
 from glassformer.data.pairs import checked_pairs, checked_texts
 from glassformer.data.splits import TrainedSources
-from glassformer.decoding import Hypothesis
+from glassformer.decoding import GreedyFirst, Hypothesis
 from glassformer.engines import Engine, load_engine
 from glassformer.engines.agreement import Agreement, CheckedEngine
 from glassformer.engines.memory import check_search_fits
-from glassformer.errors import ModelFileError, NotFiniteError, TextError, UsageError, quoted
+from glassformer.errors import ModelFileError, NotFiniteError, TextError, TooLongError, UsageError, quoted
 from glassformer.hub import local_model
 from glassformer.modelfile import ModelFile
 from glassformer.records import TrainingData
@@ -34,7 +34,8 @@ class Translation:
 
     `score` is the sum of log-probabilities of its tokens (nats), `rank_score` that sum after the length penalty.
     `finished` is False when the answer reached `max_new_tokens` before its end. `unknown` lists what the source
-    vocabulary did not have in the text. `alternatives` are the other answers of an n-best search.
+    vocabulary did not have in the text. `alternatives` are the other answers of an n-best search. `left_out` says why
+    a job left the answer empty; it is empty otherwise, and then not in the JSON.
     """
 
     text: str
@@ -45,6 +46,7 @@ class Translation:
     finished: bool
     unknown: tuple[str, ...] = ()
     alternatives: tuple[Translation, ...] = ()
+    left_out: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers; `probability` is e to the power of `score`."""
@@ -58,7 +60,7 @@ class Translation:
             "token_scores": list(self.token_scores),
             "unknown": list(self.unknown),
             "alternatives": [alternative.to_json() for alternative in self.alternatives],
-        }
+        } | ({"left_out": self.left_out} if self.left_out else {})
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,7 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         progress: Callable[[int], None] | None = None,
         where: Sequence[str] | None = None,
+        greedy_first: GreedyFirst | None = None,
         **options: Any,
     ) -> list[Translation]:
         """Translate texts: one Translation for each, in order; an empty text gives an empty answer.
@@ -181,10 +184,12 @@ class Translator:
         `options` are fields of DecodingSettings (`num_beams=5`) over `decoding`, by default the model's own (see
         `DecodingSettings.override`). `prefixes`, one for each text, are forced starts of the answers. `progress` is
         called with the number of texts that were finished. `where[i]` names text i in errors (by default its row, from
-        1). Raises TextError when a text is longer than the model takes (the first ten are named), or holds a token that
-        the vocabulary has no id for and no `<unk>`, or has an empty input, and when a prefix holds a token that no
-        answer can have, UsageError for a text without the inputs of the model, DeviceError for a search that needs more
-        memory than there is, NotFiniteError when the model computes numbers that are not finite.
+        1). `greedy_first` makes several calls one job, with the scores that one call for all texts would have.
+
+        Raises TooLongError when a text is longer than the model takes (the first ten are named), TextError when one
+        holds a token that the vocabulary has no id for and no `<unk>`, or has an empty input, and when a prefix holds a
+        token that no answer can have, UsageError for a text without the inputs of the model, DeviceError for a search
+        that needs more memory than there is, NotFiniteError when the model computes numbers that are not finite.
         """
         if isinstance(texts, str):
             raise UsageError("the texts to translate must be a list", got=quoted(texts), hint="translate([text])")
@@ -194,9 +199,10 @@ class Translator:
         mains = [" ".join(texts_of(text, self.inputs)) for text in texts] if self.inputs else texts
         rows = [row for row, text in enumerate(mains) if text.strip()]
         names = _names(len(texts), where)
-        sources = encode_sources(
-            [texts[row] for row in rows], [names[row] for row in rows], self.source_tokenizer, self.settings
-        )
+        with _numbering(rows):
+            sources = encode_sources(
+                [texts[row] for row in rows], [names[row] for row in rows], self.source_tokenizer, self.settings
+            )
         forced = self._force(prefixes, rows, names) if prefixes is not None else []
         if progress and len(rows) < len(texts):
             progress(len(texts) - len(rows))
@@ -215,7 +221,7 @@ class Translator:
             check_time_limit()  # for engines that do not check it in each step
 
         with _without_garbage_collection(), _naming([names[row] for row in rows]):
-            self.engine.search(sources, decoding, max_new_tokens, forced, keep)
+            self.engine.search(sources, decoding, max_new_tokens, forced, keep, greedy_first)
         return results
 
     def check(self, texts: Sequence[Source]) -> None:
@@ -299,6 +305,16 @@ def _naming(names: Sequence[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _numbering(rows: Sequence[int]) -> Iterator[None]:
+    """Give an error of texts that are too long their rows instead of their numbers among texts that are not empty."""
+    try:
+        yield
+    except TooLongError as error:
+        error.lengths = {rows[number]: length for number, length in error.lengths.items()}
+        raise
+
+
+@contextlib.contextmanager
 def _without_garbage_collection() -> Iterator[None]:
     """Pause the garbage collector: answers are many small objects without cycles, and it took 5 % of the time."""
     was_enabled = gc.isenabled()
@@ -324,19 +340,13 @@ def encode_sources(
 ) -> list[list[int]]:
     """Return the framed ids of texts, for a model with these settings; `where[i]` names text i in errors.
 
-    Raises TextError when texts are longer than the model takes (the first ten are named), or hold a token that the
-    vocabulary has no id for and no `<unk>`.
+    Raises TooLongError when texts are longer than the model takes (the first ten are named), TextError when they hold a
+    token that the vocabulary has no id for and no `<unk>`.
     """
     encoded = tokenizer.encode_many(texts, where=where)
     maximum = settings.max_source_tokens
-    lengths = zip(where, map(len, encoded), strict=True)
-    if too_long := [f"{name} ({length} tokens)" for name, length in lengths if length > maximum]:
-        raise TextError(
-            "a text is longer than the model takes; nothing was done",
-            got=", ".join(too_long[:10]) + (f" and {len(too_long) - 10} more" if len(too_long) > 10 else ""),
-            expected=f"at most {maximum} tokens",
-            hint="split these texts or leave them out, or train with a larger data.max_source_length",
-        )
+    if too_long := {row: len(ids) for row, ids in enumerate(encoded) if len(ids) > maximum}:
+        raise TooLongError.of(too_long, where, maximum)
     return [tokenizer.frame(ids) for ids in encoded]
 
 

@@ -122,12 +122,6 @@ def test_a_table_without_a_column_is_refused(tmp_path, call, run, suffix):
     assert "--column NAME" in answer.err
 
 
-def test_a_column_of_standard_input_is_refused(call, run):
-    answer = call("translate", run, "-", "--column", "0", stdin=b"1845-01-05\n")
-    assert answer.code == 2
-    assert "--column needs a table" in answer.err
-
-
 # JSON
 
 
@@ -224,8 +218,8 @@ def test_plain_lines_have_no_options_of_tables(call, run, option):
     assert "--header, --bad-rows and --ledger are for tables" in answer.err
 
 
-def test_a_text_that_is_too_long_is_named_and_nothing_is_cut(call, run):
-    answer = call("translate", run, "-", stdin=b"1845-01-05\n" + b"1" * 129 + b"\n")
+def test_a_text_that_is_too_long_is_an_error_on_request_and_nothing_is_cut(call, run):
+    answer = call("translate", run, "-", "--long", "stop", stdin=b"1845-01-05\n" + b"1" * 129 + b"\n")
     assert (answer.code, answer.out) == (1, "")
     assert "a text is longer than the model takes; nothing was done" in answer.err
     assert "got: row 2 (129 tokens)" in answer.err

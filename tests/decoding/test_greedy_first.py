@@ -20,6 +20,7 @@ from torch import Tensor
 
 from glassformer.decoding import (
     AnswerBatches,
+    GreedyFirst,
     Hypothesis,
     SearchConstraints,
     beam_search,
@@ -224,6 +225,31 @@ def test_greedy_search_goes_on_where_more_than_a_third_of_the_first_were_certain
     assert len(found) == 10
     greedy_rows = [list(range(6)), list(range(6, 10))] if goes_on else [list(range(6))]
     assert asked == [*((rows, 1) for rows in greedy_rows), (list(range(n_certain, 10)), 4)]
+
+
+@pytest.mark.parametrize("n_certain", [0, 2, 3, 6])
+@pytest.mark.parametrize("sizes", [[10], [1] * 10, [4, 4, 2], [6, 4], [7, 3]])
+def test_the_searches_of_a_job_search_as_one_does(
+    n_certain: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(greedy_first, "PROBE", 6)
+
+    def job(sizes: list[int]) -> set[tuple[int, int]]:
+        """Which rows were searched for with how many beams, in a job of searches of these sizes."""
+        searched: set[tuple[int, int]] = set()
+        state, start = GreedyFirst(), 0
+        for size in sizes:
+
+            def search_rows(rows: Sequence[int], num_beams: int, start: int = start) -> AnswerBatches:
+                searched.update((start + row, num_beams) for row in rows)
+                yield {row: [answer_of(0.9 if start + row < n_certain else 0.2, 2, 0.6)] for row in rows}
+
+            batches = search_greedy_first(search_rows, size, 9, num_beams=4, alpha=0.6, state=state)
+            assert len(collect(batches, size, None)) == size
+            start += size
+        return searched
+
+    assert job(sizes) == job([10])
 
 
 def test_an_error_of_on_answers_ends_the_search() -> None:

@@ -16,11 +16,11 @@ from glassformer.cli.console import Reporter, print_table, printable
 from glassformer.errors import EXIT_INTERRUPTED, shortened
 
 if TYPE_CHECKING:
-    from glassformer.data.tables import Column, Table
+    from glassformer.data.rows import OpenRows
+    from glassformer.data.tables import Table
     from glassformer.evaluation import Measure, Report
     from glassformer.export import Exported
     from glassformer.training import Plan, Run
-    from glassformer.translator import Translation
 
 ON_THEIR_OWN_SCALE = ("bleu", "chrf")
 
@@ -29,24 +29,21 @@ ON_THEIR_OWN_SCALE = ("bleu", "chrf")
 
 def print_reading(reporter: Reporter, table: Table, ledger: Path | None) -> None:
     """Print how a table of pairs was read and which rows were left out; `ledger` is the file that lists them."""
-    _print_reading(reporter, table, f"source: {table.taken[0]} · target: {table.taken[1]}", ledger)
+    print_reading_of(reporter, table, f"source: {table.taken[0]} · target: {table.taken[1]}", ledger)
 
 
-def print_column_reading(reporter: Reporter, column: Column, ledger: Path | None) -> None:
-    """Print how a column of a table was read, and which rows were left out; `ledger` as for `print_reading`."""
-    _print_reading(reporter, column, f"column: {column.taken.removeprefix('column ')}", ledger)
-    if n_empty := len(column.ledger.entries):
-        rows = "1 row has no cell and gets" if n_empty == 1 else f"{n_empty:,} rows have no cell and get"
-        reporter.warn(f"{rows} an empty line")
-
-
-def _print_reading(reporter: Reporter, table: Table | Column, taken: str, ledger: Path | None) -> None:
+def print_reading_of(
+    reporter: Reporter, table: Table | OpenRows, taken: str, ledger: Path | None, *, arrives: bool = False
+) -> None:
+    """Print how a table was read, with its columns as `taken`; `arrives`: its rows are yet to come."""
     from glassformer.data.tables import first_row_note
 
     header = "with a header" if table.header else "without a header"
     if table.format in ("JSON Lines", "Parquet", "parallel text"):
         header = "named columns" if table.header else "line by line"
-    reporter.print(f"read {printable(table.path)} ({table.format}, {header}): {table.ledger.summary()}")
+    read = "reading" if arrives else "read"
+    counts = "" if arrives else f": {table.ledger.summary()}"
+    reporter.print(f"{read} {printable(table.path)} ({table.format}, {header}){counts}")
     reporter.print(printable(taken))
     if note := first_row_note(table):
         reporter.print(printable(note))
@@ -92,7 +89,7 @@ def follow(run: Run, reporter: Reporter, resume_command: str) -> None:
     """Run and print the events; the first Ctrl-C saves and stops the run."""
     from glassformer.training import events
 
-    progress = _progress_bar(reporter)
+    progress = progress_bar(reporter)
     rows = "held-out" if run.prepared.valid is not None else "training"
     metric = ""
     with _stop_gently(run, reporter), progress:
@@ -125,7 +122,8 @@ def follow(run: Run, reporter: Reporter, resume_command: str) -> None:
                     )
 
 
-def _progress_bar(reporter: Reporter) -> Any:
+def progress_bar(reporter: Reporter) -> Any:
+    """Return a progress bar with the time that is left."""
     from rich import progress
 
     return progress.Progress(
@@ -272,17 +270,22 @@ def warn_unknown(reporter: Reporter, unknown: Iterable[Sequence[str]]) -> None:
     for tokens in unknown:
         counts.update(tokens)
         n_lines += bool(tokens)
+    warn_unknown_tokens(reporter, counts, n_lines)
+
+
+def warn_unknown_tokens(reporter: Reporter, counts: Mapping[str, int], n_lines: int) -> None:
+    """Warn about these counts of tokens that the vocabulary does not have, in a number of lines."""
     if counts:
-        named = ", ".join(f"{token!r} ({count:,})" for token, count in counts.most_common(10))
-        reporter.warn(f"{counts.total():,} unknown tokens in {n_lines:,} lines were read as <unk>: {named}")
+        named = ", ".join(f"{token!r} ({count:,})" for token, count in Counter(counts).most_common(10))
+        total = sum(counts.values())
+        reporter.warn(f"{total:,} unknown tokens in {n_lines:,} lines were read as <unk>: {named}")
 
 
-def warn_unfinished(reporter: Reporter, answers: Sequence[Translation]) -> None:
-    """Warn about lines whose answers reached the maximum number of tokens before their end."""
-    rows = [row for row, answer in enumerate(answers, 1) if not answer.finished]
-    if rows:
-        lines = ", ".join(map(str, rows[:10])) + (", …" if len(rows) > 10 else "")
-        reporter.warn(f"{_unfinished(len(rows))}, in lines {lines}; --set decoding.max_new_tokens=N allows more")
+def warn_unfinished(reporter: Reporter, count: int, first: Sequence[str]) -> None:
+    """Warn about a number of lines whose answers reached the maximum number of tokens; `first` are some of them."""
+    if count:
+        lines = ", ".join(first) + (", …" if count > len(first) else "")
+        reporter.warn(f"{_unfinished(count)}, in lines {lines}; --set decoding.max_new_tokens=N allows more")
 
 
 def warn_unfinished_rows(reporter: Reporter, count: int) -> None:

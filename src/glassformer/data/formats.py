@@ -1,6 +1,7 @@
 """Files of every format as rows of cells, one row at a time, with the faults found in them.
 
     open_source(path) -> Source                the open table, before any column is chosen
+    open_stream(stream, suffix, name)          the same of a stream, such as standard input
     Source.rows(take, header) -> Row, Row, …   the cells of the chosen columns of each row, or its fault
 
 Each reader handles the grammar of one format; `delimited` has that of CSV and TSV. `lines` opens and decodes files;
@@ -23,7 +24,7 @@ from typing import Any, BinaryIO, cast
 from glassformer.data.delimited import Row, csv_rows, tsv_rows
 from glassformer.data.ledger import Fault, Reason
 from glassformer.data.lines import COMPRESSIONS, Lines, corrupt, open_bytes, pyarrow, system_errors
-from glassformer.errors import TableError
+from glassformer.errors import TableError, UsageError, nearest
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,30 @@ def open_source(path: str) -> Iterator[Source]:
         else:
             make = _format_of(files[0])
             yield make(stack.enter_context(open_bytes(files[0])), files[0])
+
+
+def open_stream(stream: BinaryIO, suffix: str | None, name: str) -> Source:
+    """Open the table that comes from a stream; without the suffix of a format, the first line decides.
+
+    That is Parquet by its first bytes, JSON Lines for a JSON object, TSV for a line with a tab, and otherwise CSV.
+    Raises the errors of `open_source`, and UsageError for an unknown format.
+    """
+    if suffix is not None and suffix not in _FORMATS:
+        raise UsageError(f"there is no format {suffix.removeprefix('.')!r}", hint=nearest(suffix, _FORMATS))
+    first = stream.readline()
+    suffix = suffix or _format_of_line(first)
+    whole = io.BytesIO(first + stream.read()) if suffix == ".parquet" else chain([first], stream)
+    return _FORMATS[suffix](cast(BinaryIO, whole), Path(name))
+
+
+def _format_of_line(line: bytes) -> str:
+    if line.startswith(b"PAR1"):
+        return ".parquet"
+    try:
+        is_object = line.lstrip(b"\xef\xbb\xbf \t").startswith(b"{") and isinstance(json.loads(line), dict)
+    except ValueError:
+        is_object = False
+    return ".jsonl" if is_object else ".tsv" if b"\t" in line else ".csv"
 
 
 # Files

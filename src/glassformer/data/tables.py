@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol
 
 from glassformer.data.columns import Chosen, Columns
 from glassformer.data.formats import Source, open_source
@@ -97,6 +97,17 @@ class Column:
     ledger: Ledger
     first: tuple[str, ...]
     header_guessed: bool
+
+
+class _Read(Protocol):
+    """What was found when the first row of a table was read."""
+
+    @property
+    def first(self) -> tuple[str, ...]: ...
+    @property
+    def header(self) -> bool: ...
+    @property
+    def header_guessed(self) -> bool: ...
 
 
 def read_table(path: str | Path, data: DataSettings, ledger: Ledger | None = None) -> Table:
@@ -197,7 +208,7 @@ def read_column(
     return Column(name, cells, label, columns.header, source.format, ledger, columns.first, columns.guessed)
 
 
-def first_row_note(table: Table | Column) -> str:
+def first_row_note(table: _Read) -> str:
     """Return a note on how the first row was read (header or data); "" in a format with column names."""
     if not table.first:
         return ""
@@ -251,7 +262,7 @@ def fingerprint(pairs: Iterable[tuple[str, str]]) -> str:
 # Rows
 
 
-class _Faults:
+class DamagedRows:
     """The damaged rows of one table: the first `_NAMED_FAULTS` are listed, the others counted."""
 
     def __init__(self) -> None:
@@ -282,7 +293,7 @@ def _scan(
 
     Raises TableError after the last row, if any was damaged and `data.bad_rows` is "stop".
     """
-    name, faults, row = columns.table, _Faults(), 0
+    name, faults, row = columns.table, DamagedRows(), 0
     for row, (line, cells, fault) in enumerate(source.rows(take, columns.consumed), 1):
         if fault:
             faults.add(f"row {row}" if line is None else f"line {line}", fault)
@@ -322,7 +333,7 @@ REASONS: dict[str, Reason] = {
 
 
 def _lines_of(stream: BinaryIO, name: str) -> list[str]:
-    faults, texts = _Faults(), []
+    faults, texts = DamagedRows(), []
     for number, text, fault in Lines(stream, name).numbered():
         texts.append(text)
         if fault:

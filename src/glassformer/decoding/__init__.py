@@ -12,11 +12,19 @@ from glassformer.decoding.constraints import (
     rank_key,
 )
 from glassformer.decoding.greedy import greedy_search
-from glassformer.decoding.greedy_first import AnswerBatches, OnAnswers, collect, is_certain, search_greedy_first
+from glassformer.decoding.greedy_first import (
+    AnswerBatches,
+    GreedyFirst,
+    OnAnswers,
+    collect,
+    is_certain,
+    search_greedy_first,
+)
 from glassformer.decoding.sampling import sample
 
 __all__ = [
     "AnswerBatches",
+    "GreedyFirst",
     "Hypothesis",
     "OnAnswers",
     "SearchConstraints",

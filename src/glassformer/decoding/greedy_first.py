@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 
 from glassformer.decoding.constraints import Hypothesis, length_penalty
 from glassformer.errors import NotFiniteError
@@ -22,6 +23,28 @@ SearchRows = Callable[[Sequence[int], int], AnswerBatches]
 """`search_rows(rows, num_beams)` yields the answers for these sentences, as they are found."""
 
 
+@dataclass
+class GreedyFirst:
+    """Whether greedy search comes first, decided by the first PROBE sentences of a search, or of a job of several.
+
+    A job passes one GreedyFirst to all its searches. Its answers are then those of one search for all sentences, and
+    their scores too, to the last bit.
+    """
+
+    tried: int = 0
+    certain: int = 0
+
+    @property
+    def probes_left(self) -> int:
+        """The number of sentences to try before the decision."""
+        return PROBE - self.tried
+
+    @property
+    def saves_time(self) -> bool:
+        """Whether greedy search was certain of more than a third of the sentences that were tried."""
+        return 3 * self.certain > self.tried
+
+
 def is_certain(answer: Hypothesis, alpha: float, longest: int) -> bool:
     """Whether no other answer of at most `longest` tokens can outrank this one.
 
@@ -34,13 +57,20 @@ def is_certain(answer: Hypothesis, alpha: float, longest: int) -> bool:
 
 
 def search_greedy_first(
-    search_rows: SearchRows, n_sentences: int, longest: int, *, num_beams: int, alpha: float
+    search_rows: SearchRows,
+    n_sentences: int,
+    longest: int,
+    *,
+    num_beams: int,
+    alpha: float,
+    state: GreedyFirst | None = None,
 ) -> AnswerBatches:
     """Yield the best answer of a beam for each sentence: the greedy one where no other answer can outrank it.
 
     An answer has at most `longest` tokens. After the first PROBE sentences, greedy search continues only if it was
-    certain of more than a third of them.
+    certain of more than a third of them. `state` has what earlier searches of the same job have shown, and is updated.
     """
+    state = state or GreedyFirst()
     certain: set[int] = set()
 
     def search_certain(rows: Sequence[int]) -> AnswerBatches:
@@ -50,9 +80,12 @@ def search_greedy_first(
                 certain.update(fresh)
                 yield fresh
 
-    probed = min(PROBE, n_sentences)
-    yield from search_certain(range(probed))
-    if 3 * len(certain) > probed:
+    probed = min(state.probes_left, n_sentences)
+    if probed:
+        yield from search_certain(range(probed))
+        state.tried += probed
+        state.certain += len(certain)
+    if probed < n_sentences and state.saves_time:
         yield from search_certain(range(probed, n_sentences))
     yield from search_rows([row for row in range(n_sentences) if row not in certain], num_beams)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from glassformer.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from glassformer.decoding import Hypothesis, OnAnswers
+    from glassformer.decoding import GreedyFirst, Hypothesis, OnAnswers
     from glassformer.modelfile import ModelFile
     from glassformer.settings import DecodingSettings
 
@@ -23,10 +23,12 @@ class Engine(Protocol):
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
         on_answers: OnAnswers | None = None,
+        greedy_first: GreedyFirst | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the answers for each source, best first; `on_answers` receives each batch as soon as it is found.
 
-        Raises NotFiniteError for a source without an answer of finite score.
+        `greedy_first` is shared by the searches of one job. Raises NotFiniteError for a source without an answer of
+        finite score.
         """
         ...
 

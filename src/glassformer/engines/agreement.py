@@ -8,7 +8,7 @@ from typing import final
 
 import torch
 
-from glassformer.decoding import Hypothesis, OnAnswers
+from glassformer.decoding import GreedyFirst, Hypothesis, OnAnswers
 from glassformer.engines.ctranslate2 import CTranslate2Engine
 from glassformer.engines.torch import TorchEngine, build_model
 from glassformer.errors import EngineError
@@ -66,11 +66,12 @@ class CheckedEngine:
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
         on_answers: OnAnswers | None = None,
+        greedy_first: GreedyFirst | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the answers for each framed source, best first, in the order of `sources`."""
         if self._oracle and not decoding.do_sample:
             self._compare(self._oracle, sources[: ROWS - self.agreement.rows], max_new_tokens)
-        return self.engine.search(sources, decoding, max_new_tokens, prefixes, on_answers)
+        return self.engine.search(sources, decoding, max_new_tokens, prefixes, on_answers, greedy_first)
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
         """Return the log-probability (nats) of every target token after `<bos>`. Not checked."""

@@ -28,6 +28,7 @@ import torch
 
 from glassformer.decoding import (
     AnswerBatches,
+    GreedyFirst,
     Hypothesis,
     OnAnswers,
     best_first,
@@ -113,6 +114,7 @@ class CTranslate2Engine:
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
         on_answers: OnAnswers | None = None,
+        greedy_first: GreedyFirst | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the answers for each framed source, best first, in the order of `sources`.
 
@@ -131,7 +133,9 @@ class CTranslate2Engine:
                 yield fresh
 
         if decoding.num_beams > 1 and n_best == 1 and not prefixes:
-            found = search_greedy_first(search_rows, n_sources, longest, num_beams=decoding.num_beams, alpha=alpha)
+            found = search_greedy_first(
+                search_rows, n_sources, longest, num_beams=decoding.num_beams, alpha=alpha, state=greedy_first
+            )
         else:
             found = search_rows(range(n_sources), decoding.num_beams)
         return collect(found, n_sources, on_answers)

@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from glassformer.container import Arrays
 from glassformer.decoding import (
     AnswerBatches,
+    GreedyFirst,
     Hypothesis,
     OnAnswers,
     SearchConstraints,
@@ -132,6 +133,7 @@ class TorchEngine:
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
         on_answers: OnAnswers | None = None,
+        greedy_first: GreedyFirst | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the answers for each framed source, best first, in the order of `sources`.
 
@@ -166,7 +168,12 @@ class TorchEngine:
             self._prepare()
             if decoding.num_beams > 1 and n_best == 1 and not decoding.do_sample:
                 found = search_greedy_first(
-                    search_rows, len(sources), longest, num_beams=decoding.num_beams, alpha=decoding.length_alpha
+                    search_rows,
+                    len(sources),
+                    longest,
+                    num_beams=decoding.num_beams,
+                    alpha=decoding.length_alpha,
+                    state=greedy_first,
                 )
             else:
                 found = search_rows(range(len(sources)), decoding.num_beams)

@@ -1,0 +1,166 @@
+"""The chosen columns of a table, or the lines of a text, one row at a time: from a file, or as they come on a stream.
+
+    with open_columns("table.csv", ["word", "id"], DataSettings()) as opened:
+        for row in opened.rows: ...
+
+Nothing is kept, so a table may be larger than the memory, and a stream may have no end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+from glassformer.data.columns import ColumnName, Columns
+from glassformer.data.formats import Source, open_source, open_stream
+from glassformer.data.ledger import Fault, Ledger, Reason
+from glassformer.data.lines import Lines, open_bytes, system_errors
+from glassformer.data.tables import DamagedRows
+from glassformer.errors import TableError
+from glassformer.settings import DataSettings
+
+PLAIN = "plain text"
+"""The format of lines."""
+
+
+class InputRow(NamedTuple):
+    """A row: its number from 1, its line in the file, and its chosen cells.
+
+    A blank line of a table has no cells. A damaged row has a fault and no cells.
+    """
+
+    number: int
+    line: int | None
+    cells: Sequence[str]
+    fault: Fault | None = None
+
+
+@dataclass(frozen=True)
+class OpenRows:
+    """An open input: what its columns are, and its rows, which can be read once.
+
+    `taken` are the labels of the chosen columns, `names` their names (column_0, … without a header). The other fields
+    are those of `Table`. `ledger` has the rows that were read so far.
+    """
+
+    path: str
+    format: str
+    taken: tuple[str, ...]
+    names: tuple[str, ...]
+    header: bool
+    first: tuple[str, ...]
+    header_guessed: bool
+    advice: str
+    ledger: Ledger
+    rows: Iterator[InputRow] = field(default_factory=lambda: iter(()))
+
+
+@contextmanager
+def open_columns(
+    source: str | BinaryIO,
+    columns: Sequence[ColumnName],
+    data: DataSettings,
+    *,
+    suffix: str | None = None,
+    name: str = "standard input",
+) -> Iterator[OpenRows]:
+    """Open the chosen columns of the table at a path, or of the stream called `name` in the format of `suffix`.
+
+    Raises the errors of `read_table`, but none for damaged rows: `check_rows` raises that.
+    """
+
+    def read() -> Generator[OpenRows | InputRow]:
+        with ExitStack() as stack:
+            path = source if isinstance(source, str) else name
+            if isinstance(source, str):
+                table = stack.enter_context(open_source(source))
+            else:
+                stack.enter_context(system_errors(name))
+                table = open_stream(source, suffix, name)
+            if not table.width:
+                raise TableError("the table has no rows", where=path)
+            found = Columns.of(table, columns, data.header, path)
+            take = tuple(found.position(column) for column in columns)
+            opened = _opened(table, found, take)
+            yield opened
+            yield from _counted(table, take, found, opened.ledger)
+
+    with _reading(read()) as opened:
+        yield opened
+
+
+def _opened(table: Source, columns: Columns, take: Sequence[int]) -> OpenRows:
+    return OpenRows(
+        path=columns.table,
+        format=table.format,
+        taken=tuple(columns.label(position) for position in take),
+        names=tuple(columns.names[position] if columns.names else f"column_{position}" for position in take),
+        header=columns.header,
+        first=columns.first,
+        header_guessed=columns.guessed,
+        advice=table.advice,
+        ledger=Ledger(),
+    )
+
+
+def _counted(source: Source, take: Sequence[int], columns: Columns, ledger: Ledger) -> Iterator[InputRow]:
+    """Yield the rows; each is counted in the ledger first."""
+    for number, (line, cells, fault) in enumerate(source.rows(take, columns.consumed), 1):
+        ledger.read += 1
+        if fault:
+            ledger.add(number, line, columns.table, *fault)
+        elif not cells:
+            ledger.add(number, line, columns.table, Reason.BLANK_LINE)
+        else:
+            ledger.kept += 1
+        yield InputRow(number, line, () if fault else cells, fault)
+
+
+@contextmanager
+def open_lines(source: str | BinaryIO, name: str = "standard input") -> Iterator[OpenRows]:
+    r"""Open a plain text at a path (also .gz, .zst), or a stream: each line is a row of one cell.
+
+    Lines end only at \n or \r\n; a last line without an end counts. A byte order mark is dropped. Raises TableError for
+    a file that cannot be read.
+    """
+
+    def read() -> Generator[OpenRows | InputRow]:
+        path = source if isinstance(source, str) else name
+        with system_errors(path), ExitStack() as stack:
+            stream = stack.enter_context(open_bytes(Path(source))) if isinstance(source, str) else source
+            yield OpenRows(path, PLAIN, ("line",), ("line",), False, (), False, "UTF-8 text", Ledger())
+            for number, text, fault in Lines(stream, path).numbered():
+                yield InputRow(number, number, () if fault else (text,), fault)
+
+    with _reading(read()) as opened:
+        yield opened
+
+
+@contextmanager
+def _reading(read: Generator[OpenRows | InputRow]) -> Iterator[OpenRows]:
+    """Take the first item, and the others as its rows. Errors of whoever reads them are not those of the input."""
+    try:
+        opened = next(read)
+        assert isinstance(opened, OpenRows)
+        yield replace(opened, rows=cast(Iterator[InputRow], read))
+    finally:
+        with suppress(ValueError):  # a thread that waits for a stream is inside
+            read.close()
+
+
+def check_rows(opened: OpenRows, rows: Sequence[InputRow]) -> None:
+    """Raise TableError when any of the rows is damaged; the first ten are named."""
+    damaged = [row for row in rows if row.fault]
+    if not damaged:
+        return
+    faults = DamagedRows()
+    for row in damaged:
+        assert row.fault is not None
+        faults.add(f"row {row.number}" if row.line is None else f"line {row.line}", row.fault)
+    if opened.format == PLAIN:
+        raise faults.error(opened.path, "line", expected=opened.advice, hint="save the text as UTF-8")
+    hint = "correct them, or leave them empty with --bad-rows skip, which lists them in --ledger FILE"
+    raise faults.error(opened.path, "row", expected=opened.advice, hint=hint)

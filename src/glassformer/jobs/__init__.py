@@ -1,0 +1,9 @@
+"""Translation jobs: rows are read, translated and written in chunks, in order, and an interrupted job is resumed.
+
+inputs   what is read: plain lines, or columns of a table, from a file or a stream
+chunks   rows in groups, as large as speed needs or as small as a stream needs
+stream   the texts of a chunk to answers; what happens to texts that are too long
+layout   answers to bytes: lines, CSV, TSV, JSON Lines (and from these Parquet)
+output   where the bytes go: a stream, or a file that can be resumed
+job      all of it, in one loop
+"""

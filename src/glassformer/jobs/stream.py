@@ -1,0 +1,128 @@
+"""Texts to answers, one after the other, from any iterable; a text that is too long does not stop the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count, islice
+from typing import Any, Literal, get_args
+
+from glassformer.decoding import GreedyFirst
+from glassformer.errors import TooLongError, UsageError, nearest, quoted
+from glassformer.jobs.chunks import chunks
+from glassformer.jobs.sentences import Sentences, joined
+from glassformer.settings import DecodingSettings
+from glassformer.text.inputs import UNIT_SEPARATOR, compose, compose_values
+from glassformer.translator import EMPTY, Source, Translation, Translator
+
+Long = Literal["stop", "skip", "split"]
+"""A text longer than the model takes: an error, an empty answer, or translated sentence by sentence."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """How the texts of a job are translated: the settings of the search, and what happens to texts that are too long.
+
+    `greedy_first` is what the first texts of the job have shown; it makes the scores independent of the chunks.
+    """
+
+    decoding: DecodingSettings
+    long: Long = "skip"
+    greedy_first: GreedyFirst = field(default_factory=GreedyFirst)
+
+    def __post_init__(self) -> None:
+        if self.long not in get_args(Long):
+            raise UsageError(
+                f"long texts: {quoted(self.long)} is not available", hint=nearest(self.long, get_args(Long))
+            )
+        if self.long == "split" and self.decoding.num_return_sequences > 1:
+            raise UsageError(
+                "the answers of several sentences cannot be joined when each has alternatives",
+                got=f"long=split and {self.decoding.num_return_sequences} answers for each text",
+                hint="long=skip, or one answer",
+            )
+
+
+def translate_stream(
+    translator: Translator,
+    texts: Iterable[Source],
+    *,
+    prefixes: Iterable[str] | None = None,
+    long: Long = "skip",
+    decoding: DecodingSettings | None = None,
+    **options: Any,
+) -> Iterator[Translation]:
+    """Yield the answer to each text, in order, while texts are taken from any iterable; blank text, empty answer.
+
+    `long` says what happens to a text longer than the model takes: "stop" raises TooLongError, "skip" yields an empty
+    answer whose `left_out` says why, "split" translates its sentences and joins their answers (with the extra
+    `sentences`; a sentence that is too long itself leaves its text out). The other arguments are those of
+    `Translator.translate`, as are the answers and their scores.
+    """
+    base = decoding or translator.settings.decoding
+    search = Search(base.override(options) if options else base, long)
+    if isinstance(texts, str):
+        raise UsageError("the texts to translate must be an iterable of texts", got=quoted(texts), hint="[text]")
+    first, forced = count(1), None if prefixes is None else iter(prefixes)
+    for chunk in chunks(texts):
+        names = [f"row {row}" for row in islice(first, len(chunk))]
+        given = None if forced is None else list(islice(forced, len(chunk)))
+        yield from translate_chunk(translator, chunk, search, prefixes=given, where=names)
+
+
+def translate_chunk(
+    translator: Translator,
+    texts: Sequence[Source],
+    search: Search,
+    *,
+    prefixes: Sequence[str] | None = None,
+    where: Sequence[str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[Translation]:
+    """Translate some texts of a job; the arguments are those of `Translator.translate`."""
+    names = [f"row {row}" for row in range(1, len(texts) + 1)] if where is None else where
+    sources = [compose_values(text, name, translator.inputs) for text, name in zip(texts, names, strict=True)]
+    parts: list[Sequence[str]] = [[source] for source in sources]  # its sentences; none: it is left out
+    split: dict[int, Sentences] = {}
+    left_out: dict[int, str] = {}
+    while True:
+        owners = [row for row, own in enumerate(parts) for _ in own]
+        forced = None if prefixes is None else _forced(parts, prefixes)
+        try:
+            answers = translator.translate(
+                [part for own in parts for part in own],
+                decoding=search.decoding,
+                prefixes=forced,
+                progress=progress,
+                where=[names[row] for row in owners],
+                greedy_first=search.greedy_first,
+            )
+            break
+        except TooLongError as error:
+            if search.long == "stop":
+                raise
+            for row, n_tokens in {owners[part]: length for part, length in error.lengths.items()}.items():
+                if search.long == "split" and row not in split:
+                    main, *others = sources[row].split(UNIT_SEPARATOR) if translator.inputs else [sources[row]]
+                    split[row] = Sentences.of(main)
+                    parts[row] = [compose([sentence, *others]) for sentence in split[row].texts]
+                else:
+                    sentence = "a sentence of " if row in split else ""
+                    limit = f"the model takes at most {translator.max_source_length}"
+                    left_out[row], parts[row] = f"{sentence}{n_tokens} tokens; {limit}", ()
+    found = iter(answers)
+    results = []
+    for row, own in enumerate(parts):
+        of_parts = list(islice(found, len(own)))
+        if row in left_out:
+            results.append(replace(EMPTY, left_out=left_out[row]))
+        else:
+            results.append(joined(of_parts, split[row].spaces) if row in split else of_parts[0])
+    return results
+
+
+def _forced(parts: Sequence[Sequence[str]], prefixes: Sequence[str]) -> list[str]:
+    """Return the prefix of each part: a text's own for its first sentence, none for the others."""
+    if len(prefixes) != len(parts):
+        raise UsageError("each text needs a prefix of its own", got=f"{len(prefixes)} for {len(parts)} texts")
+    return [prefixes[row] if i == 0 else "" for row, own in enumerate(parts) for i in range(len(own))]

@@ -1,0 +1,368 @@
+"""`glassformer translate` as a job: streams, columns passed through, formats, long texts, interrupts and resuming."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from glassformer.datasets import dates
+from glassformer.errors import EXIT_LEFT_OUT
+from glassformer.jobs import chunks
+from glassformer.translator import Translator
+
+DATES = ["1845-01-05", "1467-07-28", "1996-09-08", "1959-03-02"]
+LONG = "1" * 129
+
+on_posix = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of POSIX")
+
+
+@pytest.fixture(scope="session")
+def answers(run) -> list[str]:
+    return [answer.text for answer in Translator.load(run).translate(DATES)]
+
+
+@pytest.fixture
+def ids(tmp_path, table_of) -> Path:
+    """Four dates with an id and a note, with cells that need quotes."""
+    notes = ("plain", 'a "quote", a comma', "two\nlines", "tab\there")
+    return table_of(tmp_path / "ids.csv", [("id", "date", "note"), *zip("abcd", DATES, notes, strict=True)])
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "glassformer", *map(str, words)]
+
+
+# Columns and formats
+
+
+def test_kept_columns_come_before_the_answers_in_the_format_of_the_input(call, run, ids, answers):
+    answer = call("translate", run, ids, "--column", "date", "--keep", "note,id")
+    rows = list(csv.reader(answer.out.splitlines(keepends=True), strict=True))
+    assert answer.code == 0
+    assert rows[0] == ["note", "id", "translation"]
+    assert [row[1:] for row in rows[1:]] == [list(row) for row in zip("abcd", answers, strict=True)]
+    assert [row[0] for row in rows[1:]] == ["plain", 'a "quote", a comma', "two\nlines", "tab\there"]
+    assert "column: date (column 1) · kept: note (column 2), id (column 0)" in answer.err
+
+
+def test_a_table_without_a_header_gives_one_without_a_header(tmp_path, call, run, table_of, answers):
+    path = table_of(tmp_path / "t.csv", [("a", DATES[0]), ("b", DATES[1])])
+    answer = call("translate", run, path, "--column", 1, "--keep", 0)
+    assert list(csv.reader(answer.out.splitlines())) == [["a", answers[0]], ["b", answers[1]]]
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.jsonl", "out.parquet"])
+def test_the_suffix_of_the_output_is_its_format(tmp_path, call, run, ids, answers, name):
+    from glassformer.data.tables import read_table
+    from glassformer.settings import DataSettings
+
+    if name == "out.parquet":
+        pytest.importorskip("pyarrow")
+    out = tmp_path / name
+    answer = call("translate", run, ids, "--column", "date", "--keep", "id", "--out", out)
+    assert (answer.code, answer.out) == (0, "")
+    assert "wrote 4 rows to" in answer.err
+    found = read_table(out, DataSettings(source="id", target="translation", header="yes"))
+    assert found.pairs == list(zip("abcd", answers, strict=True))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["ids.csv", name])
+
+
+def test_a_kept_column_that_is_called_like_the_answers_stays_apart(tmp_path, call, run, table_of):
+    path = table_of(tmp_path / "t.csv", [("date", "translation"), (DATES[0], "mine")])
+    answer = call("translate", run, path, "--column", "date", "--keep", "translation")
+    assert answer.out.splitlines()[0] == "translation,translation_2"
+
+
+def test_blank_and_damaged_rows_are_empty_rows_in_their_place(tmp_path, call, run):
+    path = tmp_path / "t.csv"
+    path.write_text(f"id,date\na,{DATES[0]}\n\nc\nd,\ne,{DATES[1]}\n")
+    answer = call("translate", run, path, "--column", "date", "--keep", "id", "--bad-rows", "skip")
+    rows = list(csv.reader(answer.out.splitlines()))
+    assert [(row[0], bool(row[1])) for row in rows[1:]] == [
+        ("a", True),
+        ("", False),
+        ("", False),
+        ("d", False),
+        ("e", True),
+    ]
+
+
+def test_scores_are_columns(call, run, ids):
+    answer = call("translate", run, ids, "--column", "date", "--scores", "--to", "jsonl")
+    found = [json.loads(line) for line in answer.out.splitlines()]
+    assert found[0].keys() == {"translation", "score", "token_scores"}
+    assert sum(found[0]["token_scores"]) == pytest.approx(found[0]["score"])
+
+
+def test_a_prefix_is_the_start_of_every_answer_and_a_column_has_one_for_each(tmp_path, call, run, table_of):
+    path = table_of(tmp_path / "t.csv", [("date", "start"), (DATES[0], "Mar"), (DATES[1], ""), ("", "May")])
+    starts = call("translate", run, path, "--column", "date", "--prefix", "May ").out.splitlines()
+    assert [line.startswith("May ") for line in starts] == [True, True, False]
+    own = call("translate", run, path, "--column", "date", "--prefix-column", "start")
+    first, second, empty = own.out.split("\n")[:3]
+    assert (first[:3], empty) == ("Mar", "")
+    assert second == call("translate", run, stdin=DATES[1].encode()).out.strip()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--keep", "id"], "plain lines have no columns"),
+        (["--prefix-column", "id"], "plain lines have no columns"),
+        (["--from", "csv"], "plain lines have no columns"),
+        (["--scores"], "plain lines have no place for more than the answer"),
+        (["--resume"], "only a file can be resumed"),
+        (["--column", "0", "--from", "xml"], "there is no format 'xml'"),
+        (["--column", "0", "--prefix", "a", "--prefix-column", "0"], "--prefix and --prefix-column are both given"),
+        (["--column", "0", "--keep", "0,0"], "two columns of the output have the same name"),
+        (["--column", "0", "--keep", "9"], "there is no column 9"),
+        (["--long", "cut"], "'cut' is not available"),
+        (["--long", "split", "--nbest", "2"], "cannot be joined"),
+        (["--to", "parquet"], "Parquet needs a file"),
+        (["--to", "csv", "--json"], "are JSON Lines"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(call, run, words, message):
+    answer = call("translate", run, "-", *words, stdin=b"1845-01-05\n")
+    assert (answer.code, answer.out) == (2, "")
+    assert message in answer.err
+    assert "Traceback" not in answer.err
+
+
+# Standard input
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "format_name"),
+    [
+        (f"id,date\na,{DATES[0]}\n", ["--column", "date", "--keep", "id"], "CSV"),
+        (f"id\tdate\na\t{DATES[0]}\n", ["--column", "date", "--keep", "id"], "TSV"),
+        (f'{{"id": "a", "date": "{DATES[0]}"}}\n', ["--column", "date", "--keep", "id"], "JSON Lines"),
+        (f"a;b\n{DATES[0]}\n", ["--column", "0", "--header", "--from", "tsv"], "TSV"),
+    ],
+)
+def test_a_column_of_standard_input(call, run, answers, given, words, format_name):
+    answer = call("translate", run, "-", *words, stdin=given.encode())
+    assert answer.code == 0, answer.err
+    assert f"reading standard input ({format_name}, " in answer.err
+    assert answers[0] in answer.out.replace('"', "")
+
+
+def test_parquet_on_standard_input(tmp_path, call, run, answers):
+    pytest.importorskip("pyarrow")
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"date": DATES}), tmp_path / "t.parquet")
+    answer = call("translate", run, "-", "--column", "date", stdin=(tmp_path / "t.parquet").read_bytes())
+    assert answer.out.splitlines() == answers
+
+
+def test_a_line_that_is_typed_is_answered_before_the_next_one(run, answers):
+    with subprocess.Popen(command("translate", run), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for date, answer in zip(DATES, answers, strict=True):
+            process.stdin.write(f"{date}\n".encode())
+            process.stdin.flush()
+            assert process.stdout.readline().decode() == f"{answer}\n"  # hangs where lines are kept waiting
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+@on_posix
+def test_an_endless_pipe_is_answered_and_its_end_is_quiet(run, answers):
+    words = " ".join(f'"{word}"' for word in command("translate", run))
+    done = subprocess.run(
+        ["sh", "-c", f"yes {DATES[0]} | {words} | head -n 300"], capture_output=True, check=False, timeout=120
+    )
+    assert done.stdout.decode() == f"{answers[0]}\n" * 300
+    assert done.stderr == b""
+
+
+@on_posix
+def test_ctrl_c_while_standard_input_is_awaited_ends_with_its_code(run, answers):
+    process = subprocess.Popen(
+        command("translate", run), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{DATES[0]}\n".encode())
+    process.stdin.flush()
+    assert process.stdout.readline().decode() == f"{answers[0]}\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, b"", b"interrupted; no file is incomplete\n")
+
+
+# Long texts
+
+
+def test_a_long_text_leaves_its_row_empty_and_is_in_the_warning_and_the_exit_code(call, run, answers):
+    answer = call("translate", run, "-", stdin=f"{DATES[0]}\n{LONG}\n{DATES[1]}\n".encode())
+    assert (answer.code, answer.out) == (EXIT_LEFT_OUT, f"{answers[0]}\n\n{answers[1]}\n")
+    assert "1 row was left empty" in answer.err
+    assert "row 2 (129 tokens; the model takes at most 128)" in answer.err
+
+
+def test_json_says_why_a_row_is_empty(call, run):
+    answer = call("translate", run, "-", "--json", stdin=f"{LONG}\n".encode())
+    assert json.loads(answer.out)["left_out"] == "129 tokens; the model takes at most 128"
+
+
+def test_a_long_text_can_be_split_at_its_sentences(call, run):
+    pytest.importorskip("sentencex")
+    sentences = [f"{date}." for date in DATES * 4]
+    answer = call("translate", run, "-", "--long", "split", stdin=" ".join(sentences).encode())
+    expected = [found.text for found in Translator.load(run).translate(sentences)]
+    assert (answer.code, answer.out) == (0, " ".join(expected) + "\n")
+
+
+# Progress
+
+
+def test_a_log_has_a_line_of_progress_a_minute(call, run, monkeypatch):
+    monkeypatch.setattr("glassformer.cli.narrate_job.LOG_SECONDS", 0.0)
+    answer = call("translate", run, "-", stdin="".join(f"{date}\n" for date in DATES).encode())
+    assert answer.err.splitlines()[-1].startswith("4 rows, ")
+    assert answer.err.splitlines()[-1].endswith(" rows/s")
+    assert call("translate", run, "-", "--quiet", stdin=DATES[0].encode()).err == ""
+
+
+def test_a_line_of_progress_says_the_time_that_is_left():
+    from glassformer.cli.narrate_job import progress_line
+
+    assert progress_line(1_000, 400, 10_000, 60.0) == "1,000 of 10,000 rows, 10.0 rows/s, 15 min left"
+    assert progress_line(1_000, 0, None, 100.0) == "1,000 rows, 10.0 rows/s"
+
+
+# Interrupts
+
+
+@pytest.fixture
+def many(tmp_path, table_of) -> Path:
+    rows = [(str(n), iso) for n, (iso, _) in enumerate(dates(60, seed=3))]
+    return table_of(tmp_path / "many.csv", [("id", "iso"), *rows])
+
+
+@pytest.fixture
+def interrupted(tmp_path, call, run, many, monkeypatch) -> tuple[tuple[object, ...], Path]:
+    """The words of a job that Ctrl-C ended in its third chunk, and its output."""
+    monkeypatch.setattr(chunks, "FIRST", 10)
+    monkeypatch.setattr(chunks, "LARGEST", 20)
+    out = tmp_path / "out.csv"
+    words = ("translate", run, many, "--column", "iso", "--keep", "id", "--out", out)
+    translate, calls = Translator.translate, []
+
+    def interrupt(self, *arguments, **options):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return translate(self, *arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Translator, "translate", interrupt)
+        answer = call(*words)
+    assert answer.code == 130
+    assert f"30 rows are done, in {out}.part; --resume continues" in answer.err
+    assert not out.exists()
+    return words, out
+
+
+def test_an_interrupted_job_is_resumed(call, interrupted, many):
+    words, out = interrupted
+    answer = call(*words, "--resume")
+    assert answer.code == 0, answer.err
+    assert "wrote 60 rows" in answer.err
+    whole = call(*words[:-2])  # to standard output
+    assert out.read_text(encoding="utf-8") == whole.out
+    assert sorted(path.name for path in out.parent.iterdir()) == ["many.csv", "out.csv"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--beam", "1"], "the interrupted job is another one: search"),
+        (["--long", "stop"], "the interrupted job is another one: long"),
+        (["--prefix", "M"], "the interrupted job is another one: prefix"),
+        (["--to", "tsv"], "the interrupted job is another one: format"),
+        (["--precision", "bfloat16"], "the interrupted job is another one: precision"),
+    ],
+)
+def test_another_job_is_not_resumed(call, interrupted, change, message):
+    words, _ = interrupted
+    answer = call(*words, "--resume", *change)
+    assert (answer.code, message in answer.err) == (1, True), answer.err
+    assert "--overwrite starts again" in answer.err
+    assert call(*words, "--resume").code == 0
+
+
+def test_another_model_does_not_resume(call, interrupted, ascii_run):
+    words, _ = interrupted
+    answer = call(words[0], ascii_run, *words[2:], "--resume")
+    assert (answer.code, "the interrupted job is another one: model" in answer.err) == (1, True)
+
+
+def test_another_input_does_not_resume(call, interrupted, many):
+    words, _ = interrupted
+    many.write_text(many.read_text().replace("0,", "7,", 1))
+    answer = call(*words, "--resume")
+    assert (answer.code, "the input is not that of the interrupted job" in answer.err) == (1, True)
+
+
+def test_without_resume_an_interrupted_job_is_not_replaced(call, interrupted):
+    words, _ = interrupted
+    answer = call(*words)
+    assert (answer.code, "an interrupted job is here" in answer.err) == (1, True)
+    assert call(*words, "--overwrite").code == 0
+
+
+def test_nothing_to_resume_is_an_error(tmp_path, call, run, many):
+    answer = call("translate", run, many, "--column", "iso", "--out", tmp_path / "o.csv", "--resume")
+    assert (answer.code, "there is no interrupted job to resume" in answer.err) == (1, True)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_device_that_is_full_is_an_error(call, run):
+    answer = call("translate", run, "-", "--out", "/dev/full", stdin=b"1845-01-05\n")
+    assert (answer.code, "cannot write the file" in answer.err) == (1, True)
+
+
+@pytest.mark.slow
+@on_posix
+def test_100_000_rows_killed_ten_times_are_there_once_in_order(tmp_path, run, table_of):
+    n_rows, draw = 100_000, random.Random(19)
+    table, out = tmp_path / "t.csv", tmp_path / "out.csv"
+    sources = [iso for iso, _ in dates(2_000, seed=5)]
+    table_of(table, [("id", "iso"), *((str(n), sources[n % len(sources)]) for n in range(n_rows))])
+    words = command("translate", run, table, "--column", "iso", "--keep", "id", "--out", out, "--beam", 1, "-q")
+    record, kills, done = tmp_path / "out.csv.progress.json", 0, []
+    while kills < 10:
+        process = subprocess.Popen([*words, *(["--resume"] if record.exists() else [])])
+        time.sleep(draw.uniform(2.0, 8.0))
+        if process.poll() is not None:
+            assert process.returncode == 0
+            break
+        process.kill()
+        process.wait()
+        kills += 1
+        done.append(json.loads(record.read_text())["rows"] if record.exists() else 0)
+    if not out.exists() or record.exists():
+        subprocess.run([*words, *(["--resume"] if record.exists() else [])], check=True)
+    assert done == sorted(done)
+    assert len(set(done)) > 2
+    with out.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file, strict=True))
+    expected = [answer.text for answer in Translator.load(run).translate(sources, num_beams=1)]
+    assert rows[0] == ["id", "translation"]
+    assert [row[0] for row in rows[1:]] == [str(n) for n in range(n_rows)]
+    assert [row[1] for row in rows[1:]] == [expected[n % len(sources)] for n in range(n_rows)]
