@@ -207,7 +207,7 @@ def run_job(
         )
         stream = output or StreamOutput(stack.enter_context(_output_stream(files.out)))
         job = Job(given, models.load(model_files), search, layout, stream, prefix, name)
-        progress = _follow(reporter, job, opened, resumed, scanned and scanned.ledger.read)
+        progress = _follow(reporter, job, opened, resumed, None if scanned is None else scanned.ledger.read)
     write_ledger(reporter, opened.ledger, files.ledger)
     if output is not None:
         reporter.print(f"wrote {progress.rows:,} {'lines' if layout.format == 'lines' else 'rows'} to {files.out}")
