@@ -39,10 +39,12 @@ QUOTED = 80  # maximum length of a quoted value in characters
 class GlassformerError(Exception):
     """Base class of all errors for the user; never raised itself.
 
-    `what` is one sentence. `where`, `got`, `expected` and `hint` are the details, or None.
+    `what` is one sentence. `where`, `got`, `expected` and `hint` are the details, or None. `is_told`: another process
+    of the run prints it.
     """
 
     exit_code: ClassVar[int] = 1
+    is_told = False
 
     def __init__(
         self,

@@ -95,7 +95,8 @@ def main() -> None:
     try:
         app(standalone_mode=True)
     except GlassformerError as error:
-        _print_error(f"error: {error}")
+        if not error.is_told:
+            _print_error(f"error: {error}")
         sys.exit(error.exit_code)
     except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -39,10 +39,16 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
+def is_first_process() -> bool:
+    """Whether this is the first of the processes that `torchrun` started, which speaks for all."""
+    return "WORLD_SIZE" not in os.environ or os.environ.get("RANK") == "0"
+
+
 class Reporter:
-    """Prints messages to standard error; with `quiet` it prints nothing."""
+    """Prints messages to standard error; with `quiet`, and in all but the first process, it prints nothing."""
 
     def __init__(self, quiet: bool) -> None:
+        quiet = quiet or not is_first_process()
         self.console = Console(stderr=True, quiet=quiet, highlight=False, emoji=False)
 
     def print(self, text: str) -> None:

@@ -60,7 +60,8 @@ def train(
     print_plan(reporter, planned)
     report_before_training(reporter, check_before_training(planned, device))
     follow(planned.run(device), reporter, resume_command(table, out, valid=valid, test=test, device=device))
-    _finish(reporter, planned, device, as_json)
+    if planned.processes.is_first:
+        _finish(reporter, planned, device, as_json)
 
 
 def _finish(reporter: Reporter, planned: Any, device: str, as_json: bool) -> None:

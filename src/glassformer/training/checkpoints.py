@@ -13,10 +13,12 @@ from torch import nn
 
 from glassformer.container import Arrays, read_tensors, write_tensors
 from glassformer.errors import ModelFileError, RunError, SettingsError, quoted
+from glassformer.kernels.sharding import like, whole
 from glassformer.modelfile import tokenizers_from_dict
 from glassformer.settings import Settings
 from glassformer.text import Tokenizer
 from glassformer.training.changes import Change, differences, undo_last
+from glassformer.training.processes import Processes
 
 RESUME_FORMAT = "glassformer-resume/2"
 
@@ -75,14 +77,19 @@ def save_resume(
     position: Position,
     origin: Origin,
     tokenizers: Mapping[str, Any],
+    processes: Processes = Processes(),  # noqa: B008  (immutable)
 ) -> None:
-    """Write the resume file, atomically. `tokenizers` is the result of `tokenizers_to_dict`."""
-    tensors = {f"model.{name}": value.detach().cpu().numpy() for name, value in model.named_parameters()}
+    """Write the resume file, atomically. `tokenizers` is the result of `tokenizers_to_dict`.
+
+    All processes of a run must call it, and the first one writes.
+    """
+    tensors = {f"model.{name}": whole(value.detach()).cpu().numpy() for name, value in model.named_parameters()}
     for (name, _), state in zip(model.named_parameters(), _states(optimizer), strict=True):
-        tensors |= {f"adam.{key}.{name}": torch.as_tensor(value).cpu().numpy() for key, value in state.items()}
-    tensors["random.cpu"] = torch.get_rng_state().numpy()
-    if torch.cuda.is_available():
-        tensors["random.cuda"] = torch.cuda.get_rng_state().numpy()
+        tensors |= {f"adam.{key}.{name}": whole(torch.as_tensor(value)).cpu().numpy() for key, value in state.items()}
+    for rank, states in enumerate(processes.gather(_random_states())):
+        tensors |= {f"{name}.{rank}" if rank else name: state for name, state in states.items()}
+    if not processes.is_first:
+        return
     parts = {
         "position": asdict(position),
         "data": {"fingerprint": origin.fingerprint},
@@ -93,13 +100,29 @@ def save_resume(
     write_tensors(path, RESUME_FORMAT, tensors, parts)
 
 
+def _random_states() -> Arrays:
+    states = {"random.cpu": torch.get_rng_state().numpy()}
+    if torch.cuda.is_available():
+        states["random.cuda"] = torch.cuda.get_rng_state().numpy()
+    return states
+
+
 def read_resume(path: Path) -> SavedRun:
     """Read what the resume file says about a run. Raises ModelFileError for a damaged file."""
     return _read(path)[1]
 
 
-def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, fingerprint: str) -> SavedRun:
+def load_resume(
+    path: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    fingerprint: str,
+    processes: Processes = Processes(),  # noqa: B008  (immutable)
+) -> SavedRun:
     """Restore weights, optimizer and random state, and return what else the file says.
+
+    The number of processes, and whether they share the weights, may be others than those that saved the file. A process
+    that was not there draws new random numbers.
 
     Raises RunError when the table or the shape of the model have changed, ModelFileError for a damaged file.
     """
@@ -115,14 +138,18 @@ def load_resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, 
     states: dict[int, dict[str, Any]] = {}
     with torch.no_grad():
         for index, (name, parameter) in enumerate(model.named_parameters()):
-            parameter.copy_(torch.from_numpy(tensors[f"model.{name}"]))
+            parameter.copy_(like(torch.from_numpy(tensors[f"model.{name}"]), parameter))
             keys = {key: f"adam.{key}.{name}" for key in ("step", "exp_avg", "exp_avg_sq")}
             if keys["step"] in tensors:
-                states[index] = {key: torch.from_numpy(tensors[full].copy()) for key, full in keys.items()}
+                state = {key: torch.from_numpy(tensors[full].copy()) for key, full in keys.items()}
+                states[index] = {key: like(value, parameter) if value.ndim else value for key, value in state.items()}
     optimizer.load_state_dict(optimizer.state_dict() | {"state": states})
-    torch.set_rng_state(torch.from_numpy(tensors["random.cpu"]))
-    if "random.cuda" in tensors and torch.cuda.is_available():
-        torch.cuda.set_rng_state(torch.from_numpy(tensors["random.cuda"]))
+    processes.seed_apart(saved_run.settings.training.seed, saved_run.position.step)
+    own = f".{processes.rank}" if processes.rank else ""
+    if f"random.cpu{own}" in tensors:
+        torch.set_rng_state(torch.from_numpy(tensors[f"random.cpu{own}"]))
+    if f"random.cuda{own}" in tensors and torch.cuda.is_available():
+        torch.cuda.set_rng_state(torch.from_numpy(tensors[f"random.cuda{own}"]))
     return saved_run
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,44 +9,52 @@ import numpy as np
 
 from glassformer.container import Arrays
 from glassformer.engines.torch import get_weights, set_weights
-from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile
+from glassformer.records import Metrics
+from glassformer.rundirectory import RunDirectory
 from glassformer.training.validation import Measured, Validator
 
 BEST_VALIDATION = "the best validation"
 
 
+def weights_to_choose(directory: RunDirectory) -> tuple[Arrays, list[Arrays]]:
+    """Read the best weights of a run, and the last validated ones that it kept."""
+    kept = [ModelFile.load(path).tensors for path in directory.kept_checkpoints()]
+    return ModelFile.load(directory.model).tensors, kept
+
+
 def choose_weights(
-    model: Transformer, validator: Validator, best: ModelFile, kept: Sequence[Arrays], step: int
+    validator: Validator, metrics: Metrics, best: Arrays, kept: list[Arrays], step: int
 ) -> tuple[Arrays, dict[str, Any], dict[str, Any] | None]:
     """Compare the mean of the `kept` weights, the last validated ones, with the `best` ones, on all held-out rows.
 
-    Returns the better weights, the fields of their metrics that change, and their wrong answers (None when there is
-    nothing to compare). `model` computes both, and has the mean afterwards.
+    Returns the better weights, the fields of their `metrics` that change, and their wrong answers (None when there is
+    nothing to compare).
     """
-    chosen = best.metrics.chosen or BEST_VALIDATION  # a run that had ended before may have chosen a mean
+    chosen = metrics.chosen or BEST_VALIDATION  # a run that had ended before may have chosen a mean
     if len(kept) < 2:
-        return best.tensors, {"chosen": chosen}, None
+        return best, {"chosen": chosen}, None
     mean = {name: np.mean([weights[name] for weights in kept], axis=0) for name in kept[0]}
-    set_weights(model, best.tensors)
-    measured = validator.measure(as_used=True)
-    set_weights(model, mean)
-    measured_mean = validator.measure(as_used=True)
+    measured = measure_weights(validator, best, as_used=True)
+    measured_mean = measure_weights(validator, mean, as_used=True)
     if validator.is_better(measured_mean, measured.value, measured.loss):
         chosen = f"the mean of the last {len(kept)} validations"
         return mean, {"chosen": chosen, "step": step, "value": measured_mean.value}, measured_mean.errors
-    return best.tensors, {"chosen": chosen, "value": measured.value}, measured.errors
+    return best, {"chosen": chosen, "value": measured.value}, measured.errors
 
 
-def measure_chosen_mean(model: Transformer, validator: Validator, path: Path) -> Measured | None:
-    """Measure, as a validation does, the mean that a run chose when it ended; None if it has or chose no mean.
-
-    A run that continues replaces it only by better weights. `model` has the same weights afterwards.
-    """
+def chosen_mean(path: Path) -> Arrays | None:
+    """Return the mean that a run chose as its model when it ended; None if it has not ended, or chose no mean."""
     if not path.exists() or (chosen := ModelFile.load(path)).metrics.chosen in (None, BEST_VALIDATION):
         return None
-    weights = get_weights(model)
-    set_weights(model, chosen.tensors)
-    measured = validator.measure()
+    return chosen.tensors
+
+
+def measure_weights(validator: Validator, weights: Arrays, *, as_used: bool = False) -> Measured:
+    """Measure weights, as `Validator.measure` does; the model has its own ones afterwards."""
+    (model,) = validator.engine.models
+    own = get_weights(model)
     set_weights(model, weights)
+    measured = validator.measure(as_used=as_used)
+    set_weights(model, own)
     return measured

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.container import Arrays
 from glassformer.engines.torch import (
     TorchEngine,
     build_model,
@@ -21,17 +17,14 @@ from glassformer.engines.torch import (
     set_weights,
 )
 from glassformer.errors import RunError, UsageError
-from glassformer.files import write_text
 from glassformer.kernels.cpu import configure_memory
 from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile, tokenizers_to_dict
 from glassformer.records import Metrics
 from glassformer.rundirectory import RunDirectory
-from glassformer.runs.curve import write_curve
-from glassformer.training.card import model_card
-from glassformer.training.changes import Change, changes_of, recipe_of
+from glassformer.training.changes import Change, changes_of
 from glassformer.training.checkpoints import Origin, Position, SavedRun, load_resume, save_resume
-from glassformer.training.choice import choose_weights, measure_chosen_mean
+from glassformer.training.choice import choose_weights, chosen_mean, measure_weights, weights_to_choose
 from glassformer.training.epoch import batches_of_epoch, started_event
 from glassformer.training.events import (
     Event,
@@ -45,8 +38,10 @@ from glassformer.training.events import (
     Stopped,
     Validated,
 )
-from glassformer.training.meter import Meter, Update, Usual
+from glassformer.training.meter import Clock, Meter, Update, Usual
+from glassformer.training.output import Output
 from glassformer.training.prepare import Prepared
+from glassformer.training.processes import Processes
 from glassformer.training.update import Sums, Updater
 from glassformer.training.validation import Validator
 from glassformer.translator import Translator
@@ -54,6 +49,9 @@ from glassformer.translator import Translator
 PROGRESS_SECONDS = 1.0
 MAX_SKIPPED = 5  # updates in a row that were not finite, before the run goes back to its newest checkpoint
 MAX_RESTORED = 10  # times, each with half the learning rate
+
+
+T = TypeVar("T")
 
 
 class Run:
@@ -72,8 +70,10 @@ class Run:
         start: ModelFile | None = None,
         resume: bool = False,
         overwrite: bool = False,
+        processes: Processes = Processes(),  # noqa: B008  (immutable)
     ) -> None:
-        self.prepared, self.directory, self.device = prepared, directory, device
+        self.prepared, self.directory, self.device, self.processes = prepared, directory, device, processes
+        self.output = Output(directory, prepared, writes=processes.is_first)
         self.resumed, self.overwrite = resume, overwrite
         self.settings = prepared.settings
         training = self.settings.training
@@ -84,11 +84,13 @@ class Run:
         if training.compile:
             for layer in (*self.model.encoder, *self.model.decoder):
                 layer.compile(dynamic=True)
-        self.updater = Updater(self.model, prepared.train, self.settings, device)
+        measured = processes.shard(self.model, device) if training.shard else self.model
+        self.updater = Updater(self.model, prepared.train, self.settings, device, processes)
+        processes.seed_apart(training.seed)
         self.position = Position()
         self.changes = self.new_changes = tuple[Change, ...]()
-        self.validator = Validator(prepared, TorchEngine.of([self.model], prepared.target_tokenizer, device))
-        self._stopping = self._begun = self._finished = False
+        self.validator = Validator(prepared, TorchEngine.of([measured], prepared.target_tokenizer, device), processes)
+        self._asked_to_stop = self._stopping = self._begun = self._finished = False
         self._skipped_in_a_row = 0
         self._meter = Meter(Usual())
 
@@ -101,7 +103,7 @@ class Run:
 
     def stop(self) -> None:
         """Save and stop after the current update."""
-        self._stopping = True
+        self._asked_to_stop = True
 
     def finish(self) -> Translator:
         """Train to the end and load the model of the run."""
@@ -116,38 +118,25 @@ class Run:
             raise UsageError(
                 "this run was interrupted", where=str(self.directory.path), hint="resume it with train(…, resume=True)"
             )
-        with self.directory.locked():
+        with self.output.held():
             self._open_directory()
             self._begun = True
-            try:
-                for event in self._events():
-                    self._finished = isinstance(event, Finished)
-                    self.directory.record(event.to_json())
-                    if isinstance(event, Validated | Finished):
-                        write_curve(self.directory)
-                    yield event
-            finally:
-                self.directory.restore_replaced()
+            for event in self._events():
+                self._finished = isinstance(event, Finished)
+                self.output.event(event)
+                yield event
 
     # Events
 
     def _open_directory(self) -> None:
-        """Create the run directory or, to resume, recover it; this process holds it already."""
-        directory = self.directory
-        directory.recover()
+        """Create the run directory or, to resume, recover it; this process, or the first one, holds it already."""
+        self.output.open(resumed=self.resumed, overwrite=self.overwrite)
+        has_model = self.processes.from_first(self.directory.model.exists())  # the others wait for it
         if self.resumed:
-            saved = self._load()
-            directory.repair_history()
-            self._apply_changes(saved)
-            if not directory.model.exists():  # so the next validation is the best one
+            self._apply_changes(self._load())
+            if not has_model:  # so the next validation is the best one
                 self.position.best_value = self.position.best_loss = None
-        else:
-            directory.create(overwrite=self.overwrite)
-            write_text(directory.recipe, recipe_of(self.settings, ()))
-        self.prepared.write_ledger(directory.ledger)
-        self.prepared.trained.save(directory.sources)
-        if self.prepared.valid_pairs:
-            directory.write_held_out(*self.prepared.held_out_rows)
+        self.output.data()
 
     def _apply_changes(self, saved: SavedRun) -> None:
         """Continue with the settings of this run. Without the card, the weights are chosen again at the end."""
@@ -155,14 +144,17 @@ class Run:
         self.new_changes = changes_of(saved.settings, self.settings, position.step, directory.recipe)
         self.changes = (*saved.changes, *self.new_changes)
         if self.new_changes:
-            directory.card.unlink(missing_ok=True)
+            if self.output.writes:
+                directory.card.unlink(missing_ok=True)
             position.apply(self.new_changes)
             self.updater.rate_factor = position.rate_factor
-            if measured := measure_chosen_mean(self.model, self.validator, directory.model):
+            chosen = self._from_first(lambda: chosen_mean(directory.model))
+            if chosen is not None:
+                measured = measure_weights(self.validator, chosen)
                 position.best_value, position.best_loss = measured.value, measured.loss
             self._save()
         if self.changes:
-            write_text(directory.recipe, recipe_of(self.settings, self.changes))
+            self.output.recipe(self.changes)
 
     @property
     def _origin(self) -> Origin:
@@ -171,8 +163,8 @@ class Run:
     def _events(self) -> Iterator[Event]:
         yield started_event(self.prepared, self.position, self.device, resumed=self.resumed, changes=self.new_changes)
         position, validate_every = self.position, self.settings.training.validate_every
-        earlier, begun = position.seconds, time.perf_counter()
-        self._meter = Meter(Usual())
+        clock, self._meter = Clock(position.seconds), Meter(Usual())
+        self._agree(clock)
         reason = self._reason_to_end()
         while reason is None and not self._stopping:
             for batches in self._rest_of_epoch():
@@ -182,10 +174,10 @@ class Run:
                     yield self._split()
                 if position.step in self._snapshots:
                     self._keep_snapshot()
-                position.seconds = earlier + time.perf_counter() - begun
+                is_time = self._agree(clock)
                 reason = self._reason_to_end()
                 is_due = position.step % validate_every == 0 or reason is not None
-                if is_due or self._meter.seconds >= PROGRESS_SECONDS:
+                if is_due or is_time:
                     yield from self._progress()
                 if self._skipped_in_a_row >= MAX_SKIPPED:
                     yield self._restore()
@@ -193,7 +185,7 @@ class Run:
                     break
                 if is_due:
                     validated = self._validate()
-                    position.seconds = earlier + time.perf_counter() - begun
+                    self._agree(clock)
                     yield from (validated, self._save())  # saved before either is yielded: the caller may fail
                     self._meter.restart()
                     reason = reason or self._reason_to_end()
@@ -205,6 +197,17 @@ class Run:
         if position.best_value is None:
             yield self._validate()
         yield self._finish(reason)
+
+    def _agree(self, clock: Clock) -> bool:
+        """Take time from the first process, and stop when any was asked to; return whether to report progress."""
+        is_first = self.processes.is_first
+        seconds, is_time, stops = self.processes.sum_numbers(
+            clock.seconds if is_first else 0.0,
+            is_first and self._meter.seconds >= PROGRESS_SECONDS,
+            self._asked_to_stop,
+        )
+        self.position.seconds, self._stopping = seconds, stops > 0
+        return is_time > 0
 
     def _rest_of_epoch(self) -> Iterator[list[NDArray[np.int64]]]:
         """Yield the batches of each remaining update of this epoch; the position advances before each update."""
@@ -244,10 +247,11 @@ class Run:
         seconds, factor, limit = position.seconds, position.rate_factor / 2, position.max_tokens
         if factor < 2.0**-MAX_RESTORED:
             raise self._diverged()
-        if self.directory.resume.exists():
+        if self.processes.from_first(self.directory.resume.exists()):
             self._load()
         else:
             set_weights(self.model, get_weights(self._initial_model()))
+            self.processes.seed_apart(self.settings.training.seed)
             self.updater.optimizer.state.clear()
             position.go_to(Position())
         position.seconds, position.rate_factor, position.max_tokens = seconds, factor, limit
@@ -278,9 +282,7 @@ class Run:
         return {step for i in range(1, training.keep_snapshots + 1) if (step := training.steps >> i)}
 
     def _keep_snapshot(self) -> None:
-        step = self.position.step
-        self.directory.check_locked()
-        self.prepared.model_file(get_weights(self.model), Metrics(step=step)).save(self.directory.snapshot(step))
+        self.output.snapshot(get_weights(self.model), self.position.step)
 
     def _progress(self) -> Iterator[Event]:
         """Yield the means since the last time, each update that was skipped, and each loss that was unusual."""
@@ -319,23 +321,21 @@ class Run:
 
     def _validate(self) -> Validated:
         """Measure the weights, and make them the model of the run when they are the best so far."""
-        position, keep = self.position, self.settings.training.average_last
+        position = self.position
+        weights = get_weights(self.model)
+        if self.settings.training.shard:
+            set_weights(self.validator.engine.models[0], weights)
         measured = self.validator.measure()
         self._check_finite(measured.loss)
         best = self.validator.is_better(measured, position.best_value, position.best_loss)
-        weights = get_weights(self.model)
+        metrics = self.validator.metrics_of(measured, position.step)
         if best:
             position.best_value, position.best_loss = measured.value, measured.loss
             position.without_gain = 0
-            self._write(self.directory.model, weights, measured.value)
-            self.directory.discard_replaced()
-            write_text(self.directory.errors, json.dumps(measured.errors, ensure_ascii=False))
+            self.output.best(weights, metrics, measured.errors)
         else:
             position.without_gain += 1
-        if keep:
-            self._write(self.directory.checkpoint(position.step), weights, measured.value)
-            for old in self.directory.kept_checkpoints()[:-keep]:
-                old.unlink()
+        self.output.checkpoint(weights, metrics, position.step, self.settings.training.average_last)
         return Validated(
             position.step,
             position.seconds,
@@ -348,34 +348,32 @@ class Run:
 
     def _finish(self, reason: str) -> Finished:
         """Choose the weights of the model, unless that was done before a resume, and write the model card."""
-        position = self.position
-        model = ModelFile.load(self.directory.model)
-        if model.metrics.chosen is None or not self.directory.card.exists():
-            model = self._choose(model)
-        value, chosen = model.metrics.value, model.metrics.chosen
-        assert value is not None
-        assert chosen is not None
-        metric, path = self.validator.metric, self.directory.model
-        finished = Finished(position.step, position.seconds, reason, chosen, metric, value, path)
-        write_text(self.directory.card, model_card(self.prepared, finished, self.changes))
+        position, directory = self.position, self.directory
+        metrics, is_done = self._from_first(lambda: (ModelFile.load(directory.model).metrics, directory.card.exists()))
+        if metrics.chosen is None or not is_done:
+            metrics = self._choose(metrics)
+        assert metrics.value is not None
+        assert metrics.chosen is not None
+        metric, path = self.validator.metric, directory.model
+        finished = Finished(position.step, position.seconds, reason, metrics.chosen, metric, metrics.value, path)
+        self.output.card(finished, self.changes)
         return finished
 
-    def _choose(self, best: ModelFile) -> ModelFile:
+    def _choose(self, metrics: Metrics) -> Metrics:
         """Write the better of the best weights and the mean of the last validated ones as the model of the run."""
-        kept = [ModelFile.load(path).tensors for path in self.directory.kept_checkpoints()]
-        tensors, changes, errors = choose_weights(self.model, self.validator, best, kept, self.position.step)
-        if errors is not None:
-            self.directory.check_locked()
-            write_text(self.directory.errors, json.dumps(errors, ensure_ascii=False))
-        model = replace(best, settings=self.settings, tensors=tensors, metrics=best.metrics.model_copy(update=changes))
-        self.directory.check_locked()
-        model.save(self.directory.model)
-        return model
+        best, kept = self._from_first(lambda: weights_to_choose(self.directory))
+        weights, changes, errors = choose_weights(self.validator, metrics, best, kept, self.position.step)
+        self.output.chosen(weights, changes, errors)
+        return metrics.model_copy(update=changes)
+
+    def _from_first(self, read: Callable[[], T]) -> T:
+        """Return what the first process reads from the run directory, which may be on another machine."""
+        return self.processes.from_first(read() if self.processes.is_first else None)  # type: ignore[return-value]
 
     def _load(self) -> SavedRun:
         """Read the newest checkpoint: weights, optimizer, random state, position."""
         path, fingerprint = self.directory.resume, self.prepared.fingerprint
-        saved = load_resume(path, self.model, self.updater.optimizer, fingerprint)
+        saved = load_resume(path, self.model, self.updater.optimizer, fingerprint, self.processes)
         self.position.go_to(saved.position)
         self.updater.rate_factor, self.updater.max_tokens = self.position.rate_factor, self.position.max_tokens
         return saved
@@ -384,16 +382,7 @@ class Run:
         path = self.directory.resume
         prepared = self.prepared
         tokenizers = tokenizers_to_dict(prepared.source_tokenizer, prepared.target_tokenizer)
-        self.directory.check_locked()
-        save_resume(path, self.model, self.updater.optimizer, self.position, self._origin, tokenizers)
+        if self.output.writes:
+            self.directory.check_locked()
+        save_resume(path, self.model, self.updater.optimizer, self.position, self._origin, tokenizers, self.processes)
         return Saved(self.position.step, self.position.seconds, path)
-
-    def _write(self, path: Path, weights: Arrays, value: float) -> None:
-        metrics = Metrics(
-            metric=self.validator.metric,
-            value=value,
-            step=self.position.step,
-            rows="training" if self.prepared.valid is None else "validation",
-        )
-        self.directory.check_locked()
-        self.prepared.model_file(weights, metrics).save(path)

@@ -60,6 +60,17 @@ class Usual:
         return False
 
 
+class Clock:
+    """The seconds of training, those `earlier` than now included."""
+
+    def __init__(self, earlier: float) -> None:
+        self._begun = time.perf_counter() - earlier
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._begun
+
+
 class Meter:
     """The updates since the last Progress or validation. Their sums stay on the device until `read`."""
 

@@ -8,8 +8,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +27,7 @@ from glassformer.engines.torch import find_device
 from glassformer.errors import UsageError
 from glassformer.evaluation import Report, evaluate
 from glassformer.hub import local_model
-from glassformer.modelfile import ModelFile
+from glassformer.modelfile import ModelFile, tokenizers_to_dict
 from glassformer.recipes.overrides import check_settings, flat, merge, nested, read_recipe
 from glassformer.rundirectory import RunDirectory
 from glassformer.settings import DataSettings, Settings
@@ -33,6 +36,7 @@ from glassformer.training.checkpoints import SavedRun, read_resume
 from glassformer.training.grow import grow_model, new_token_texts, unknown_text
 from glassformer.training.loop import Run
 from glassformer.training.prepare import Prepared, as_table, fingerprint_of, prepare
+from glassformer.training.processes import Processes
 from glassformer.translator import Translator, encode_sources
 
 Pairs = Table | str | Path | Iterable[tuple[str, str]]
@@ -76,14 +80,23 @@ class Plan:
     init: str | None = None
     resume: bool = False
     overwrite: bool = False
+    processes: Processes = field(default_factory=Processes)
 
     def run(self, device: str = "auto") -> Run:
         """The run: an iterable of events. Raises DeviceError for a device that is not available or too small."""
-        found, prepared = find_device(device), self.prepared
+        found, prepared = self.processes.own_device(find_device(device)), self.prepared
         sizes = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
         n_tokens = max(len(prepared.train.source.ids), len(prepared.train.target.ids))
         check_training_fits(self.settings, found, sizes, n_tokens)
-        return Run(prepared, self.directory, found, start=self.start, resume=self.resume, overwrite=self.overwrite)
+        return Run(
+            prepared,
+            self.directory,
+            found,
+            start=self.start,
+            resume=self.resume,
+            overwrite=self.overwrite,
+            processes=self.processes,
+        )
 
     def evaluate_test(self, translator: Translator) -> Report:
         """Score the trained model on the test table. Raises UsageError when there is none."""
@@ -111,16 +124,41 @@ def plan(
     continues the run in `out` with the same pairs and its own recipe; `overrides` are then changes to it
     (`training.changes` says which settings can change).
 
+    Under `torchrun` every process decides for itself, and all must agree. After a restart the run is resumed from its
+    newest checkpoint.
+
     Raises RunError for `out`, TableError and ColumnError for tables, SettingsError for settings, UsageError for
     arguments that exclude each other, TextError for test rows that the model would not take.
     """
-    given = _given(overrides)
-    directory = RunDirectory(Path(out))
-    directory.finish_move()
+    processes, directory = Processes.join(), RunDirectory(Path(out))
+    if processes.is_first:
+        directory.finish_move()
+    if processes.has_restarted:
+        resume = processes.from_first(directory.resume.exists())
+        init, overwrite = (None, False) if resume else (init, True)
+    arguments = (_given(overrides), directory, pairs, valid, test, init)
+    complete = overrides if isinstance(overrides, Settings) else None
+    return processes.agree(lambda: _plan(*arguments, complete, processes, resume=resume, overwrite=overwrite), _digest)
+
+
+def _plan(
+    given: dict[str, Any],
+    directory: RunDirectory,
+    pairs: Pairs,
+    valid: Pairs | None,
+    test: Pairs | None,
+    init: str | Path | None,
+    complete: Settings | None,
+    processes: Processes,
+    *,
+    resume: bool,
+    overwrite: bool,
+) -> Plan:
+    """Decide for this process. `complete` are settings over which nothing is advised."""
     saved, notices = None, tuple[Notice, ...]()
     if resume:
         saved, given, notices = _resumed(directory, given, init, overwrite)
-    else:
+    elif processes.is_first:
         directory.check_free(overwrite=overwrite)
     start = None if init is None else ModelFile.load(local_model(init))
     given = merge(given, settled := _settled_by(start, given, init))
@@ -132,8 +170,8 @@ def plan(
         settings, choices = Settings(**given), tuple[Choice, ...]()
         saved.check_table(fingerprint_of(table, held_out), directory.resume)
         tokenizers = saved.tokenizer_pair()
-    elif isinstance(overrides, Settings):
-        settings, choices = Settings(**merge(overrides.model_dump(), settled)), ()
+    elif complete is not None:
+        settings, choices = Settings(**merge(complete.model_dump(), settled)), ()
     else:
         settings, choices = _advised(table, given, has_start=start is not None)
     check_training_fits(settings, find_device("cpu"))  # before rows are prepared for it
@@ -151,7 +189,19 @@ def plan(
         init=None if init is None else str(init),
         resume=resume,
         overwrite=overwrite,
+        processes=processes,
     )
+
+
+def _digest(planned: Plan) -> dict[str, str]:
+    """Return what all processes of a run must have in common."""
+    tokenizers = json.dumps(tokenizers_to_dict(*planned.prepared.tokenizers), sort_keys=True)
+    return {
+        "versions": f"glassformer {version('glassformer')}, torch {version('torch')}",
+        "rows": planned.prepared.fingerprint[:12],
+        "settings": hashlib.sha256(planned.settings.model_dump_json().encode()).hexdigest()[:12],
+        "tokens": hashlib.sha256(tokenizers.encode()).hexdigest()[:12],
+    }
 
 
 def train(

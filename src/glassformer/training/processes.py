@@ -7,18 +7,22 @@ only its part of weights, gradients and optimizer (FSDP2, `torch.distributed.fsd
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import copy
 import os
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, distributed
 
-from glassformer.errors import RunError, UsageError
+from glassformer.errors import GlassformerError, RunError, UsageError
 from glassformer.kernels.sharding import is_sharded
 from glassformer.model import Transformer
 
@@ -33,10 +37,11 @@ class Processes:
 
     rank: int = 0
     count: int = 1
-    control: Any = None  # a group of processes for small messages on CPUs
+    local_rank: int = 0
+    has_restarted: bool = False
 
     @classmethod
-    def join(cls, device: torch.device) -> Processes:
+    def join(cls) -> Processes:
         """Join the processes that `torchrun` started with this one; alone, without `torchrun`.
 
         Raises UsageError when the environment of `torchrun` is incomplete, RunError when the others do not answer.
@@ -46,22 +51,24 @@ class Processes:
             return cls()
         try:
             rank, count = int(os.environ["RANK"]), int(given)
+            local, restarts = (int(os.environ.get(name, 0)) for name in ("LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT"))
         except (KeyError, ValueError) as error:
             raise UsageError(
                 "the environment of torchrun is incomplete",
                 got=f"WORLD_SIZE={given}, RANK={os.environ.get('RANK')}",
                 hint="start it with: torchrun --nproc-per-node N -m glassformer train …",
             ) from error
-        if count == 1:
-            return cls()
-        try:
-            if not distributed.is_initialized():
-                distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=WAIT)
-            control = distributed.new_group(backend="gloo", timeout=WAIT)
-        except (RuntimeError, ValueError) as error:
-            first = str(error).splitlines()[0][:200]
-            raise RunError("the other processes of the run do not answer", where=f"rank {rank}", got=first) from error
-        return cls(rank, count, control)
+        if count > 1 and not distributed.is_initialized():
+            with _told(rank):
+                backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+                distributed.init_process_group(backend, timeout=WAIT)
+            atexit.register(_leave)
+        return cls(rank, count, local, restarts > 0)
+
+    def own_device(self, device: torch.device) -> torch.device:
+        """Return the GPU of this process on its machine, where the device of the run is "cuda"."""
+        is_own = self.count > 1 and device.type == "cuda" and device.index is None
+        return torch.device("cuda", self.local_rank) if is_own else device
 
     @property
     def is_first(self) -> bool:
@@ -79,7 +86,8 @@ class Processes:
     def sum_(self, tensor: Tensor) -> Tensor:
         """Replace a tensor by its sum over all processes, in place, and return it."""
         if self.count > 1:
-            distributed.all_reduce(tensor)
+            with _told(self.rank):
+                distributed.all_reduce(tensor)
         return tensor
 
     def sum_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
@@ -97,32 +105,113 @@ class Processes:
         """Return sums over all processes of some numbers that are on the CPU, such as times and flags."""
         if self.count == 1:
             return list(numbers)
-        values = torch.tensor(numbers, dtype=torch.float64)
-        distributed.all_reduce(values, group=self.control)
-        return values.tolist()
+        return self.sum_(torch.tensor(numbers, dtype=torch.float64)).tolist()
 
     def from_first(self, value: T) -> T:
         """Return the value that the first process has."""
         if self.count == 1:
             return value
         values = [value]
-        distributed.broadcast_object_list(values, src=0, group=self.control)
+        with _told(self.rank):
+            distributed.broadcast_object_list(values, src=0, device=torch.device("cpu"))
         return values[0]
 
     def gather(self, value: T) -> list[T]:
         """Return the values of all processes, in order of rank."""
         if self.count == 1:
             return [value]
-        values: list[Any] = [None] * self.count
-        distributed.all_gather_object(values, value, group=self.control)
-        return values
+        return [self._from(rank, value) for rank in range(self.count)]
 
-    def shard(self, model: Transformer, device: torch.device) -> None:
-        """Leave this process only its part of each weight; layers are put together while they are computed."""
+    def _from(self, rank: int, value: T) -> T:
+        values = [value]
+        with _told(self.rank):
+            distributed.broadcast_object_list(values, src=rank, device=torch.device("cpu"))
+        return values[0]
+
+    def agree(self, decide: Callable[[], T], digest: Callable[[T], Mapping[str, str]]) -> T:
+        """Return what every process decides for itself, when all succeed and the digests of all are the same.
+
+        Otherwise every process raises an error: the first one the error that it has itself, or a RunError that tells
+        the rank and the error, or the difference, of another.
+        """
+        if self.count == 1:
+            return decide()
+        decided: T | None = None
+        error: GlassformerError | None = None
+        try:
+            decided = decide()
+        except GlassformerError as raised:
+            error = raised
+        found = {} if decided is None else dict(digest(decided))
+        told = self.gather((None if error is None else str(error), found))
+        if all(message is None and each == told[0][1] for message, each in told) and decided is not None:
+            return decided
+        if self.is_first and error is not None:
+            raise error
+        disagreement = _disagreement(told)
+        disagreement.is_told = not self.is_first
+        raise disagreement
+
+    def seed_apart(self, seed: int, step: int = 0) -> None:
+        """Let the other processes draw other numbers for dropout than the first one."""
+        if self.rank:
+            torch.manual_seed(hash((seed, step, self.rank)) % 2**63)
+
+    def shard(self, model: Transformer, device: torch.device) -> Transformer:
+        """Leave this process only its part of each weight; layers are put together while they are computed.
+
+        Returns a whole copy of the model, to measure with. Raises UsageError for a single process.
+        """
+        if self.count == 1:
+            raise UsageError(
+                "training.shard needs several processes",
+                got="one",
+                hint="torchrun --nproc-per-node N -m glassformer train … --set training.shard=true",
+            )
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
+        # The hidden states are a part of a larger tensor, and nothing writes into them.
+        warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
+        whole = copy.deepcopy(model)
         mesh = init_device_mesh(device.type, (self.count,))
         for part in (*model.encoder, *model.decoder, model):
             fully_shard(part, mesh=mesh)
         register_fsdp_forward_method(model, "forward_packed")
+        return whole
+
+
+def _leave() -> None:
+    with contextlib.suppress(RuntimeError, ValueError):
+        distributed.destroy_process_group()
+
+
+@contextlib.contextmanager
+def _told(rank: int) -> Iterator[None]:
+    """Raise a RunError when the other processes do not answer."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:  # of which the errors of torch.distributed are
+        raise RunError(
+            "the other processes of the run do not answer",
+            where=f"rank {rank}",
+            got=str(error).splitlines()[0][:200],
+            hint="the first error is that of another process; start the run again with --resume",
+        ) from error
+
+
+def _disagreement(told: Sequence[tuple[str | None, Mapping[str, str]]]) -> RunError:
+    """Return the error of processes of which some cannot take part, or differ from the first one."""
+    for rank, (message, _) in enumerate(told):
+        if message is not None:
+            return RunError(f"process {rank} of the run cannot take part", where=f"rank {rank}", got=message)
+    first = told[0][1]
+    differing = [(rank, name) for rank, (_, found) in enumerate(told) for name in first if found[name] != first[name]]
+    rank, name = differing[0]
+    return RunError(
+        f"the processes of the run have different {name}",
+        where=", ".join(f"rank {each}" for each in sorted({each for each, other in differing if other == name})),
+        got=told[rank][1][name],
+        expected=f"{first[name]}, as rank 0 has",
+        hint="start every process with the same table, settings and versions",
+    )

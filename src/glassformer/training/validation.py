@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from glassformer.data.corpus import Corpus, spread
 from glassformer.engines.torch import TorchEngine, autocast
 from glassformer.kernels.cross_entropy import cross_entropy
 from glassformer.metrics import Item, group_by_source, higher_is_better, nearest_references, quick_metric
+from glassformer.records import Metrics
 from glassformer.settings import DecodingSettings, Metric
 from glassformer.text.inputs import readable
 from glassformer.training.events import Sample
@@ -102,6 +103,11 @@ class Validator:
         references = [item.references for item in translated]
         value = quick_metric(self.metric, answers, references, prepared.target_tokenizer.split)
         return Measured(loss, value, tuple(samples[:N_SAMPLES]), errors)
+
+    def metrics_of(self, measured: Measured, step: int) -> Metrics:
+        """Return the record for the model file of weights after `step` updates."""
+        rows: Literal["training", "validation"] = "training" if self.prepared.valid is None else "validation"
+        return Metrics(metric=self.metric, value=measured.value, step=step, rows=rows)
 
     def _search(
         self, sources: list[list[int]], search: DecodingSettings, max_new_tokens: int

@@ -1,0 +1,109 @@
+"""What a run writes into its directory. Of several processes, only the first one writes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from glassformer.container import Arrays
+from glassformer.files import write_text
+from glassformer.modelfile import ModelFile
+from glassformer.records import Metrics
+from glassformer.rundirectory import RunDirectory
+from glassformer.runs.curve import write_curve
+from glassformer.training.card import model_card
+from glassformer.training.changes import Change, recipe_of
+from glassformer.training.events import Event, Finished, Validated
+from glassformer.training.prepare import Prepared
+
+
+class Output:
+    """The files of a run. Every method of one that does not write (`writes`) does nothing.
+
+    Nothing is written when the directory was moved away or taken by another process: RunError.
+    """
+
+    def __init__(self, directory: RunDirectory, prepared: Prepared, *, writes: bool) -> None:
+        self.directory, self.prepared, self.writes = directory, prepared, writes
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the directory; at the end, without a model, the run that was to be replaced is there again."""
+        if not self.writes:
+            yield
+            return
+        with self.directory.locked():
+            try:
+                yield
+            finally:
+                self.directory.restore_replaced()
+
+    def open(self, *, resumed: bool, overwrite: bool) -> None:
+        """Recover the run directory or create it."""
+        if self.writes:
+            self.directory.recover()
+            if resumed:
+                self.directory.repair_history()
+            else:
+                self.directory.create(overwrite=overwrite)
+                self.recipe(())
+
+    def recipe(self, changes: Sequence[Change]) -> None:
+        """Write the recipe, with the changes of the settings since the run began."""
+        if self.writes:
+            write_text(self.directory.recipe, recipe_of(self.prepared.settings, changes))
+
+    def data(self) -> None:
+        """Write the ledger, the hashes of the sources and held-out rows."""
+        if self.writes:
+            self.prepared.write_ledger(self.directory.ledger)
+            self.prepared.trained.save(self.directory.sources)
+            if self.prepared.valid_pairs:
+                self.directory.write_held_out(*self.prepared.held_out_rows)
+
+    def event(self, event: Event) -> None:
+        """Append an event to the history."""
+        if self.writes:
+            self.directory.record(event.to_json())
+            if isinstance(event, Validated | Finished):
+                write_curve(self.directory)
+
+    def snapshot(self, weights: Arrays, step: int) -> None:
+        """Write a snapshot of the weights, which is kept."""
+        if self.writes:
+            self.directory.check_locked()
+            self.prepared.model_file(weights, Metrics(step=step)).save(self.directory.snapshot(step))
+
+    def best(self, weights: Arrays, metrics: Metrics, errors: dict[str, Any]) -> None:
+        """Write the best weights so far as the model of the run, and its wrong answers."""
+        if self.writes:
+            self.directory.check_locked()
+            self.prepared.model_file(weights, metrics).save(self.directory.model)
+            self.directory.discard_replaced()
+            write_text(self.directory.errors, json.dumps(errors, ensure_ascii=False))
+
+    def checkpoint(self, weights: Arrays, metrics: Metrics, step: int, keep: int) -> None:
+        """Write validated weights, and delete all but the newest `keep`."""
+        if self.writes and keep:
+            self.directory.check_locked()
+            self.prepared.model_file(weights, metrics).save(self.directory.checkpoint(step))
+            for old in self.directory.kept_checkpoints()[:-keep]:
+                old.unlink()
+
+    def chosen(self, weights: Arrays, changes: dict[str, Any], errors: dict[str, Any] | None) -> None:
+        """Write the weights that were chosen at the end as the model of the run, and its wrong answers."""
+        if self.writes:
+            best = ModelFile.load(self.directory.model)
+            self.directory.check_locked()
+            if errors is not None:
+                write_text(self.directory.errors, json.dumps(errors, ensure_ascii=False))
+            metrics = best.metrics.model_copy(update=changes)
+            replace(best, settings=self.prepared.settings, tensors=weights, metrics=metrics).save(self.directory.model)
+
+    def card(self, finished: Finished, changes: Sequence[Change]) -> None:
+        """Write the model card."""
+        if self.writes:
+            write_text(self.directory.card, model_card(self.prepared, finished, changes))

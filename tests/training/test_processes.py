@@ -1,0 +1,181 @@
+"""Several processes train as one does: the same losses, checkpoints that move, errors before the first step."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.datasets import dates
+from glassformer.errors import RunError, UsageError
+from glassformer.modelfile import ModelFile
+from glassformer.settings import Settings
+from glassformer.training import plan, train
+from glassformer.training.processes import Processes
+
+PAIRS = dates(120, seed=5)
+MODEL = {"d_model": 16, "d_ff": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1, "dropout": 0.0}
+SETTINGS = {
+    "tokens": {"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False},
+    "model": MODEL | {"tied_embeddings": "target"},
+    "training": {
+        "batch_tokens": 300,
+        "steps": 20,
+        "validate_every": 10,
+        "validate_rows": 6,
+        "precision": "float32",
+        "schedule": "constant",
+        "learning_rate": 1e-3,
+        "warmup_steps": 0,
+        "keep_snapshots": 1,
+        "average_last": 2,
+    },
+}
+
+# What every process does. Several things in one start, because a start takes most of the time.
+PROGRAM = """
+import json, sys, warnings
+from pathlib import Path
+import torch
+warnings.simplefilter("error")
+from tests.training.test_processes import PAIRS, SETTINGS, losses_of
+from glassformer.settings import Settings
+from glassformer.training import Finished, Saved, train
+from glassformer.training.plan import plan
+from glassformer.training.processes import Processes
+
+out, found = Path(sys.argv[1]), {}
+processes = Processes.join()
+for shard in (False, True):
+    for dtype in ("float64", "float32"):
+        found[f"{dtype} {shard}"] = losses_of(out / f"steps-{dtype}-{shard}", dtype, shard)
+for name, changes in (("ddp", {}), ("fsdp", {"shard": True})):
+    chosen = SETTINGS | {"training": SETTINGS["training"] | changes}
+    run = train(PAIRS, Settings(**chosen), out / name, device="cpu")
+    for event in run:
+        if isinstance(event, Saved) and event.step == 10:
+            break
+    del run
+    processes.gather(None)
+    for event in train(PAIRS, out=out / name, resume=True, device="cpu"):
+        pass
+    found[name] = event.value
+    found[f"{name} is finished"] = isinstance(event, Finished)
+if processes.rank == 1:
+    PAIRS[7] = ("other", "row")
+try:
+    train(PAIRS, Settings(**SETTINGS), out / "never", device="cpu")
+except Exception as error:
+    found["error"] = f"{type(error).__name__}: {error}"
+    found["is told"] = error.is_told
+found["exists"] = (out / "never").exists()
+(out / f"found-{processes.rank}.json").write_text(json.dumps(found))
+"""
+
+
+def losses_of(out: Path, dtype: str, shard: bool) -> list[float]:
+    """The loss of 50 updates, in nats per token."""
+    chosen = SETTINGS | {"training": SETTINGS["training"] | {"shard": shard}}
+    run = plan(PAIRS, out, overrides=Settings(**chosen)).run("cpu")
+    if dtype == "float64":
+        run.model.double()
+    losses = []
+    while len(losses) < 50:
+        for batches in run._rest_of_epoch():
+            sums = run.update(batches)
+            losses.append(float(sums.smoothed) / sums.n_tokens)
+    return losses[:50]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, object]], Path]:
+    """What two processes found, and where."""
+    out = tmp_path_factory.mktemp("processes")
+    (out / "program.py").write_text(PROGRAM)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    started += ["--master-addr", "127.0.0.1", "--master-port", str(port), str(out / "program.py"), str(out)]
+    root = str(Path(__file__).parents[2])
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([root, *sys.path])}
+    done = subprocess.run(started, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [json.loads((out / f"found-{rank}.json").read_text()) for rank in (0, 1)], out
+
+
+@pytest.mark.parametrize("shard", [False, True])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-6), ("float32", 1e-4)])
+def test_two_processes_have_the_losses_of_one(found, tmp_path, dtype, tolerance, shard):
+    alone = losses_of(tmp_path / "alone", dtype, shard=False)
+    for rank in (0, 1):
+        assert found[0][rank][f"{dtype} {shard}"] == pytest.approx(alone, abs=tolerance)
+    assert alone[-1] < alone[0] - 0.3
+
+
+@pytest.mark.parametrize("name", ["ddp", "fsdp"])
+def test_a_run_of_two_processes_is_resumed_and_has_one_model_and_one_history(found, name):
+    results, out = found
+    assert results[0][name] == results[1][name]
+    assert results[0][f"{name} is finished"] is results[1][f"{name} is finished"] is True
+    events = [json.loads(line) for line in (out / name / "history.jsonl").read_text().splitlines()]
+    assert [event["step"] for event in events if event["event"] == "validated"] == [10, 20]
+    assert [event["event"] for event in events].count("finished") == 1
+
+
+@pytest.mark.parametrize("name", ["ddp", "fsdp"])
+def test_the_model_of_two_processes_is_that_of_one_and_goes_on_alone(found, tmp_path, name):
+    _, out = found
+    alone = train(PAIRS, Settings(**SETTINGS), tmp_path / "alone", device="cpu")
+    alone.finish()
+    one, other = (ModelFile.load(path).tensors for path in (tmp_path / "alone", out / name))
+    for key, value in one.items():
+        np.testing.assert_allclose(value, other[key], atol=1e-4)
+    overrides = {"training.steps": 22} | ({"training.shard": False} if name == "fsdp" else {})
+    planned = plan(PAIRS, out / name, resume=True, overrides=overrides)
+    *_, last = planned.run("cpu")
+    assert last.step == 22
+
+
+def test_processes_with_different_rows_are_told_apart_before_the_first_step(found):
+    (first, second), _ = found
+    assert "the processes of the run have different rows" in first["error"]
+    assert "rank 1" in first["error"]
+    assert not first["is told"]
+    assert second["is told"]
+    assert not first["exists"]
+
+
+def test_sharding_needs_several_processes(tmp_path):
+    chosen = SETTINGS | {"training": SETTINGS["training"] | {"shard": True}}
+    with pytest.raises(UsageError, match="training\\.shard needs several processes") as raised:
+        train(PAIRS, Settings(**chosen), tmp_path / "run", device="cpu")
+    assert "torchrun --nproc-per-node" in str(raised.value)
+
+
+@pytest.mark.parametrize("environment", [{"WORLD_SIZE": "2"}, {"WORLD_SIZE": "two", "RANK": "0"}])
+def test_an_incomplete_environment_names_the_command(monkeypatch, environment):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match="the environment of torchrun is incomplete"):
+        Processes.join()
+
+
+def test_processes_that_do_not_answer_are_an_error(monkeypatch):
+    monkeypatch.setattr("torch.distributed.all_reduce", lambda _tensor: (_ for _ in ()).throw(RuntimeError("gone")))
+    with pytest.raises(RunError, match="the other processes of the run do not answer"):
+        Processes(1, 2).sum_(torch.ones(2))
+
+
+def test_every_row_of_a_batch_has_one_process_and_one_without_rows_helps():
+    rows = np.arange(7)
+    shares = [Processes(rank, 3).share(rows) for rank in range(3)]
+    assert sorted(np.concatenate([share for share, _ in shares])) == list(rows)
+    assert Processes(2, 3).share(rows[:2])[1] == 0.0
