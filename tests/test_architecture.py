@@ -62,12 +62,17 @@ THIRD_PARTY = {
     "importers": {"numpy", "pydantic", "safetensors", "torch", "transformers"},
     "glassbox": {"numpy", "pydantic", "torch"},
     "rundirectory": {"filelock"},
-    "runs": {"filelock"},
+    "runs": {"filelock", "mlflow", "tensorboardX"},
     "training": {"numpy", "pydantic", "torch", "jaxtyping"},
     "server": {"fastapi", "prometheus_client", "pydantic", "starlette", "uvicorn"},
     "cli": {"typer", "rich"},
 }
-PACKAGE_OF = {"tomli_w": "tomli-w", "starlette": "fastapi", "prometheus_client": "prometheus-client"}
+PACKAGE_OF = {
+    "tomli_w": "tomli-w",
+    "mlflow": "mlflow-skinny",
+    "starlette": "fastapi",
+    "prometheus_client": "prometheus-client",
+}
 """Name of an import -> name of the package that is declared, where they differ."""
 
 MAX_LINES, MAX_FUNCTION_LINES, MAX_VERB_LINES = 400, 60, 40
@@ -217,6 +222,7 @@ def test_an_optional_library_is_imported_where_it_is_needed_and_not_before():
         assert not at_once & {"ctranslate2", "pyarrow", "huggingface_hub", "sentencex", "tokenizers", "transformers"}, (
             path
         )
+        assert not at_once & {"mlflow", "tensorboardX"}, path
 
 
 def import_time_names(tree: ast.Module) -> Iterator[str]:

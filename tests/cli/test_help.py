@@ -22,7 +22,7 @@ CONTRACT = {
     "split": "TABLE --out --source --target --header --bad-rows --valid --test --seed --quiet --json",
     "train": """
         TABLE --source --target --header --no-header --bad-rows --valid --test --out --recipe --set --init --resume
-        --overwrite --device --precision --seed --quiet --json
+        --overwrite --log --device --precision --seed --quiet --json
         --drop-duplicates --drop-contradictions --max-length --min-ratio --max-ratio
         --strip-controls
     """,

@@ -17,7 +17,8 @@ from glassformer.datasets import dates
 from glassformer.errors import RunError, UsageError
 from glassformer.modelfile import ModelFile
 from glassformer.settings import Settings
-from glassformer.training import plan, train
+from glassformer.training import train
+from glassformer.training.plan import plan
 from glassformer.training.processes import Processes
 
 PAIRS = dates(120, seed=5)

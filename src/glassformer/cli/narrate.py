@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from glassformer.data.tables import Table
     from glassformer.evaluation import Measure, Report
     from glassformer.export import Exported
+    from glassformer.runs.logs import Log
     from glassformer.training import Plan, Run
 
 ON_THEIR_OWN_SCALE = ("bleu", "chrf")
@@ -85,8 +86,8 @@ def print_plan(reporter: Reporter, planned: Plan) -> None:
             reporter.warn(notice.text)
 
 
-def follow(run: Run, reporter: Reporter, resume_command: str) -> None:
-    """Run and print the events; the first Ctrl-C saves and stops the run."""
+def follow(run: Run, reporter: Reporter, resume_command: str, logs: Sequence[Log] = ()) -> None:
+    """Run, print the events and log them; the first Ctrl-C saves and stops the run."""
     from glassformer.training import events
 
     progress = progress_bar(reporter)
@@ -96,6 +97,8 @@ def follow(run: Run, reporter: Reporter, resume_command: str) -> None:
         task = progress.add_task("training", total=run.settings.training.steps, completed=run.position.step)
         for event in run:
             progress.update(task, completed=event.step)
+            for log in logs:
+                log(event)
             match event:
                 case events.Started():
                     reporter.print(_started(event))

@@ -192,6 +192,11 @@ Init = Annotated[
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in --out; --set changes its settings.")]
 OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")]
 
+Logs = Annotated[
+    list[str] | None,
+    typer.Option("--log", help="Log for tensorboard or mlflow (extras), in the run directory (repeatable)."),
+]
+
 
 def data_options(
     source: list[str] | None,

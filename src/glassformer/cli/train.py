@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.cli import options as opt
-from glassformer.cli.console import Reporter, print_json
+from glassformer.cli.console import Reporter, is_first_process, print_json
 from glassformer.cli.narrate import follow, print_plan, print_report, warn_unknown
 from glassformer.cli.narrate_check import report_before_training
 
@@ -33,6 +33,7 @@ def train(
     init: opt.Init = None,
     resume: opt.Resume = False,
     overwrite: opt.OverwriteRun = False,
+    log: opt.Logs = None,
     device: opt.Device = "auto",
     precision: opt.TrainingPrecision = None,
     seed: opt.TrainingSeed = None,
@@ -44,6 +45,7 @@ def train(
     Settings that are not given are chosen from the data, printed with the reason, and saved in the recipe of the run.
     """
     from glassformer.engines.torch import find_device
+    from glassformer.runs.logs import open_log
     from glassformer.training.plan import plan
     from glassformer.training.selftest import check_before_training
 
@@ -52,14 +54,14 @@ def train(
     data["data"] |= opt.cleaning_options(
         max_length, drop_duplicates, drop_contradictions, min_ratio, max_ratio, strip_controls
     )
-    overrides = opt.training_options(recipe, assignments, data, seed=seed, precision=precision)
+    given = opt.training_options(recipe, assignments, data, seed=seed, precision=precision)
+    logs = [open_log(name, out, reporter.warn) for name in dict.fromkeys(log or []) if is_first_process()]
     find_device(device)  # before a long table is read
-    planned = plan(
-        table, out, overrides=overrides, valid=valid, test=test, init=init, resume=resume, overwrite=overwrite
-    )
+    planned = plan(table, out, overrides=given, valid=valid, test=test, init=init, resume=resume, overwrite=overwrite)
     print_plan(reporter, planned)
     report_before_training(reporter, check_before_training(planned, device))
-    follow(planned.run(device), reporter, resume_command(table, out, valid=valid, test=test, device=device))
+    again = resume_command(table, out, valid=valid, test=test, device=device, logs=log)
+    follow(planned.run(device), reporter, again, logs)
     if planned.processes.is_first:
         _finish(reporter, planned, device, as_json)
 
@@ -84,8 +86,17 @@ def _finish(reporter: Reporter, planned: Any, device: str, as_json: bool) -> Non
     )
 
 
-def resume_command(table: str, out: Path, *, valid: str | None = None, test: str | None = None, device: str) -> str:
+def resume_command(
+    table: str,
+    out: Path,
+    *,
+    valid: str | None = None,
+    test: str | None = None,
+    device: str,
+    logs: list[str] | None = None,
+) -> str:
     """The command that resumes a run after it was stopped."""
     words = ["glassformer", "train", table, "--out", str(out), "--resume"]
     options = {"--valid": valid, "--test": test, "--device": None if device == "auto" else device}
-    return shlex.join([*words, *(word for name, value in options.items() if value for word in (name, value))])
+    words += [word for name, value in options.items() if value for word in (name, value)]
+    return shlex.join([*words, *(word for name in logs or [] for word in ("--log", name))])
