@@ -16,8 +16,9 @@ CONTRACT = {
         --strip-controls
     """,
     "check": """
-        TABLE --source --target --header --bad-rows --valid --recipe --set --init --find --device --precision --seed
-        --quiet --json
+        TABLE --source --feature --target --header --bad-rows --valid --recipe --set --init --find --device --precision
+        --seed --quiet --json --drop-duplicates --drop-contradictions --max-length --min-ratio --max-ratio
+        --strip-controls
     """,
     "split": "TABLE --out --source --target --header --bad-rows --valid --test --seed --quiet --json",
     "train": """

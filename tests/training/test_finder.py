@@ -109,10 +109,10 @@ def test_the_fastest_parts_of_the_same_update_are_named(planned):
 def test_a_batch_that_does_not_fit_has_no_speed(planned, monkeypatch):
     original = Updater._forward_backward
 
-    def limited(self, rows, n_tokens):
+    def limited(self, rows, *rest):
         if self._tokens_of(rows) > 150:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return original(self, rows, n_tokens)
+        return original(self, rows, *rest)
 
     monkeypatch.setattr(Updater, "_forward_backward", limited)
     run = planned.run("cpu")

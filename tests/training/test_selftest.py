@@ -206,10 +206,10 @@ def test_too_little_memory_is_forecast_and_no_update_is_tried(planned, monkeypat
 def test_a_batch_that_does_not_fit_fails_with_what_to_do(planned, monkeypatch, capacity, advice):
     original = Updater._forward_backward
 
-    def limited(self, rows, n_tokens):
+    def limited(self, rows, *rest):
         if self._tokens_of(rows) > capacity:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return original(self, rows, n_tokens)
+        return original(self, rows, *rest)
 
     monkeypatch.setattr(Updater, "_forward_backward", limited)
     found = {one.name: one for one in check(planned, "cpu").failed}
