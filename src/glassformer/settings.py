@@ -100,9 +100,7 @@ class DataSettings(_Frozen):
     strip_controls: bool = _setting(False, "training: whether control and invisible characters are removed")
     min_ratio: float | None = _setting(None, "training: minimum of target characters / source characters", gt=0)
     max_ratio: float | None = _setting(None, "training: maximum of target characters / source characters", gt=0)
-    drop_contradictions: bool = _setting(
-        False, "training: whether a source keeps only its target of highest frequency (none if two have it)"
-    )
+    drop_contradictions: bool = _setting(False, "training: whether a source keeps its target of highest frequency only")
     drop_duplicates: bool = _setting(False, "training: whether rows that repeat an earlier one are dropped")
     valid_fraction: Fraction = _setting(0.1, "fraction of the rows held out for validation")
     max_valid_rows: Positive = _setting(1000, "maximum number of rows held out for validation")
@@ -126,12 +124,6 @@ class DataSettings(_Frozen):
         if self.source is None:
             return ()
         return self.source if isinstance(self.source, tuple) else (self.source,)
-
-    @model_validator(mode="after")
-    def _ratios_fit(self) -> Self:
-        if self.min_ratio is not None and self.max_ratio is not None and self.min_ratio > self.max_ratio:
-            raise ValueError(f"min_ratio {self.min_ratio:g} is above max_ratio {self.max_ratio:g}")
-        return self
 
 
 class SideSettings(_Frozen):

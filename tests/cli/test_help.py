@@ -11,9 +11,8 @@ import pytest
 CONTRACT = {
     "demo": "--out --device --seed --quiet --json",
     "audit": """
-        TABLE --valid --test --source --target --header --bad-rows --set --html --overwrite --strict --quiet --json
-        --drop-duplicates --drop-contradictions --max-length --min-ratio --max-ratio
-        --strip-controls
+        TABLE --valid --test --source --feature --target --header --bad-rows --set --html --overwrite --strict
+        --drop-duplicates --drop-contradictions --max-length --min-ratio --max-ratio --strip-controls --quiet --json
     """,
     "check": """
         TABLE --source --feature --target --header --bad-rows --valid --recipe --set --init --find --device --precision

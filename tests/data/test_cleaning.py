@@ -178,4 +178,4 @@ def test_an_error_says_when_no_row_is_left():
 @pytest.mark.parametrize("values", [{"min_ratio": 0}, {"max_ratio": -1}, {"min_ratio": 2, "max_ratio": 1}])
 def test_limits_of_a_ratio_that_no_row_can_have_are_refused(values):
     with pytest.raises(SettingsError, match="ratio"):
-        DataSettings(**values)
+        cleaned([("a", "b")], **values)

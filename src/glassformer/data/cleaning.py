@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.splits import text_hash
 from glassformer.data.tables import REASONS, Pair, Table
-from glassformer.errors import TableError
+from glassformer.errors import SettingsError, TableError
 from glassformer.settings import DataSettings
 from glassformer.text.inputs import Inputs, compose, fault_of, split, texts_of
 
@@ -60,6 +60,13 @@ class RowFilters:
 
     data: DataSettings
     inputs: Inputs = ()
+
+    def __post_init__(self) -> None:
+        """Raise SettingsError for limits that no row can satisfy."""
+        low, high = self.data.min_ratio, self.data.max_ratio
+        if low is not None and high is not None and low > high:
+            got = f"data.min_ratio {low:g} and data.max_ratio {high:g}"
+            raise SettingsError("the minimum of the length ratio is above its maximum", got=got)
 
     @property
     def any(self) -> bool:
@@ -152,7 +159,7 @@ def clean(table: Table, data: DataSettings) -> Table:
     """Return the table without the rows that the settings drop; without such settings, the table itself.
 
     Its ledger is a new one, with an entry for each dropped row; `changed` counts kept rows that were changed. Raises
-    TableError when no row is left.
+    SettingsError for limits that no row can satisfy, TableError when no row is left.
     """
     filters, ledger = RowFilters(data, table.inputs), Ledger()
     if not (filters.any or data.drop_contradictions or data.drop_duplicates):

@@ -9,6 +9,7 @@ source is translated once, and any of its targets is right.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -204,15 +205,9 @@ def evaluate(
     answers = translator.translate([item.source for item in items], decoding=search, where=names)
     seconds = time.perf_counter() - start
     split_tokens = translator.target_tokenizer.split
-    texts, references = [answer.text for answer in answers], [item.references for item in items]
-    measures, edits, lengths = _score(texts, references, split_tokens, bleu_tokenize, resamples=1000)
-    trained = translator.trained_sources
-    n_trained = int(trained.contains(source for source, _ in pairs).sum())
-    others = np.flatnonzero(~trained.contains(item.source for item in items)).tolist()
-    without: dict[str, Measure] = {}
-    if n_trained and others:
-        subset = [texts[i] for i in others], [references[i] for i in others]
-        without = score_texts(*subset, split_tokens=split_tokens, bleu_tokenize=bleu_tokenize)
+    score = functools.partial(_score, split_tokens=split_tokens, bleu_tokenize=bleu_tokenize, resamples=1000)
+    texts = [answer.text for answer in answers]
+    measures, edits, lengths = score(texts, [item.references for item in items])
     return Report(
         rows_read=read,
         rows_scored=len(pairs),
@@ -223,8 +218,24 @@ def evaluate(
         decoding=search.model_dump(),
         unfinished=sum(not answer.finished for answer in answers),
         examples=_worst(items, answers, edits, lengths, split_tokens, translator.inputs),
-        trained_on=TrainedOn(n_trained, trained.unknown, len(others), without),
+        trained_on=_trained_on(translator.trained_sources, pairs, items, texts, score),
     )
+
+
+def _trained_on(
+    trained: TrainedSources,
+    pairs: Sequence[tuple[str, str]],
+    items: Sequence[Item],
+    texts: Sequence[str],
+    score: Callable[[list[str], list[tuple[str, ...]]], tuple[dict[str, Measure], Counts, Counts]],
+) -> TrainedOn:
+    """Return the number of rows whose source was trained on, and the metrics of the answers to all others."""
+    n_trained = int(trained.contains(source for source, _ in pairs).sum())
+    others = np.flatnonzero(~trained.contains(item.source for item in items)).tolist()
+    without: dict[str, Measure] = {}
+    if n_trained and others:
+        without, _, _ = score([texts[i] for i in others], [items[i].references for i in others])
+    return TrainedOn(n_trained, trained.unknown, len(others), without)
 
 
 def score_texts(
