@@ -85,6 +85,8 @@ def _copy_lines(
         for row, texts in rows:
             for name in outputs if row == HEADER else filter(None, [part_of.get(row)]):
                 for file, text in zip(outputs[name], texts, strict=True):
+                    if text.startswith(BOM) and not file.tell():
+                        file.write(BOM)  # a reader drops one, and the text begins with one
                     file.write(text if text.endswith((b"\n", b"\r")) else text + b"\n")
 
 
