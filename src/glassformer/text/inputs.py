@@ -88,27 +88,43 @@ def learn_inputs(sources: Iterable[str], inputs: Inputs, min_count: int = 1) -> 
     A feature is cut at the one of `CUTS` that is in the most of its cells, or not at all if none is in any. Symbols are
     in the order of their code points.
     """
-    cells: list[Counter[str]] = [Counter() for _ in inputs]
-    for source in sources:
-        for counts, one, cell in zip(cells, inputs, split(source), strict=True):
+    counted = _count_cells(sources, inputs)
+    cut = (
+        one.model_copy(update={"cut": _cut_of(cells)}) if one.kind == "feature" else one
+        for one, cells in zip(inputs, counted, strict=True)
+    )
+    return tuple(_with_symbols(one, cells, min_count) for one, cells in zip(cut, counted, strict=True))
+
+
+def grow_inputs(inputs: Inputs, sources: Iterable[str], min_count: int = 1) -> Inputs:
+    """Return learned inputs with the symbols of these sources that they lack, after those that they have."""
+    counted = _count_cells(sources, inputs)
+    return tuple(_with_symbols(one, cells, min_count) for one, cells in zip(inputs, counted, strict=True))
+
+
+def _count_cells(sources: Iterable[str], inputs: Inputs) -> list[Counter[str]]:
+    """Return how often each cell of each feature occurs; nothing for texts."""
+    counted: list[Counter[str]] = [Counter() for _ in inputs]
+    for source in sources if inputs else ():
+        for counts, one, cell in zip(counted, inputs, split(source), strict=True):
             if one.kind == "feature":
                 counts[cell] += 1
-    return tuple(
-        _learned(one, counts, min_count) if one.kind == "feature" else one
-        for one, counts in zip(inputs, cells, strict=True)
-    )
+    return counted
 
 
-def _learned(feature: Input, cells: Counter[str], min_count: int) -> Input:
+def _cut_of(cells: Counter[str]) -> str:
     n_cells = {cut: sum(n for cell, n in cells.items() if cut in cell.strip()) for cut in CUTS}
     cut = max(CUTS, key=lambda cut: n_cells[cut])
-    learned = feature.model_copy(update={"cut": cut if n_cells[cut] else ""})
+    return cut if n_cells[cut] else ""
+
+
+def _with_symbols(one: Input, cells: Counter[str], min_count: int) -> Input:
     counts: Counter[str] = Counter()
     for cell, n in cells.items():
-        for symbol in learned.symbols_of(cell):
+        for symbol in one.symbols_of(cell):
             counts[symbol] += n
-    symbols = sorted(symbol for symbol, count in counts.items() if count >= min_count)
-    return learned.model_copy(update={"symbols": tuple(symbols)})
+    new = sorted(symbol for symbol, count in counts.items() if count >= min_count and symbol not in one.symbols)
+    return one.model_copy(update={"symbols": (*one.symbols, *new)}) if new else one
 
 
 def input_tokens(inputs: Sequence[Input]) -> list[str]:

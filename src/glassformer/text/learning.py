@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from glassformer.errors import SettingsError, TextError
 from glassformer.settings import SideSettings, TokenKind, TokenSettings
-from glassformer.text.inputs import Inputs, input_tokens, learn_inputs, texts_of
+from glassformer.text.inputs import Inputs, grow_inputs, input_tokens, learn_inputs, texts_of
 from glassformer.text.normalization import normalize
 from glassformer.text.segmenters import BYTES, Learned
 from glassformer.text.subwords import MARK, library, mark, train
@@ -57,31 +57,44 @@ def learn_both(
 def grow_both(
     tokenizers: tuple[Tokenizer, Tokenizer], pairs: Sequence[tuple[str, str]], settings: TokenSettings
 ) -> tuple[Tokenizer, Tokenizer]:
-    """Return the tokenizers of a model, of `settings`, with the new characters or words of pairs. See `grow`."""
+    """Return the tokenizers of a model, of `settings`, with the new characters or words of pairs. See `grow`.
+
+    New symbols of the features of a source are added too, after those that the feature has.
+    """
     source, target = tokenizers
+    inputs = grow_inputs(source.inputs, (pair[0] for pair in pairs), settings.source.min_count)
     if settings.shared:
-        grown = grow(target, (text for pair in pairs for text in pair))
+        grown = grow(target, (text for pair in pairs for text in (*texts_of(pair[0], inputs), pair[1])), inputs)
         if grown is target:
             return source, target
-        return grown if settings.source.bos else grown.without_bos(), grown
-    return grow(source, (pair[0] for pair in pairs)), grow(target, (pair[1] for pair in pairs))
+        return grown if settings.source.bos else grown.without_bos(), grown.without_inputs()
+    sources = (text for pair in pairs for text in texts_of(pair[0], inputs))
+    return grow(source, sources, inputs), grow(target, (pair[1] for pair in pairs))
 
 
-def grow(tokenizer: Tokenizer, texts: Iterable[str]) -> Tokenizer:
+def grow(tokenizer: Tokenizer, texts: Iterable[str], inputs: Inputs = ()) -> Tokenizer:
     """Return a tokenizer with the characters or words of `texts` that it lacks, with new ids after all others.
 
     They must occur `min_count` times, and words are limited by `vocabulary_size`, the most frequent first. Other kinds
     of tokens, and a fixed vocabulary, stay as they are: the same tokenizer is returned.
+
+    `inputs` are those of the source, with symbols that may be new. Ids of inputs are the last ones, and move.
     """
+    new = _new_pieces(tokenizer, texts)
+    has_new_symbols = len(input_tokens(inputs)) > tokenizer.vocabulary.n_input_tokens
+    return tokenizer.with_pieces(new, inputs) if new or has_new_symbols else tokenizer
+
+
+def _new_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> list[str]:
     settings, known = tokenizer.settings, tokenizer.vocabulary
     if settings.kind not in ("characters", "words") or settings.preset != "none":
-        return tokenizer
+        return []
     normalized = (normalize(text, settings, f"text {row}") for row, text in enumerate(texts, start=1))
     counts = _count(text.split() if settings.kind == "words" else text for text in normalized)
     new = [piece for piece, count in counts.items() if count >= settings.min_count and piece not in known.ordinary]
     if settings.kind == "words":
-        new = sorted(new, key=lambda word: (-counts[word], word))[: max(0, settings.vocabulary_size - len(known))]
-    return tokenizer.with_pieces(sorted(new) if settings.kind == "characters" else new) if new else tokenizer
+        return sorted(new, key=lambda word: (-counts[word], word))[: max(0, settings.vocabulary_size - len(known))]
+    return sorted(new)
 
 
 def ascii68() -> Tokenizer:

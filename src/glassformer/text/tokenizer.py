@@ -9,7 +9,7 @@ from typing import Any, final
 
 from glassformer.errors import ModelFileError, TextError, UsageError, nearest
 from glassformer.settings import SideSettings, TokenKind
-from glassformer.text.inputs import Input, Inputs, listed, texts_of
+from glassformer.text.inputs import Input, Inputs, input_tokens, listed, texts_of
 from glassformer.text.inputs import split as split_inputs
 from glassformer.text.normalization import location, normalize, original_column
 from glassformer.text.saved import SavedTokenizer
@@ -170,10 +170,16 @@ class Tokenizer:
     def _only_text(self) -> Tokenizer:
         return Tokenizer(self.settings, self.vocabulary, self._learned)
 
-    def with_pieces(self, pieces: Sequence[str]) -> Tokenizer:
-        """Return the same tokenizer with more ordinary pieces, whose ids follow all others."""
-        vocabulary = Vocabulary.from_pieces([*self.vocabulary.ordinary, *pieces], self.vocabulary.specials)
-        return Tokenizer(self.settings, vocabulary, self._learned)
+    def with_pieces(self, pieces: Sequence[str], inputs: Inputs = ()) -> Tokenizer:
+        """Return the same tokenizer with more ordinary pieces, whose ids follow all others except those of inputs.
+
+        `inputs` replace those of the tokenizer, with more symbols.
+        """
+        inputs = inputs or self.inputs
+        tokens = input_tokens(inputs) if inputs else self.vocabulary.input_tokens
+        all_pieces = [*self.vocabulary.ordinary, *pieces]
+        vocabulary = Vocabulary.from_pieces(all_pieces, self.vocabulary.specials, tokens)
+        return Tokenizer(self.settings, vocabulary, self._learned, inputs)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of the ids, without special tokens (<unk> included). Raises TextError for an invalid id.

@@ -20,6 +20,7 @@ from glassformer.advise import Choice as Advised
 from glassformer.advise import advise
 from glassformer.audit.quick import quick_audit
 from glassformer.data.cleaning import clean
+from glassformer.data.columns import columns_of_model
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import Table, check_same_columns, first_row_note, read_table
 from glassformer.engines.memory import check_training_fits
@@ -31,6 +32,8 @@ from glassformer.modelfile import ModelFile, tokenizers_to_dict
 from glassformer.recipes.overrides import check_settings, flat, merge, nested, read_recipe
 from glassformer.rundirectory import RunDirectory
 from glassformer.settings import DataSettings, Settings
+from glassformer.text import Tokenizer
+from glassformer.text.inputs import listed
 from glassformer.training.changes import changes_of, description
 from glassformer.training.checkpoints import SavedRun, read_resume
 from glassformer.training.grow import grow_model, new_token_texts, unknown_text
@@ -161,17 +164,17 @@ def _plan(
     elif processes.is_first:
         directory.check_free(overwrite=overwrite)
     start = None if init is None else ModelFile.load(local_model(init))
-    given = merge(given, settled := _settled_by(start, given, init))
+    given = _with_columns_of(start, merge(given, settled := _settled_by(start, given, init)))
     data = DataSettings(**given.get("data", {}))
     table = clean(_read(pairs, data), data)  # tables to validate or test on are never cleaned
     held_out, tested = (_read_other(table, other, data) for other in (valid, test))
-    tokenizers = None if start is None else (start.source_tokenizer, start.target_tokenizer)
+    tokenizers = _tokenizers_of(start, table)
     if saved is not None:
         settings, choices = Settings(**given), tuple[Choice, ...]()
         saved.check_table(fingerprint_of(table, held_out), directory.resume)
         tokenizers = saved.tokenizer_pair()
     elif complete is not None:
-        settings, choices = Settings(**merge(complete.model_dump(), settled)), ()
+        settings, choices = Settings(**merge(complete.model_dump(), settled, {"data": given.get("data", {})})), ()
     else:
         settings, choices = _advised(table, given, has_start=start is not None)
     check_training_fits(settings, find_device("cpu"))  # before rows are prepared for it
@@ -277,6 +280,30 @@ def _settled_by(start: ModelFile | None, given: Mapping[str, Any], init: object)
                 hint=f"leave out every setting {section}.…, or train without init",
             )
     return settled
+
+
+def _with_columns_of(start: ModelFile | None, given: dict[str, Any]) -> dict[str, Any]:
+    """The given settings, with the columns of the inputs of the model to start from where others are not given."""
+    if start is None or not start.source_tokenizer.inputs:
+        return given
+    data = {name: value for name, value in given.get("data", {}).items() if value is not None}
+    columns = columns_of_model(start.source_tokenizer.inputs, start.data.columns[1], data)
+    return {**given, "data": columns}
+
+
+def _tokenizers_of(start: ModelFile | None, table: Table) -> tuple[Tokenizer, Tokenizer] | None:
+    """The tokenizers of the model to start from. Raises UsageError when the table has other inputs than the model."""
+    if start is None:
+        return None
+    inputs = start.source_tokenizer.inputs
+    if [one.kind for one in inputs] != [one.kind for one in table.inputs]:
+        raise UsageError(
+            "the model to start from has other inputs than the table",
+            where=table.path,
+            got=listed(table.inputs) or "one text",
+            expected=listed(inputs) or "one text",
+        )
+    return start.source_tokenizer, start.target_tokenizer
 
 
 def _grown(start: ModelFile, prepared: Prepared, path: str) -> tuple[ModelFile, tuple[Notice, ...]]:

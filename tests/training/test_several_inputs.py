@@ -1,0 +1,273 @@
+"""Several inputs from Python: mappings as sources, several languages in one model, and models to start from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.data.tables import read_table
+from glassformer.engines.torch import build_model
+from glassformer.errors import ModelFileError, TextError, UsageError
+from glassformer.evaluation import evaluate
+from glassformer.glassbox.trace import explain
+from glassformer.modelfile import ModelFile
+from glassformer.settings import DataSettings
+from glassformer.text.inputs import compose
+from glassformer.training import train
+from glassformer.training.plan import plan
+from glassformer.translator import Translator
+from tests.training.test_loop import PAIRS as ONE_INPUT
+from tests.training.test_loop import settings
+
+LANGUAGES = {"a": {"V;PST": "ed", "V;PRS": "s"}, "b": {"V;PST": "te", "V;PRS": "t"}}
+LEMMAS = (
+    "bap",
+    "bok",
+    "dal",
+    "dim",
+    "gup",
+    "gor",
+    "kip",
+    "kam",
+    "lod",
+    "lup",
+    "mal",
+    "mok",
+    "nad",
+    "nip",
+    "pol",
+    "rik",
+)
+PAIRS = [
+    ({"lemma": lemma, "tags": tags, "language": language}, lemma + ending)
+    for lemma in LEMMAS
+    for language, endings in LANGUAGES.items()
+    for tags, ending in endings.items()
+]
+FEATURES = ("tags", "language")
+
+
+def chosen(**changes):
+    steps = {"steps": 220, "validate_every": 110, "learning_rate": 0.01}
+    return settings(training=steps, data={"features": FEATURES, "valid_fraction": 0}, **changes)
+
+
+@pytest.fixture(scope="module", params=["apart", "shared"])
+def run(request, tmp_path_factory):
+    """Two languages in one model, with two vocabularies, and with one."""
+    changes = {"model": {"tied_embeddings": "all"}, "tokens": {"shared": True}} if request.param == "shared" else {}
+    path = tmp_path_factory.mktemp("languages") / "run"
+    train(PAIRS, chosen(**changes), path, device="cpu").finish()
+    return path
+
+
+@pytest.fixture(scope="module")
+def translator(run) -> Translator:
+    return Translator.load(run, device="cpu")
+
+
+def test_one_model_has_several_languages(translator):
+    answers = translator.translate([source for source, _ in PAIRS])
+    assert np.mean([answer.text == target for answer, (_, target) in zip(answers, PAIRS, strict=True)]) > 0.9
+
+
+def test_score_and_evaluate_take_mappings(translator):
+    scores = translator.score(PAIRS[:4])
+    right = translator.score([(PAIRS[0][0], PAIRS[0][1]), (PAIRS[2][0], PAIRS[0][1])])
+    assert right[0].score == pytest.approx(scores[0].score)
+    assert right[0].score > right[1].score + 1  # the ending of the other language
+    report = evaluate(translator, PAIRS)
+    assert (report.rows_scored, report.items) == (64, 64)
+    assert report.metrics["exact_match"].value > 0.9
+    assert not any("\x1f" in example.source for example in report.examples)
+
+
+def test_a_mapping_in_another_order_is_the_same_source(translator):
+    source = PAIRS[0][0]
+    one, other = translator.translate([source, dict(reversed(source.items()))])
+    assert one == other
+
+
+def test_an_answer_never_has_a_symbol(translator):
+    ids = set(translator.target_tokenizer.vocabulary.input_ids)
+    options = {"do_sample": True, "temperature": 5.0, "num_return_sequences": 20, "max_new_tokens": 10}
+    answers = translator.translate([source for source, _ in PAIRS[:8]], **options)
+    tokens = [token for answer in answers for each in (answer, *answer.alternatives) for token in each.tokens]
+    symbols = {translator.target_tokenizer.vocabulary.pieces[token] for token in ids}
+    assert len(symbols) == (0 if not ids else 5)
+    assert not symbols & set(tokens)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "what"),
+    [
+        ("bap", UsageError, "a source has 3 inputs"),
+        ({"lemma": "bap", "tags": "V;PST"}, UsageError, "the feature 'language' is missing"),
+        ({"lemma": "bap", "tags": "V;PST", "language": ""}, TextError, "the feature 'language' is empty"),
+        ({"lemma": "bap", "tags": "V;PST", "language": "a", "x": "y"}, UsageError, "the model has no input 'x'"),
+        (None, UsageError, "a source has 3 inputs"),
+    ],
+)
+def test_a_source_without_the_inputs_of_the_model_is_an_error_with_its_row(translator, text, error, what):
+    for call in (translator.translate, lambda texts: translator.score([(each, "x") for each in texts])):
+        with pytest.raises(error, match=what) as caught:
+            call([PAIRS[0][0], text])
+        assert "row 2" in (caught.value.where or "")
+
+
+def test_an_empty_text_gives_an_empty_answer(translator):
+    empty = {"lemma": " ", "tags": "V;PST", "language": "a"}
+    assert translator.translate([empty])[0].text == ""
+
+
+def test_an_unknown_symbol_is_listed(translator):
+    found = translator.translate([{"lemma": "bax", "tags": "V;FUT", "language": "a"}])[0]
+    assert found.unknown == ("x", "<tags=FUT>")
+
+
+def test_models_of_an_ensemble_must_have_the_same_inputs(run, tmp_path):
+    model = ModelFile.load(run)
+    one, *others = model.source_tokenizer.inputs
+    renamed = model.source_tokenizer.with_pieces([], (one.model_copy(update={"name": "word"}), *others))
+    with pytest.raises(ModelFileError, match="must share their vocabularies"):
+        Translator(model, ensemble=[replace(model, source_tokenizer=renamed)], device="cpu")
+    same = Translator(model, ensemble=[model], device="cpu")
+    assert same.translate([PAIRS[0][0]])[0].text == Translator(model, device="cpu").translate([PAIRS[0][0]])[0].text
+
+
+def test_a_trace_tells_the_input_of_each_token(translator):
+    trace = explain(translator, {"lemma": "bax", "tags": "V;PST", "language": "b"}, num_beams=2)
+    assert trace.passed
+    assert (trace.text, trace.inputs) == (
+        "bax · tags: V;PST · language: b",
+        {"lemma": "bax", "tags": "V;PST", "language": "b"},
+    )
+    assert [(token.kind, token.input) for token in trace.tokens.source] == [
+        ("bos", None),
+        *[("ordinary", "lemma")] * 2,
+        ("unk", "lemma"),
+        *[("input", "tags")] * 2,
+        ("input", "language"),
+        ("eos", None),
+    ]
+    assert trace.tokens.source[3].given == "x"
+    assert not [written for written in ("\x1f", "\\u001f") if written in trace.dumps()]
+    edited = explain(translator, PAIRS[0][0], edits=["token 6=<language=b>"], num_beams=2)
+    assert edited.passed
+    assert edited.tokens.source[6].text == "<language=b>"
+
+
+def test_pairs_without_a_feature_are_in_the_ledger(tmp_path):
+    broken = [
+        ({"lemma": "x", "tags": "", "language": "a"}, "y"),
+        ({"lemma": "x\x1fz", "tags": "V", "language": "a"}, "y"),
+        ({"lemma": "", "tags": "V", "language": "a"}, "y"),
+        ({"lemma": "x", "tags": "V", "language": "a"}, " "),
+    ]
+    planned = plan([*PAIRS, *broken], tmp_path / "run", overrides=chosen())
+    assert Counter(str(entry.reason) for entry in planned.table.ledger.entries) == {
+        "empty feature": 1,
+        "unit separator U+001F in a source with several inputs": 1,
+        "empty source": 1,
+        "empty target": 1,
+    }
+    assert (planned.table.ledger.read, planned.table.ledger.kept) == (68, 64)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "what"),
+    [
+        ([*PAIRS, ({"lemma": "x", "tags": "V"}, "y")], "the feature 'language' is missing"),
+        ([*PAIRS, ("x", "y")], "a source has 3 inputs"),
+        ([("x", "y"), *PAIRS], "data.features names inputs, and a source is one text"),
+        ([*PAIRS, ({"lemma": "x", "tags": "V", "language": 3}, "y")], "the input 'language' is not text"),
+    ],
+)
+def test_pairs_with_other_inputs_are_an_error(tmp_path, pairs, what):
+    with pytest.raises(UsageError, match=what) as caught:
+        plan(pairs, tmp_path / "run", overrides=chosen())
+    assert "of the pairs" in (caught.value.where or "")
+
+
+def test_without_data_features_all_inputs_are_texts(tmp_path):
+    planned = plan(PAIRS, tmp_path / "run", overrides={"training.steps": 1})
+    assert [one.kind for one in planned.prepared.source_tokenizer.inputs] == ["text"] * 3
+
+
+def test_advice_looks_at_the_text_and_counts_symbols(tmp_path):
+    planned = plan(PAIRS, tmp_path / "run", overrides={"data.features": FEATURES})
+    reasons = {choice.setting: choice.reason for choice in planned.choices}
+    assert planned.settings.tokens.source.kind == "characters"
+    assert reasons["tokens.source.kind"] == "character-level: 1.0 words a text"
+    assert reasons["data.max_source_length"] == "the longest sampled has about 6 characters"
+
+
+# A model to start from
+
+
+def test_a_model_to_start_from_gets_new_symbols_and_answers_as_before(run, tmp_path):
+    new = [({"lemma": f"ж{lemma}", "tags": "V;PST;PL", "language": "c"}, lemma) for lemma in LEMMAS]
+    overrides = {"training.steps": 2, "data.features": FEATURES}
+    planned = plan([*PAIRS, *new], tmp_path / "run", overrides=overrides, init=run)
+    old = ModelFile.load(run)
+    source = planned.prepared.source_tokenizer
+    tags, language = source.inputs[1:]
+    assert (tags.symbols, language.symbols) == (("PRS", "PST", "V", "PL"), ("a", "b", "c"))
+    told = [notice.text for notice in planned.notices if notice.kind == "new tokens"]
+    assert told[0] == "2 new symbols of features: '<tags=PL>', '<language=c>'"
+    assert planned.start is not None
+    cells = compose(["bap", "V;PST", "b"])
+    with torch.no_grad():
+        one, two = (
+            build_model(file)(
+                torch.tensor([file.source_tokenizer.frame(file.source_tokenizer.encode(cells))]),
+                None,
+                torch.tensor([file.target_tokenizer.frame(file.target_tokenizer.encode("bapte"))]),
+            )
+            for file in (old, planned.start)
+        )
+    ids = [
+        planned.start.target_tokenizer.vocabulary.lookup(piece) for piece in old.target_tokenizer.vocabulary.ordinary
+    ]
+    before = list(old.target_tokenizer.vocabulary.ordinary.values())
+    torch.testing.assert_close(one[..., before], two[..., ids], rtol=0, atol=1e-5)
+    planned.run("cpu").finish()
+    grown = Translator.load(tmp_path / "run", device="cpu")
+    assert grown.translate([{"lemma": "bap", "tags": "V;PST;PL", "language": "c"}])[0].unknown == ()
+
+
+def test_a_model_to_start_from_asks_for_its_own_columns(run, tmp_path):
+    table = tmp_path / "table.csv"
+    rows = [(source["language"], target, source["tags"], source["lemma"]) for source, target in PAIRS]
+    table.write_text("".join(",".join(row) + "\n" for row in [("language", "target", "tags", "lemma"), *rows]))
+    planned = plan(table, tmp_path / "run", overrides={"training.steps": 1}, init=run)
+    assert [one.name for one in planned.table.inputs] == ["lemma", "tags", "language"]
+    assert planned.settings.data.features == ("tags", "language")
+
+
+def test_a_model_to_start_from_with_other_inputs_is_an_error(run, tmp_path):
+    with pytest.raises(UsageError, match="a source is one text"):
+        plan([("a", "b"), ("c", "d")], tmp_path / "run", overrides={"training.steps": 1}, init=run)
+    one = tmp_path / "one"
+    train(ONE_INPUT, settings(training={"steps": 1}), one, device="cpu").finish()
+    with pytest.raises(UsageError, match="has other inputs than the table"):
+        plan(PAIRS, tmp_path / "run", overrides={"training.steps": 1, "data.features": FEATURES}, init=one)
+
+
+# The real data
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("language", ["kan", "mlt", "orm", "syc"])
+def test_a_table_of_sigmorphon_is_read_with_its_tags_as_symbols(data_dir, language):
+    path = data_dir / "inflection" / f"{language}_train.tsv"
+    if not path.is_file():
+        pytest.skip("the inflection tables are not here")
+    table = read_table(path, DataSettings(source=0, target=1, features=(2,), header="no"))
+    n_rows = len(path.read_text(encoding="utf-8").splitlines())
+    assert table.ledger.read == n_rows == table.ledger.kept
+    assert [(one.name, one.kind) for one in table.inputs] == [("0", "text"), ("2", "feature")]
