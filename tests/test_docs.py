@@ -31,6 +31,7 @@ TINY = parse_assignments(
         "training.validate_rows=10",
     ]
 )
+VERBS = {"V;PST": "ed", "V;PRS;3;SG": "s", "V;PTCP": "ing"}
 
 
 def blocks(page: str, language: str = "") -> list[str]:
@@ -58,6 +59,12 @@ def as_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "words.tsv").write_text("word\tipa\n" + tab, encoding="utf-8")
     (tmp_path / "test.tsv").write_text("word\tipa\n" + tab, encoding="utf-8")
     (tmp_path / "input.txt").write_text("1969-07-20\n\n", encoding="utf-8")
+    verbs = [(verb, verb + ending, tags) for verb in ("walk", "gehen") for tags, ending in VERBS.items()] * 4
+    (tmp_path / "verbs.tsv").write_text("".join("\t".join(row) + "\n" for row in verbs), encoding="utf-8")
+    languages = "".join(
+        f"{lemma},{form},{tags},{('eng', 'deu')[i % 2]}\n" for i, (lemma, form, tags) in enumerate(verbs)
+    )
+    (tmp_path / "languages.csv").write_text(f"lemma,form,tags,language\n{languages}", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     advise = advise_module.advise
 
@@ -82,7 +89,7 @@ def run_line(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         app(shlex.split(command)[1:], standalone_mode=False)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/inputs.md"])
 def test_the_commands_and_the_python_of_a_page_run(
     page: str, as_a_reader: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
