@@ -384,9 +384,8 @@ class RunDirectory:
 
     def _damaged_held_out(self, columns: Sequence[str], got: str) -> RunError:
         expected = f"one {{{', '.join(f'{json.dumps(column)}: …' for column in columns)}}} a line"
-        return RunError(
-            "the held-out rows of the run are damaged", where=str(self.held_out), got=got, expected=expected
-        )
+        what = "the held-out rows of the run are damaged"
+        return RunError(what, where=str(self.held_out), got=got, expected=expected)
 
     def repair_history(self) -> None:
         """Remove an incomplete last line."""

@@ -31,6 +31,7 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 Width = Annotated[int, Field(ge=1, le=2**20)]
 Depth = Annotated[int, Field(ge=1, le=1000)]
 Beams = Annotated[int, Field(ge=1, le=10_000)]
+Column = str | int  # a name, or a position from 0
 
 FRAME_TOKENS = 2  # `<bos>` and `<eos>`, around the tokens of every target, and of sources with `bos`
 
@@ -88,10 +89,10 @@ class DataSettings(_Frozen):
 
     section: ClassVar[str] = "data"
 
-    source: str | int | tuple[str | int, ...] | None = _setting(
-        None, "source column: its name, or its position from 0; several as a list"
+    source: Column | tuple[Column, ...] | None = _setting(
+        None, "source column: name or position from 0; several: a list"
     )
-    features: tuple[str | int, ...] = _setting((), "further source columns whose values are symbols, as a list")
+    features: tuple[Column, ...] = _setting((), "further source columns whose values are symbols, as a list")
     target: str | int | None = _setting(None, "target column; both unset: columns source and target, or the first two")
     header: Literal["auto", "yes", "no"] = _setting("auto", "whether the first row holds the column names")
     bad_rows: Literal["stop", "skip"] = _setting("stop", "stop at a damaged row, or skip it (recorded in the ledger)")
@@ -109,21 +110,17 @@ class DataSettings(_Frozen):
     @classmethod
     def _are_columns(cls, value: Any) -> Any:
         for column in value if isinstance(value, tuple) else (value,):
-            try:
-                if isinstance(column, str):
-                    column.encode()
-            except UnicodeEncodeError:
-                raise ValueError("a name that is valid UTF-8, or a position from 0") from None
+            if isinstance(column, str) and any("\ud800" <= character <= "\udfff" for character in column):
+                raise ValueError("a name that is valid UTF-8, or a position from 0")
             if isinstance(column, int) and column >= 2**53:
                 raise ValueError("a position of fewer digits, or a name")
         return value
 
     @property
-    def sources(self) -> tuple[str | int, ...]:
+    def sources(self) -> tuple[Column, ...]:
         """The source columns that are set."""
-        if self.source is None:
-            return ()
-        return self.source if isinstance(self.source, tuple) else (self.source,)
+        columns = self.source if isinstance(self.source, tuple) else (self.source,)
+        return tuple(column for column in columns if column is not None)
 
 
 class SideSettings(_Frozen):

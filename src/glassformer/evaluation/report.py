@@ -177,8 +177,6 @@ def evaluate(
 ) -> Report:
     """Translate the source of each (source, target) pair and score the answers against the targets.
 
-    A source of a model with several inputs is a mapping, as in `Translator.translate`.
-
     Pairs of one source (in NFC) are one item, and its distinct targets its references; with `group=False` every
     pair is an item by itself. `options` are fields of DecodingSettings over `decoding`, by default the model's own (see
     `DecodingSettings.override`); `rows_read` is the number of rows of the table, those that were not kept included, by
