@@ -22,7 +22,8 @@ def test_the_reference_has_every_setting_in_order():
 @pytest.mark.parametrize(
     ("name", "facts"),
     [
-        ("data.source", {"type": "string or integer", "default": None}),
+        ("data.source", {"type": "string or integer or array", "default": None}),
+        ("data.features", {"type": "array", "default": []}),
         ("tokens.target.preset", {"type": "string", "default": "none", "choices": ("none", "ascii68")}),
         ("tokens.shared", {"type": "boolean", "default": True}),
         ("model.n_heads", {"type": "integer", "default": 8, "minimum": 1}),
@@ -70,7 +71,7 @@ def test_a_default_of_the_reference_is_what_settings_choose(info: SettingInfo):
     for key in info.name.split("."):
         value = getattr(value, key)
     if info.name not in {"model.d_k", "model.d_v"}:  # theirs follows from other settings
-        assert value == info.default
+        assert (list(value) if isinstance(value, tuple) else value) == info.default
 
 
 def test_a_description_uses_the_terms_of_the_field():

@@ -89,9 +89,7 @@ class DataSettings(_Frozen):
 
     section: ClassVar[str] = "data"
 
-    source: Column | tuple[Column, ...] | None = _setting(
-        None, "source column: name or position from 0; several: a list"
-    )
+    source: Column | tuple[Column, ...] | None = _setting(None, "source column: name or position from 0; or several")
     features: tuple[Column, ...] = _setting((), "further source columns whose values are symbols, as a list")
     target: str | int | None = _setting(None, "target column; both unset: columns source and target, or the first two")
     header: Literal["auto", "yes", "no"] = _setting("auto", "whether the first row holds the column names")
