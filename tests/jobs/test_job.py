@@ -44,7 +44,7 @@ def table(tmp_path) -> Path:
 
 def job_of(table: Path, out: Path, translator: Any = None, **changes: Any) -> Job:
     options: dict[str, Any] = {
-        "input": Input(str(table), "text", ("id",)),
+        "input": Input(str(table), "text", keep=("id",)),
         "search": Search(DecodingSettings()),
         "layout": Layout("csv", kept=("id",)),
         "name": {"model": "one"},
@@ -340,7 +340,7 @@ def test_a_damaged_row_of_a_stream_stops_the_job_after_the_chunks_before_it(tmp_
         def readline(self) -> bytes:
             return next(self.lines)
 
-    job = job_of(tmp_path, tmp_path / "out.csv", input=Input(Stream(), "text", ("id",)))  # type: ignore[arg-type]
+    job = job_of(tmp_path, tmp_path / "out.csv", input=Input(Stream(), "text", keep=("id",)))  # type: ignore[arg-type]
     with pytest.raises(TableError) as caught:
         run(job)
     assert "line 42: wrong number of cells (1 cell instead of 2)" in str(caught.value.got)
