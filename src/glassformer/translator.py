@@ -35,7 +35,9 @@ class Translation:
     `score` is the sum of log-probabilities of its tokens (nats), `rank_score` that sum after the length penalty.
     `finished` is False when the answer reached `max_new_tokens` before its end. `unknown` lists what the source
     vocabulary did not have in the text. `alternatives` are the other answers of an n-best search. `left_out` says why
-    a job left the answer empty; it is empty otherwise, and then not in the JSON.
+    a job left the answer empty. `alignment` are pairs of a source token and a token of the answer (numbers from 0), and
+    `source_tokens` the tokens of the source, from a job with alignments. The JSON has these last three where they are
+    not empty.
     """
 
     text: str
@@ -47,6 +49,8 @@ class Translation:
     unknown: tuple[str, ...] = ()
     alternatives: tuple[Translation, ...] = ()
     left_out: str = ""
+    source_tokens: tuple[str, ...] = ()
+    alignment: tuple[tuple[int, int], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers; `probability` is e to the power of `score`."""
@@ -60,7 +64,12 @@ class Translation:
             "token_scores": list(self.token_scores),
             "unknown": list(self.unknown),
             "alternatives": [alternative.to_json() for alternative in self.alternatives],
-        } | ({"left_out": self.left_out} if self.left_out else {})
+        } | self._of_job()
+
+    def _of_job(self) -> dict[str, Any]:
+        pairs = [list(pair) for pair in self.alignment]
+        values = {"left_out": self.left_out, "source_tokens": list(self.source_tokens), "alignment": pairs}
+        return {name: value for name, value in values.items() if value}
 
 
 @dataclass(frozen=True)

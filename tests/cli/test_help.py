@@ -27,9 +27,9 @@ CONTRACT = {
         --strip-controls
     """,
     "translate": """
-        MODEL INPUT --out --beam --nbest --column --keep --header --bad-rows --ledger --from --to --prefix
-        --prefix-column --scores --long --ensemble --set --resume --overwrite --engine --device --precision --seed
-        --quiet --json
+        MODEL INPUT --out --beam --nbest --column --feature --keep --header --bad-rows --ledger --from --to --prefix
+        --prefix-column --scores --alignments --long --ensemble --set --resume --overwrite --engine --device --precision
+        --seed --quiet --json
     """,
     "evaluate": """
         MODEL TABLE --source --target --header --bad-rows --ledger --overwrite --beam --bleu-tokenize --no-group

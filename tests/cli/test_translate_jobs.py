@@ -103,6 +103,18 @@ def test_scores_are_columns(call, run, ids):
     assert sum(found[0]["token_scores"]) == pytest.approx(found[0]["score"])
 
 
+def test_alignments_are_pairs_of_numbers_in_a_column_and_lists_in_json(call, run, ids):
+    table = call("translate", run, ids, "--column", "date", "--alignments", "--to", "tsv").out.splitlines()
+    objects = call("translate", run, ids, "--column", "date", "--alignments", "--json").out.splitlines()
+    assert table[0] == "translation\talignment"
+    for line, written in zip(table[1:], objects, strict=True):
+        found = json.loads(written)
+        assert line.split("\t")[1] == " ".join(f"{source}-{target}" for source, target in found["alignment"])
+        assert [target for _, target in found["alignment"]] == list(range(len(found["tokens"])))
+        assert "".join(found["source_tokens"]) == found["source"]
+        assert all(0 <= source < len(found["source"]) for source, _ in found["alignment"])
+
+
 def test_a_prefix_is_the_start_of_every_answer_and_a_column_has_one_for_each(tmp_path, call, run, table_of):
     path = table_of(tmp_path / "t.csv", [("date", "start"), (DATES[0], "Mar"), (DATES[1], ""), ("", "May")])
     starts = call("translate", run, path, "--column", "date", "--prefix", "May ").out.splitlines()
@@ -118,7 +130,7 @@ def test_a_prefix_is_the_start_of_every_answer_and_a_column_has_one_for_each(tmp
     [
         (["--keep", "id"], "plain lines have no columns"),
         (["--prefix-column", "id"], "plain lines have no columns"),
-        (["--from", "csv"], "plain lines have no columns"),
+        (["--from", "csv"], "this input is a table"),
         (["--scores"], "plain lines have no place for more than the answer"),
         (["--resume"], "only a file can be resumed"),
         (["--column", "0", "--from", "xml"], "there is no format 'xml'"),

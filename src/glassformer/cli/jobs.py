@@ -141,17 +141,18 @@ class Shape:
     to: str | None
     full: bool
     scores: bool
+    alignments: bool
 
     def layout(self, given: Input, opened: OpenRows, out: Path | None) -> Layout:
         """Return the form of the output. Raises UsageError for options that conflict."""
         from glassformer.data.rows import PLAIN
         from glassformer.jobs.layout import Layout, choose_format, free_name
 
-        columns = bool(given.keep) or self.scores
+        columns = bool(given.keep) or self.scores or self.alignments
         form = choose_format(self.to, out, opened.format, full=self.full, columns=columns and not self.full)
         kept = opened.names[len(given.texts) :][: len(given.keep)]
         header = opened.header or opened.format in (PLAIN, "parallel text")
-        layout = Layout(form, self.full, self.scores, kept, free_name(kept), header, given.inputs)
+        layout = Layout(form, self.full, self.scores, self.alignments, kept, free_name(kept), header, given.inputs)
         if len(set(layout.names)) < len(layout.names):
             what = "two columns of the output have the same name"
             raise UsageError(what, got=", ".join(layout.names), hint="leave one out of --keep")
@@ -178,6 +179,7 @@ def run_job(
     long: str,
 ) -> None:
     """Translate rows with these models and options of the search. Raises typer.Exit when rows were left out."""
+    from glassformer.jobs.alignment import Aligner
     from glassformer.jobs.job import Job, describe_job
     from glassformer.jobs.output import StreamOutput
     from glassformer.jobs.stream import Search
@@ -206,7 +208,9 @@ def run_job(
             model_files, search, layout, opened, prefix=prefix, precision=models.precision, engine=models.engine
         )
         stream = output or StreamOutput(stack.enter_context(_output_stream(files.out)))
-        job = Job(given, models.load(model_files), search, layout, stream, prefix, name)
+        translator = models.load(model_files)
+        aligner = Aligner(translator) if shape.alignments else None
+        job = Job(given, translator, search, layout, stream, prefix, name, aligner)
         progress = _follow(reporter, job, opened, resumed, None if scanned is None else scanned.ledger.read)
     write_ledger(reporter, opened.ledger, files.ledger)
     if output is not None:

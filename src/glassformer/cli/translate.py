@@ -41,6 +41,9 @@ To = Annotated[
 Prefix = Annotated[str, typer.Option("--prefix", metavar="TEXT", help="The forced start of every answer.")]
 PrefixColumn = Annotated[str | None, typer.Option("--prefix-column", help="The column with the forced starts.")]
 Scores = Annotated[bool, typer.Option("--scores", help="Add the log-probability (nats) of each answer and its tokens.")]
+Alignments = Annotated[
+    bool, typer.Option("--alignments", help="Add pairs of source token and token of the answer, by attention: 0-0 1-2.")
+]
 Long = Annotated[
     str,
     typer.Option(
@@ -70,6 +73,7 @@ def translate(
     prefix: Prefix = "",
     prefix_column: PrefixColumn = None,
     scores: Scores = False,
+    alignments: Alignments = False,
     long: Long = "skip",
     ensemble: opt.Ensemble = None,
     assignments: opt.SetDecoding = None,
@@ -89,5 +93,5 @@ def translate(
     options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=nbest, seed=seed)
     files, models = Files(out, ledger, resume, overwrite), Models(model, ensemble or [], device, precision, engine)
     rows = Rows(source, column, features or [], keep or [], prefix_column, from_, header, bad_rows)
-    shape = Shape(to, as_json or "num_return_sequences" in options, scores)
+    shape = Shape(to, as_json or "num_return_sequences" in options, scores, alignments)
     run_job(Reporter(quiet), files, models, rows, shape, options, prefix=prefix, long=long)

@@ -12,6 +12,7 @@ from typing import Any
 
 from glassformer.data.rows import OpenRows
 from glassformer.errors import RunError
+from glassformer.jobs.alignment import Aligner
 from glassformer.jobs.chunks import arriving_chunks, chunks
 from glassformer.jobs.inputs import Digest, Input, take
 from glassformer.jobs.layout import Layout
@@ -27,7 +28,7 @@ class Job:
     """Rows of an input, translated to an output, in order: row i of the output answers row i of the input.
 
     `prefix` is the forced start of every answer, unless the input has a column of them. `name` says what the job is
-    (see `Progress.job`), for a job that can be resumed.
+    (see `Progress.job`), for a job that can be resumed. With an `aligner` the answers are aligned.
     """
 
     input: Input
@@ -37,6 +38,7 @@ class Job:
     output: StreamOutput | FileOutput
     prefix: str = ""
     name: dict[str, Any] | None = None
+    aligner: Aligner | None = None
 
     def run(
         self, opened: OpenRows, resumed: Progress | None = None, on_answers: Callable[[int], None] | None = None
@@ -67,6 +69,7 @@ class Job:
                     prefixes=[row.prefix for row in rows] if has_prefix else None,
                     where=[f"row {row.number}" for row in rows],
                     progress=on_answers,
+                    aligner=self.aligner,
                 )
                 digest.add(rows)
                 self.output.append(self.layout.encode(rows, answers), progress)
@@ -107,6 +110,7 @@ def describe_job(
         "format": layout.format,
         "json": layout.full,
         "columns": list(layout.names),
+        "alignments": layout.alignments,
         "input": opened.format,
         "input columns": list(opened.taken),
         **more,

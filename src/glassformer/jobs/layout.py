@@ -11,6 +11,7 @@ from typing import Any
 
 from glassformer.data.lines import COMPRESSIONS
 from glassformer.errors import UsageError, nearest
+from glassformer.jobs.alignment import pharaoh
 from glassformer.jobs.inputs import JobRow
 from glassformer.text.inputs import Inputs, as_given
 from glassformer.translator import Translation
@@ -19,7 +20,7 @@ FORMATS = ("lines", "csv", "tsv", "jsonl", "parquet")
 OF_SUFFIX = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 OF_INPUT = {"CSV": "csv", "TSV": "tsv", "JSON Lines": "jsonl", "Parquet": "parquet", "parallel text": "tsv"}
 
-ANSWER, SCORE, TOKEN_SCORES = "translation", "score", "token_scores"
+ANSWER, SCORE, TOKEN_SCORES, ALIGNMENT = "translation", "score", "token_scores", "alignment"
 _ONE_CELL = str.maketrans("\t\r\n", "   ")
 _ONE_LINE = str.maketrans("\r\n", "  ")
 
@@ -36,6 +37,7 @@ class Layout:
     format: str
     full: bool = False
     scores: bool = False
+    alignments: bool = False
     kept: tuple[str, ...] = ()
     answer: str = ANSWER
     header: bool = True
@@ -44,7 +46,12 @@ class Layout:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all columns."""
-        return (*self.kept, self.answer, *((SCORE, TOKEN_SCORES) if self.scores else ()))
+        return (*self.kept, self.answer, *self._more)
+
+    @property
+    def _more(self) -> tuple[str, ...]:
+        """The names of the columns after the answer."""
+        return (*((SCORE, TOKEN_SCORES) if self.scores else ()), *((ALIGNMENT,) if self.alignments else ()))
 
     def head(self) -> bytes:
         """Return what comes before the first row."""
@@ -65,7 +72,8 @@ class Layout:
         return _json_lines(dict(zip(self.names, cells, strict=True)) for cells in values)
 
     def _values(self, row: JobRow, answer: Translation) -> tuple[Any, ...]:
-        return (*row.kept, answer.text, *((answer.score, list(answer.token_scores)) if self.scores else ()))
+        scores = (answer.score, list(answer.token_scores)) if self.scores else ()
+        return (*row.kept, answer.text, *scores, *((pharaoh(answer),) if self.alignments else ()))
 
     def _full(self, row: JobRow, answer: Translation) -> dict[str, Any]:
         kept = {"kept": dict(zip(self.kept, row.kept, strict=True))} if self.kept else {}
@@ -100,7 +108,7 @@ def choose_format(requested: str | None, out: Path | None, input_format: str, *,
 
 def free_name(kept: Sequence[str]) -> str:
     """Return the name of the column of answers: `translation`, or with a number when a kept column is called that."""
-    taken = {*kept, SCORE, TOKEN_SCORES}
+    taken = {*kept, SCORE, TOKEN_SCORES, ALIGNMENT}
     numbered = (ANSWER if number == 1 else f"{ANSWER}_{number}" for number in range(1, len(taken) + 2))
     return next(name for name in numbered if name not in taken)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -55,4 +55,13 @@ def joined(answers: Sequence[Translation], spaces: Sequence[str]) -> Translation
         token_scores=tuple(chain.from_iterable(answer.token_scores for answer in answers)),
         finished=all(answer.finished for answer in answers),
         unknown=tuple(chain.from_iterable(answer.unknown for answer in answers)),
+        source_tokens=tuple(chain.from_iterable(answer.source_tokens for answer in answers)),
+        alignment=tuple(_joined_alignment(answers)),
     )
+
+
+def _joined_alignment(answers: Sequence[Translation]) -> Iterator[tuple[int, int]]:
+    n_source = n_target = 0
+    for answer in answers:
+        yield from ((source + n_source, target + n_target) for source, target in answer.alignment)
+        n_source, n_target = n_source + len(answer.source_tokens), n_target + len(answer.tokens)

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from glassformer.decoding import GreedyFirst
 from glassformer.errors import TooLongError, UsageError, nearest, quoted
+from glassformer.jobs.alignment import Aligner
 from glassformer.jobs.chunks import chunks
 from glassformer.jobs.sentences import Sentences, joined
 from glassformer.settings import DecodingSettings
@@ -49,6 +50,7 @@ def translate_stream(
     *,
     prefixes: Iterable[str] | None = None,
     long: Long = "skip",
+    alignments: bool = False,
     decoding: DecodingSettings | None = None,
     **options: Any,
 ) -> Iterator[Translation]:
@@ -56,18 +58,20 @@ def translate_stream(
 
     `long` says what happens to a text longer than the model takes: "stop" raises TooLongError, "skip" yields an empty
     answer whose `left_out` says why, "split" translates its sentences and joins their answers (with the extra
-    `sentences`; a sentence that is too long itself leaves its text out). The other arguments are those of
+    `sentences`; a sentence that is too long itself leaves its text out). `alignments`: each answer has its `alignment`,
+    from the attention of the model. The other arguments are those of
     `Translator.translate`, as are the answers and their scores.
     """
     base = decoding or translator.settings.decoding
     search = Search(base.override(options) if options else base, long)
+    aligner = Aligner(translator) if alignments else None
     if isinstance(texts, str):
         raise UsageError("the texts to translate must be an iterable of texts", got=quoted(texts), hint="[text]")
     first, forced = count(1), None if prefixes is None else iter(prefixes)
     for chunk in chunks(texts):
         names = [f"row {row}" for row in islice(first, len(chunk))]
         given = None if forced is None else list(islice(forced, len(chunk)))
-        yield from translate_chunk(translator, chunk, search, prefixes=given, where=names)
+        yield from translate_chunk(translator, chunk, search, prefixes=given, where=names, aligner=aligner)
 
 
 def translate_chunk(
@@ -78,8 +82,9 @@ def translate_chunk(
     prefixes: Sequence[str] | None = None,
     where: Sequence[str] | None = None,
     progress: Callable[[int], None] | None = None,
+    aligner: Aligner | None = None,
 ) -> list[Translation]:
-    """Translate some texts of a job; the arguments are those of `Translator.translate`."""
+    """Translate some texts of a job, and align them with an `aligner`; the others are as in `Translator.translate`."""
     names = [f"row {row}" for row in range(1, len(texts) + 1)] if where is None else where
     sources = [compose_values(text, name, translator.inputs) for text, name in zip(texts, names, strict=True)]
     parts: list[Sequence[str]] = [[source] for source in sources]  # its sentences; none: it is left out
@@ -88,9 +93,10 @@ def translate_chunk(
     while True:
         owners = [row for row, own in enumerate(parts) for _ in own]
         forced = None if prefixes is None else _forced(parts, prefixes)
+        flat = [part for own in parts for part in own]
         try:
             answers = translator.translate(
-                [part for own in parts for part in own],
+                flat,
                 decoding=search.decoding,
                 prefixes=forced,
                 progress=progress,
@@ -110,6 +116,8 @@ def translate_chunk(
                     sentence = "a sentence of " if row in split else ""
                     limit = f"the model takes at most {translator.max_source_length}"
                     left_out[row], parts[row] = f"{sentence}{n_tokens} tokens; {limit}", ()
+    if aligner is not None:
+        answers = aligner.align(flat, answers)
     found = iter(answers)
     results = []
     for row, own in enumerate(parts):
