@@ -10,7 +10,7 @@ import torch
 
 from glassformer import reference
 from glassformer.engines.attention import cross_attention
-from glassformer.engines.torch import get_weights
+from glassformer.engines.torch import TorchEngine, get_weights
 from glassformer.model import Transformer
 from glassformer.settings import ModelSettings
 
@@ -20,7 +20,10 @@ PAIRS = [
     ([BOS, 8, EOS], [BOS, 4, 4, 9, 8, 7, EOS]),
     ([BOS, 9, 8, 7, 6, 5, 4, 4, EOS], [BOS, 6, EOS]),
 ]
-CPU = torch.device("cpu")
+
+
+def engine_of(*models: Transformer) -> TorchEngine:
+    return TorchEngine(models, BOS, EOS, (0, BOS))
 
 
 def random_model(n_decoder_layers: int, seed: int = 1, **changes: Any) -> Transformer:
@@ -47,18 +50,18 @@ def of_reference(model: Transformer, layer: int, source: list[int], target: list
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_the_weights_are_those_of_the_penultimate_layer_of_the_reference(n_layers, layer, norm):
     model = random_model(n_layers, norm=norm)
-    for found, (source, target) in zip(cross_attention([model], PAIRS, CPU), PAIRS, strict=True):
+    for found, (source, target) in zip(cross_attention(engine_of(model), PAIRS), PAIRS, strict=True):
         assert found.shape == (len(target) - 1, len(source))
         np.testing.assert_allclose(found, of_reference(model, layer, source, target), atol=1e-5)
 
 
 def test_several_models_are_averaged():
     models = [random_model(2, seed) for seed in (1, 2)]
-    together = cross_attention(models, PAIRS, CPU)
-    alone = [cross_attention([model], PAIRS, CPU) for model in models]
+    together = cross_attention(engine_of(*models), PAIRS)
+    alone = [cross_attention(engine_of(model), PAIRS) for model in models]
     for mean, one, other in zip(together, *alone, strict=True):
         np.testing.assert_allclose(mean, (one + other) / 2, atol=1e-6)
 
 
 def test_no_pairs_have_no_weights():
-    assert cross_attention([random_model(2)], [], CPU) == []
+    assert cross_attention(engine_of(random_model(2)), []) == []

@@ -33,7 +33,7 @@ class _Tokenizer:
 def aligner(monkeypatch) -> Aligner:
     """Its attention is on `<bos>` and `<eos>` most of all, and then on the source from its last token to its first."""
 
-    def backwards(_models, pairs, _device):
+    def backwards(_engine, pairs):
         found = []
         for source, target in pairs:
             weights = np.zeros((len(target) - 1, len(source)))
@@ -44,7 +44,7 @@ def aligner(monkeypatch) -> Aligner:
         return found
 
     monkeypatch.setattr(alignment, "cross_attention", backwards)
-    monkeypatch.setattr(alignment, "build_model", lambda _file: None)
+    monkeypatch.setattr(alignment, "torch_engine", lambda _engine, _file: None)
 
     class _Translator:
         source_tokenizer = target_tokenizer = _Tokenizer()

@@ -10,17 +10,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.engines.torch import SCORING_WIDTH, pad, plan_equal_lengths
+from glassformer.engines import Engine
+from glassformer.engines.torch import SCORING_WIDTH, TorchEngine, build_model, pad, plan_equal_lengths
 from glassformer.model import MultiHeadAttention, Transformer
+from glassformer.modelfile import ModelFile
 from glassformer.timelimit import check_time_limit
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
 
-def cross_attention(
-    models: Sequence[Transformer], pairs: Sequence[tuple[Sequence[int], Sequence[int]]], device: torch.device
-) -> list[NDArray[Any]]:
+def torch_engine(engine: Engine, model_file: ModelFile) -> TorchEngine:
+    """Return the engine if it is PyTorch's, or else a new one for the model on the CPU."""
+    if isinstance(engine, TorchEngine):
+        return engine
+    return TorchEngine.of([build_model(model_file)], model_file.target_tokenizer, torch.device("cpu"))
+
+
+def cross_attention(engine: TorchEngine, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[NDArray[Any]]:
     """Return [target tokens after `<bos>`, source tokens] of weights for each of the framed (source, target) ids.
 
     They are those of the penultimate decoder layer (of the only one, where there is one), averaged over its heads: of
@@ -32,9 +39,9 @@ def cross_attention(
     for rows in plan_equal_lengths(lengths, SCORING_WIDTH):
         check_time_limit()
         length = lengths[rows[-1]]
-        source, visible = pad([pairs[row][0] for row in rows], length, device)
-        given, _ = pad([pairs[row][1][:-1] for row in rows], length, device)
-        weights = torch.stack([_weights(model, source, visible, given) for model in models]).mean(dim=0).cpu()
+        source, visible = pad([pairs[row][0] for row in rows], length, engine.device)
+        given, _ = pad([pairs[row][1][:-1] for row in rows], length, engine.device)
+        weights = torch.stack([_weights(model, source, visible, given) for model in engine.models]).mean(dim=0).cpu()
         for i, row in enumerate(rows):
             n_source, n_target = len(pairs[row][0]), len(pairs[row][1]) - 1
             results[row] = weights[i, :n_target, :n_source].numpy()

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import torch
-
-from glassformer.engines.attention import cross_attention
-from glassformer.engines.torch import TorchEngine, build_model
+from glassformer.engines.attention import cross_attention, torch_engine
 from glassformer.translator import Translation, Translator
 
 
@@ -17,10 +14,7 @@ class Aligner:
 
     def __init__(self, translator: Translator) -> None:
         self._source, self._target = translator.source_tokenizer, translator.target_tokenizer
-        if isinstance(translator.engine, TorchEngine):
-            self._models, self._device = translator.engine.models, translator.engine.device
-        else:
-            self._models, self._device = [build_model(translator.model_file)], torch.device("cpu")
+        self._engine = torch_engine(translator.engine, translator.model_file)
         special = self._target.vocabulary.special_ids
         pieces = enumerate(self._target.vocabulary.pieces)
         self._target_ids = {piece: token for token, piece in pieces if token not in special}
@@ -36,7 +30,7 @@ class Aligner:
         rows = [row for row, answer in enumerate(answers) if answer.tokens]
         framed = [self._source.frame(ids) for ids in self._source.encode_many([sources[row] for row in rows])]
         targets = [self._target.frame([self._target_ids[piece] for piece in answers[row].tokens]) for row in rows]
-        weights = cross_attention(self._models, list(zip(framed, targets, strict=True)), self._device)
+        weights = cross_attention(self._engine, list(zip(framed, targets, strict=True)))
         results = list(answers)
         for row, ids, found in zip(rows, framed, weights, strict=True):
             positions = [at for at, token in enumerate(ids) if token not in frame]
