@@ -48,7 +48,7 @@ THIRD_PARTY = {
     "tensorfile": {"numpy"},
     "model": {"torch", "jaxtyping"},
     "reference": {"numpy", "jaxtyping"},
-    "text": {"pydantic", "tokenizers"},
+    "text": {"numpy", "pydantic", "tokenizers"},
     "decoding": {"torch", "jaxtyping"},
     "metrics": {"numpy", "sacrebleu"},
     "data": {"numpy", "pyarrow"},

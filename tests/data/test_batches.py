@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer.data import batches
 from glassformer.data.batches import padding_fraction, plan_batches
 
 quick = settings(max_examples=50, deadline=None)
@@ -47,6 +48,32 @@ def test_the_plan_is_a_pure_function(lengths, seed, epoch):
     first = planned(lengths, 100, seed, epoch)
     np.random.seed(seed + 1)
     assert planned(lengths, 100, seed, epoch) == first
+
+
+def planned_row_by_row(lengths, batch_tokens, seed, epoch):
+    """The definition: random order, a stable sort, then row by row into the batch while it fits."""
+    source, target = np.array(lengths).reshape(-1, 2).T
+    generator = np.random.default_rng([seed, epoch])
+    order = generator.permutation(len(source))
+    order = order[np.lexsort((source[order], target[order]))]
+    plan = []
+    for row in order.tolist():
+        longest = max(max(lengths[other]) for other in [*(plan[-1] if plan else []), row])
+        if plan and longest * (len(plan[-1]) + 1) <= batch_tokens:
+            plan[-1].append(row)
+        else:
+            plan.append([row])
+    return [plan[i] for i in generator.permutation(len(plan))]
+
+
+@quick
+@given(lengths_of_rows, st.integers(1, 200), st.integers(0, 3), st.integers(0, 3), st.sampled_from(["int64", "uint16"]))
+def test_the_plan_made_in_blocks_is_the_one_made_row_by_row(lengths, batch_tokens, seed, epoch, dtype):
+    source, target = np.array(lengths, dtype).reshape(-1, 2).T
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "_BLOCK", 7)
+        plan = plan_batches(source, target, batch_tokens, seed, epoch)
+    assert [batch.tolist() for batch in plan] == planned_row_by_row(lengths, batch_tokens, seed, epoch)
 
 
 def test_a_row_longer_than_the_budget_is_a_batch_of_its_own():

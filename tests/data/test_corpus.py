@@ -27,8 +27,8 @@ def test_packed_sequences_can_be_read_one_by_one(lists):
     packed = Sequences.pack(lists)
     assert len(packed) == len(lists)
     assert packed.lengths.tolist() == [len(row) for row in lists]
-    assert [packed.ids[a:b].tolist() for a, b in zip(packed.offsets, packed.offsets[1:], strict=False)] == lists
-    assert (packed.ids.dtype, packed.offsets.dtype) == (np.int32, np.int64)
+    assert [packed.ids[a : a + n].tolist() for a, n in zip(packed.starts, packed.lengths, strict=True)] == lists
+    assert (packed.ids.dtype, packed.starts.dtype) == (np.int32, np.int64)
 
 
 @quick

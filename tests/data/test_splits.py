@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.container import write_tensors
-from glassformer.data.splits import Overlap, TrainedSources, hold_out, text_hash
+from glassformer.data import splits
+from glassformer.data.splits import Overlap, TrainedSources, held_rows, hold_out, text_hash, text_hashes
 from glassformer.data.tables import Pair
 from glassformer.errors import ModelFileError
 
@@ -162,3 +163,44 @@ def test_a_file_that_is_not_valid_is_an_error_and_for_a_model_a_reason(tmp_path,
     assert "cannot be read" in TrainedSources.of_model(tmp_path / "model.safetensors", "0").unknown
     file.write_bytes(b"nothing")
     assert "cannot be read" in TrainedSources.of_model(tmp_path / "model.safetensors", "0").unknown
+
+
+# Hashes
+
+
+def held_by_text(sources: list[str], fraction: float, max_rows: int, seed: int) -> list[int]:
+    """The definition, row by row: groups in the order of their first rows, taken in random order while they fit."""
+    groups: dict[str, list[int]] = {}
+    for row, source in enumerate(sources):
+        groups.setdefault(unicodedata.normalize("NFC", source), []).append(row)
+    listed = list(groups.values())
+    if fraction == 0 or len(listed) < 2:
+        return []
+    limit = min(max_rows, max(1, round(fraction * len(sources))), len(sources) - 1)
+    held: set[int] = set()
+    for group in np.random.default_rng(seed).permutation(len(listed)):
+        if len(held) + len(listed[group]) <= limit:
+            held.update(listed[group])
+    return sorted(held or min(listed, key=len))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.sampled_from([*"abcdefgh", "\u00e9", "e\u0301"]), max_size=80),
+    st.sampled_from([0.0, 0.01, 0.1, 0.5, 0.9]),
+    st.integers(1, 30),
+    st.integers(0, 9),
+)
+def test_the_rows_held_out_by_hashes_are_those_held_out_by_texts(sources, fraction, max_rows, seed):
+    expected = held_by_text(sources, fraction, max_rows, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(splits, "_BLOCK", 7)
+        assert held_rows(text_hashes(sources), fraction, max_rows, seed).tolist() == expected
+    train, held = hold_out([Pair(source, "x") for source in sources], fraction, max_rows, seed)
+    assert held == expected
+    assert train == [row for row in range(len(sources)) if row not in held]
+
+
+def test_a_hash_is_that_of_the_composed_text_and_is_the_same_everywhere():
+    assert text_hash("\u00e9") == text_hash("e\u0301") != text_hash("e")
+    assert text_hash("glassformer") == 0x8B6AD36CF1A019D2

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import settings as examples
@@ -113,8 +112,10 @@ def test_no_source_stands_on_both_sides(sources, share, seed):
     chosen = settings(data={"valid_fraction": share}, training={"seed": seed})
     prepared = prepare(as_table(pairs), chosen)
     held = {pair.source for pair in prepared.valid_pairs}
-    decode, offsets = prepared.source_tokenizer.decode, prepared.train.source.offsets
-    trained = {decode(prepared.train.source.ids[start:stop].tolist()) for start, stop in pairwise(offsets)}
+    trained = {
+        prepared.source_tokenizer.decode(prepared.train.source.packed(np.array([row])).tolist())
+        for row in range(len(prepared.train))
+    }
     assert not held & trained
     assert held | trained == set(sources)
     assert prepared.data.train_rows + prepared.data.valid_rows == len(pairs)

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from glassformer.audit.characters import looks_misdecoded
 from glassformer.audit.findings import rows_text, verb_of
 from glassformer.audit.pairs import Rows, all_cells, contradictions, repeated
 from glassformer.audit.splits import shared_pairs
 from glassformer.data.cleaning import has_control
+from glassformer.data.corpus import spread
 from glassformer.data.tables import Pair, Table
 
 MAX_LINES = 3
+MAX_ROWS = 100_000
+"""Rows of a table that are examined; a sample of a larger one."""
 
 
 def quick_audit(table: Table, others: Sequence[Table] = ()) -> list[str]:
     """Return at most MAX_LINES lines about a table to train on, the worst first; none if nothing was found."""
+    n_rows = len(table.pairs)
+    if n_rows > MAX_ROWS:
+        indices = spread(n_rows, MAX_ROWS).tolist()
+        table = replace(table, pairs=[table.pairs[i] for i in indices], rows=[table.rows[i] for i in indices])
     pairs = Rows(table).pairs
     shared = [(other, len(shared_pairs(pairs, Rows(other).pairs))) for other in others]
     lines = [
@@ -39,6 +47,8 @@ def quick_audit(table: Table, others: Sequence[Table] = ()) -> list[str]:
     if found := _count(texts, has_control):
         lines.append(f"{rows_text(found)} {verb_of(found, 'have')} control or invisible characters")
     shown = lines[:MAX_LINES]
+    if shown and n_rows > MAX_ROWS:
+        shown[-1] += f" (of a sample of {MAX_ROWS:,} of the {n_rows:,} rows)"
     if shown and table.format != "python":
         shown[-1] += f" (examples: glassformer audit {shlex.quote(table.path)})"
     return shown

@@ -4,47 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.tables import Pair
 from glassformer.text import Tokenizer
+from glassformer.text.blocks import BlockEncoder
+
+_BLOCK = 2**20  # ids that are counted at once
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Many id sequences in one array: row i is `ids[offsets[i]:offsets[i + 1]]`."""
+    """Many id sequences in one array: row i is the `lengths[i]` ids from `ids[starts[i]]` on.
 
-    ids: NDArray[np.int32]
-    offsets: NDArray[np.int64]
+    The arrays are in memory, or in files that are mapped into memory, with ids and lengths of smaller types.
+    """
+
+    ids: NDArray[np.integer[Any]]
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.integer[Any]]
+
+    @classmethod
+    def of(cls, ids: NDArray[np.integer[Any]], lengths: NDArray[np.integer[Any]]) -> Sequences:
+        """Create sequences that follow one another."""
+        return cls(ids, _starts(lengths), lengths)
 
     @classmethod
     def pack(cls, sequences: Sequence[Sequence[int]]) -> Sequences:
         """Create the array from separate sequences of ids."""
         lengths = np.fromiter((len(sequence) for sequence in sequences), np.int64, len(sequences))
-        ids = np.fromiter((i for sequence in sequences for i in sequence), np.int32, int(lengths.sum()))
-        return cls(ids, np.concatenate(([0], lengths.cumsum())))
+        return cls.of(
+            np.fromiter((i for sequence in sequences for i in sequence), np.int32, int(lengths.sum())), lengths
+        )
 
     def __len__(self) -> int:
-        return len(self.offsets) - 1
+        return len(self.starts)
 
-    @cached_property
-    def lengths(self) -> NDArray[np.int64]:
-        """The number of ids of each sequence."""
-        return np.diff(self.offsets)
-
-    def packed(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def packed(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """Return the ids of `rows`, one sequence after the other, without padding."""
-        lengths = self.lengths[rows]
-        starts = self.offsets[rows] - np.concatenate(([0], lengths.cumsum()[:-1]))
+        lengths = self.lengths[rows].astype(np.int64)
+        starts = self.starts[rows] - _starts(lengths)
         indices = np.repeat(starts, lengths) + np.arange(int(lengths.sum()))
-        return self.ids[indices].astype(np.int64)  # type: ignore[no-any-return]
+        return self.ids[indices].astype(np.int64)
 
     def counts(self, size: int) -> list[int]:
         """Return how often each id of a vocabulary of `size` occurs."""
-        return np.bincount(self.ids, minlength=size).tolist()  # type: ignore[no-any-return]
+        blocks = (self.ids[start : start + _BLOCK] for start in range(0, len(self.ids), _BLOCK))
+        counts = sum((np.bincount(block, minlength=size) for block in blocks), np.zeros(size, np.int64))
+        return counts.tolist()  # type: ignore[no-any-return]
+
+
+def _starts(lengths: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    return np.concatenate(([0], lengths.cumsum(dtype=np.int64)[:-1])) if len(lengths) else np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -66,12 +80,10 @@ class Corpus:
         where: Sequence[str] | None = None,
     ) -> Corpus:
         """Encode pairs. Raises TextError for a piece without an id; `where[i]` names pair i in it."""
-        source = source_tokenizer.encode_many([pair.source for pair in pairs], where=where)
-        target = target_tokenizer.encode_many([pair.target for pair in pairs], where=where)
-        return cls(
-            Sequences.pack([source_tokenizer.frame(ids) for ids in source]),
-            Sequences.pack([target_tokenizer.frame(ids) for ids in target]),
-        )
+        name = None if where is None else where.__getitem__
+        source = BlockEncoder(source_tokenizer).encode([pair.source for pair in pairs], name)
+        target = BlockEncoder(target_tokenizer).encode([pair.target for pair in pairs], name)
+        return cls(Sequences.of(*source), Sequences.of(*target))
 
 
 def spread(n_rows: int, max_rows: int) -> NDArray[np.int64]:

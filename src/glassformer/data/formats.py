@@ -87,6 +87,11 @@ def _format_of_line(line: bytes) -> str:
     return ".jsonl" if is_object else ".tsv" if b"\t" in line else ".csv"
 
 
+def source_of(stream: BinaryIO, path: Path) -> Source:
+    """Return the table of an open stream, in the format of the suffix of `path`."""
+    return _format_of(path)(stream, path)
+
+
 # Files
 
 
@@ -98,7 +103,7 @@ def table_files(path: str) -> tuple[Path, ...]:
     splits = [(Path(path[: at.start()]), Path(path[at.end() :])) for at in re.finditer(",", path)]
     found = [both for both in splits if all(file.exists() for file in both)]
     both = (found or splits)[0]
-    tables = [file for file in both if _suffix(file) in _FORMATS]
+    tables = [file for file in both if suffix_of(file) in _FORMATS]
     if found and tables:
         raise TableError(
             "two parallel files must be plain text, one sentence per line",
@@ -109,7 +114,7 @@ def table_files(path: str) -> tuple[Path, ...]:
     return (whole,) if tables else both
 
 
-def _suffix(path: Path) -> str:
+def suffix_of(path: Path) -> str:
     """Return the suffix of the format in lower case, without that of the compression."""
     name = path.name.lower()
     for compression in COMPRESSIONS:
@@ -118,7 +123,7 @@ def _suffix(path: Path) -> str:
 
 
 def _format_of(path: Path) -> Callable[[BinaryIO, Path], Source]:
-    suffix = _suffix(path)
+    suffix = suffix_of(path)
     if suffix in _FORMATS:
         return _FORMATS[suffix]
     if path.is_dir():
@@ -374,3 +379,6 @@ _FORMATS: dict[str, Callable[[BinaryIO, Path], Source]] = {
     ".ndjson": _json_lines,
     ".parquet": _parquet,
 }
+
+FORMATS = tuple(_FORMATS)
+"""Suffixes of the formats, in lower case, without that of a compression."""

@@ -1,6 +1,7 @@
 """Splits that cannot leak: rows of one source are never on two sides, and rows of a source trained on are counted.
 
     hold_out(pairs, 0.1, 1000, seed)     the rows to train on, and those to validate on
+    held_rows(hashes, 0.1, 1000, seed)   the second of these, from hashes of the sources alone
     split(pairs, 0.1, 0.1, seed)         the same for three parts
     TrainedSources.of(sources)           the sources that a model was trained on, as hashes: 8 bytes for each
 
@@ -10,7 +11,7 @@ Sources are compared in NFC.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from unicodedata import normalize
@@ -24,6 +25,9 @@ from glassformer.errors import ModelFileError, TableError, UsageError
 
 Hashes = NDArray[np.uint64]
 
+_PARTS = 16  # of the hashes, which are sorted one part after the other; it limits memory
+_BLOCK = 2**16
+
 SOURCES_FORMAT = "glassformer-sources/1"
 SOURCES_FILE = "sources.safetensors"
 """The name of the file in a run directory."""
@@ -35,27 +39,76 @@ def text_hash(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
-def hold_out(pairs: Sequence[Pair], fraction: float, max_rows: int, seed: int) -> tuple[list[int], list[int]]:
-    """Return the indices of the pairs to train on, and of those to validate on.
+def text_hashes(texts: Iterable[str]) -> Hashes:
+    """Return the hash of each text."""
+    return np.fromiter(map(text_hash, texts), np.uint64)
 
-    All rows of one source (in NFC) are on the same side, so that no validation source was trained on. Random sources
-    are held out as long as their rows fit into `fraction` of all rows (at most `max_rows`, at least one). If none fits,
-    the source with the fewest rows is held out. With a single source, or a fraction of 0, no row is held out.
+
+def hold_out(pairs: Sequence[Pair], fraction: float, max_rows: int, seed: int) -> tuple[list[int], list[int]]:
+    """Return the indices of the pairs to train on, and of those to validate on. See `held_rows`."""
+    held = held_rows(text_hashes(pair.source for pair in pairs), fraction, max_rows, seed)
+    return np.delete(np.arange(len(pairs)), held).tolist(), held.tolist()
+
+
+def held_rows(sources: Hashes, fraction: float, max_rows: int, seed: int) -> NDArray[np.int64]:
+    """Return the indices of the rows to validate on, in order, from the hash of the source of each row.
+
+    All rows of one source are on the same side, so that no validation source was trained on. Random sources are held
+    out as long as their rows fit into `fraction` of all rows (at most `max_rows`, at least one). If none fits, the
+    source with the fewest rows is held out. With a single source, or a fraction of 0, no row is held out.
+
+    Two different texts have one hash with a probability of about n² / 2⁶⁵ among n texts: 3 in a million for ten
+    million. They would be on the same side.
     """
-    indices_of: dict[str, list[int]] = {}
-    for index, pair in enumerate(pairs):
-        indices_of.setdefault(normalize("NFC", pair.source), []).append(index)
-    groups = list(indices_of.values())
-    if fraction == 0 or len(groups) < 2:
-        return list(range(len(pairs))), []
-    limit = min(max_rows, max(1, round(fraction * len(pairs))), len(pairs) - 1)
-    held: set[int] = set()
-    for group in np.random.default_rng(seed).permutation(len(groups)):
-        if len(held) + len(groups[group]) <= limit:
-            held.update(groups[group])
-    smallest = min(groups, key=len)
-    held = held or set(smallest)
-    return [index for index in range(len(pairs)) if index not in held], sorted(held)
+    n_rows = len(sources)
+    sizes = _group_sizes(sources)
+    firsts = np.flatnonzero(sizes).astype(np.int32)  # the first row of each source
+    if fraction == 0 or len(firsts) < 2:
+        return np.empty(0, np.int64)
+    rest = min(max_rows, max(1, round(fraction * n_rows)), n_rows - 1)
+    order = np.arange(len(firsts), dtype=np.int32)
+    np.random.default_rng(seed).shuffle(order)
+    smallest = int(sizes[firsts].min())
+    chosen: list[int] = []
+    for start in range(0, len(order), _BLOCK):
+        if rest < smallest:
+            break
+        block = firsts[order[start : start + _BLOCK]]
+        for row in block[sizes[block] <= rest].tolist():
+            if sizes[row] <= rest:
+                chosen.append(row)
+                rest -= int(sizes[row])
+    if not chosen:
+        chosen = [int(firsts[int(np.argmin(sizes[firsts]))])]
+    wanted = np.unique(sources[np.array(chosen)])
+    blocks = (np.isin(sources[start : start + _BLOCK], wanted) for start in range(0, n_rows, _BLOCK))
+    return np.flatnonzero(np.concatenate(list(blocks)))
+
+
+def _group_sizes(sources: Hashes) -> NDArray[np.int32]:
+    """Return the number of rows of each source at its first row, and 0 at its other rows."""
+    sizes = np.zeros(len(sources), np.int32)
+    for rows in _parts(sources):
+        hashes = sources[rows]
+        order = np.argsort(hashes, kind="stable")
+        hashes = hashes[order]
+        starts = np.flatnonzero(np.concatenate(([True], hashes[1:] != hashes[:-1])))[: len(rows)]
+        sizes[rows[order[starts]]] = np.diff(np.append(starts, len(rows)))
+    return sizes
+
+
+def _parts(hashes: Hashes) -> Iterator[NDArray[np.int64]]:
+    """Yield the rows of the smallest hashes, then those of the next larger ones, and so on."""
+    part_of = np.empty(len(hashes), np.uint8)
+    for start in range(0, len(hashes), _BLOCK):
+        part_of[start : start + _BLOCK] = hashes[start : start + _BLOCK] >> np.uint64(60)
+    return (np.flatnonzero(part_of == part) for part in range(_PARTS))
+
+
+def sorted_hashes(hashes: Hashes, without: NDArray[np.int64]) -> Iterator[Hashes]:
+    """Yield the different hashes of all rows but some, in order, in parts; it limits memory."""
+    for rows in _parts(hashes):
+        yield np.unique(hashes[rows[~np.isin(rows, without)] if len(without) else rows])
 
 
 def split(pairs: Sequence[Pair], valid: float, test: float, seed: int) -> dict[str, list[int]]:
@@ -111,7 +164,7 @@ class TrainedSources:
     @classmethod
     def of(cls, sources: Iterable[str]) -> TrainedSources:
         """Return the hashes of these sources."""
-        return cls(np.unique(np.fromiter(map(text_hash, sources), np.uint64)))
+        return cls(np.unique(text_hashes(sources)))
 
     @classmethod
     def none(cls, unknown: str) -> TrainedSources:
@@ -154,14 +207,16 @@ class TrainedSources:
     @property
     def digest(self) -> str:
         """SHA-256 of the hashes and of `unknown`."""
-        return hashlib.sha256(self.hashes.astype("<u8").tobytes() + self.unknown.encode()).hexdigest()
+        digest = hashlib.sha256(np.ascontiguousarray(self.hashes, "<u8").data)
+        digest.update(self.unknown.encode())
+        return digest.hexdigest()
 
     def __or__(self, other: TrainedSources) -> TrainedSources:
         return TrainedSources(np.union1d(self.hashes, other.hashes), self.unknown or other.unknown)
 
     def contains(self, sources: Iterable[str]) -> NDArray[np.bool_]:
         """Return whether each source was trained on."""
-        wanted = np.fromiter(map(text_hash, sources), np.uint64)
+        wanted = text_hashes(sources)
         if not len(self.hashes):
             return np.zeros(len(wanted), dtype=bool)
         at = np.minimum(np.searchsorted(self.hashes, wanted), len(self.hashes) - 1)

@@ -9,12 +9,13 @@ All cells are text, unchanged: "NA", "null", "nan" and a lone quote are cells li
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
-from glassformer.data.columns import Chosen, Columns
+from glassformer.data.columns import Columns
 from glassformer.data.formats import Source, open_source
 from glassformer.data.ledger import Fault, Ledger, LedgerEntry, Reason
 from glassformer.data.lines import Lines, open_bytes, system_errors
@@ -60,8 +61,8 @@ class Table:
     """
 
     path: str
-    pairs: list[Pair]
-    rows: list[int]
+    pairs: Sequence[Pair]
+    rows: Sequence[int]
     columns: tuple[str, ...] | None
     taken: tuple[str, str]
     header: bool
@@ -70,10 +71,16 @@ class Table:
     first: tuple[str, ...] = ()
     header_guessed: bool = False
     inputs: Inputs = ()
+    files: tuple[tuple[int, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def file(self, index: int) -> str:
+        """Return the path of the file that kept pair `index` (from 0) is from."""
+        return self.files[bisect_right(self.files, index, key=lambda file: file[0]) - 1][1] if self.files else self.path
 
     def location(self, index: int) -> str:
         """Return the path and row of kept pair `index` (from 0), for errors."""
-        return f"{self.path}, row {self.rows[index]}"
+        return f"{self.file(index)}, row {self.rows[index]}"
 
     @property
     def sources(self) -> list[str]:
@@ -127,46 +134,76 @@ def read_table(path: str | Path, data: DataSettings, ledger: Ledger | None = Non
     pairs: list[Pair] = []
     rows: list[int] = []
     with open_source(name) as source:
-        columns = Columns.of(source, (*data.sources, *data.features, data.target), data.header, name)
-        chosen = columns.choose(data) if source.width else Chosen((), (), 0)
-        inputs = columns.inputs(chosen) if source.width else ()
-        scanned = _scan(source, chosen.all if source.width else (), columns, data, found)
-        for row, line, cells in _composed(scanned, inputs, name, found) if inputs else scanned:
-            if not cells:
-                continue
-            pair = Pair(*cells)
-            if not pair.source.strip():
-                found.add(row, line, name, Reason.EMPTY_SOURCE)
-            elif not pair.target.strip():
-                found.add(row, line, name, Reason.EMPTY_TARGET)
-            else:
-                pairs.append(pair)
-                rows.append(row)
+        opened = OpenPairs.of(source, data, name, found)
+        for row, pair in opened.pairs:
+            pairs.append(pair)
+            rows.append(row)
     found.kept = len(pairs)
     ledger = ledger if ledger is not None else Ledger()
     ledger.include(found)
-    if not found.read:
-        raise TableError(
-            "the table has no rows",
-            where=name,
-            got="a header and no other row" if columns.consumed else None,
-        )
-    if not pairs:
-        raise TableError("no row of the table can be kept", where=name, got=found.summary())
-    taken = (" + ".join(map(columns.label, chosen.all[:-1])), columns.label(chosen.target))
-    return Table(
-        name,
-        pairs,
-        rows,
-        columns.names,
-        taken,
-        columns.header,
-        source.format,
-        ledger,
-        columns.first,
-        columns.guessed,
-        inputs,
-    )
+    opened.check(found)
+    return opened.table(pairs, rows, ledger)
+
+
+class OpenPairs(NamedTuple):
+    """An open table: its columns, the labels of those taken, and the row and the texts of each pair that is kept."""
+
+    path: str
+    format: str
+    columns: Columns
+    taken: tuple[str, str]
+    inputs: Inputs
+    pairs: Iterator[tuple[int, Pair]]
+
+    @classmethod
+    def of(cls, source: Source, data: DataSettings, name: str, ledger: Ledger) -> OpenPairs:
+        """Choose the columns; the rows are read as `pairs` is iterated over, which can be done once."""
+        columns = Columns.of(source, (*data.sources, *data.features, data.target), data.header, name)
+        if not source.width:
+            return cls(
+                name,
+                source.format,
+                columns,
+                ("", ""),
+                (),
+                _kept(_scan(source, (), columns, data, ledger), name, ledger),
+            )
+        chosen = columns.choose(data)
+        inputs = columns.inputs(chosen)
+        taken = (" + ".join(map(columns.label, chosen.all[:-1])), columns.label(chosen.target))
+        rows = _scan(source, chosen.all, columns, data, ledger)
+        kept = _kept(_composed(rows, inputs, name, ledger) if inputs else rows, name, ledger)
+        return cls(name, source.format, columns, taken, inputs, kept)
+
+    def check(self, found: Ledger) -> None:
+        """Raise TableError when all rows were read and none could be kept."""
+        if not found.read:
+            got = "a header and no other row" if self.columns.consumed else None
+            raise TableError("the table has no rows", where=self.path, got=got)
+        if not found.kept:
+            raise TableError("no row of the table can be kept", where=self.path, got=found.summary())
+
+    def table(self, pairs: Sequence[Pair], rows: Sequence[int], ledger: Ledger) -> Table:
+        """Return the table with the pairs that were read."""
+        columns = self.columns
+        described = columns.names, self.taken, columns.header, self.format, ledger, columns.first, columns.guessed
+        return Table(self.path, pairs, rows, *described, self.inputs)
+
+
+def _kept(
+    rows: Iterable[tuple[int, int | None, Sequence[str]]], name: str, ledger: Ledger
+) -> Iterator[tuple[int, Pair]]:
+    """Yield the row and the pair of every row that is kept; the others are in the ledger."""
+    for row, line, cells in rows:
+        if not cells:
+            continue
+        pair = Pair(*cells)
+        if not pair.source.strip():
+            ledger.add(row, line, name, Reason.EMPTY_SOURCE)
+        elif not pair.target.strip():
+            ledger.add(row, line, name, Reason.EMPTY_TARGET)
+        else:
+            yield row, pair
 
 
 def read_column(
@@ -252,11 +289,19 @@ def read_lines(source: str | Path | BinaryIO) -> list[str]:
 
 def fingerprint(pairs: Iterable[tuple[str, str]]) -> str:
     """Return the SHA-256 (hex) of the pairs in order. Lengths are included, so that texts cannot merge."""
+    if isinstance(known := getattr(pairs, "fingerprint", None), str):  # stored pairs know theirs
+        return known
     digest = hashlib.sha256()
+    for part in fingerprint_parts(pairs):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def fingerprint_parts(pairs: Iterable[tuple[str, str]]) -> Iterator[bytes]:
+    """Yield what the fingerprint is computed from, pair by pair."""
     for source, target in pairs:
         one, other = source.encode("utf-8", "surrogatepass"), target.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:%d:%b%b" % (len(one), len(other), one, other))
-    return digest.hexdigest()
+        yield b"%d:%d:%b%b" % (len(one), len(other), one, other)
 
 
 # Rows

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from glassformer.errors import SettingsError, TextError
 from glassformer.settings import SideSettings, TokenKind, TokenSettings
+from glassformer.text.blocks import count_characters
 from glassformer.text.inputs import Inputs, grow_inputs, input_tokens, learn_inputs, texts_of
 from glassformer.text.normalization import normalize
 from glassformer.text.segmenters import BYTES, Learned
@@ -30,19 +31,23 @@ def learn(texts: Iterable[str], settings: SideSettings, inputs: Inputs = ()) -> 
     """
     if settings.preset == "ascii68":
         return _ascii68(settings, inputs)
-    normalized = (normalize(text, settings, f"text {row}") for row, text in enumerate(texts, start=1))
-    pieces, learned = _LEARNERS[settings.kind](normalized, settings)
+    learned: Learned = {}
+    if settings.kind == "characters":
+        pieces = sorted(_frequent(count_characters(texts, settings), settings))
+    else:
+        normalized = (normalize(text, settings, f"text {row}") for row, text in enumerate(texts, start=1))
+        pieces, learned = _LEARNERS[settings.kind](normalized, settings)
     specials = _specials(settings, has_inputs=bool(inputs))
     return Tokenizer(settings, Vocabulary.from_pieces(pieces, specials, input_tokens(inputs)), learned, inputs)
 
 
 def learn_both(
-    pairs: Sequence[tuple[str, str]], settings: TokenSettings, inputs: Inputs = ()
+    pairs: Iterable[tuple[str, str]], settings: TokenSettings, inputs: Inputs = ()
 ) -> tuple[Tokenizer, Tokenizer]:
     """Build the tokenizers of both sides from pairs of source and target; a shared one from all texts. See `learn`.
 
     `inputs` are those of sources that have several. A shared vocabulary has their tokens too; only the tokenizer of the
-    source reads them.
+    source reads them. The pairs are iterated over two or three times.
     """
     inputs = learn_inputs((source for source, _ in pairs), inputs, settings.source.min_count) if inputs else ()
     if settings.shared:
@@ -55,7 +60,7 @@ def learn_both(
 
 
 def grow_both(
-    tokenizers: tuple[Tokenizer, Tokenizer], pairs: Sequence[tuple[str, str]], settings: TokenSettings
+    tokenizers: tuple[Tokenizer, Tokenizer], pairs: Iterable[tuple[str, str]], settings: TokenSettings
 ) -> tuple[Tokenizer, Tokenizer]:
     """Return the tokenizers of a model, of `settings`, with the new characters or words of pairs. See `grow`.
 
@@ -108,10 +113,6 @@ def _ascii68(settings: SideSettings, inputs: Inputs = ()) -> Tokenizer:
     return Tokenizer(settings.model_copy(update={"kind": "characters", "unknown": False}), vocabulary, {}, inputs)
 
 
-def _characters(texts: Iterator[str], settings: SideSettings) -> tuple[list[str], Learned]:
-    return sorted(_frequent(_count(texts), settings)), {}
-
-
 def _words(texts: Iterator[str], settings: SideSettings) -> tuple[list[str], Learned]:
     words = _frequent(_count(text.split() for text in texts), settings)
     capacity = _capacity(settings, minimum=1 if settings.unknown else len(words))
@@ -144,7 +145,6 @@ def _bytes(_texts: Iterator[str], _settings: SideSettings) -> tuple[list[str], L
 
 
 _LEARNERS: dict[TokenKind, Callable[[Iterator[str], SideSettings], tuple[list[str], Learned]]] = {
-    "characters": _characters,
     "words": _words,
     "subwords": _subwords,
     "bytes": _bytes,

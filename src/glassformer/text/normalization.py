@@ -23,13 +23,13 @@ def normalize(text: str, settings: SideSettings, where: str | None = None) -> st
             got=f"U+{ord(text[error.start]):04X}",
             hint="save the text as valid UTF-8",
         ) from None
-    return _normalized(text, settings)
+    return normalized(text, settings)
 
 
 def original_column(text: str, index: int, settings: SideSettings) -> int:
     """Return the column (from 1) in `text` of the character at `index` (from 0) in the normalized text."""
     ends = range(len(text) + 1)  # a normalized prefix may be longer or shorter than the original
-    return bisect.bisect(ends, index, key=lambda end: len(_normalized(text[:end], settings)))
+    return bisect.bisect(ends, index, key=lambda end: len(normalized(text[:end], settings)))
 
 
 def location(where: str | None, column: int) -> str:
@@ -37,6 +37,7 @@ def location(where: str | None, column: int) -> str:
     return f"{where}, column {column}" if where else f"column {column}"
 
 
-def _normalized(text: str, settings: SideSettings) -> str:
-    normalized = text if settings.normalization == "none" else unicodedata.normalize(settings.normalization, text)
-    return normalized.lower() if settings.lowercase else normalized
+def normalized(text: str, settings: SideSettings) -> str:
+    """Return the text as `normalize` does, lone surrogates included."""
+    text = text if settings.normalization == "none" else unicodedata.normalize(settings.normalization, text)
+    return text.lower() if settings.lowercase else text

@@ -28,6 +28,9 @@ def batches_of_epoch(
     A part is a number of tokens that was `batch_tokens` before, and how many batches of that size were done. The rows
     of the others are divided again, so that every row of the epoch is in exactly one batch that is trained on.
     """
+    if not parts:
+        lengths = corpus.source.lengths, corpus.target.lengths
+        return plan_batches(*lengths, training.batch_tokens, training.seed, epoch)
     rows = np.arange(len(corpus))
     for tokens_before, n_done in parts:
         rows = np.sort(np.concatenate(_batches(corpus, rows, tokens_before, training.seed, epoch)[n_done:]))

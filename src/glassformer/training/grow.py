@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -69,7 +69,7 @@ def _first(tokens: Sequence[str]) -> str:
     return ", ".join(map(repr, tokens[:N_NAMED])) + (", …" if len(tokens) > N_NAMED else "")
 
 
-def unknown_text(tokenizer: Tokenizer, texts: Sequence[str]) -> str:
+def unknown_text(tokenizer: Tokenizer, texts: Iterable[str]) -> str:
     """Return the most frequent characters of texts that a tokenizer lacks, each with its count; empty if none."""
     counts = Counter(character for text in texts for character in text)
     unknown = {character: count for character, count in counts.items() if tokenizer.unknown(character)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 def teacher_forced(
-    model: Transformer, corpus: Corpus, rows: NDArray[np.int64], device: torch.device
+    model: Transformer, corpus: Corpus, rows: NDArray[Any], device: torch.device
 ) -> tuple[Float[Tensor, "tokens D"], Int[Tensor, " tokens"]]:
     """Return the decoder's hidden state for each target token of some rows, and the ids of the targets.
 
     The decoder reads `<bos> y`; its targets are `y <eos>`. Padding has neither logits nor loss.
     """
     source, target = corpus.source.packed(rows), corpus.target.packed(rows)
-    source_layout = Layout.of(torch.from_numpy(corpus.source.lengths[rows]), device=device)
-    target_lengths = torch.from_numpy(corpus.target.lengths[rows])
+    source_layout = Layout.of(torch.from_numpy(corpus.source.lengths[rows].astype(np.int64)), device=device)
+    target_lengths = torch.from_numpy(corpus.target.lengths[rows].astype(np.int64))
     ends = target_lengths.cumsum(0) - 1  # <eos> is never an input, <bos> never a target
     is_input, is_target = torch.ones(2, len(target), dtype=torch.bool).unbind()
     is_input[ends], is_target[ends - target_lengths + 1] = False, False

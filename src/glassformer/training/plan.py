@@ -21,8 +21,9 @@ from glassformer.advise import advise
 from glassformer.audit.quick import quick_audit
 from glassformer.data.cleaning import clean
 from glassformer.data.columns import columns_of_model
+from glassformer.data.large import read_any
 from glassformer.data.splits import TrainedSources
-from glassformer.data.tables import Table, check_same_columns, first_row_note, read_table
+from glassformer.data.tables import Table, check_same_columns, first_row_note
 from glassformer.engines.memory import check_training_fits
 from glassformer.engines.torch import find_device
 from glassformer.errors import UsageError
@@ -58,11 +59,18 @@ class Choice:
     set_by_user: bool = False
 
 
+NoticeKind = Literal[
+    "changed", "first row", "large table", "also trained on", "audit", "too long", "new tokens", "unknown tokens"
+]
+
+
 @dataclass(frozen=True)
 class Notice:
     """A notice before a run: `kind` for programs, `text` for people, and the path of its table, or of a changed run."""
 
-    kind: Literal["changed", "first row", "also trained on", "audit", "too long", "new tokens", "unknown tokens"]
+    kind: Literal[
+        "changed", "first row", "large table", "also trained on", "audit", "too long", "new tokens", "unknown tokens"
+    ]
     text: str
     table: str
 
@@ -344,7 +352,7 @@ def _earlier(directory: RunDirectory, start: ModelFile | None, *, resume: bool) 
 
 
 def _read(pairs: Pairs, data: DataSettings) -> Table:
-    return read_table(pairs, data) if isinstance(pairs, str | Path) else as_table(pairs, data)
+    return read_any(pairs, data) if isinstance(pairs, str | Path) else as_table(pairs, data)
 
 
 def _read_other(table: Table, pairs: Pairs | None, data: DataSettings) -> Table | None:
@@ -369,6 +377,10 @@ def _notices(table: Table, valid: Table | None, test: Table | None, prepared: Pr
     for read in (table, valid, test):
         if read is not None and (text := first_row_note(read)):
             yield Notice("first row", text, read.path)
+    for read in (table, valid, test):
+        if read is not None:
+            yield from (Notice("large table", text, read.path) for text in read.notes)
+    yield from (Notice("large table", text, table.path) for text in prepared.notes)
     for overlap in prepared.overlaps:
         if overlap.rows and overlap.table:
             text = f"{overlap.rows:,} of the {overlap.total:,} rows of {overlap.table} have a source that is trained on"
@@ -383,6 +395,6 @@ def _notices(table: Table, valid: Table | None, test: Table | None, prepared: Pr
         counts, unk_id = prepared.data.counts(side), tokenizer.vocabulary.unk_id
         if unk_id is not None and counts[unk_id]:
             text = f"{counts[unk_id]:,} of {sum(counts):,} {side} tokens to train on are not in the vocabulary"
-            which = unknown_text(tokenizer, [getattr(pair, side) for pair in table.pairs])
+            which = unknown_text(tokenizer, (getattr(pair, side) for pair in table.pairs))
             named = f": {which}" if which and tokenizer.settings.kind != "words" else ""
             yield Notice("unknown tokens", f"{text}, and become <unk>{named}", table.path)

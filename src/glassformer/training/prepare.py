@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,19 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.columns import held_out_columns
-from glassformer.data.corpus import Corpus, Sequences
+from glassformer.data.corpus import Corpus
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.pairs import checked_pairs
-from glassformer.data.splits import Overlap, TrainedSources, hold_out
+from glassformer.data.splits import Overlap, TrainedSources, held_rows
+from glassformer.data.stored import source_hashes
 from glassformer.data.tables import REASONS, Pair, Table, fingerprint
 from glassformer.errors import TableError, UsageError, quoted
 from glassformer.files import shown
 from glassformer.modelfile import ModelFile
 from glassformer.records import Metrics, TrainingData
 from glassformer.rundirectory import HELD_OUT_COLUMNS, HELD_OUT_ROWS
-from glassformer.settings import DataSettings, Settings, TokenSettings
-from glassformer.text import Tokenizer, grow_both, learn_both
+from glassformer.settings import DataSettings, Settings
+from glassformer.text import Tokenizer
 from glassformer.text.inputs import CellFault, Inputs, cells_of_values, compose, fault_of, inputs_of, split
+from glassformer.training.encoding import Encoded, Tokenizers, encode_pairs, encode_training
 
 MAX_UNKNOWN = 0.2  # of the tokens of one side
 
@@ -34,6 +35,7 @@ class Prepared:
     """The data of a run. `data` is the record for the model file, `test_ledger` the ledger of the test table.
 
     `trained` are the sources to train on; `overlaps` count the rows to validate and test on that have one of them.
+    `notes` are about a large table: tokens that are learned from a sample, ids that were damaged.
     """
 
     settings: Settings
@@ -47,6 +49,7 @@ class Prepared:
     trained: TrainedSources
     overlaps: tuple[Overlap, ...]
     test_ledger: Ledger = field(default_factory=Ledger)
+    notes: tuple[str, ...] = ()
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
@@ -173,46 +176,43 @@ def prepare(
     that more than half of them exceed, tokens of which too many are unknown.
     """
     _check_rows(table)
-    train_indices = list(range(len(table.pairs)))
-    held_indices: list[int] = []
+    held_out: NDArray[np.int64] = np.empty(0, np.int64)
     if valid is None:
         data, seed = settings.data, settings.training.seed
-        train_indices, held_indices = hold_out(table.pairs, data.valid_fraction, data.max_valid_rows, seed)
-    train_pairs = [table.pairs[index] for index in train_indices]
-    source_tokenizer, target_tokenizer = _tokenizers(train_pairs, settings.tokens, table.inputs, tokenizers, grow=grow)
+        held_out = held_rows(source_hashes(table.pairs), data.valid_fraction, data.max_valid_rows, seed)
     ledger = Ledger()
     for read in (table, valid):
         if read is not None:
             ledger.include(read.ledger)
 
-    train, train_pairs = _encode(
-        table, train_indices, source_tokenizer, target_tokenizer, settings, ledger, is_training=True
-    )
-    _check_unknown(train, source_tokenizer, target_tokenizer, table.path)
-    if valid is None:
-        held, valid_pairs = _encode(table, held_indices, source_tokenizer, target_tokenizer, settings, ledger)
-    else:
-        valid_indices = list(range(len(valid.pairs)))
-        held, valid_pairs = _encode(valid, valid_indices, source_tokenizer, target_tokenizer, settings, ledger)
+    encoded = encode_training(table, held_out, settings, tokenizers, grow=grow)
+    train, (source_tokenizer, target_tokenizer) = encoded.corpus, encoded.tokenizers
+    _record_too_long(encoded, table, settings, ledger)
+    counts = train.source.counts(len(source_tokenizer)), train.target.counts(len(target_tokenizer))
+    _check_unknown(counts, len(train), encoded.tokenizers, table.path)
+    validated, rows = (table, held_out) if valid is None else (valid, np.arange(len(valid.pairs)))
+    held = encode_pairs(validated, rows, encoded.tokenizers, settings)
+    _record_too_long(held, validated, settings, ledger)
+    valid_pairs = [validated.pairs[row] for row in rows.tolist() if row not in held.left_out]
     _check_rows_left(train, table.path, ledger)
-    trained = TrainedSources.of(pair.source for pair in train_pairs)
-    trained = trained if earlier is None else trained | earlier
+    trained = encoded.trained if earlier is None else encoded.trained | earlier
     overlaps = [Overlap.of(trained, valid.path if valid else "", valid_pairs)] if valid_pairs else []
     overlaps += [Overlap.of(trained, test.path, test.pairs)] if test else []
-    record = _training_data(table, valid, train, len(valid_pairs), (source_tokenizer, target_tokenizer), ledger)
+    record = _training_data(table, valid, train, counts, len(valid_pairs), encoded.tokenizers, ledger)
     sources = {"sources_digest": trained.digest, "valid_overlap": overlaps[0].rows if valid_pairs else None}
     return Prepared(
         settings,
         source_tokenizer,
         target_tokenizer,
         train,
-        held if len(held) else None,
+        held.corpus if len(held.corpus) else None,
         valid_pairs,
         ledger,
         record.model_copy(update=sources),
         trained,
         tuple(overlaps),
         test.ledger if test else Ledger(),
+        encoded.notes,
     )
 
 
@@ -236,23 +236,11 @@ def _check_rows_left(train: Corpus, path: str, ledger: Ledger) -> None:
         )
 
 
-def _tokenizers(
-    pairs: Sequence[Pair],
-    settings: TokenSettings,
-    inputs: Inputs,
-    given: tuple[Tokenizer, Tokenizer] | None,
-    *,
-    grow: bool,
-) -> tuple[Tokenizer, Tokenizer]:
-    if given is None:
-        return learn_both(pairs, settings, inputs)
-    return grow_both(given, pairs, settings) if grow else given
-
-
 def _training_data(
     table: Table,
     valid: Table | None,
     train: Corpus,
+    counts: tuple[list[int], list[int]],
     n_valid: int,
     tokenizers: tuple[Tokenizer, Tokenizer],
     ledger: Ledger,
@@ -270,66 +258,25 @@ def _training_data(
         valid_rows=n_valid,
         longest_source=int(train.source.lengths.max()) - tokenizers[0].settings.n_frame_tokens,
         longest_target=int(train.target.lengths.max()) - tokenizers[1].settings.n_frame_tokens,
-        source_counts=tuple(train.source.counts(len(tokenizers[0]))),
-        target_counts=tuple(train.target.counts(len(tokenizers[1]))),
+        source_counts=tuple(counts[0]),
+        target_counts=tuple(counts[1]),
     )
 
 
-def _encode(
-    table: Table,
-    indices: Sequence[int],
-    source: Tokenizer,
-    target: Tokenizer,
-    settings: Settings,
-    ledger: Ledger,
-    *,
-    is_training: bool = False,
-) -> tuple[Corpus, list[Pair]]:
-    """Return the corpus of some rows of a table; rows that are too long are recorded in the ledger.
-
-    `indices` are those of pairs. `is_training`: the run trains on these rows, and the limits must leave half of them.
-    """
-    pairs = [table.pairs[index] for index in indices]
-    corpus = Corpus.encode(pairs, source, target, [table.location(index) for index in indices])
-    limits = {"source": settings.max_source_tokens, "target": settings.max_target_tokens}
-    lengths_of = {
-        "source": corpus.source.lengths - source.settings.n_frame_tokens,
-        "target": corpus.target.lengths - target.settings.n_frame_tokens,
-    }
-    if is_training:
-        _check_lengths(lengths_of, limits, table.path)
-    kept = np.ones(len(pairs), dtype=bool)
-    for side, reason in (("source", Reason.SOURCE_TOO_LONG), ("target", Reason.TARGET_TOO_LONG)):
-        lengths = lengths_of[side]
-        for position in np.flatnonzero(kept & (lengths > limits[side])).tolist():
-            kept[position] = False
-            fault = Fault(reason, f"{lengths[position]} tokens, of at most {limits[side]}")
-            ledger.drop(table.rows[indices[position]], table.path, fault)
-    if kept.all():
-        return corpus, pairs
-    shorter = dataclasses.replace(corpus, source=_keep(corpus.source, kept), target=_keep(corpus.target, kept))
-    return shorter, [pair for pair, keep in zip(pairs, kept, strict=True) if keep]
+def _record_too_long(encoded: Encoded, table: Table, settings: Settings, ledger: Ledger) -> None:
+    """Add the rows that were too long to the ledger."""
+    limits = settings.max_source_tokens, settings.max_target_tokens
+    reasons = Reason.SOURCE_TOO_LONG, Reason.TARGET_TOO_LONG
+    for limit, reason, rows in zip(limits, reasons, encoded.too_long, strict=True):
+        for row, n_tokens in rows:
+            ledger.drop(table.rows[row], table.file(row), Fault(reason, f"{n_tokens} tokens, of at most {limit}"))
 
 
-def _check_lengths(lengths_of: Mapping[str, NDArray[np.int64]], limits: Mapping[str, int], path: str) -> None:
-    for side, lengths in lengths_of.items():
-        limit = limits[side]
-        n_long = int((lengths > limit).sum())
-        if 2 * n_long > len(lengths):
-            larger = int(1.25 * np.quantile(lengths, 0.95)) + 1
-            raise TableError(
-                f"more than half of the {side}s are longer than the limit",
-                where=path,
-                got=f"{n_long:,} of {len(lengths):,} have more than {limit} tokens",
-                hint=f"--set data.max_{side}_length={larger} (and model.max_length, where positions are learned)",
-            )
-
-
-def _check_unknown(corpus: Corpus, source: Tokenizer, target: Tokenizer, path: str) -> None:
-    for side, sequences, tokenizer in (("source", corpus.source, source), ("target", corpus.target, target)):
+def _check_unknown(counts: tuple[list[int], list[int]], n_rows: int, tokenizers: Tokenizers, path: str) -> None:
+    for side, counts_of_side, tokenizer in zip(("source", "target"), counts, tokenizers, strict=True):
         unknown = tokenizer.vocabulary.unk_id
-        n_tokens = len(sequences.ids) - tokenizer.settings.n_frame_tokens * len(corpus)
-        n_unknown = 0 if unknown is None else int((sequences.ids == unknown).sum())
+        n_tokens = sum(counts_of_side) - tokenizer.settings.n_frame_tokens * n_rows
+        n_unknown = 0 if unknown is None else counts_of_side[unknown]
         if n_unknown > MAX_UNKNOWN * n_tokens:
             raise TableError(
                 f"more than {MAX_UNKNOWN:.0%} of the {side} tokens are not in the vocabulary",
@@ -339,8 +286,3 @@ def _check_unknown(corpus: Corpus, source: Tokenizer, target: Tokenizer, path: s
                 hint=f"another tokens.{side}.kind, a larger tokens.{side}.vocabulary_size or a smaller "
                 f"tokens.{side}.min_count; with --init, a model of such texts",
             )
-
-
-def _keep(sequences: Sequences, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Sequences:
-    lengths = sequences.lengths
-    return Sequences(sequences.ids[np.repeat(kept, lengths)], np.concatenate(([0], lengths[kept].cumsum())))

@@ -112,8 +112,9 @@ def check_before_training(planned: Plan, device: str = "auto") -> SelfTest | Non
     """Make the checks that take some seconds, if the run is expected to take over LONG seconds; otherwise None.
 
     A run that is resumed, that has several processes, or that `training.max_minutes` ends before, is not tested. The
-    expected time is that of the updates alone. Above VERY_LONG seconds learning rates are tested too, if that takes at most MAX_FRACTION of the
-    time. No setting is changed. Raises RunError when a leak was found: what such a run measures is wrong.
+    expected time is that of the updates alone. Above VERY_LONG seconds learning rates are tested too, if that takes at
+    most MAX_FRACTION of the time. No setting is changed. Raises RunError when a leak was found: what such a run
+    measures is wrong.
     """
     if planned.resume or planned.processes.count > 1 or not _may_be_long(planned):
         return None

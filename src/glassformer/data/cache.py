@@ -1,0 +1,213 @@
+"""The cache: folders of files that were computed from tables, keyed by content and settings.
+
+    entry = load(key) or build(key, write)      entry.folder, entry.description
+
+An entry is written under a temporary name and renamed when it is complete, so that processes do not disturb each other.
+Its files are checked against their checksums before they are used. Deleting the folder, or any part of it, loses only
+time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import sys
+import time
+import unicodedata
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glassformer.errors import RunError
+
+FOLDER_VARIABLE = "GLASSFORMER_CACHE"
+MAX_BYTES = 50 * 2**30
+"""Size of the cache above which the entries that were not used for the longest time are deleted."""
+
+_FORMAT = 1
+_DESCRIPTION = "entry.json"
+_PART = ".part"
+_ABANDONED_SECONDS = 24 * 3600  # after which an unfinished entry belongs to a process that was killed
+_BLOCK = 2**22
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A complete entry: its folder, what was written about it, and whether it replaces a damaged one."""
+
+    folder: Path
+    description: dict[str, Any]
+    replaced_damaged: bool = False
+
+
+def cache_folder() -> Path:
+    """Return the folder of the cache: that of the environment variable, or the one that the system has for caches."""
+    if given := os.environ.get(FOLDER_VARIABLE):
+        return Path(given).expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "glassformer" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "glassformer"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "glassformer"
+
+
+def key_of(kind: str, parts: Mapping[str, Any]) -> str:
+    """Return the key of an entry: a digest of everything that its files depend on."""
+    everything = {
+        "kind": kind,
+        "format": _FORMAT,
+        "version": _version(),
+        "unicode": unicodedata.unidata_version,
+        **parts,
+    }
+    return hashlib.sha256(json.dumps(everything, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()[:32]
+
+
+def content_digest(path: Path) -> str:
+    """Return the SHA-256 (hex) of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def find(key: str) -> tuple[Entry | None, bool]:
+    """Return the entry of a key if it is complete and not damaged; and whether there is one that is damaged."""
+    folder = cache_folder() / key
+    if not folder.exists():
+        return None, False
+    try:
+        written = json.loads((folder / _DESCRIPTION).read_bytes())
+        if written["key"] == key and all(_check(folder / name) == check for name, check in written["files"].items()):
+            os.utime(folder)
+            return Entry(folder, written["description"]), False
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    return None, True
+
+
+def build(key: str, write: Callable[[Path], dict[str, Any]]) -> Entry:
+    """Create the entry of a key: `write(folder)` writes its files and returns the description. Replaces a damaged one.
+
+    Raises RunError when the cache cannot be written; nothing of the entry is left then.
+    """
+    root = cache_folder()
+    folder, temporary = root / key, root / f"{key}.{secrets.token_hex(4)}{_PART}"
+    try:
+        with _write_errors(root):
+            temporary.mkdir(parents=True)
+        description = write(temporary)
+        with _write_errors(root):
+            files = {path.name: _check(path) for path in sorted(temporary.iterdir())}
+            written = {"key": key, "files": files, "description": description}
+            (temporary / _DESCRIPTION).write_text(json.dumps(written), encoding="utf-8")
+            is_damaged = _replace(temporary, folder, key)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        _prune(root, keep=key)
+    return Entry(folder, description, is_damaged)
+
+
+def _replace(temporary: Path, folder: Path, key: str) -> bool:
+    """Rename a finished entry; return whether it replaced a damaged one. Of two processes, the first one wins."""
+    if not folder.exists():
+        with contextlib.suppress(OSError):
+            temporary.rename(folder)
+            return False
+    if find(key)[0] is not None:
+        return False
+    discarded = folder.with_name(f"{temporary.name}.old{_PART}")
+    folder.rename(discarded)
+    temporary.rename(folder)
+    shutil.rmtree(discarded, ignore_errors=True)
+    return True
+
+
+def _check(path: Path) -> list[int]:
+    """Return the size and the CRC-32 of a file."""
+    checksum = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            checksum = zlib.crc32(block, checksum)
+        return [file.tell(), checksum]
+
+
+def _prune(root: Path, keep: str) -> None:
+    """Delete what killed processes left, and the oldest entries of a cache that is too large."""
+    entries, total = [], 0
+    for folder in root.iterdir():
+        used = folder.stat().st_mtime
+        if folder.name.endswith(_PART):
+            if time.time() - used > _ABANDONED_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
+        elif (folder / _DESCRIPTION).is_file():
+            size = sum(path.stat().st_size for path in folder.iterdir())
+            total += size
+            entries.append((used, size, folder))
+    for _, size, folder in sorted(entries, key=lambda entry: entry[0]):
+        if total > MAX_BYTES and folder.name != keep:
+            shutil.rmtree(folder, ignore_errors=True)
+            total -= size
+
+
+@cache
+def _version() -> str:
+    try:
+        return version("glassformer")
+    except PackageNotFoundError:
+        return ""
+
+
+@contextlib.contextmanager
+def _write_errors(folder: Path) -> Any:
+    """Raise RunError for the errors of the operating system inside the context."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            "cannot write the cache for tables that are larger than memory",
+            where=str(error.filename or folder),
+            got=error.strerror or str(error),
+            hint=f"free some space, or set {FOLDER_VARIABLE} to a folder that can be written; "
+            "it takes about twice the size of the table",
+        ) from None
+
+
+class ArrayFile:
+    """A file of one array, which is written in parts and then mapped into memory."""
+
+    def __init__(self, path: Path, dtype: Any) -> None:
+        self._path, self.dtype = path, np.dtype(dtype)
+        with _write_errors(path.parent):
+            self._file = path.open("wb")
+
+    def append(self, values: Any) -> None:
+        """Append values of an array. Raises RunError when the disk is full."""
+        with _write_errors(self._path.parent):
+            self._file.write(np.ascontiguousarray(values, self.dtype).data)
+
+    def close(self) -> None:
+        """Finish the file; it is closed after an error too."""
+        with _write_errors(self._path.parent):
+            self._file.close()
+
+
+def close_all(files: Iterable[ArrayFile]) -> None:
+    """Close files after an error, without another error of theirs."""
+    for file in files:
+        with contextlib.suppress(RunError):
+            file.close()
+
+
+def mapped(path: Path, dtype: Any) -> Any:
+    """Return the array of a file, mapped into memory: its pages are read when they are used, and can be discarded."""
+    return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.empty(0, dtype)

@@ -1,0 +1,289 @@
+"""Tables in the cache: the same pairs, rows, ledger and fingerprint as in memory, whatever is in the file."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from glassformer.data import cache, large, workers
+from glassformer.data.large import read_any
+from glassformer.data.stored import StoredPairs
+from glassformer.data.tables import Table, fingerprint, read_table
+from glassformer.errors import ColumnError, RunError, TableError
+from glassformer.settings import DataSettings
+
+quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SKIP = DataSettings(bad_rows="skip")
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Store every table, read in chunks of a few bytes, in this process."""
+    monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(large, "LARGE_BYTES", 0)
+    monkeypatch.setattr(large, "CHUNK_BYTES", 24)
+    monkeypatch.setattr(workers, "n_cores", lambda: 1)
+
+
+def assert_same(stored: Table, table: Table) -> None:
+    assert isinstance(stored.pairs, StoredPairs)
+    assert list(stored.pairs) == table.pairs
+    assert [stored.pairs[i] for i in range(len(stored.pairs))] == table.pairs
+    assert list(stored.rows) == table.rows
+    assert fingerprint(stored.pairs) == fingerprint(table.pairs)
+    assert (stored.ledger.read, stored.ledger.kept) == (table.ledger.read, table.ledger.kept)
+    assert stored.ledger.entries == table.ledger.entries
+    assert (stored.columns, stored.taken, stored.header) == (table.columns, table.taken, table.header)
+    assert (stored.first, stored.header_guessed, stored.format) == (table.first, table.header_guessed, table.format)
+
+
+def outcome(read, path: Path, data: DataSettings) -> Table | str:
+    try:
+        return read(path, data)
+    except TableError as error:
+        return str(error)
+
+
+def assert_both_ways_agree(path: Path, data: DataSettings) -> None:
+    stored, table = outcome(read_any, path, data), outcome(read_table, path, data)
+    if isinstance(table, str) or isinstance(stored, str):
+        assert stored == table
+    else:
+        assert_same(stored, table)
+
+
+PIECES = [
+    b"a",
+    b"b,c",
+    b"word",
+    b",",
+    b"\n",
+    b"\r\n",
+    b"\r",
+    b'"',
+    b'""',
+    b'"x,y"',
+    b'"x\ny",z',
+    b" ",
+    b"\0",
+    b"\xff",
+    "é€".encode(),
+    b"1,2\n",
+]
+
+
+@quick
+@given(st.lists(st.sampled_from(PIECES), max_size=60).map(b"".join), st.sampled_from(["stop", "skip"]))
+def test_any_csv_is_read_in_chunks_as_it_is_in_memory(tmp_path, content, bad_rows):
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"source,target\n" + content)
+    assert_both_ways_agree(path, DataSettings(bad_rows=bad_rows))
+
+
+@quick
+@given(
+    st.lists(st.sampled_from([*PIECES, b"\t", b"x\ty\n"]), max_size=60).map(b"".join), st.sampled_from(["stop", "skip"])
+)
+def test_any_tsv_is_read_in_chunks_as_it_is_in_memory(tmp_path, content, bad_rows):
+    path = tmp_path / "table.tsv"
+    path.write_bytes(b"x\ty\n" + content)
+    assert_both_ways_agree(path, DataSettings(bad_rows=bad_rows))
+
+
+LINES = [
+    '{"source": "a", "target": "b"}',
+    '{"source": "a"}',
+    '{"source": 1, "target": null}',
+    "",
+    "{",
+    "[]",
+    '{"target": " ", "source": "é"}',
+]
+
+
+@quick
+@given(st.lists(st.sampled_from(LINES), min_size=1, max_size=20), st.sampled_from(["stop", "skip"]))
+def test_any_json_lines_are_read_in_chunks_as_they_are_in_memory(tmp_path, lines, bad_rows):
+    path = tmp_path / "table.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert_both_ways_agree(path, DataSettings(bad_rows=bad_rows))
+
+
+@quick
+@given(st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), min_size=1, max_size=20), st.booleans())
+def test_any_texts_are_stored_as_they_are(tmp_path, pairs, header):
+    stream = io.StringIO()
+    csv.writer(stream).writerows([("source", "target"), *pairs] if header else pairs)
+    path = tmp_path / "table.csv"
+    path.write_bytes(stream.getvalue().encode("utf-8", "replace"))
+    assert_both_ways_agree(path, SKIP)
+
+
+def write(path: Path, n_rows: int = 300, seed: str = "") -> Path:
+    path.write_text("source,target\n" + "".join(f"w{i}{seed},t{i}\n" for i in range(n_rows)), encoding="utf-8")
+    return path
+
+
+def test_several_processes_read_a_table_as_one_does(tmp_path, monkeypatch):
+    path = write(tmp_path / "table.csv")
+    monkeypatch.setattr(workers, "n_cores", lambda: 2)
+    monkeypatch.setattr(large, "CHUNK_BYTES", 1000)
+    assert_same(read_any(path, DataSettings()), read_table(path, DataSettings()))
+
+
+def test_a_worker_that_ends_early_loses_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers.sys, "executable", "/bin/false")
+    assert list(workers.ordered(divmod, [(7, 2), (9, 4)], 2)) == [(3, 1), (2, 1)]
+
+
+def test_the_error_of_a_worker_is_that_of_the_function():
+    with pytest.raises(ZeroDivisionError):
+        list(workers.ordered(divmod, [(7, 2), (1, 0)], 2))
+
+
+def test_a_damaged_row_far_into_the_table_is_named_by_its_line(tmp_path):
+    path = write(tmp_path / "table.csv")
+    path.write_bytes(path.read_bytes() + b'"never closed,x\n')
+    with pytest.raises(TableError, match="line 302"):
+        read_any(path, DataSettings())
+    assert not [*(tmp_path / "cache").glob("*")]
+    assert_both_ways_agree(path, SKIP)
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.tsv", "a.en,a.de"])
+def test_compressed_tables_and_parallel_files_are_stored_too(tmp_path, name):
+    for part in name.split(","):
+        cell = "x\ty" if name.endswith("tsv") else "x,y" if "csv" in name else "sentence"
+        content = "".join(f"{cell} {i}\n" for i in range(50)).encode()
+        (tmp_path / part).write_bytes(gzip.compress(content) if part.endswith(".gz") else content)
+    path = ",".join(str(tmp_path / part) for part in name.split(","))
+    assert_same(read_any(path, DataSettings()), read_table(path, DataSettings()))
+
+
+# The cache
+
+
+def entries(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "cache").iterdir())
+
+
+def test_the_second_reading_reads_only_the_cache(tmp_path, monkeypatch):
+    path = write(tmp_path / "table.csv")
+    first = read_any(path, DataSettings())
+    monkeypatch.setattr(large, "_store", None)
+    assert list(read_any(path, DataSettings()).pairs) == list(first.pairs)
+
+
+def test_another_content_and_other_settings_are_other_entries(tmp_path):
+    path = write(tmp_path / "table.csv")
+    read_any(path, DataSettings())
+    read_any(path, DataSettings(valid_fraction=0.5))
+    assert len(entries(tmp_path)) == 1
+    assert read_any(path, DataSettings(source=1, target=0)).pairs[0] == ("t0", "w0")
+    write(path, seed="x")
+    assert read_any(path, DataSettings()).pairs[0] == ("w0x", "t0")
+    assert len(entries(tmp_path)) == 3
+
+
+@pytest.mark.parametrize("name", ["entry.json", "source.texts", "target.starts", "rows"])
+@pytest.mark.parametrize("damage", ["changed", "truncated", "missing"])
+def test_a_damaged_cache_is_read_again_and_said(tmp_path, name, damage):
+    path = write(tmp_path / "table.csv")
+    read_any(path, DataSettings())
+    (entry,) = entries(tmp_path)
+    content = (entry / name).read_bytes()
+    (entry / name).unlink()
+    if damage != "missing":
+        changed = content[:-1] + bytes([content[-1] ^ 1]) if damage == "changed" else content[:-3]
+        (entry / name).write_bytes(changed)
+    table = read_any(path, DataSettings())
+    assert "was damaged" in table.notes[0]
+    assert_same(table, read_table(path, DataSettings()))
+    assert not any("was damaged" in note for note in read_any(path, DataSettings()).notes)
+    assert entries(tmp_path) == [entry]
+
+
+def test_an_entry_of_another_table_is_not_used(tmp_path):
+    one, other = write(tmp_path / "one.csv"), write(tmp_path / "other.csv", seed="x")
+    read_any(one, DataSettings())
+    (entry,) = entries(tmp_path)
+    read_any(other, DataSettings())
+    (fresh,) = set(entries(tmp_path)) - {entry}
+    for file in entry.iterdir():
+        (fresh / file.name).write_bytes(file.read_bytes())
+    assert read_any(other, DataSettings()).pairs[0] == ("w0x", "t0")
+
+
+def test_a_cache_that_cannot_be_written_names_the_variable(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "file"))
+    with pytest.raises(RunError, match=cache.FOLDER_VARIABLE):
+        read_any(write(tmp_path / "table.csv"), DataSettings())
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(tmp_path, monkeypatch):
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("there is no /dev/full on this system")
+    opened = Path.open
+    path = write(tmp_path / "table.csv", 20_000)
+    monkeypatch.setattr(large, "CHUNK_BYTES", 2**16)
+    monkeypatch.setattr(Path, "open", lambda path, *mode: opened(full if path.name == "source.texts" else path, *mode))
+    with pytest.raises(RunError, match="No space left"):
+        read_any(path, DataSettings())
+    assert entries(tmp_path) == []
+
+
+def test_the_entries_of_a_cache_that_is_too_large_are_deleted_oldest_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "MAX_BYTES", 1)
+    read_any(write(tmp_path / "one.csv"), DataSettings())
+    first = entries(tmp_path)
+    table = read_any(write(tmp_path / "two.csv", seed="x"), DataSettings())
+    assert len(entries(tmp_path)) == 1
+    assert entries(tmp_path) != first
+    assert table.pairs[299] == ("w299x", "t299")
+
+
+# Several files
+
+
+@pytest.mark.parametrize("size", [0, 2**40])
+def test_the_files_of_a_folder_or_a_pattern_are_one_table(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(large, "LARGE_BYTES", size)
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    write(folder / "b.csv", 2, "b")
+    write(folder / "a.csv", 3, "a")
+    (folder / "c.jsonl").write_text(json.dumps({"source": "s", "target": ""}) + '\n{"source": "s", "target": "t"}\n')
+    (folder / "README").write_text("no table")
+    (folder / "d.tsv").write_text("1\t2\t3\n")
+    with pytest.raises(ColumnError, match="other columns than in the first file"):
+        read_any(folder, DataSettings(source=0, target=1))
+    (folder / "d.tsv").unlink()
+    for path in (folder, str(folder / "*.[cj]s*")):
+        table = read_any(path, DataSettings())
+        assert [pair.source for pair in table.pairs] == ["w0a", "w1a", "w2a", "w0b", "w1b", "s"]
+        assert list(table.rows) == [1, 2, 3, 1, 2, 2]
+        assert (table.ledger.read, table.ledger.kept) == (7, 6)
+        assert [(entry.file, entry.row) for entry in table.ledger.entries] == [(str(folder / "c.jsonl"), 1)]
+        assert table.location(3) == f"{folder / 'b.csv'}, row 1"
+        assert table.path == str(path)
+
+
+def test_a_folder_without_tables_and_a_pattern_without_files_are_errors(tmp_path):
+    with pytest.raises(TableError, match="no table in this folder"):
+        read_any(tmp_path, DataSettings())
+    with pytest.raises(TableError, match="no file matches"):
+        read_any(tmp_path / "*.csv", DataSettings())
+
+
+def test_a_missing_file_is_the_error_of_the_reader(tmp_path):
+    with pytest.raises(TableError, match="no such file"):
+        read_any(tmp_path / "missing.csv", DataSettings())

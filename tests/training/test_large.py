@@ -1,0 +1,128 @@
+"""A run on a table that is stored: the same ids, split, ledger and weights as in memory, and exact when resumed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glassformer.data import cache, large, workers
+from glassformer.data.stored import StoredPairs
+from glassformer.errors import RunError, TableError
+from glassformer.modelfile import ModelFile
+from glassformer.training import encoding
+from glassformer.training.events import Stopped
+from glassformer.training.plan import Plan, plan
+
+TINY = {
+    "model.d_model": 16,
+    "model.d_ff": 16,
+    "model.n_heads": 2,
+    "training.steps": 6,
+    "training.batch_tokens": 128,
+    "training.validate_every": 3,
+    "training.precision": "float32",
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(workers, "n_cores", lambda: 1)
+    monkeypatch.setattr(encoding, "BLOCK_ROWS", 16)
+    path = tmp_path / "table.csv"
+    words = [f"{'ab' * (i % 5)}c{i % 70}" for i in range(200)]
+    words[50] = words[150] = "x" * 90
+    path.write_text("source,target\n,empty\n" + "".join(f"{word},{word[::-1]}\n" for word in words))
+    return path
+
+
+def planned(
+    path: Path, out: Path, settings: dict[str, object], monkeypatch: pytest.MonkeyPatch, *, stored: bool
+) -> Plan:
+    with monkeypatch.context() as patch:
+        patch.setattr(large, "LARGE_BYTES", 0 if stored else 2**40)
+        found = plan(path, out, overrides=TINY | settings)
+    assert isinstance(found.table.pairs, StoredPairs) == stored
+    return found
+
+
+KINDS = [
+    {"tokens.source.kind": "characters", "tokens.target.kind": "words", "data.max_source_length": 80},
+    {"tokens.shared": True, "tokens.source.kind": "bytes", "tokens.target.kind": "bytes", "data.max_target_length": 80},
+]
+
+
+@pytest.mark.parametrize("settings", KINDS)
+def test_a_stored_table_gives_the_data_and_the_weights_of_one_in_memory(tmp_path, table, monkeypatch, settings):
+    runs = [
+        planned(table, tmp_path / name, settings, monkeypatch, stored=name != "memory")
+        for name in ("memory", "stored", "again")
+    ]
+    for run in runs[1:]:
+        for name in ("fingerprint", "valid_pairs", "data"):
+            assert getattr(run.prepared, name) == getattr(runs[0].prepared, name), name
+        assert run.prepared.ledger.entries == runs[0].prepared.ledger.entries
+        assert run.settings == runs[0].settings
+        for side in ("source", "target"):
+            expected, found = (getattr(each.prepared.train, side) for each in (runs[0], run))
+            assert found.ids.tolist() == expected.ids.tolist()
+            assert found.lengths.tolist() == expected.lengths.tolist()
+    assert runs[0].prepared.ledger.counts()["read"] == 201
+    assert len(runs[0].prepared.ledger.entries) == 3
+    first, *others = [weights_after(run) for run in runs]
+    assert all(np.array_equal(first[name], other[name]) for other in others for name in first)
+
+
+def weights_after(run: Plan) -> dict[str, np.ndarray]:
+    list(run.run("cpu"))
+    return ModelFile.load(run.directory.model).tensors
+
+
+def test_a_run_on_a_stored_table_resumes_exactly(tmp_path, table, monkeypatch):
+    whole = weights_after(planned(table, tmp_path / "whole", KINDS[0], monkeypatch, stored=True))
+    run = planned(table, tmp_path / "parts", KINDS[0], monkeypatch, stored=True).run("cpu")
+    for event in run:
+        if getattr(event, "step", 0) == 3:
+            run.stop()
+    assert isinstance(event, Stopped)
+    monkeypatch.setattr(large, "LARGE_BYTES", 0)
+    parts = weights_after(plan(table, tmp_path / "parts", resume=True))
+    assert all(np.array_equal(whole[name], parts[name]) for name in whole)
+
+
+def test_a_resumed_run_refuses_another_stored_table(tmp_path, table, monkeypatch):
+    run = planned(table, tmp_path / "run", KINDS[0], monkeypatch, stored=True).run("cpu")
+    for _ in run:
+        run.stop()
+    table.write_text(table.read_text() + "new,row\n")
+    monkeypatch.setattr(large, "LARGE_BYTES", 0)
+    with pytest.raises(RunError, match="fingerprint"):
+        plan(table, tmp_path / "run", resume=True)
+
+
+def test_damaged_ids_are_computed_again(tmp_path, table, monkeypatch):
+    first = planned(table, tmp_path / "run", KINDS[0], monkeypatch, stored=True).prepared.train
+    (ids,) = (tmp_path / "cache").glob("*/target.ids")
+    ids.write_bytes(b"\1" * ids.stat().st_size)
+    found = planned(table, tmp_path / "run", KINDS[0], monkeypatch, stored=True)
+    assert found.prepared.train.target.lengths.tolist() == first.target.lengths.tolist()
+    assert found.prepared.train.target.ids.max() > 1
+    assert any("damaged" in notice.text for notice in found.notices)
+
+
+def test_too_many_long_rows_are_refused_and_nothing_is_kept_of_their_ids(tmp_path, table, monkeypatch):
+    with pytest.raises(TableError, match="more than half of the sources are longer than the limit"):
+        planned(table, tmp_path / "run", {**KINDS[0], "data.max_source_length": 2}, monkeypatch, stored=True)
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+def test_words_of_a_larger_table_are_learned_from_a_sample_which_is_said(tmp_path, table, monkeypatch):
+    monkeypatch.setattr(encoding, "LEARNED_ROWS", 80)
+    stored, memory = (
+        planned(table, tmp_path / name, KINDS[0], monkeypatch, stored=name == "stored") for name in ("stored", "memory")
+    )
+    assert stored.prepared.target_tokenizer.vocabulary == memory.prepared.target_tokenizer.vocabulary
+    assert stored.prepared.data.target_counts[3] > 0  # <unk>
+    assert any("learned from 80 of 180 rows" in notice.text for notice in stored.notices)
