@@ -124,7 +124,7 @@ def main() -> None:
         train(given.train, given.out, given.kind)
         return
     print(
-        "| rows | MB | start, s | rows/s | CPU µs a row | 100 steps, s | memory, MB | second start, s | its CPU, s | load |"
+        "| rows | MB | start, s | rows/s | CPU µs a row | 100 steps, s | memory, MB | 2nd start, s | CPU, s | load |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     measured = []
