@@ -94,17 +94,21 @@ def find(key: str) -> tuple[Entry | None, bool]:
     return None, True
 
 
-def build(key: str, write: Callable[[Path], dict[str, Any]]) -> Entry:
+def build(key: str | None, write: Callable[[Path], dict[str, Any]]) -> Entry:
     """Create the entry of a key: `write(folder)` writes its files and returns the description. Replaces a damaged one.
+
+    Without a key it is that of the description, which then must depend on all of the content.
 
     Raises RunError when the cache cannot be written; nothing of the entry is left then.
     """
     root = cache_folder()
-    folder, temporary = root / key, root / f"{key}.{secrets.token_hex(4)}{_PART}"
+    temporary = root / f"{key}.{secrets.token_hex(4)}{_PART}"
     try:
         with _write_errors(root):
             temporary.mkdir(parents=True)
         description = write(temporary)
+        key = key or key_of("content", description)
+        folder = root / key
         with _write_errors(root):
             files = {path.name: _check(path) for path in sorted(temporary.iterdir())}
             written = {"key": key, "files": files, "description": description}

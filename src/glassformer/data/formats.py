@@ -21,6 +21,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from glassformer.data.cells import FaultError, arrow_values, text_row
 from glassformer.data.delimited import Row, csv_rows, tsv_rows
 from glassformer.data.ledger import Fault, Reason
 from glassformer.data.lines import COMPRESSIONS, Lines, corrupt, open_bytes, pyarrow, system_errors
@@ -197,24 +198,16 @@ def _delimited(name: str, rows: Iterator[Row], advice: str) -> Source:
 # JSON Lines
 
 
-class _FaultError(ValueError):
-    """A value that is not valid in a table."""
-
-    def __init__(self, reason: Reason, detail: str = "") -> None:
-        super().__init__(reason)
-        self.fault = Fault(reason, detail)
-
-
 def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise _FaultError(Reason.REPEATED_KEY, repr(key))
+        raise FaultError(Reason.REPEATED_KEY, repr(key))
     return members
 
 
 def _refuse_constant(name: str) -> None:
-    raise _FaultError(Reason.NOT_JSON, f"{name} is not a JSON value")
+    raise FaultError(Reason.NOT_JSON, f"{name} is not a JSON value")
 
 
 # Numbers keep their written form: 1.50 stays 1.50.
@@ -239,10 +232,7 @@ def _json_lines(stream: BinaryIO, path: Path) -> Source:
             if members is None:
                 yield Row(line, (), fault)
                 continue
-            try:
-                yield Row(line, [_as_text(members.get(name), name) for name in chosen])
-            except _FaultError as wrong:
-                yield Row(line, (), wrong.fault)
+            yield text_row([members.get(name) for name in chosen], chosen, line)
 
     advice = 'one object per line, as in {"source": "…", "target": "…"}; the values used are text or numbers'
     return Source("JSON Lines", rows, len(names), names, advice=advice)
@@ -258,34 +248,13 @@ def _json_records(lines: Lines) -> Iterator[tuple[int, dict[str, Any] | None, Fa
             value = _DECODER.decode(text)
         except json.JSONDecodeError as error:
             yield number, None, Fault(Reason.NOT_JSON, f"{error.msg} at character {error.pos + 1}")
-        except _FaultError as wrong:
+        except FaultError as wrong:
             yield number, None, wrong.fault
         except RecursionError:
             yield number, None, Fault(Reason.NESTED_TOO_DEEPLY)
         else:
             is_object = isinstance(value, dict)
             yield number, value if is_object else None, None if is_object else Fault(Reason.NOT_AN_OBJECT)
-
-
-def _as_text(value: object, name: str) -> str:
-    """Return a value of the column `name` as text. Raises _FaultError when it is not text."""
-    if value is None:
-        raise _FaultError(Reason.MISSING_VALUE, f"{name!r} is missing or null")
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if value != value:  # only NaN is not equal to itself
-        raise _FaultError(Reason.MISSING_VALUE, f"{name!r} is NaN")
-    if isinstance(value, (dict, list, bytes)) or hasattr(value, "as_py"):
-        raise _FaultError(Reason.NOT_TEXT, f"the type of {name!r} is {type(value).__name__}")
-    text = str(value)
-    if "\0" in text:
-        raise _FaultError(Reason.NUL, f"in {name!r}")
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise _FaultError(Reason.LONE_SURROGATE, f"U+{ord(text[error.start]):X} in {name!r}") from None
-    return text
 
 
 # Parquet
@@ -303,42 +272,51 @@ def _parquet(stream: BinaryIO, path: Path) -> Source:
         raise corrupt(str(path), error) from None
     names = tuple(file.schema_arrow.names)
 
-    def rows(take: Sequence[int], _header: bool) -> Iterator[Row]:
+    def batches(take: Sequence[int]) -> Iterator[Any]:
         # Only the chosen columns are read, by name; a repeated name would be ambiguous.
         chosen = [names[i] for i in take] if len(set(names)) == len(names) else None
+        for batch in file.iter_batches(columns=chosen):
+            yield [batch.column(names[i] if chosen else i) for i in take]
+
+    return _binary("Parquet", names, batches, path)
+
+
+def _arrow(stream: BinaryIO, path: Path) -> Source:
+    """Return a table of Arrow record batches, as `datasets` saves it: a stream of them, or a file (Feather)."""
+    arrow = pyarrow("reading Arrow")
+    from pyarrow.ipc import open_file, open_stream
+
+    is_file = cast(Any, stream).peek(6).startswith(b"ARROW1")
+    is_compressed = path.suffix.lower() in COMPRESSIONS
+    try:
+        if is_file:
+            file = open_file(io.BytesIO(stream.read()) if is_compressed else stream)
+            schema, found = file.schema, map(file.get_batch, range(file.num_record_batches))
+        else:
+            found = open_stream(stream)
+            schema = found.schema
+    except arrow.ArrowException as error:
+        raise corrupt(str(path), error) from None
+
+    def batches(take: Sequence[int]) -> Iterator[Any]:
+        return ([batch.column(i) for i in take] for batch in found)
+
+    return _binary("Arrow", tuple(schema.names), batches, path)
+
+
+def _binary(name: str, names: tuple[str, ...], batches: Callable[[Sequence[int]], Iterator[Any]], path: Path) -> Source:
+    """Return a table of Arrow columns; `batches(take)` yields the columns at these positions, some rows at a time."""
+    arrow = pyarrow(f"reading {name}")
+
+    def rows(take: Sequence[int], _header: bool) -> Iterator[Row]:
         try:
-            for batch in file.iter_batches(columns=chosen):
-                columns = [batch.column(names[i] if chosen else i) for i in take]
-                yield from _parquet_rows([_values(column) for column in columns], [names[i] for i in take])
+            for columns in batches(take):
+                chosen = [names[i] for i in take]
+                yield from (text_row(values, chosen) for values in zip(*map(arrow_values, columns), strict=True))
         except arrow.ArrowException as error:
             raise corrupt(str(path), error) from None
 
-    return Source("Parquet", rows, len(names), names, advice="the values used are text or numbers, none of them null")
-
-
-def _parquet_rows(columns: list[list[Any]], names: list[str]) -> Iterator[Row]:
-    for values in zip(*columns, strict=True):
-        try:
-            yield Row(None, [_as_text(value, name) for value, name in zip(values, names, strict=True)])
-        except _FaultError as wrong:
-            yield Row(None, (), wrong.fault)
-
-
-def _values(column: Any) -> list[Any]:
-    """Return the Python values of an Arrow array; a value that Python cannot represent is returned as it is."""
-    try:
-        return cast(list[Any], column.to_pylist())
-    except (ValueError, OverflowError):
-        return [_value(scalar) for scalar in column]
-
-
-def _value(scalar: Any) -> Any:
-    try:
-        return scalar.as_py()
-    except UnicodeDecodeError:
-        return scalar.cast("binary").as_py()
-    except (ValueError, OverflowError):  # a time that is out of range or too precise for Python
-        return scalar
+    return Source(name, rows, len(names), names, advice="the values used are text or numbers, none of them null")
 
 
 # Two parallel text files
@@ -378,6 +356,7 @@ _FORMATS: dict[str, Callable[[BinaryIO, Path], Source]] = {
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,
     ".parquet": _parquet,
+    ".arrow": _arrow,
 }
 
 FORMATS = tuple(_FORMATS)

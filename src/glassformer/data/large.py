@@ -14,14 +14,14 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from glob import glob, has_magic
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from glassformer.data.cache import FOLDER_VARIABLE, Entry, build, content_digest, find, key_of, mapped
-from glassformer.data.formats import FORMATS, open_source, source_of, suffix_of, table_files
+from glassformer.data.formats import FORMATS, Source, open_source, source_of, suffix_of, table_files
 from glassformer.data.ledger import Ledger, LedgerEntry, Reason
 from glassformer.data.lines import COMPRESSIONS, open_bytes, system_errors
 from glassformer.data.stored import PackedPairs, PairsWriter, StoredInts, StoredPairs
@@ -39,7 +39,7 @@ MAX_HEAD_BYTES = 2**16
 
 _PACKED_TIMES = 4  # about as many times larger is the text of a compressed file, or of one in a binary format
 _PACKED_ROWS = 50_000
-_BINARY = (".parquet",)
+_BINARY = (".parquet", ".arrow")
 _BY_LINES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")
 _IN_ORDER = frozenset({Reason.NOT_UTF8, Reason.UNCLOSED_QUOTE, Reason.TEXT_AFTER_QUOTE, Reason.ROW_TOO_LONG})
 """Faults that depend on what is before them, or whose detail does."""
@@ -71,6 +71,37 @@ def read_any(path: str | Path, data: DataSettings) -> Table:
             raise TableError("the file was changed while it was read", where=name, hint="start again")
     notes = (f"the cache in {entry.folder.parent} was damaged, and the table was read again",) if is_damaged else ()
     return _stored(entry, key, name, files, notes)
+
+
+def read_source(source: Source, data: DataSettings) -> Table:
+    """Read the pairs of an open table from Python, of any size. Raises the errors of `read_any`."""
+    name, found = "(pairs)", Ledger()
+    opened = OpenPairs.of(source, data, name, found)
+    first: list[tuple[int, Pair]] = []
+    size = 0
+    for row, pair in opened.pairs:
+        first.append((row, pair))
+        size += len(pair.source) + len(pair.target)
+        if size >= LARGE_BYTES:
+            break
+    else:
+        found.kept = len(first)
+        opened.check(found)
+        return opened.table([pair for _, pair in first], [row for row, _ in first], found)
+
+    def write(folder: Path) -> dict[str, Any]:
+        with PairsWriter(folder) as writer:
+            _append_in_order(writer, chain(first, opened.pairs))
+            rest = {
+                "fingerprint": writer.finish(),
+                "starts": [0],
+                "read": found.read,
+                "entries": _listed_entries(found, 0),
+            }
+            return _description(opened) | rest
+
+    entry = build(None, write)
+    return _stored(entry, entry.folder.name, name, [name], ())
 
 
 # Files
@@ -167,9 +198,13 @@ def _store_files(writer: PairsWriter, files: Sequence[str], data: DataSettings) 
         found.kept = writer.n_pairs - starts[-1]
         opened.check(found)
         n_read += found.read
-        entries += [[entry.row, entry.line, position, entry.reason, entry.detail] for entry in found.entries]
+        entries += _listed_entries(found, position)
         described = described or _description(opened)
     return described | {"starts": starts, "read": n_read, "entries": entries}
+
+
+def _listed_entries(ledger: Ledger, file: int) -> list[list[Any]]:
+    return [[entry.row, entry.line, file, entry.reason, entry.detail] for entry in ledger.entries]
 
 
 def _description(opened: OpenPairs) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from glassformer.advise import advise
 from glassformer.audit.quick import quick_audit
 from glassformer.data.cleaning import clean
 from glassformer.data.columns import columns_of_model
-from glassformer.data.large import read_any
+from glassformer.data.frames import source_of_frame
+from glassformer.data.large import read_any, read_source
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import Table, check_same_columns, first_row_note
 from glassformer.engines.memory import check_training_fits
@@ -44,7 +45,7 @@ from glassformer.training.processes import Processes
 from glassformer.translator import Translator, encode_sources
 
 Pairs = Table | str | Path | Iterable[tuple[str, str]]
-"""A table, its path, or pairs of source and target."""
+"""A table, its path, pairs of source and target, or a frame: pandas, polars, `datasets`, Arrow."""
 
 SET_BY_USER = "set by you"
 
@@ -352,7 +353,10 @@ def _earlier(directory: RunDirectory, start: ModelFile | None, *, resume: bool) 
 
 
 def _read(pairs: Pairs, data: DataSettings) -> Table:
-    return read_any(pairs, data) if isinstance(pairs, str | Path) else as_table(pairs, data)
+    if isinstance(pairs, str | Path):
+        return read_any(pairs, data)
+    source = None if isinstance(pairs, Table) else source_of_frame(pairs)
+    return as_table(pairs, data) if source is None else read_source(source, data)
 
 
 def _read_other(table: Table, pairs: Pairs | None, data: DataSettings) -> Table | None:

@@ -1,0 +1,202 @@
+"""Frames from Python: the rows, the columns and the ledger that a file with the same values has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.data import cache, large
+from glassformer.data.frames import source_of_frame
+from glassformer.data.large import read_any, read_source
+from glassformer.data.stored import StoredPairs
+from glassformer.data.tables import Table
+from glassformer.errors import ColumnError, TableError, UsageError
+from glassformer.settings import DataSettings
+from glassformer.training.plan import plan
+
+VALUES: dict[str, list[Any]] = {
+    "id": [1, 2, 3, 4, 5, 6],
+    "word": ["one", "two", None, " ", "five", "six"],
+    "ipa": ["wʌn", "tu", "θɹi", "fɔɹ", float("nan"), ["no", "text"]],
+}
+SKIP = DataSettings(source="word", target="ipa", bad_rows="skip")
+ENTRIES = [(3, "missing value"), (4, "empty source"), (5, "missing value"), (6, "value that is not text")]
+
+
+class _Na:
+    """NA of pandas: neither equal nor unequal to anything."""
+
+    def __eq__(self, other: object) -> Any:
+        return self
+
+    __ne__ = __eq__
+
+    def __bool__(self) -> bool:
+        raise TypeError("boolean value of NA is ambiguous")
+
+
+_Na.__name__ = "NAType"
+
+
+class Pandas:
+    """What is used of a frame of pandas."""
+
+    columns: Sequence[str] = tuple(VALUES)
+
+    def __init__(self, values: dict[str, list[Any]] = VALUES) -> None:
+        self._values = list(values.values())
+
+    @property
+    def iloc(self) -> Pandas:
+        return self
+
+    def __getitem__(self, index: tuple[slice, list[int]]) -> Pandas:
+        return Pandas({str(i): self._values[i] for i in index[1]})
+
+    def itertuples(self, *, index: bool, name: None) -> Iterator[tuple[Any, ...]]:
+        assert index is False
+        return zip(*self._values, strict=True)
+
+
+class Polars(Pandas):
+    """What is used of a frame of polars."""
+
+    iloc = property()  # type: ignore[assignment]
+    itertuples = property()  # type: ignore[assignment]
+
+    def __getitem__(self, index: tuple[slice, list[int]]) -> Polars:
+        return Polars({str(i): self._values[i] for i in index[1]})
+
+    def iter_rows(self) -> Iterator[tuple[Any, ...]]:
+        return zip(*self._values, strict=True)
+
+
+class Datasets:
+    """What is used of a data set of `datasets`."""
+
+    def __init__(self, names: Sequence[str] | dict[str, Any] | None = tuple(VALUES)) -> None:
+        self.column_names = names
+
+    def with_format(self, _: None) -> Datasets:
+        return self
+
+    def select_columns(self, names: list[str]) -> Datasets:
+        return Datasets(names)
+
+    def iter(self, size: int) -> Iterator[dict[str, list[Any]]]:
+        assert size > 0
+        for start in (0, 4):
+            yield {name: VALUES[name][start : start + 4] for name in self.column_names or ()}
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (dict(zip(VALUES, row, strict=True)) for row in zip(*VALUES.values(), strict=True))
+
+
+def read(frame: Any, data: DataSettings = SKIP) -> Table:
+    source = source_of_frame(frame)
+    assert source is not None
+    return read_source(source, data)
+
+
+@pytest.mark.parametrize("frame", [Pandas(), Polars(), Datasets(), Datasets(None)])
+@pytest.mark.parametrize("size", [0, 2**30])
+def test_a_frame_keeps_its_texts_and_lists_every_other_row(tmp_path, monkeypatch, frame, size):
+    monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(large, "LARGE_BYTES", size)
+    table = read(frame)
+    assert isinstance(table.pairs, StoredPairs) == (size == 0)
+    assert list(table.pairs) == [("one", "wʌn"), ("two", "tu")]
+    assert list(table.rows) == [1, 2]
+    assert [(entry.row, str(entry.reason)) for entry in table.ledger.entries] == ENTRIES
+    assert (table.ledger.read, table.ledger.kept) == (6, 2)
+    assert table.taken == ("word (column 1)", "ipa (column 2)")
+    assert len(list(tmp_path.iterdir())) == (size == 0)
+
+
+def test_numbers_are_text_and_na_is_missing():
+    values: dict[str, list[Any]] = {"a": [1, 2.5, True, "x"], "b": ["p", "q", "r", _Na()]}
+    frame = Pandas(values)
+    frame.columns = ["a", "b"]
+    table = read(frame, DataSettings(bad_rows="skip"))
+    assert list(table.pairs) == [("1", "p"), ("2.5", "q"), ("true", "r")]
+    assert [str(entry.reason) for entry in table.ledger.entries] == ["missing value"]
+
+
+def test_a_missing_value_stops_unless_rows_are_to_be_skipped():
+    with pytest.raises(TableError, match=r"3 damaged rows.*\n.*\n.*row 3: missing value"):
+        read(Pandas(), SKIP.model_copy(update={"bad_rows": "stop"}))
+
+
+def test_a_column_that_is_not_there_is_an_error():
+    with pytest.raises(ColumnError, match="there is no column 'words'"):
+        read(Polars(), DataSettings(source="words", target="ipa"))
+
+
+def test_a_dictionary_of_data_sets_and_a_lazy_frame_are_refused():
+    with pytest.raises(UsageError, match=r"dataset\['train'\]"):
+        source_of_frame(Datasets({"train": [], "test": []}))
+    lazy = type("LazyFrame", (), {"collect_schema": None, "sink_parquet": None})()
+    with pytest.raises(UsageError, match=r"collect\(\)"):
+        source_of_frame(lazy)
+
+
+@pytest.mark.parametrize("value", [[("a", "b")], {"a": "b"}, iter(()), None, dict, Table])
+def test_other_values_are_no_frames(value):
+    assert source_of_frame(value) is None
+
+
+def test_a_frame_is_trained_on(tmp_path):
+    frame = Pandas({"word": [f"w{i}" for i in range(30)], "ipa": [f"i{i}" for i in range(30)]})
+    frame.columns = ["word", "ipa"]
+    planned = plan(frame, tmp_path / "run", overrides={"data.source": "word", "data.target": "ipa"})
+    assert planned.table.ledger.kept == 30
+    assert planned.prepared.data.columns == ("word (column 0)", "ipa (column 1)")
+
+
+# Arrow
+
+
+def arrow_table() -> Any:
+    arrow = pytest.importorskip("pyarrow")
+    return arrow.table({"word": ["a", None, "c"], "ipa": ["x", "y", "z"]})
+
+
+@pytest.mark.parametrize("kind", ["stream", "file", "compressed"])
+def test_a_folder_of_arrow_files_is_a_table_as_datasets_saves_it(tmp_path: Path, kind: str):
+    table = arrow_table()
+    from pyarrow import ipc, output_stream
+
+    for number in (0, 1):
+        name = f"data-0000{number}-of-00002.arrow" + (".gz" if kind == "compressed" else "")
+        new = ipc.new_stream if kind == "stream" else ipc.new_file
+        with output_stream(tmp_path / name) as stream, new(stream, table.schema) as writer:
+            writer.write_table(table)
+    (tmp_path / "state.json").write_text("{}")
+    read = read_any(tmp_path, SKIP)
+    assert list(read.pairs) == [("a", "x"), ("c", "z")] * 2
+    assert list(read.rows) == [1, 3, 1, 3]
+    assert [(entry.row, str(entry.reason)) for entry in read.ledger.entries] == [(2, "missing value")] * 2
+
+
+def test_a_damaged_arrow_file_is_an_error(tmp_path: Path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "table.arrow").write_bytes(b"ARROW1 and nothing else")
+    with pytest.raises(TableError, match="damaged"):
+        read_any(tmp_path / "table.arrow", SKIP)
+
+
+def test_a_table_of_arrow_is_read_by_its_stream():
+    assert list(read(arrow_table()).pairs) == [("a", "x"), ("c", "z")]
+
+
+@pytest.mark.parametrize("name", ["pandas", "polars", "datasets"])
+def test_the_frames_of_the_libraries_are_read(name: str):
+    library = pytest.importorskip(name)
+    values = {"word": ["a", None, "c"], "ipa": ["x", "y", "z"]}
+    frame = library.Dataset.from_dict(values) if name == "datasets" else library.DataFrame(values)
+    table = read(frame)
+    assert list(table.pairs) == [("a", "x"), ("c", "z")]
+    assert [(entry.row, str(entry.reason)) for entry in table.ledger.entries] == [(2, "missing value")]
