@@ -51,7 +51,7 @@ THIRD_PARTY = {
     "text": {"numpy", "pydantic", "tokenizers"},
     "decoding": {"torch", "jaxtyping"},
     "metrics": {"numpy", "sacrebleu"},
-    "data": {"numpy", "pyarrow"},
+    "data": {"fsspec", "numpy", "pyarrow"},
     "container": {"numpy", "safetensors"},
     "modelfile": {"numpy"},
     "engines": {"numpy", "torch", "jaxtyping", "ctranslate2"},
@@ -67,6 +67,11 @@ THIRD_PARTY = {
     "server": {"fastapi", "prometheus_client", "pydantic", "starlette", "uvicorn"},
     "cli": {"typer", "rich"},
 }
+OPTIONAL = {
+    *("ctranslate2", "fsspec", "huggingface_hub", "mlflow", "pyarrow", "sentencex", "tensorboardX", "tokenizers"),
+    "transformers",
+}
+"""Libraries of extras, which are imported where they are needed and not before."""
 PACKAGE_OF = {
     "tomli_w": "tomli-w",
     "mlflow": "mlflow-skinny",
@@ -219,10 +224,7 @@ def test_every_library_is_declared_and_shapes_are_for_type_checkers_only():
 def test_an_optional_library_is_imported_where_it_is_needed_and_not_before():
     for path in files():
         at_once = {name.split(".")[0] for name in import_time_names(tree_of(path))}
-        assert not at_once & {"ctranslate2", "pyarrow", "huggingface_hub", "sentencex", "tokenizers", "transformers"}, (
-            path
-        )
-        assert not at_once & {"mlflow", "tensorboardX"}, path
+        assert not at_once & OPTIONAL, path
 
 
 def import_time_names(tree: ast.Module) -> Iterator[str]:

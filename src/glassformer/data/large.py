@@ -24,10 +24,11 @@ from glassformer.data.cache import FOLDER_VARIABLE, Entry, build, content_digest
 from glassformer.data.formats import FORMATS, Source, open_source, source_of, suffix_of, table_files
 from glassformer.data.ledger import Ledger, LedgerEntry, Reason
 from glassformer.data.lines import COMPRESSIONS, open_bytes, system_errors
+from glassformer.data.remote import copies, is_address, public
 from glassformer.data.stored import PackedPairs, PairsWriter, StoredInts, StoredPairs
 from glassformer.data.tables import OpenPairs, Pair, Table, read_table
 from glassformer.data.workers import ordered
-from glassformer.errors import ColumnError, TableError
+from glassformer.errors import ColumnError, GlassformerError, TableError
 from glassformer.settings import DataSettings
 from glassformer.text.inputs import Input
 
@@ -50,11 +51,28 @@ _ABOUT_READING = {"source", "features", "target", "header", "bad_rows"}
 def read_any(path: str | Path, data: DataSettings) -> Table:
     """Read the pairs of a table, of a folder of tables, or of those that match a pattern, of any size.
 
-    The files of a folder are read in the order of their names. Raises the errors of `read_table`, TableError for a
-    folder without tables, ColumnError for files with different columns, and RunError when the cache cannot be written.
+    The files of a folder are read in the order of their names. An address (`s3://…`) is read by `remote`. Raises the
+    errors of `read_table`, TableError for a folder without tables, ColumnError for files with different columns, and
+    RunError when the cache cannot be written.
     """
     name = str(path)
-    files = _listed(name)
+    return _read_copies(name, data) if is_address(name) else _read_files(name, _listed(name), data)
+
+
+def _read_copies(address: str, data: DataSettings) -> Table:
+    """Read the tables at an address; errors, ledger and table name the address and not the copies."""
+    address_of = copies(address)
+    try:
+        table = _read_files(public(address), [*address_of], data)
+    except GlassformerError as error:
+        for path, name in address_of.items():
+            error.where = error.where and error.where.replace(path, name)
+        raise
+    table.ledger.entries = [replace(entry, file=address_of[entry.file]) for entry in table.ledger.entries]
+    return replace(table, files=tuple((start, address_of[path]) for start, path in table.files))
+
+
+def _read_files(name: str, files: list[str], data: DataSettings) -> Table:
     if _text_size(files) < LARGE_BYTES:
         tables = [read_table(file, data) for file in files]
         return tables[0] if files == [name] else _joined(name, tables)
