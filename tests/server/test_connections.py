@@ -156,6 +156,41 @@ def test_a_server_that_has_no_file_left_says_so_in_one_line_and_answers_later(mo
         assert server.complaints().count("\n") <= 1
 
 
+@pytest.mark.slow
+def test_ten_thousand_idle_connections_do_not_keep_the_others_waiting(model_path: Path) -> None:
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[1] != resource.RLIM_INFINITY and limits[1] < 10_500:
+        pytest.skip("a process of this system cannot open 10,000 files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 10_500), limits[1]))
+    try:
+        with running(model_path, files=10_500) as server, many(server, 10_000):
+            for _ in range(20):
+                with server.post("/api/translate", {"texts": ["abc"]}) as opened:
+                    assert read_answer(opened)[0] == 200
+            assert server.complaints() == ""
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_a_body_without_end_is_refused_and_the_others_are_served(model_path: Path) -> None:
+    head = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+    with running(model_path) as server, server.connect() as endless:
+        endless.sendall(head)
+        n_chunks = 0
+        with contextlib.suppress(ConnectionError):
+            while n_chunks < 10_000:
+                endless.sendall(chunk)
+                n_chunks += 1
+                if n_chunks in (100, 1000):
+                    assert server.get() == {"status": "ok"}
+        assert 1000 < n_chunks < 10_000
+        assert server.text("/metrics").count('route="/api/translate",status="413"} 1.0') == 1
+        assert server.complaints() == ""
+
+
 @pytest.mark.parametrize("begin", [b"", b"GET /api/he", b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n"])
 def test_a_connection_without_a_whole_request_is_closed_in_time(impatient: Running, begin: bytes) -> None:
     with impatient.connect() as opened:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -15,7 +16,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from glassformer.batching import Worker
 from glassformer.errors import GlassformerError
 from glassformer.glassbox.report import PAGE, live_html, modules
-from glassformer.server.bodies import Body, TraceBody, TranslateBody, WhatIfBody
+from glassformer.server.bodies import ERRORS, Body, TraceBody, TranslateBody, WhatIfBody
 from glassformer.server.hosts import HeadAndOptions, KnownHosts
 from glassformer.server.keys import KeyCheck
 from glassformer.server.limits import BodyLimit, RequestError, error_body, headers_of, status_of
@@ -31,7 +32,9 @@ def create_app(*models: Served, hosts: Sequence[str] = LOCAL, key: str | None = 
     Requests for hosts other than `hosts` are refused (DNS rebinding), and those without the `key`, if there is one.
     """
     by_name, limits, worker = {served.name: served for served in models}, models[0].limits, models[0].worker
-    app = FastAPI(title="glassformer", docs_url=None, redoc_url=None)  # those pages load scripts from elsewhere
+    app = FastAPI(  # without the pages of FastAPI, which load scripts from elsewhere
+        title="glassformer", version=metadata.version("glassformer"), responses=ERRORS, docs_url=None, redoc_url=None
+    )
     metrics = Metrics(worker)
     _handle_errors(app)
     _serve_models(app, by_name)

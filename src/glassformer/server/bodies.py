@@ -1,4 +1,4 @@
-"""The bodies of requests: what a request may contain is declared here, and nowhere else."""
+"""The bodies of requests and of errors: what a request may contain is declared here, and nowhere else."""
 
 from __future__ import annotations
 
@@ -15,6 +15,39 @@ Beams = Annotated[int | None, Field(ge=1, le=BEAMS)]
 Given = Text | Annotated[dict[Text, Text], Field(max_length=INPUTS)]
 """A text, or for a model with several inputs the text of each by name."""
 Name = Annotated[str | None, StringConstraints(max_length=NAME_CHARACTERS)]
+
+
+class Error(BaseModel):
+    """An error in the words of the command line."""
+
+    kind: str
+    what: str
+    where: str | None = None
+    got: str | None = None
+    expected: str | None = None
+    hint: str | None = None
+
+
+class ErrorBody(BaseModel):
+    """The answer to a request that failed."""
+
+    error: Error
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "Edits, settings of the search, a body or a host that cannot be used."},
+    401: {"description": "No API key, or another one."},
+    404: {"description": "No such path or model."},
+    405: {"description": "No such method of this path."},
+    408: {"description": "The body did not arrive in time."},
+    413: {"description": "The body is too large."},
+    422: {"description": "Wrong fields, or a text that the model does not accept."},
+    500: {"description": "An error of the server."},
+    503: {"description": "Too many requests, or the server stops: try again later."},
+    504: {"description": "The computation took too long."},
+}
+for _error in ERRORS.values():
+    _error["model"] = ErrorBody
 
 
 class Body(BaseModel):
