@@ -38,11 +38,11 @@ from glassformer import Translator
 translator, texts = Translator.load(sys.argv[1]), json.load(sys.stdin)
 answers = translator.translate(texts)
 Path(sys.argv[2]).write_text(json.dumps({t: [a.text, a.score] for t, a in zip(texts, answers)}), "utf-8")
-begun, n = time.perf_counter(), 0
+begun, cpu, n = time.perf_counter(), time.process_time(), 0
 while time.perf_counter() - begun < 10:
     translator.translate(texts)
     n += len(texts)
-print(n / (time.perf_counter() - begun))
+print(n / (time.perf_counter() - begun), 1000 * (time.process_time() - cpu) / n)
 """
 
 
@@ -55,11 +55,12 @@ class Outcome:
     wrong: int = 0
 
 
-def measure_translate(model: Path, texts: Sequence[str], answers: Path) -> float:
-    """Texts a second of `Translator.translate`, whose answers are kept in a file."""
+def measure_translate(model: Path, texts: Sequence[str], answers: Path) -> tuple[float, float]:
+    """Texts a second of `Translator.translate`, and its CPU time of a text in ms; its answers are kept in a file."""
     command = [sys.executable, "-c", TRANSLATE, str(model), str(answers)]
     done = subprocess.run(command, input=json.dumps(texts), text=True, check=True, stdout=subprocess.PIPE)
-    return float(done.stdout)
+    rate, cpu = map(float, done.stdout.split())
+    return rate, cpu
 
 
 @contextlib.contextmanager
@@ -151,9 +152,9 @@ def main() -> None:
     before = measure_translate(model, texts, answers)
     expected = json.loads(answers.read_text("utf-8"))
     with serving(model) as (process, port):
-        begun = time.perf_counter()
+        begun, cpu = time.perf_counter(), sum(process.cpu_times()[:2])
         outcome, memory = asyncio.run(load(port, process, texts, expected, given))
-        seconds = time.perf_counter() - begun
+        seconds, cpu = time.perf_counter() - begun, sum(process.cpu_times()[:2]) - cpu
     after = measure_translate(model, texts, answers)
     rate = outcome.statuses["200"] * given.texts / seconds
     cuts = statistics.quantiles(outcome.seconds, n=100)
@@ -165,8 +166,10 @@ def main() -> None:
         "statuses": dict(outcome.statuses),
         "wrong": outcome.wrong,
         "texts_per_second": rate,
-        "translate": [before, after],
-        "ratio": rate / statistics.mean((before, after)),
+        "translate": [before[0], after[0]],
+        "ratio": rate / statistics.mean((before[0], after[0])),
+        "cpu_ms": 1000 * cpu / (outcome.statuses["200"] * given.texts),
+        "translate_cpu_ms": statistics.mean((before[1], after[1])),
         "p50_ms": 1000 * cuts[49],
         "p99_ms": 1000 * cuts[98],
         "memory_mb": memory,

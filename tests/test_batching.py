@@ -285,3 +285,20 @@ def test_a_forked_process_has_a_worker_of_its_own(translator: Translator) -> Non
         if child == 0:
             os._exit(0 if batching.translate(["abc"]) == expected else 1)
         assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_few_requests_wait_for_the_clients_of_the_last_batch_to_come_back(worker: Worker) -> None:
+    gate = Gate()
+    hold(worker, gate)
+    waiting = [worker.submit(Request([number], gate, key="a")) for number in range(10)]
+    gate.open.set()
+    for request in waiting:
+        worker.result(request)
+    while not worker.is_idle:
+        time.sleep(0.001)
+    worker._last = Batch(10, 10, GUARD, ())  # a batch that took long
+    with ThreadPoolExecutor(5) as pool:
+        list(pool.map(lambda number: worker.result(worker.submit(Request([number], gate, key="a"))), range(5)))
+    assert len(gate.batches[-1]) > 1
+    alone = worker.submit(Request(["alone"], gate, key="a"))
+    assert worker.result(alone) == ["alone"], "after COLLECT_SECONDS"

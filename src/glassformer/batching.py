@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from glassformer.translator import Source, Translation, Translator
 
 WAITING = 256  # requests
-COLLECT_SECONDS, MIN_WAIT_SECONDS = 0.003, 1.0
+COLLECT_SECONDS, MIN_WAIT_SECONDS = 0.05, 1.0
 BATCH_TEXTS = 256  # of more texts, the first 256 decide how the others are searched (decoding.greedy_first)
 BATCH_CHARACTERS = 20_000
 
@@ -79,19 +79,18 @@ class Worker:
     """One thread that computes requests in the order of their arrival, those with the same key together.
 
     At most `waiting` requests wait while another one is computed; further ones get a BusyError. A request may wait for
-    `seconds` (at least one), and take the same time to compute; None: without a limit. An idle worker waits for
-    `collect_seconds` for further requests with the same key. `on_batch` is called in its thread after each computation.
+    `seconds` (at least one), and take the same time to compute; None: without a limit. `on_batch` is called in the
+    thread of the worker after each computation.
     """
 
-    def __init__(
-        self, waiting: int = WAITING, seconds: float | None = None, collect_seconds: float = COLLECT_SECONDS
-    ) -> None:
-        self.waiting, self.seconds, self.collect_seconds = waiting, seconds, collect_seconds
+    def __init__(self, waiting: int = WAITING, seconds: float | None = None) -> None:
+        self.waiting, self.seconds = waiting, seconds
         self._patience = None if seconds is None else max(seconds, MIN_WAIT_SECONDS)
         self.on_batch: Callable[[Batch], None] | None = None
         self._changed = threading.Condition()
         self._queue: deque[Request] = deque()
         self._running: list[Request] = []
+        self._last = Batch(0, 0, 0.0, ())
         self._limit: TimeLimit | None = None
         self._thread: threading.Thread | None = None
         self._is_closed = self._is_aborted = False
@@ -188,12 +187,17 @@ class Worker:
             for request in batch:
                 if request not in sound:
                     self._compute([request])
+            waited = tuple(begun - request.arrived for request in batch)
+            self._last = Batch(len(batch), _count(batch), monotonic() - begun, waited)
             if self.on_batch is not None:
-                waited = tuple(begun - request.arrived for request in batch)
-                self.on_batch(Batch(len(batch), _count(batch), monotonic() - begun, waited))
+                self.on_batch(self._last)
 
     def _take(self) -> list[Request]:
-        """Return the next requests to compute together, or none when the worker is closed and all are computed."""
+        """Return the next requests to compute together, or none when the worker is closed and all are computed.
+
+        The clients of the last batch, who just got their answers, may send their next requests: so that these do not
+        wait for a batch of a few others, half of that number is awaited, for at most half of the time of that batch.
+        """
         with self._changed:
             self._running = []
             self._changed.notify_all()
@@ -204,9 +208,10 @@ class Worker:
                 first = self._queue.popleft()
                 if first.future.set_running_or_notify_cancel():
                     self._running = [first]
-            end = monotonic() + self.collect_seconds
+            end = monotonic() + min(COLLECT_SECONDS, self._last.seconds / 2)
             while first.key is not None and not self._join() and not self._queue and not self._is_closed:
-                if not self._changed.wait(end - monotonic()):
+                is_enough = len(self._running) >= self._last.n_requests / 2
+                if is_enough or not self._changed.wait(end - monotonic()):
                     break
             return self._running
 

@@ -46,7 +46,6 @@ def test_each_answer_has_the_id_of_its_request(client: TestClient) -> None:
     )
     made = [client.get("/api/health", headers={"X-Request-ID": given}).headers["X-Request-ID"] for given in ("", "a b")]
     assert len({*made, "a b"}) == 3
-    assert {len(each) for each in made} == {32}
 
 
 @pytest.mark.parametrize("path", ["/", "/api/health", "/api/nothing", "/metrics", "/page/main.js"])

@@ -14,7 +14,7 @@ import socket
 import time
 from contextlib import suppress
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -98,6 +98,13 @@ class Connection(H11Protocol):
         if isinstance(state, Connections) and not state.accept(self):
             transport.write(_busy(state.limit))
             transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self.cycle is not None and not self.cycle.response_complete:
+            task = cast(dict[str, Any], self.cycle.scope).get("task")
+            if task is not None:
+                task.cancel()  # so that its work leaves the queue
 
     def on_response_complete(self) -> None:
         self.since = time.monotonic()

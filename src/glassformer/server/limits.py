@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -85,8 +84,7 @@ async def refuse(send: Send, error: RequestError, headers: Sequence[tuple[bytes,
 class BodyLimit:
     """Answers 413 to a body that is too large, and 408 to one that does not arrive in time.
 
-    At most `max_bytes` of a body are kept in memory. When the client closes the connection before it has its answer,
-    the application is canceled, so that what it requested leaves the queue.
+    At most `max_bytes` of a body are kept in memory.
     """
 
     def __init__(self, app: ASGIApp, max_bytes: int = BODY_BYTES, seconds: float = 30) -> None:
@@ -107,24 +105,11 @@ class BodyLimit:
             await refuse(send, error)
             return
         waiting = iter(parts)
-        gone = asyncio.Event()
 
         async def again() -> Message:
-            if (part := next(waiting, None)) is not None:
-                return part
-            await gone.wait()
-            return {"type": "http.disconnect"}
+            return next(waiting, None) or await receive()
 
-        answer = asyncio.ensure_future(self.app(scope, again, send))
-        watch = asyncio.ensure_future(_disconnected(receive))
-        try:
-            await asyncio.wait({answer, watch}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            gone.set()
-            watch.cancel()
-            answer.cancel()
-        with contextlib.suppress(asyncio.CancelledError):  # of an answer that nobody reads
-            await answer
+        await self.app(scope, again, send)
 
     async def _read(self, scope: Scope, receive: Receive) -> list[Message]:
         """Return the messages of the whole body. Raises RequestError when it is too large."""
@@ -156,12 +141,6 @@ class BodyLimit:
             message = await receive()
             length += len(message.get("body", b""))
             is_whole = not message.get("more_body", False)
-
-
-async def _disconnected(receive: Receive) -> None:
-    """Wait until the client has closed the connection."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _declared_length(headers: Sequence[tuple[bytes, bytes]]) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 import logging
 import re
+import secrets
 import time
-import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -70,12 +72,14 @@ class Metrics:
 class Observed:
     """Gives every request an id and every answer safe headers; counts and, if enabled, logs it.
 
-    A route adds what it knows to `scope["glassformer"]`: the model, the number of texts. An exception that nobody
-    expected is logged with its traceback, and answered with 500.
+    A route adds what it knows to `scope["glassformer"]`: the model, the number of texts. `scope["task"]` is the task of
+    the request, which is canceled when the client leaves. An exception that nobody expected is logged with its
+    traceback, and answered with 500.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, routes: Iterable[object]) -> None:
         self.app, self.metrics = app, metrics
+        self._start, self._numbers = secrets.token_hex(8), itertools.count(1)
         self.routes = frozenset(getattr(route, "path", "") for route in routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -84,7 +88,8 @@ class Observed:
             return
         begun, status = time.monotonic(), CLIENT_LEFT
         given = Headers(scope=scope).get("x-request-id", "")
-        request_id = given if _ID.fullmatch(given) else uuid.uuid4().hex
+        request_id = given if _ID.fullmatch(given) else f"{self._start}-{next(self._numbers)}"
+        scope["task"] = asyncio.current_task()
         facts = scope["glassformer"] = {"id": request_id}
 
         async def send_safely(message: Message) -> None:
@@ -96,6 +101,8 @@ class Observed:
 
         try:
             await self.app(scope, receive, send_safely)
+        except asyncio.CancelledError:
+            pass
         except Exception:
             LOGGER.exception("request %s failed", request_id)
             if status == CLIENT_LEFT:
