@@ -4,8 +4,8 @@
 
 The model is that of the default command on dates. N clients on this machine send requests of a few texts, each the next
 one when it has its answer. Every answer must be, to the last bit of its score, that of `Translator.translate`. The
-server is a process of its own, `glassformer serve` with its defaults, and shares the cores with the clients. The rate of
-`translate` is measured before and after, in a process of its own. The table is written into docs/http-api.md.
+server is a process of its own, `glassformer serve` with its defaults, and shares the cores with the clients. The rate
+of `translate` is measured before and after, in a process of its own. The table is written into docs/http-api.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ def serving(model: Path) -> Iterator[tuple[psutil.Process, int]]:
 
 
 async def ask(
-    port: int, requests: Sequence[tuple[str, ...]], expected: dict[str, Any], end: float, outcome: Outcome
+    port: int, requests: Iterable[tuple[str, ...]], expected: dict[str, Any], end: float, outcome: Outcome
 ) -> None:
     """One client: a request after another on one connection, until the end."""
     opened: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
@@ -130,7 +130,7 @@ async def load(
             memory.append(process.memory_info().rss / 1e6)
             await asyncio.sleep(1)
 
-    clients = [ask(port, requests_of(number), expected, end, outcome) for number in range(given.clients)]  # type: ignore[arg-type]
+    clients = [ask(port, requests_of(number), expected, end, outcome) for number in range(given.clients)]
     await asyncio.gather(watch(), *clients)
     return outcome, memory
 
@@ -176,7 +176,45 @@ def main() -> None:
         "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "machine": machine("cpu"),
     }
-    print(json.dumps(figures))
+    report(figures)
+
+
+def report(figures: dict[str, Any]) -> None:
+    """Print the table, keep the figures, and write the table into the document when the load was that of the goal."""
+    from benchmarks.report import fill, rows_of, save, signature
+
+    columns = [
+        "clients",
+        "texts of a request",
+        "requests",
+        "refused (503)",
+        "other failures",
+        "wrong answers",
+        "texts/s",
+    ]
+    columns += ["translate, texts/s", "times", "p50, ms", "p99, ms", "memory after 10 s, MB", "at the end"]
+    statuses, memory = figures["statuses"], figures["memory_mb"]
+    refused = statuses.get("503", 0)
+    row = [
+        f"{figures['clients']:,}",
+        f"{figures['texts']}",
+        f"{sum(statuses.values()):,}",
+        f"{refused:,}",
+        f"{sum(statuses.values()) - refused - statuses.get('200', 0):,}",
+        f"{figures['wrong']:,}",
+        f"{figures['texts_per_second']:,.0f}",
+        ", ".join(f"{rate:,.0f}" for rate in figures["translate"]),
+        f"{figures['ratio']:.2f}",
+        f"{figures['p50_ms']:,.0f}",
+        f"{figures['p99_ms']:,.0f}",
+        f"{memory[min(10, len(memory) - 1)]:,.0f}",
+        f"{memory[-1]:,.0f}",
+    ]
+    table = f"{rows_of(columns, [row])}\n{signature(figures | {'rounds': 0})}\n"
+    print(json.dumps(figures), table, sep="\n")
+    if (figures["clients"], figures["texts"]) == (CLIENTS, TEXTS) and figures["seconds"] >= SECONDS:
+        save({"serving": figures}, RESULTS / f"{datetime.date.today().isoformat()}-cpu.json")
+        DOCUMENT.write_text(fill(DOCUMENT.read_text(encoding="utf-8"), "serving", table), encoding="utf-8")
 
 
 if __name__ == "__main__":

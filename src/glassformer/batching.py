@@ -23,7 +23,7 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from glassformer.errors import BusyError, GlassformerError, TimeLimitError, UsageError, quoted
+from glassformer.errors import BusyError, TimeLimitError, UsageError, quoted
 from glassformer.timelimit import TimeLimit, time_limit
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ Result = TypeVar("Result")
 class Request:
     """Items to compute. Requests with the same `key` may be computed together; one without a key is computed alone.
 
-    `compute` returns one result for each item, of this request and of others; `check` raises an error for items that
-    must not be computed together with others. `size` counts against BATCH_CHARACTERS.
+    `compute` returns one result for each item, of this request and of others with its key; `check` raises an error for
+    items that would make it fail. `size` counts against BATCH_CHARACTERS.
     """
 
     items: Sequence[Any]
@@ -54,15 +54,6 @@ class Request:
     future: Future[list[Any]] = field(default_factory=Future)
     arrived: float = field(default_factory=monotonic)
     is_abandoned: bool = False
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether the items may be computed together with those of others."""
-        try:
-            self.check(self.items)
-        except GlassformerError:
-            return False
-        return True
 
 
 @dataclass(frozen=True)
@@ -181,12 +172,8 @@ class Worker:
     def _work(self) -> None:
         while batch := self._take():
             begun = monotonic()
-            sound = [request for request in batch if len(batch) == 1 or request.is_sound]
-            if sound:
-                self._compute(sound)
-            for request in batch:
-                if request not in sound:
-                    self._compute([request])
+            for part in [batch] if len(batch) == 1 or _is_sound(batch) else _split(batch):
+                self._compute(part)
             waited = tuple(begun - request.arrived for request in batch)
             self._last = Batch(len(batch), _count(batch), monotonic() - begun, waited)
             if self.on_batch is not None:
@@ -286,6 +273,22 @@ class Worker:
     def _check_open(self) -> None:
         if self._is_closed:
             raise _stopping()
+
+
+def _is_sound(batch: Sequence[Request]) -> bool:
+    """Whether the items of requests pass their check, so that they may be computed together."""
+    try:
+        batch[0].check([item for request in batch for item in request.items])
+    except Exception:
+        return False
+    return True
+
+
+def _split(batch: Sequence[Request]) -> list[list[Request]]:
+    """Return the requests that may be computed together, and each of the others alone."""
+    sound = [request for request in batch if _is_sound([request])]
+    alone = [[request] for request in batch if not any(request is other for other in sound)]
+    return [sound, *alone] if sound else alone
 
 
 def _count(batch: Sequence[Request]) -> int:

@@ -7,6 +7,7 @@ import errno
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import unicodedata
@@ -593,3 +594,21 @@ def test_a_model_or_search_that_no_memory_holds_is_refused(tmp_path, call, run, 
     answer = call("translate", run, "--beam", "10000", "--set", "decoding.max_new_tokens=1000000", stdin=b"1\n")
     assert_is_for_people(answer, 1, "not enough memory on cpu to search", "10,000 hypotheses of 1,000,000 tokens")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("a=RUN", "a=RUN"), 2, "two models have the same name"),
+        (("a=RUN", "b=RUN", "--ensemble", "RUN"), 2, "an ensemble is one model"),
+        (("RUN", "--api-key-file", "EMPTY"), 2, "the API key is empty"),
+        (("RUN", "--api-key-file", "MISSING"), 2, "cannot read the file of the API key"),
+        (("RUN", "other=MISSING", "--port", "0"), 1, "the model does not exist"),
+    ],
+    ids=["same name", "ensemble", "empty key", "no key file", "no model"],
+)
+def test_a_server_that_cannot_be_as_requested_does_not_start(tmp_path, call, run, words, code, said):
+    (tmp_path / "empty").touch()
+    places = {"RUN": str(run), "EMPTY": str(tmp_path / "empty"), "MISSING": str(tmp_path / "missing")}
+    given = [re.sub("|".join(places), lambda found: places[found[0]], word) for word in words]
+    assert_is_for_people(call("serve", *given), code, said)
