@@ -288,9 +288,9 @@ class CellFault(NamedTuple):
 
 def fault_of(cells: Sequence[str], inputs: Inputs) -> CellFault | None:
     """Return the first fault of the cells of one row, or None."""
-    for cell, one in zip(cells, inputs, strict=True):
-        if UNIT_SEPARATOR in cell:
-            return CellFault("separator", one.name)
+    if UNIT_SEPARATOR in "".join(cells):
+        name = next(one.name for cell, one in zip(cells, inputs, strict=True) if UNIT_SEPARATOR in cell)
+        return CellFault("separator", name)
     for cell, one in zip(cells, inputs, strict=True):
         if one.kind == "text" and not cell.strip():
             return CellFault("empty text", one.name)

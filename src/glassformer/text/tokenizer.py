@@ -111,8 +111,11 @@ class Tokenizer:
         for position, one in enumerate(self.inputs):
             cells = [row[position] for row in rows]
             if one.kind == "feature":
+                known: dict[str, list[int]] = {}  # few cells are different
                 for ids, cell, name in zip(encoded, cells, where, strict=True):
-                    ids += self._symbol_ids(one, cell, name)
+                    if cell not in known:
+                        known[cell] = list(self._symbol_ids(one, cell, name))
+                    ids += known[cell]
                 continue
             mark = [self._input_ids[one.name, None]] if position else []
             for ids, text_ids in zip(encoded, only_text.encode_many(cells, where=where), strict=True):
