@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 from glassformer.data import delimited
 from glassformer.data.delimited import csv_rows
 from glassformer.data.lines import Lines
-from glassformer.data.tables import read_column, read_table
+from glassformer.data.tables import read_table
 from glassformer.errors import TableError
 from glassformer.settings import DataSettings
+from tests.data.columns import read_column
 
 MODULE_LIMIT = 131_072  # characters of a cell: the csv module's own limit, unless somebody changes it
 STOP = DataSettings(header="no")

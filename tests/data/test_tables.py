@@ -19,9 +19,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.tables import Ledger, Pair, fingerprint, read_column, read_lines, read_table
+from glassformer.data.tables import Ledger, Pair, fingerprint, read_table
 from glassformer.errors import ColumnError, GlassformerError, MissingExtraError, TableError
 from glassformer.settings import DataSettings
+from tests.data.columns import read_column, read_lines
 
 DATES = [
     ("1845-01-05", "January 5, 1845"),
@@ -368,7 +369,6 @@ def test_columns_are_taken_by_name_or_position(folder, data, pair, taken):
 def test_columns_named_source_and_target_are_the_default(folder, name, text):
     path = put(folder, name, text)
     assert pairs_of(path, DataSettings()) == [("s", "t")]
-    assert read_column(path, None, DataSettings()).cells == ["s"]
 
 
 @pytest.mark.parametrize(("data", "pair"), [({"source": 1}, ("b", "a")), ({"target": 0}, ("b", "a"))])
@@ -837,20 +837,15 @@ def test_utf16_is_recognized(folder, encoding):
 
 def test_a_column_has_one_cell_for_every_row(folder):
     path = put(folder, "a.csv", 'id,text\n1,a\n2,\n\n3,"b\nc"\n')
-    ledger = Ledger()
-    assert read_column(path, "text", DataSettings(header="yes"), ledger).cells == ["a", "", "", "b\nc"]
-    assert read_column(path, None, DataSettings(header="yes")).cells == ["1", "2", "", "3"]
-    assert ledger.counts() == {"read": 4, "kept": 3, "blank line": 1}
+    column = read_column(path, "text", DataSettings(header="yes"))
+    assert column.cells == ["a", "", "", "b\nc"]
+    assert column.ledger.counts() == {"read": 4, "kept": 3, "blank line": 1}
 
 
 def test_blank_lines_of_a_table_with_one_column_are_empty_cells(folder):
-    ledger = Ledger()
-    assert read_column(put(folder, "a.csv", "text\na\n\nb\n"), "text", DataSettings(), ledger).cells == [
-        "a",
-        "",
-        "b",
-    ]
-    assert ledger.counts() == {"read": 3, "kept": 3}
+    column = read_column(put(folder, "a.csv", "text\na\n\nb\n"), "text", DataSettings())
+    assert column.cells == ["a", "", "b"]
+    assert column.ledger.counts() == {"read": 3, "kept": 3}
 
 
 def test_a_damaged_row_of_a_column_is_an_error_or_an_empty_cell(folder):
@@ -858,9 +853,9 @@ def test_a_damaged_row_of_a_column_is_an_error_or_an_empty_cell(folder):
     assert (
         failure(TableError, read_column, path, 0, HEADLESS).got == "line 2: wrong number of cells (1 cell instead of 2)"
     )
-    ledger = Ledger()
-    assert read_column(path, 0, SKIP, ledger).cells == ["a", "", "d"]
-    assert entries_of(ledger) == [(2, 2, "wrong number of cells (1 cell instead of 2)")]
+    column = read_column(path, 0, SKIP)
+    assert column.cells == ["a", "", "d"]
+    assert entries_of(column.ledger) == [(2, 2, "wrong number of cells (1 cell instead of 2)")]
 
 
 def test_a_column_of_no_rows(folder):

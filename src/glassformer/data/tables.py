@@ -13,18 +13,16 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from glassformer.data.columns import Columns
 from glassformer.data.formats import Source, open_source
 from glassformer.data.ledger import Fault, Ledger, LedgerEntry, Reason
-from glassformer.data.lines import Lines, open_bytes, system_errors
 from glassformer.errors import ColumnError, TableError, shortened
 from glassformer.settings import DataSettings
-from glassformer.text.inputs import Inputs, compose, compose_cells, fault_of
+from glassformer.text.inputs import Inputs, compose, fault_of
 
 __all__ = [
-    "Column",
     "Ledger",
     "LedgerEntry",
     "Pair",
@@ -33,8 +31,6 @@ __all__ = [
     "check_same_columns",
     "fingerprint",
     "first_row_note",
-    "read_column",
-    "read_lines",
     "read_table",
 ]
 
@@ -90,20 +86,6 @@ class Table:
     def locations(self) -> list[str]:
         """The path and row of each kept pair, for errors."""
         return [self.location(index) for index in range(len(self.rows))]
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a table, with a cell for every row, and how it was read; see `Table`."""
-
-    path: str
-    cells: list[str]
-    taken: str
-    header: bool
-    format: str
-    ledger: Ledger
-    first: tuple[str, ...]
-    header_guessed: bool
 
 
 class _Read(Protocol):
@@ -206,45 +188,6 @@ def _kept(
             yield row, pair
 
 
-def read_column(
-    path: str | Path,
-    column: str | int | None,
-    data: DataSettings,
-    ledger: Ledger | None = None,
-    *,
-    inputs: Inputs = (),
-    others: Sequence[str | int] = (),
-) -> Column:
-    """Read all cells of one column (None: "source", or else the first); cell i is from row i + 1.
-
-    With `inputs`, the cells are sources that are composed of this column and `others`, one for each further input.
-    Raises TextError for a row that lacks one of them.
-
-    An empty cell is kept. A blank line, or with `data.bad_rows` "skip" a damaged row, is an empty cell too and is added
-    to `ledger`, or to a new one. Raises the errors of `read_table`, except that a header without rows gives no cells.
-    """
-    name = str(path)
-    found = Ledger()
-    with open_source(name) as source:
-        columns = Columns.of(source, (column, *others), data.header, name)
-        if column is None:
-            column = "source" if "source" in (columns.names or ()) else 0
-        take: tuple[int, ...] = tuple(map(columns.position, (column, *others))) if source.width else ()
-        rows = _scan(source, take, columns, data, found)
-        if inputs:
-            blank = compose([""] * len(inputs))
-            cells = [compose_cells(cells, inputs, f"{name}, row {row}") if cells else blank for row, _, cells in rows]
-        else:
-            cells = [chosen[0] if chosen else "" for _, _, chosen in rows]
-    if not source.width:
-        raise TableError("the table has no rows", where=name)
-    found.kept = found.read - len(found.entries)
-    ledger = ledger if ledger is not None else Ledger()
-    ledger.include(found)
-    label = " + ".join(map(columns.label, take))
-    return Column(name, cells, label, columns.header, source.format, ledger, columns.first, columns.guessed)
-
-
 def first_row_note(table: _Read) -> str:
     """Return a note on how the first row was read (header or data); "" in a format with column names."""
     if not table.first:
@@ -273,18 +216,6 @@ def check_same_columns(table: Table, other: Table) -> None:
 def _column_names(table: Table) -> list[str]:
     source, target = (label.rpartition(" (column ")[0] for label in table.taken)
     return [*([one.name for one in table.inputs] or [source]), target]
-
-
-def read_lines(source: str | Path | BinaryIO) -> list[str]:
-    r"""Read the lines of a plain text, from a path (also .gz, .zst) or a binary stream.
-
-    Lines end only at \n or \r\n; a last line without an end counts. A byte order mark is dropped. Raises TableError
-    for a file that cannot be read, and for lines that are not UTF-8 or contain NUL.
-    """
-    if isinstance(source, (str, Path)):
-        with system_errors(str(source)), open_bytes(Path(source)) as stream:
-            return _lines_of(stream, str(source))
-    return _lines_of(source, str(getattr(source, "name", "the input")))
 
 
 def fingerprint(pairs: Iterable[tuple[str, str]]) -> str:
@@ -375,14 +306,3 @@ REASONS: dict[str, Reason] = {
     "empty feature": Reason.EMPTY_FEATURE,
 }
 """The reason in the ledger for each kind of `CellFault`."""
-
-
-def _lines_of(stream: BinaryIO, name: str) -> list[str]:
-    faults, texts = DamagedRows(), []
-    for number, text, fault in Lines(stream, name).numbered():
-        texts.append(text)
-        if fault:
-            faults.add(f"line {number}", fault)
-    if faults.count:
-        raise faults.error(name, "line", expected="UTF-8 text", hint="save the text as UTF-8")
-    return texts
