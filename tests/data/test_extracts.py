@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
+import io
 import json
 import random
 from pathlib import Path
@@ -116,6 +118,23 @@ def test_a_folder_that_is_not_empty_is_refused_before_anything_is_written(tmp_pa
     with pytest.raises(RunError, match="the folder is a file"):
         parts_of(Path(path), Path(path))
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_full_disk_is_an_error_about_the_output_and_leaves_no_part(tmp_path, monkeypatch):
+    path = write_all(tmp_path, [(str(row), "x") for row in range(20)])["t.tsv"]
+    really = Path.open
+
+    class Full(io.BytesIO):
+        def write(self, _text):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(
+        Path, "open", lambda file, mode="r", **how: Full() if mode == "wb" else really(file, mode, **how)
+    )
+    with pytest.raises(RunError, match="cannot write the file") as caught:
+        parts_of(Path(path), tmp_path / "out")
+    assert caught.value.got == "No space left on device"
+    assert [*(tmp_path / "out").iterdir()] == []
 
 
 @pytest.mark.parametrize(

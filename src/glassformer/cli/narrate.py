@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from glassformer.runs.logs import Log
     from glassformer.training import Plan, Run
 
+QUOTED = 300  # characters of a text in a table
 ON_THEIR_OWN_SCALE = ("bleu", "chrf")
 
 # Tables
@@ -227,10 +228,14 @@ def print_report(report: Report, table: str) -> None:
         if report.items_with_several_references:
             columns = ("source", "nearest gold", "answer", "edits", "targets")
         worst = [
-            (example.source, example.gold, example.answer, str(example.edits), str(example.n_references))
-            for example in report.examples[:5]
+            (*map(_short, (each.source, each.gold, each.answer)), str(each.edits), str(each.n_references))
+            for each in report.examples[:5]
         ]
         print_table("the worst answers", columns, [cells[: len(columns)] for cells in worst])
+
+
+def _short(text: str) -> str:
+    return shortened(text, QUOTED)
 
 
 def _measured(name: str, measure: Measure) -> tuple[str, str]:

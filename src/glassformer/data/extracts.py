@@ -43,11 +43,10 @@ def write_parts(
         except OSError as error:
             raise cannot_write(folder, error) from None
         written = {name: [stack.enter_context(atomic(file)) for file in each] for name, each in files.items()}
-        with system_errors(table.path):
-            if table.format == "Parquet":
-                _copy_parquet(sources[0], part_of, {name: file for name, (file,) in written.items()})
-            else:
-                _copy_lines(raw_rows(table.path, data), part_of, written)
+        if table.format == "Parquet":
+            _copy_parquet(sources[0], part_of, {name: file for name, (file,) in written.items()})
+        else:
+            _copy_lines(raw_rows(table.path, data), part_of, written)
         sidecar = stack.enter_context(atomic(folder / "rows.csv"))
         with sidecar.open("w", encoding="utf-8", newline="\n") as file:
             file.write("row,part\n")
@@ -96,7 +95,7 @@ def raw_rows(path: str, data: DataSettings) -> Iterator[tuple[int, tuple[bytes, 
     The header, if there is one, has the number HEADER.
     """
     files = table_files(path)
-    with ExitStack() as stack:
+    with system_errors(path), ExitStack() as stack:
         streams = [stack.enter_context(open_bytes(file)) for file in files]
         source = stack.enter_context(open_source(path))
         columns = Columns.of(source, (*data.sources, *data.features, data.target), data.header, path)
