@@ -21,7 +21,7 @@ CONTRACT = {
     """,
     "split": "TABLE --out --source --target --header --bad-rows --valid --test --seed --quiet --json",
     "train": """
-        TABLE --source --target --header --no-header --bad-rows --valid --test --out --recipe --set --init --resume
+        TABLE --source --feature --target --header --no-header --bad-rows --valid --test --out --recipe --set --init --resume
         --overwrite --log --device --precision --seed --quiet --json
         --drop-duplicates --drop-contradictions --max-length --min-ratio --max-ratio
         --strip-controls
@@ -32,21 +32,21 @@ CONTRACT = {
         --seed --quiet --json
     """,
     "evaluate": """
-        MODEL TABLE --source --target --header --bad-rows --ledger --overwrite --beam --bleu-tokenize --no-group
+        MODEL TABLE --source --feature --target --header --bad-rows --ledger --overwrite --beam --bleu-tokenize --no-group
         --ensemble --set --engine --device --precision --seed --quiet --json
     """,
     "score": """
-        MODEL TABLE --source --target --header --bad-rows --ledger --overwrite --ensemble --device --precision --quiet
+        MODEL TABLE --source --feature --target --header --bad-rows --ledger --overwrite --ensemble --device --precision --quiet
         --json
     """,
     "explain": """
-        MODEL TEXT --target --tensor --head --edit --beam --set --pad-to --html --overwrite --quiet --json
+        MODEL TEXT --feature --target --tensor --head --edit --beam --set --pad-to --html --overwrite --quiet --json
     """,
     "heads": """
-        MODEL TABLE --source --target --header --bad-rows --ledger --overwrite --beam --ensemble --set --device
+        MODEL TABLE --source --feature --target --header --bad-rows --ledger --overwrite --beam --ensemble --set --device
         --precision --quiet --json
     """,
-    "tokens": "MODEL TEXT --side --pad-to --json",
+    "tokens": "MODEL TEXT --feature --side --pad-to --json",
     "info": "MODEL --json",
     "runs": "--json",
     "settings": "WORD --recipes --json",

@@ -14,7 +14,8 @@ from glassformer.training.events import (
     Validated,
 )
 from glassformer.training.loop import Run
-from glassformer.training.plan import Choice, Notice, Plan, train
+from glassformer.training.notices import Notice
+from glassformer.training.plan import Choice, Plan, train
 
 __all__ = [
     "Choice",

@@ -18,13 +18,12 @@ from typing import Any, Literal
 
 from glassformer.advise import Choice as Advised
 from glassformer.advise import advise
-from glassformer.audit.quick import quick_audit
 from glassformer.data.cleaning import clean
 from glassformer.data.columns import columns_of_model
 from glassformer.data.frames import source_of_frame
 from glassformer.data.large import read_any, read_source
 from glassformer.data.splits import TrainedSources
-from glassformer.data.tables import Table, check_same_columns, first_row_note
+from glassformer.data.tables import Table, check_same_columns
 from glassformer.engines.memory import check_training_fits
 from glassformer.engines.torch import find_device
 from glassformer.errors import UsageError
@@ -38,8 +37,9 @@ from glassformer.text import Tokenizer
 from glassformer.text.inputs import listed
 from glassformer.training.changes import changes_of, description
 from glassformer.training.checkpoints import SavedRun, read_resume
-from glassformer.training.grow import grow_model, new_token_texts, unknown_text
+from glassformer.training.grow import grow_model, new_token_texts
 from glassformer.training.loop import Run
+from glassformer.training.notices import Notice, notices_of
 from glassformer.training.prepare import Prepared, as_table, fingerprint_of, prepare
 from glassformer.training.processes import Processes
 from glassformer.translator import Translator, encode_sources
@@ -63,17 +63,6 @@ class Choice:
 NoticeKind = Literal[
     "changed", "first row", "large table", "also trained on", "audit", "too long", "new tokens", "unknown tokens"
 ]
-
-
-@dataclass(frozen=True)
-class Notice:
-    """A notice before a run: `kind` for programs, `text` for people, and the path of its table, or of a changed run."""
-
-    kind: Literal[
-        "changed", "first row", "large table", "also trained on", "audit", "too long", "new tokens", "unknown tokens"
-    ]
-    text: str
-    table: str
 
 
 @dataclass(frozen=True)
@@ -195,7 +184,7 @@ def _plan(
     return Plan(
         settings,
         choices,
-        (*notices, *_notices(table, held_out, tested, prepared)),
+        (*notices, *notices_of(table, held_out, tested, prepared)),
         *(prepared, directory, table, held_out, tested),
         start=start,
         init=None if init is None else str(init),
@@ -372,33 +361,3 @@ def _check_test(tested: Table | None, prepared: Prepared) -> None:
     """Raise TextError for a test row that the model would not take."""
     if tested is not None:
         encode_sources(tested.sources, tested.locations, prepared.source_tokenizer, prepared.settings)
-
-
-# Notices
-
-
-def _notices(table: Table, valid: Table | None, test: Table | None, prepared: Prepared) -> Iterable[Notice]:
-    for read in (table, valid, test):
-        if read is not None and (text := first_row_note(read)):
-            yield Notice("first row", text, read.path)
-    for read in (table, valid, test):
-        if read is not None:
-            yield from (Notice("large table", text, read.path) for text in read.notes)
-    yield from (Notice("large table", text, table.path) for text in prepared.notes)
-    for overlap in prepared.overlaps:
-        if overlap.rows and overlap.table:
-            text = f"{overlap.rows:,} of the {overlap.total:,} rows of {overlap.table} have a source that is trained on"
-            yield Notice("also trained on", f"{text} as well", overlap.table)
-    if lines := quick_audit(table, [other for other in (valid, test) if other is not None]):
-        yield Notice("audit", "\n".join(lines), table.path)
-    n_rows = table.ledger.kept + (0 if valid is None else valid.ledger.kept)
-    if prepared.ledger.kept < n_rows:
-        text = f"rows are too long for data.max_source_length or data.max_target_length: {prepared.ledger.summary()}"
-        yield Notice("too long", text, table.path)
-    for side, tokenizer in (("source", prepared.source_tokenizer), ("target", prepared.target_tokenizer)):
-        counts, unk_id = prepared.data.counts(side), tokenizer.vocabulary.unk_id
-        if unk_id is not None and counts[unk_id]:
-            text = f"{counts[unk_id]:,} of {sum(counts):,} {side} tokens to train on are not in the vocabulary"
-            which = unknown_text(tokenizer, (getattr(pair, side) for pair in table.pairs))
-            named = f": {which}" if which and tokenizer.settings.kind != "words" else ""
-            yield Notice("unknown tokens", f"{text}, and become <unk>{named}", table.path)
