@@ -181,7 +181,8 @@ function rowsOf(trace, answer) {
 
 function tokensOf(trace, side, ids) {
   const { axis, specials, counts, inputs = [] } = trace.vocabularies[side];
-  const kinds = new Map([...inputs.map((id) => [id, 'input']), ...Object.entries(specials).map(([kind, id]) => [id, kind])]);
+  const roles = Object.entries(specials).map(([kind, id]) => [id, kind]);
+  const kinds = new Map([...inputs.map((id) => [id, 'input']), ...roles]);
   return ids.map((id) => ({
     id,
     text: trace.axes[axis].labels[id],

@@ -104,6 +104,8 @@ function editable(app, token, position) {
 
 const count = (token) => (token.count === null ? 'not available' : grouped(token.count));
 
+const kindOf = (token) => (token.input ? `${token.kind}: ${token.input}` : token.kind);
+
 const sourceTable = ({ trace }) =>
   table(
     'source tokens',
@@ -112,7 +114,7 @@ const sourceTable = ({ trace }) =>
       el(
         'tr',
         el('th', { scope: 'row' }, String(position)),
-        [bdi(visible(token.text)), String(token.id), bdi([token.kind, token.input].filter(Boolean).join(': ')), count(token)].map((part) => el('td', part)),
+        [bdi(visible(token.text)), String(token.id), bdi(kindOf(token)), count(token)].map((part) => el('td', part)),
       ),
     ),
   );
