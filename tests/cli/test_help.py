@@ -21,7 +21,8 @@ CONTRACT = {
     """,
     "split": "TABLE --out --source --target --header --bad-rows --valid --test --seed --quiet --json",
     "train": """
-        TABLE --source --feature --target --header --no-header --bad-rows --valid --test --out --recipe --set --init --resume
+        TABLE --source --feature --target --header --no-header --bad-rows --valid --test --out --recipe --set --init
+        --resume
         --overwrite --log --device --precision --seed --quiet --json
         --drop-duplicates --drop-contradictions --max-length --min-ratio --max-ratio
         --strip-controls
@@ -32,19 +33,19 @@ CONTRACT = {
         --seed --quiet --json
     """,
     "evaluate": """
-        MODEL TABLE --source --feature --target --header --bad-rows --ledger --overwrite --beam --bleu-tokenize --no-group
-        --ensemble --set --engine --device --precision --seed --quiet --json
+        MODEL TABLE --source --feature --target --header --bad-rows --ledger --overwrite --beam --bleu-tokenize
+        --no-group --ensemble --set --engine --device --precision --seed --quiet --json
     """,
     "score": """
-        MODEL TABLE --source --feature --target --header --bad-rows --ledger --overwrite --ensemble --device --precision --quiet
-        --json
+        MODEL TABLE --source --feature --target --header --bad-rows --ledger --overwrite --ensemble --device --precision
+        --quiet --json
     """,
     "explain": """
         MODEL TEXT --feature --target --tensor --head --edit --beam --set --pad-to --html --overwrite --quiet --json
     """,
     "heads": """
-        MODEL TABLE --source --feature --target --header --bad-rows --ledger --overwrite --beam --ensemble --set --device
-        --precision --quiet --json
+        MODEL TABLE --source --feature --target --header --bad-rows --ledger --overwrite --beam --ensemble --set
+        --device --precision --quiet --json
     """,
     "tokens": "MODEL TEXT --feature --side --pad-to --json",
     "info": "MODEL --json",

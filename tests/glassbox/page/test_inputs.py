@@ -1,0 +1,39 @@
+"""The page of a model with several inputs: the input of each token, and another symbol as an edit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from glassformer.glassbox.trace import explain
+from glassformer.settings import ModelSettings, SideSettings, TokenSettings
+from glassformer.text import learn_both
+from glassformer.text.inputs import compose, inputs_of
+from glassformer.training.grow import grow_model
+
+TEXT = {"lemma": "abc", "tags": "V;PST"}
+
+
+def test_another_symbol_gives_what_the_command_line_gives(window: Any, random_model: Any, tmp_path: Path) -> None:
+    shape = ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
+    plain, side = random_model(shape, 5), SideSettings(kind="characters")
+    letters = ["".join(one.vocabulary.ordinary) for one in (plain.source_tokenizer, plain.target_tokenizer)]
+    pairs = [(compose([letters[0], "V;PST;PRS"]), letters[1])]
+    tokens = TokenSettings(shared=False, source=side, target=side)
+    model = grow_model(plain, *learn_both(pairs, tokens, inputs_of(["lemma"], ["tags"])))
+    trace = explain(model, TEXT, weights=True, num_beams=3)
+    window.open(trace, tmp_path, "tokens")
+    assert "abc · tags: V;PST" in window.page.inner_text("dl.answer")
+    chips = window.page.locator(".chip").all_inner_texts()
+    assert [chip.split("\n")[-1] for chip in chips[1:-1]] == ["lemma"] * 3 + ["tags"] * 2
+    assert window.page.input_value("[data-key='token-5']") == "<tags=PST>"
+    window.page.fill("[data-key='token-5']", "<tags=PRS>")
+    window.page.keyboard.press("Tab")
+    window.settle()
+    expected = explain(model, TEXT, edits=["token 5=<tags=PRS>"], num_beams=3)
+    assert expected.difference is not None
+    window.panel("whatif")
+    _, after, *_ = window.page.locator("[data-outcome='beam'] td").all_inner_texts()
+    assert after == expected.difference.beam.after.text.translate(str.maketrans(" ", "␣"))
+    assert window.checks()[1] == 0
+    assert window.complaints == []
