@@ -17,6 +17,7 @@ from glassformer.data.tables import Pair, read_table
 from glassformer.datasets import dates
 from glassformer.recipes.overrides import merge
 from glassformer.settings import DataSettings, Settings
+from glassformer.text.inputs import compose, inputs_of
 
 SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
 
@@ -223,6 +224,25 @@ def test_tables_in_which_new_spellings_keep_turning_up_are_learned_longer(pairs,
     assert ("an open vocabulary" in reasons["training.steps"]) == (
         len(pairs) >= 5_000 and chosen.tokens.source.kind == "characters" and smoothing > 0
     )
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "tags", "steps"),
+    [
+        pytest.param(4_000, "V;PST;1;SG", 3_900, id="lemma and tags: 3 · 1,300"),
+        pytest.param(4_999, "V;PST", 3_900, id="two symbols are tags"),
+        pytest.param(4_000, "lld", 6_000, id="one symbol, such as a language, is none: 4.6 · 1,300"),
+        pytest.param(600, "V;PST;1;SG", 1_800, id="few rows: 200 epochs of 9 batches"),
+        pytest.param(5_000, "V;PST;1;SG", 7_100, id="no longer few rows: 170 · ∛70,000"),
+    ],
+)
+def test_few_rows_of_words_with_tags_take_fewer_steps(n_rows, tags, steps):
+    chance = random.Random(1)
+    words = ["".join(chance.choices(string.ascii_lowercase, k=8)) for _ in range(n_rows)]
+    pairs = [Pair(compose([name, tags]), f"{name}uo") for name in words]
+    chosen = Settings(**advise(pairs, inputs=inputs_of(["lemma"], ["tags"])).settings)
+    assert chosen.training.steps == steps
+    assert (chosen.model.dropout, chosen.training.label_smoothing) == ((0.3, 0.1) if n_rows < 5_000 else (0.2, 0.1))
 
 
 def test_what_is_judged_and_how_it_is_searched_fit_what_is_learned():

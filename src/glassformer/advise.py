@@ -29,6 +29,7 @@ PROSE_ROWS = 1_000  # minimum number of rows from which subwords are learned
 FEW_ROWS, MANY_ROWS = 5_000, 20_000  # below FEW_ROWS more regularization; below MANY_ROWS more for open vocabularies
 NEW_STRINGS = 0.02  # minimum probability of a new string of four characters in an open vocabulary
 MAX_STRING_CHARACTERS = 60  # characters of a text that are examined for such strings
+TAGS = 2  # minimum of the mean number of feature symbols in a source that is a text with tags, as in inflection
 MIN_EPOCHS, MAX_EPOCHS = 3, 200
 MIN_STEPS = 500
 CLOSED_STEPS, OPEN_STEPS, MAX_OPEN_STEPS = 1_300, 6_000, 20_000  # minimum; minimum and maximum for open vocabularies
@@ -105,7 +106,8 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
         if kind == "characters" and side.form != "NFC" and not fixed("tokens.shared", False)
     ]
     lengths = [2 + side.mean[kind] for kind, side in zip(kinds, (source, target), strict=True)]
-    lengths[0] += sum(n_symbols) / max(1, len(n_symbols))
+    mean_symbols = sum(n_symbols) / max(1, len(n_symbols))
+    lengths[0] += mean_symbols
     is_open = (
         len(pairs) >= FEW_ROWS
         and "subwords" not in kinds
@@ -119,7 +121,7 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
     choices += _choose_model(len(pairs), kinds, lengths, is_open)
     advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
     d_model = fixed("model.d_model", advised_width)
-    choices += _choose_training(len(pairs), d_model, kinds, lengths, is_open, fixed)
+    choices += _choose_training(len(pairs), d_model, kinds, lengths, is_open, mean_symbols >= TAGS, fixed)
     if "subwords" in kinds:
         choices.append(Choice("decoding.length_alpha", 1.0, "prose is too short with the paper's 0.6"))
     settings: dict[str, Any] = {}
@@ -313,7 +315,9 @@ def _batch_tokens(n_tokens: float, kinds: tuple[str, str]) -> int:
     return 2_048 if kinds == ("words", "words") or n_tokens > 500_000 else 1_024
 
 
-def _advise_steps(n_rows: int, n_tokens: float, kinds: tuple[str, str], is_open: bool, batches_an_epoch: int) -> int:
+def _advise_steps(
+    n_rows: int, n_tokens: float, kinds: tuple[str, str], is_open: bool, is_tagged: bool, batches_an_epoch: int
+) -> int:
     """Return the number of steps: it grows with the square root of the tokens, within limits of epochs."""
     once = max(CLOSED_STEPS, 3 * math.sqrt(n_tokens))
     if "subwords" in kinds:
@@ -321,7 +325,7 @@ def _advise_steps(n_rows: int, n_tokens: float, kinds: tuple[str, str], is_open:
     elif kinds == ("words", "words"):
         steps = max(3 * once, min(4.2 * once, LONG_COMPOSED_STEPS))
     else:
-        steps = 4.6 * once if n_rows < FEW_ROWS else once
+        steps = (3 if is_tagged else 4.6) * once if n_rows < FEW_ROWS else once
     if is_open:
         steps = max(steps, min(max(OPEN_STEPS, 170 * math.cbrt(n_tokens)), MAX_OPEN_STEPS))
     steps = min(max(steps, MIN_EPOCHS * batches_an_epoch), max(MIN_STEPS, MAX_EPOCHS * batches_an_epoch))
@@ -329,12 +333,18 @@ def _advise_steps(n_rows: int, n_tokens: float, kinds: tuple[str, str], is_open:
 
 
 def _choose_training(
-    n_rows: int, d_model: int, kinds: tuple[str, str], lengths: Sequence[float], is_open: bool, fixed: _Given
+    n_rows: int,
+    d_model: int,
+    kinds: tuple[str, str],
+    lengths: Sequence[float],
+    is_open: bool,
+    is_tagged: bool,
+    fixed: _Given,
 ) -> list[Choice]:
     prose = "subwords" in kinds
     budget = _batch_tokens(n_rows * max(lengths), kinds)
     batches_an_epoch = max(1, math.ceil(n_rows * max(lengths) / budget))
-    advised = _advise_steps(n_rows, n_rows * max(lengths), kinds, is_open, batches_an_epoch)
+    advised = _advise_steps(n_rows, n_rows * max(lengths), kinds, is_open, is_tagged, batches_an_epoch)
     steps = fixed("training.steps", advised)
     advised_interval = max(1, min(1_000, max(steps // 20, min(100, steps // 5))))
     n_validations = steps // fixed("training.validate_every", advised_interval)

@@ -1,0 +1,89 @@
+"""Inflection by zero configuration: five languages of SIGMORPHON 2020 (task 0), some seeds, and a table of them.
+
+    python -m benchmarks.inflection DATA [--languages mlt,tel] [--seeds 1,2,3] [--out DIR] [--at-once N]
+
+DATA has LANGUAGE_train.tsv, LANGUAGE_dev.tsv and LANGUAGE_test.tsv: lemma, form and tags without a header. Each run is
+the default command with `--feature` on the tags. A run that is complete is kept, so that the command can be repeated
+after a stop; its test rows are scored one by one (`--no-group`), as the shared task does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.report import rows_of
+
+LANGUAGES = ("mlt", "orm", "syc", "kan", "tel")
+OUT = Path(__file__).parent / ".cache" / "inflection"
+COLUMNS = ("--source", "0", "--target", "1", "--feature", "2", "--no-header")
+
+
+class Score(NamedTuple):
+    """Exact match on the test rows, of one run, in %, and the minutes of its training."""
+
+    exact_match: float
+    minutes: float
+
+
+def train(data: Path, language: str, seed: int, out: Path) -> Score:
+    """Train one language by zero configuration, unless that is done, and score its test rows."""
+    table, valid, test = (str(data / f"{language}_{part}.tsv") for part in ("train", "dev", "test"))
+    run = out / f"{language}-{seed}"
+    scores = run.with_suffix(".json")
+    if not scores.exists():
+        out.mkdir(parents=True, exist_ok=True)
+        fresh = ("--valid", valid, "--test", test, "--seed", str(seed), "--out", str(run), "--overwrite")
+        with run.with_suffix(".log").open("w", encoding="utf-8") as log:
+            _glassformer("train", table, *COLUMNS, *fresh, stdout=log, stderr=log)
+        report = _glassformer("evaluate", str(run), test, "--no-group", "--json", stdout=subprocess.PIPE)
+        scores.write_text(report, encoding="utf-8")
+    metrics = json.loads(scores.read_text(encoding="utf-8"))["metrics"]
+    *_, last = (run / "history.jsonl").read_text(encoding="utf-8").splitlines()
+    return Score(100 * metrics["exact_match"]["value"], json.loads(last)["seconds"] / 60)
+
+
+def _glassformer(*words: str, **streams: object) -> str:
+    command = [sys.executable, "-m", "glassformer", *words]
+    return subprocess.run(command, check=True, text=True, **streams).stdout  # type: ignore[call-overload,no-any-return]
+
+
+def table_of(scores: Mapping[tuple[str, int], Score], languages: Sequence[str], seeds: Sequence[int]) -> str:
+    """A row for each seed and one for their mean; the last column is the mean of the languages."""
+    rows = [[scores[language, seed].exact_match for language in languages] for seed in seeds]
+    rows = [[*row, statistics.mean(row)] for row in rows]
+    rows.append([statistics.mean(column) for column in zip(*rows, strict=True)])
+    names = [*(f"seed {seed}" for seed in seeds), "mean of the seeds"]
+    lines = [[name, *(f"{value:.2f}" for value in row)] for name, row in zip(names, rows, strict=True)]
+    minutes = [[scores[language, seed].minutes for seed in seeds] for language in languages]
+    lines.append(["minutes of training", *(f"{min(each):.1f} to {max(each):.1f}" for each in minutes), ""])
+    return rows_of(["exact match on test rows, %", *languages, "mean"], lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.inflection", description=__doc__.splitlines()[0] if __doc__ else ""
+    )
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--languages", default=",".join(LANGUAGES))
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--at-once", type=int, default=1, help="runs at the same time; set OMP_NUM_THREADS=1 for two")
+    given = parser.parse_args()
+    languages, seeds = given.languages.split(","), [int(seed) for seed in given.seeds.split(",")]
+    runs = [(language, seed) for seed, language in product(seeds, languages)]
+    with ThreadPoolExecutor(given.at_once) as pool:
+        scores = dict(zip(runs, pool.map(lambda run: train(given.data, *run, given.out), runs), strict=True))
+    print(table_of(scores, languages, seeds), end="")
+
+
+if __name__ == "__main__":
+    main()
