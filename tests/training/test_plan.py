@@ -96,7 +96,7 @@ def test_the_audit_changes_no_choice_and_a_clean_table_has_no_notice_of_it(tmp_p
         "2 rows have a source with several targets: with one right answer a row, exact match cannot exceed 98.39 %",
         "1 row repeats an earlier row",
     ]
-    monkeypatch.setattr("glassformer.training.plan.quick_audit", lambda *_: [])
+    monkeypatch.setattr("glassformer.training.notices.quick_audit", lambda *_: [])
     without = plan(doubled, tmp_path / "run")
     assert (with_audit.choices, with_audit.settings) == (without.choices, without.settings)
     assert with_audit.prepared.fingerprint == without.prepared.fingerprint

@@ -166,7 +166,7 @@ class Run:
         clock, self._meter = Clock(position.seconds), Meter(Usual())
         self._agree(clock)
         reason = self._reason_to_end()
-        while reason is None and not self._stopping:
+        while reason is None and not self._is_stopping:
             for batches in self._rest_of_epoch():
                 limit = self.updater.max_tokens
                 self.update(batches)
@@ -189,7 +189,7 @@ class Run:
                     yield from (validated, self._save())  # saved before either is yielded: the caller may fail
                     self._meter.restart()
                     reason = reason or self._reason_to_end()
-                if reason is not None or self._stopping:
+                if reason is not None or self._is_stopping:
                     break
         if reason is None:
             yield Stopped(position.step, position.seconds, self._save().path)
@@ -197,6 +197,11 @@ class Run:
         if position.best_value is None:
             yield self._validate()
         yield self._finish(reason)
+
+    @property
+    def _is_stopping(self) -> bool:
+        """Whether all processes know that the run is to stop."""
+        return self._stopping or (self.processes.count == 1 and self._asked_to_stop)
 
     def _agree(self, clock: Clock) -> bool:
         """Take time from the first process, and stop when any was asked to; return whether to report progress."""
