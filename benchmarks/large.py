@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-SHAPE = {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_encoder_layers": 3, "n_decoder_layers": 3}
+SHAPE = {"d_model": 64, "d_ff": 128, "n_heads": 4, "n_encoder_layers": 2, "n_decoder_layers": 2}
 STEPS = 100
 SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in ("a", "e", "i", "o", "u", "an", "er", "il", "on", "é")]
 BLOCK = 100_000
@@ -52,12 +52,12 @@ def train(path: str, out: str, kind: str) -> None:
     from glassformer.training.plan import plan
 
     settings: dict[str, Any] = {f"model.{name}": value for name, value in SHAPE.items()}
-    settings |= {"training.steps": STEPS, "training.batch_tokens": 2048, "training.validate_every": STEPS}
+    settings |= {"training.steps": STEPS, "training.batch_tokens": 512, "training.validate_every": STEPS}
     settings |= {f"tokens.{side}.kind": kind for side in ("source", "target")}
     if kind == "subwords":
         settings |= {f"tokens.{side}.vocabulary_size": 8000 for side in ("source", "target")}
     before = _cpu_seconds(), time.perf_counter()
-    planned = plan(path, out, overrides=settings | {"training.validate_rows": 100, "training.metric": "loss"})
+    planned = plan(path, out, overrides=settings | {"data.max_valid_rows": 100, "training.metric": "loss"})
     ready = _cpu_seconds(), time.perf_counter()
     for _ in planned.run("cpu"):
         pass
