@@ -182,7 +182,7 @@ def _write_errors(folder: Path) -> Any:
             where=str(error.filename or folder),
             got=error.strerror or str(error),
             hint=f"free some space, or set {FOLDER_VARIABLE} to a folder that can be written; "
-            "it takes about twice the size of the table",
+            "it takes about five times the size of a table with short texts",
         ) from None
 
 
