@@ -95,19 +95,26 @@ def losses_of(out: Path, dtype: str, shard: bool) -> list[float]:
     return losses[:50]
 
 
+def start(
+    program: Path, out: Path, *, n_processes: int, options: list[str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Start processes with torchrun, and wait for them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(n_processes), *(options or [])]
+    started += ["--master-addr", "127.0.0.1", "--master-port", str(port), str(program), str(out)]
+    root = str(Path(__file__).parents[2])
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([root, *sys.path])}
+    return subprocess.run(started, capture_output=True, text=True, check=False, env=environment)
+
+
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, object]], Path]:
     """What two processes found, and where."""
     out = tmp_path_factory.mktemp("processes")
     (out / "program.py").write_text(PROGRAM)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    started = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    started += ["--master-addr", "127.0.0.1", "--master-port", str(port), str(out / "program.py"), str(out)]
-    root = str(Path(__file__).parents[2])
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([root, *sys.path])}
-    done = subprocess.run(started, capture_output=True, text=True, check=False, env=environment)
+    done = start(out / "program.py", out, n_processes=2)
     assert done.returncode == 0, done.stderr[-3000:]
     return [json.loads((out / f"found-{rank}.json").read_text()) for rank in (0, 1)], out
 
@@ -180,3 +187,35 @@ def test_every_row_of_a_batch_has_one_process_and_one_without_rows_helps():
     shares = [Processes(rank, 3).share(rows) for rank in range(3)]
     assert sorted(np.concatenate([share for share, _ in shares])) == list(rows)
     assert Processes(2, 3).share(rows[:2])[1] == 0.0
+
+
+# One of four processes is killed after the first checkpoint; torchrun starts all of them again.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.training.test_processes import PAIRS, SETTINGS
+from glassformer.settings import Settings
+from glassformer.training import Finished, train
+
+run = train(PAIRS, Settings(**SETTINGS), Path(sys.argv[1]) / "run", device="cpu")
+first_time = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+for event in run:
+    if first_time and run.processes.rank == 2 and run.position.step >= 10:
+        os.kill(os.getpid(), signal.SIGKILL)
+assert isinstance(event, Finished)
+"""
+
+
+@pytest.mark.slow
+def test_after_a_process_is_killed_all_go_on_from_the_newest_checkpoint(tmp_path):
+    (tmp_path / "program.py").write_text(KILLED)
+    done = start(tmp_path / "program.py", tmp_path, n_processes=4, options=["--max-restarts", "2"])
+    assert done.returncode == 0, done.stderr[-3000:]
+    alone = train(PAIRS, Settings(**SETTINGS), tmp_path / "alone", device="cpu")
+    alone.finish()
+    one, other = (ModelFile.load(tmp_path / name).tensors for name in ("alone", "run"))
+    for key, value in one.items():
+        np.testing.assert_allclose(value, other[key], atol=1e-4)
+    events = [json.loads(line)["event"] for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    assert events.count("started") == 2
+    assert events[-1] == "finished"
