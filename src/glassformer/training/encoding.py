@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from glassformer.data.cache import ArrayFile, build, close_all, find, key_of, mapped
 from glassformer.data.corpus import Corpus, Sequences, spread
-from glassformer.data.splits import Hashes, TrainedSources, sorted_hashes
+from glassformer.data.splits import Hashes, TrainedSources, held_rows, sorted_hashes
 from glassformer.data.stored import BLOCK_ROWS, StoredPairs, source_hashes
 from glassformer.data.tables import Pair, Table
 from glassformer.errors import TableError
@@ -41,12 +41,14 @@ _COUNTED_KINDS = ("characters", "bytes")
 class Encoded:
     """The ids of the rows that are kept, and the others: the index and the number of tokens of each, by side.
 
-    Of the rows to train on also the sources, and notes about a large table.
+    `counts` is how often each id of each side occurs. Of the rows to train on also the sources, and notes about a large
+    table.
     """
 
     corpus: Corpus
     tokenizers: Tokenizers
     too_long: tuple[list[tuple[int, int]], list[tuple[int, int]]]
+    counts: tuple[list[int], list[int]]
     trained: TrainedSources = field(default_factory=lambda: TrainedSources.none(""))
     notes: tuple[str, ...] = ()
 
@@ -54,6 +56,17 @@ class Encoded:
     def left_out(self) -> frozenset[int]:
         """The indices of the rows that are too long."""
         return frozenset(row for side in self.too_long for row, _ in side)
+
+
+def held_out_rows(table: Table, settings: Settings) -> NDArray[np.int64]:
+    """Return the rows of a table that are held out for validation; see `splits.held_rows`."""
+    choice = settings.data.valid_fraction, settings.data.max_valid_rows, settings.training.seed
+    if not isinstance(table.pairs, StoredPairs):
+        return held_rows(source_hashes(table.pairs), *choice)
+    hashes = table.pairs.source_hashes
+    key = key_of("split", {"table": table.pairs.key, "choice": choice})
+    entry = find(key)[0] or build(key, lambda _: {"held": held_rows(hashes, *choice).tolist()})
+    return np.array(entry.description["held"], np.int64)
 
 
 def encode_training(
@@ -154,7 +167,8 @@ class _Encoding:
 
     def finish(self) -> Encoded:
         source, target = (sink.finish() for sink in self._sinks)
-        return Encoded(Corpus(source, target), self._tokenizers, self._too_long)
+        counts = source.counts(len(self._tokenizers[0])), target.counts(len(self._tokenizers[1]))
+        return Encoded(Corpus(source, target), self._tokenizers, self._too_long, counts)
 
 
 def _added(counts: NDArray[np.int64], more: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -234,7 +248,8 @@ def _from_cache(
             with closing(ArrayFile(folder / "trained", np.uint64)) as file:
                 for part in _trained_parts(table, held, encoded):
                     file.append(part)
-            return {"tokenizers": tokenizers_to_dict(*tokenizers), "too_long": encoded.too_long}
+            counted = {"too_long": encoded.too_long, "counts": encoded.counts}
+            return {"tokenizers": tokenizers_to_dict(*tokenizers)} | counted
 
         entry = build(key, write)
     tokenizers = tokenizers_from_dict(entry.description["tokenizers"])
@@ -247,6 +262,7 @@ def _from_cache(
         Corpus(source, target),
         tokenizers,
         (by_source, by_target),
+        (entry.description["counts"][0], entry.description["counts"][1]),
         TrainedSources(mapped(entry.folder / "trained", np.uint64)),
         (*damaged, *_sample_notes(table, held, settings, given)),
     )

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from glassformer.data.columns import held_out_columns
 from glassformer.data.corpus import Corpus
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.pairs import checked_pairs
-from glassformer.data.splits import Overlap, TrainedSources, held_rows
-from glassformer.data.stored import source_hashes
+from glassformer.data.splits import Overlap, TrainedSources
 from glassformer.data.tables import REASONS, Pair, Table, fingerprint
 from glassformer.errors import TableError, UsageError, quoted
 from glassformer.files import shown
@@ -25,7 +23,7 @@ from glassformer.rundirectory import HELD_OUT_COLUMNS, HELD_OUT_ROWS
 from glassformer.settings import DataSettings, Settings
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import CellFault, Inputs, cells_of_values, compose, fault_of, inputs_of, split
-from glassformer.training.encoding import Encoded, Tokenizers, encode_pairs, encode_training
+from glassformer.training.encoding import Encoded, Tokenizers, encode_pairs, encode_training, held_out_rows
 
 MAX_UNKNOWN = 0.2  # of the tokens of one side
 
@@ -176,10 +174,7 @@ def prepare(
     that more than half of them exceed, tokens of which too many are unknown.
     """
     _check_rows(table)
-    held_out: NDArray[np.int64] = np.empty(0, np.int64)
-    if valid is None:
-        data, seed = settings.data, settings.training.seed
-        held_out = held_rows(source_hashes(table.pairs), data.valid_fraction, data.max_valid_rows, seed)
+    held_out = held_out_rows(table, settings) if valid is None else np.empty(0, np.int64)
     ledger = Ledger()
     for read in (table, valid):
         if read is not None:
@@ -188,8 +183,7 @@ def prepare(
     encoded = encode_training(table, held_out, settings, tokenizers, grow=grow)
     train, (source_tokenizer, target_tokenizer) = encoded.corpus, encoded.tokenizers
     _record_too_long(encoded, table, settings, ledger)
-    counts = train.source.counts(len(source_tokenizer)), train.target.counts(len(target_tokenizer))
-    _check_unknown(counts, len(train), encoded.tokenizers, table.path)
+    _check_unknown(encoded.counts, len(train), encoded.tokenizers, table.path)
     validated, rows = (table, held_out) if valid is None else (valid, np.arange(len(valid.pairs)))
     held = encode_pairs(validated, rows, encoded.tokenizers, settings)
     _record_too_long(held, validated, settings, ledger)
@@ -198,7 +192,7 @@ def prepare(
     trained = encoded.trained if earlier is None else encoded.trained | earlier
     overlaps = [Overlap.of(trained, valid.path if valid else "", valid_pairs)] if valid_pairs else []
     overlaps += [Overlap.of(trained, test.path, test.pairs)] if test else []
-    record = _training_data(table, valid, train, counts, len(valid_pairs), encoded.tokenizers, ledger)
+    record = _training_data(table, valid, train, encoded.counts, len(valid_pairs), encoded.tokenizers, ledger)
     sources = {"sources_digest": trained.digest, "valid_overlap": overlaps[0].rows if valid_pairs else None}
     return Prepared(
         settings,
