@@ -137,6 +137,13 @@ def _parquet(**columns: Any) -> bytes:
     return file.getvalue()
 
 
+def _arrow(*, is_file: bool, **columns: Any) -> bytes:
+    file, table = io.BytesIO(), pa.table(columns)
+    with (pa.ipc.new_file if is_file else pa.ipc.new_stream)(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=2)
+    return file.getvalue()
+
+
 def _named_alike() -> bytes:
     file = io.BytesIO()
     table = pa.Table.from_arrays([pa.array(["a", "b"])] * 3, names=["source", "source", "target"])
@@ -179,6 +186,17 @@ PARQUET = {
 }
 
 
+ARROW = {
+    "empty": b"",
+    "not Arrow": ROWS,
+    "a file": _arrow(is_file=True, source=["a", None, "c"], target=["1", "2", ""]),
+    "a stream": _arrow(is_file=False, source=["a", "b\0", "c"], target=[1.5, None, 3.0]),
+    "a file that is cut": _arrow(is_file=True, source=THREE, target=THREE)[:-30],
+    "a stream that is cut": _arrow(is_file=False, source=THREE, target=THREE)[:-30],
+    "no rows": _arrow(is_file=True, source=pa.array([], pa.string()), target=pa.array([], pa.string())),
+}
+
+
 def tables() -> dict[str, dict[str, bytes]]:
     """All tables by a name, each with the contents of its files by suffix, in the order source, target."""
     found: dict[str, dict[str, bytes]] = {}
@@ -188,6 +206,7 @@ def tables() -> dict[str, dict[str, bytes]]:
     found |= {f"JSON Lines, {name}": {".jsonl": content} for name, content in JSON_LINES.items()}
     found |= {f"parallel, {name}": {".en": one, ".de": other} for name, (one, other) in PARALLEL.items()}
     found |= {f"Parquet, {name}": {".parquet": content} for name, content in PARQUET.items()}
+    found |= {f"Arrow, {name}": {".arrow": content} for name, content in ARROW.items()}
     found["CSV, compressed"] = {".csv.gz": gzip.compress(CSV["ragged"], mtime=0)}
     found["CSV, compressed and cut"] = {".csv.gz": gzip.compress(ROWS * 500, mtime=0)[:-9]}
     found["CSV, compressed and changed"] = {".csv.gz": gzip.compress(ROWS * 500, mtime=0)[:30] + b"\0" * 9}
@@ -197,6 +216,7 @@ def tables() -> dict[str, dict[str, bytes]]:
         ".csv.gz": gzip.compress(b"a,1\nb", mtime=0) + gzip.compress(b",2\nc,3", mtime=0)
     }
     found["JSON Lines, compressed"] = {".jsonl.gz": gzip.compress(JSON_LINES["wrong types"], mtime=0)}
+    found["Arrow, compressed"] = {".arrow.gz": gzip.compress(ARROW["a file"], mtime=0)}
     found["Parquet, compressed"] = {".parquet.gz": gzip.compress(PARQUET["nulls"], mtime=0)}
     return found
 

@@ -63,6 +63,9 @@ def test_a_header_after_a_damaged_line_is_the_header_of_every_part(tmp_path):
     assert (tmp_path / "out" / "rows.csv").read_text().splitlines()[1][0] == "2"
 
 
+NAMES = ("t.csv", "t.tsv", "t.jsonl", "z.tsv.gz")
+
+
 def write_all(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, str]:
     """The same pairs in every format, each with its path."""
     tab = "".join(f"{x}\t{y}\n" for x, y in pairs)
@@ -76,12 +79,15 @@ def write_all(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, str]:
         (folder / name).write_text("".join(pair[side] + "\n" for pair in pairs))
     table = pa.table({"source": [x for x, _ in pairs], "target": [y for _, y in pairs], "n": range(len(pairs))})
     pq.write_table(table, folder / "t.parquet", row_group_size=7)
-    return {name: str(folder / name) for name in ("t.csv", "t.tsv", "t.jsonl", "z.tsv.gz", "t.parquet")} | {
+    for form, make in (("file", pa.ipc.new_file), ("stream", pa.ipc.new_stream)):
+        with make(folder / f"{form}.arrow", table.schema) as writer:
+            writer.write_table(table, max_chunksize=7)
+    return {name: str(folder / name) for name in (*NAMES, "t.parquet", "file.arrow", "stream.arrow")} | {
         "parallel": f"{folder / 't.en'},{folder / 't.de'}"
     }
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.jsonl", "z.tsv.gz", "t.parquet", "parallel"])
+@pytest.mark.parametrize("name", [*NAMES, "t.parquet", "file.arrow", "stream.arrow", "parallel"])
 def test_the_parts_of_any_format_hold_every_row_once_and_no_source_twice(tmp_path, name):
     draw = random.Random(4)
     pairs = [(f"s{draw.randrange(30)}", f'"t{row}, x') for row in range(60)]

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain, islice, pairwise
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from glassformer.data.columns import Columns
 from glassformer.data.delimited import Row
@@ -43,8 +44,8 @@ def write_parts(
         except OSError as error:
             raise cannot_write(folder, error) from None
         written = {name: [stack.enter_context(atomic(file)) for file in each] for name, each in files.items()}
-        if table.format == "Parquet":
-            _copy_parquet(sources[0], part_of, {name: file for name, (file,) in written.items()})
+        if table.format in ("Parquet", "Arrow"):
+            _copy_batches(sources[0], part_of, {name: file for name, (file,) in written.items()}, table.format)
         else:
             _copy_lines(raw_rows(table.path, data), part_of, written)
         sidecar = stack.enter_context(atomic(folder / "rows.csv"))
@@ -121,20 +122,44 @@ def _starts(rows: Iterable[Row], has_header: bool) -> Iterator[tuple[int, int | 
             row += 1
 
 
-def _copy_parquet(path: Path, part_of: Mapping[int, str], written: Mapping[str, Path]) -> None:
-    pyarrow("writing Parquet")
-    from pyarrow.parquet import ParquetFile, ParquetWriter
+def _copy_batches(path: Path, part_of: Mapping[int, str], written: Mapping[str, Path], form: str) -> None:
+    """Copy the rows of a table in Parquet or Arrow, with its schema."""
+    pyarrow(f"writing {form}")
+    from pyarrow.ipc import new_file
+    from pyarrow.parquet import ParquetWriter
 
     with ExitStack() as stack:
         stream = stack.enter_context(open_bytes(path))
-        table = ParquetFile(io.BytesIO(stream.read()) if path.suffix.lower() in COMPRESSIONS else stream)
-        schema = table.schema_arrow
-        writers = {name: stack.enter_context(ParquetWriter(str(file), schema)) for name, file in written.items()}
+        is_compressed = path.suffix.lower() in COMPRESSIONS
+        schema, batches = (_parquet if form == "Parquet" else _arrow)(
+            io.BytesIO(stream.read()) if is_compressed else stream
+        )
+        make = ParquetWriter if form == "Parquet" else new_file
+        writers = {name: stack.enter_context(make(str(file), schema)) for name, file in written.items()}
         row = 1
-        for batch in table.iter_batches():
+        for batch in batches:
             parts = [part_of.get(number) for number in range(row, row + batch.num_rows)]
             for name, writer in writers.items():
                 indices = [index for index, part in enumerate(parts) if part == name]
                 if indices:
                     writer.write_batch(batch.take(indices))
             row += batch.num_rows
+
+
+def _parquet(stream: BinaryIO) -> tuple[Any, Iterator[Any]]:
+    from pyarrow.parquet import ParquetFile
+
+    table = ParquetFile(stream)
+    return table.schema_arrow, table.iter_batches()
+
+
+def _arrow(stream: BinaryIO) -> tuple[Any, Iterator[Any]]:
+    from pyarrow.ipc import open_file, open_stream
+
+    is_file = stream.read(6) == b"ARROW1"
+    stream.seek(0)
+    if not is_file:
+        batches = open_stream(stream)
+        return batches.schema, batches
+    file = open_file(stream)
+    return file.schema, map(file.get_batch, range(file.num_record_batches))
