@@ -295,12 +295,8 @@ def _tokenizers_of(start: ModelFile | None, table: Table) -> tuple[Tokenizer, To
         return None
     inputs = start.source_tokenizer.inputs
     if [one.kind for one in inputs] != [one.kind for one in table.inputs]:
-        raise UsageError(
-            "the model to start from has other inputs than the table",
-            where=table.path,
-            got=listed(table.inputs) or "one text",
-            expected=listed(inputs) or "one text",
-        )
+        what, got, expected = "the model has other inputs than the table", listed(table.inputs), listed(inputs)
+        raise UsageError(what, where=table.path, got=got or "one text", expected=expected or "one text")
     return start.source_tokenizer, start.target_tokenizer
 
 
