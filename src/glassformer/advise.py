@@ -30,7 +30,7 @@ FEW_ROWS, MANY_ROWS = 5_000, 20_000  # below FEW_ROWS more regularization; below
 NEW_STRINGS = 0.02  # minimum probability of a new string of four characters in an open vocabulary
 MAX_STRING_CHARACTERS = 60  # characters of a text that are examined for such strings
 TAGS = 2  # minimum of the mean number of feature symbols in a source that is a text with tags, as in inflection
-MIN_EPOCHS, MAX_EPOCHS = 3, 200
+MIN_EPOCHS, MAX_EPOCHS, MAX_TAGGED_EPOCHS = 3, 200, 300
 MIN_STEPS = 500
 CLOSED_STEPS, OPEN_STEPS, MAX_OPEN_STEPS = 1_300, 6_000, 20_000  # minimum; minimum and maximum for open vocabularies
 LONG_COMPOSED_STEPS, LONG_PROSE_STEPS = (
@@ -108,6 +108,7 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
     lengths = [2 + side.mean[kind] for kind, side in zip(kinds, (source, target), strict=True)]
     mean_symbols = sum(n_symbols) / max(1, len(n_symbols))
     lengths[0] += mean_symbols
+    is_tagged = mean_symbols >= TAGS and "characters" in kinds
     is_open = (
         len(pairs) >= FEW_ROWS
         and "subwords" not in kinds
@@ -121,7 +122,7 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
     choices += _choose_model(len(pairs), kinds, lengths, is_open)
     advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
     d_model = fixed("model.d_model", advised_width)
-    choices += _choose_training(len(pairs), d_model, kinds, lengths, is_open, mean_symbols >= TAGS, fixed)
+    choices += _choose_training(len(pairs), d_model, kinds, lengths, is_open, is_tagged, fixed)
     if "subwords" in kinds:
         choices.append(Choice("decoding.length_alpha", 1.0, "prose is too short with the paper's 0.6"))
     settings: dict[str, Any] = {}
@@ -325,10 +326,11 @@ def _advise_steps(
     elif kinds == ("words", "words"):
         steps = max(3 * once, min(4.2 * once, LONG_COMPOSED_STEPS))
     else:
-        steps = (3 if is_tagged else 4.6) * once if n_rows < FEW_ROWS else once
+        steps = (3.8 if is_tagged else 4.6) * once if n_rows < FEW_ROWS else once
     if is_open:
         steps = max(steps, min(max(OPEN_STEPS, 170 * math.cbrt(n_tokens)), MAX_OPEN_STEPS))
-    steps = min(max(steps, MIN_EPOCHS * batches_an_epoch), max(MIN_STEPS, MAX_EPOCHS * batches_an_epoch))
+    max_epochs = MAX_TAGGED_EPOCHS if is_tagged else MAX_EPOCHS
+    steps = min(max(steps, MIN_EPOCHS * batches_an_epoch), max(MIN_STEPS, max_epochs * batches_an_epoch))
     return 100 * math.ceil(steps / 100)
 
 
