@@ -198,10 +198,18 @@ from glassformer.settings import Settings
 from glassformer.training import Finished, train
 
 run = train(PAIRS, Settings(**SETTINGS), Path(sys.argv[1]) / "run", device="cpu")
-first_time = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
-for event in run:
-    if first_time and run.processes.rank == 2 and run.position.step >= 10:
+update, first_time = run.update, os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+
+
+def killed_at_step_15(batches):
+    if first_time and run.processes.rank == 2 and run.position.step == 15:
         os.kill(os.getpid(), signal.SIGKILL)
+    return update(batches)
+
+
+run.update = killed_at_step_15
+for event in run:
+    pass
 assert isinstance(event, Finished)
 """
 

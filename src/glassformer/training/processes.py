@@ -21,6 +21,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, distributed
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from glassformer.errors import GlassformerError, RunError, UsageError
 from glassformer.kernels.sharding import is_sharded
@@ -61,7 +63,9 @@ class Processes:
         if count > 1 and not distributed.is_initialized():
             with _told(rank):
                 backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-                distributed.init_process_group(backend, timeout=WAIT)
+                store, _, _ = next(rendezvous("env://", timeout=WAIT))
+                own = PrefixStore(f"restart {restarts}", store)  # the addresses of dead processes stay in it
+                distributed.init_process_group(backend, store=own, rank=rank, world_size=count, timeout=WAIT)
             atexit.register(_leave)
         return cls(rank, count, local, restarts > 0)
 
