@@ -123,9 +123,7 @@ def main() -> None:
     if given.train:
         train(given.train, given.out, given.kind)
         return
-    print(
-        "| rows | MB | start, s | rows/s | CPU µs a row | 100 steps, s | memory, MB | 2nd start, s | CPU, s | load |"
-    )
+    print("| rows | MB | start, s | rows/s | CPU µs a row | 100 steps, s | memory, MB | 2nd start, s | CPU, s | load |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     measured = []
     for n_rows in map(int, given.rows.split(",")):

@@ -173,3 +173,17 @@ def test_a_table_without_pairs_is_an_error_and_no_traceback(call, tmp_path, cont
     answer = call("audit", table, "--header")
     assert (answer.code, answer.out) == (1, "")
     assert answer.err.startswith("error: ")
+
+
+def test_a_folder_is_audited_and_its_rows_are_named_with_their_files(call, tmp_path, table_of):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    first = table_of(folder / "a.csv", [("iso", "english"), *CLEAN[:60], ("", "empty")])
+    second = table_of(folder / "b.csv", [("iso", "english"), *CLEAN[60:], CLEAN[0]])
+    answer = call("audit", folder, "--valid", first, "--html", tmp_path / "page.html")
+    assert answer.code == 0, answer.err
+    assert "122 rows read, 121 kept" in answer.err
+    assert f"    row 61 of {first}:  empty source\n" in answer.out
+    assert f"    row 61 of {second}:  {CLEAN[0][0]} → {CLEAN[0][1]}  (the same as row 1 of {first})\n" in answer.out
+    assert f"(row 1 of {first} has the same)" in answer.out
+    assert f"61 of {second}" in (tmp_path / "page.html").read_text()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections import Counter
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer.data import large, workers
 from glassformer.data.cleaning import CONTROL, clean, strip_controls
-from glassformer.data.tables import Pair, Table, read_table
+from glassformer.data.stored import StoredPairs
+from glassformer.data.tables import Pair, Table, fingerprint, read_table
 from glassformer.errors import SettingsError, TableError
 from glassformer.settings import DataSettings
 from glassformer.training.prepare import as_table
@@ -179,3 +183,68 @@ def test_an_error_says_when_no_row_is_left():
 def test_limits_of_a_ratio_that_no_row_can_have_are_refused(values):
     with pytest.raises(SettingsError, match="ratio"):
         cleaned([("a", "b")], **values)
+
+
+def folder_of(folder: Path) -> Path:
+    """Three files; in each a row that a ratio drops, and one that the next file repeats."""
+    folder.mkdir()
+    for number in range(3):
+        rows = [
+            "source,target",
+            f"a{number},b{number}",
+            f"long source {number},x",
+            f"a{number - 1},b{number - 1}",
+            "c,d",
+        ]
+        (folder / f"{number}.csv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("large_bytes", [0, 2**40], ids=["stored", "in memory"])
+def test_a_dropped_row_of_a_folder_is_named_with_its_own_file(tmp_path, monkeypatch, large_bytes):
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(large, "LARGE_BYTES", large_bytes)
+    folder = folder_of(tmp_path / "folder")
+    table = large.read_any(folder, DataSettings())
+    found = clean(table, DataSettings(min_ratio=0.5, drop_duplicates=True))
+    first, second, third = (str(folder / f"{number}.csv") for number in range(3))
+    assert [(entry.file, entry.row, entry.detail) for entry in found.ledger.entries] == [
+        *[(file, 2, "1 / 13 characters, limit 0.5") for file in (first, second, third)],
+        (second, 3, f"the same as row 1 of {first}"),
+        (second, 4, f"the same as row 4 of {first}"),
+        (third, 3, f"the same as row 1 of {second}"),
+        (third, 4, f"the same as row 4 of {first}"),
+    ]
+    assert [(found.file(i), found.rows[i]) for i in range(len(found.rows))] == [
+        (first, 1),
+        (first, 3),
+        (first, 4),
+        (second, 1),
+        (third, 1),
+    ]
+    assert [pair.source for pair in found.pairs] == ["a0", "a-1", "c", "a1", "a2"]
+
+
+@quick
+@given(tables, options)
+def test_a_table_in_the_cache_is_cleaned_as_one_in_memory_and_stays_in_the_cache(tmp_path_factory, pairs, chosen):
+    folder = tmp_path_factory.mktemp("cleaned")
+    path = folder / "pairs.jsonl"
+    path.write_text("".join(json.dumps({"source": one, "target": other}) + "\n" for one, other in pairs))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GLASSFORMER_CACHE", str(folder / "cache"))
+        patch.setattr(large, "LARGE_BYTES", 0)
+        patch.setattr(workers, "n_cores", lambda: 1)
+        stored = large.read_any(path, DataSettings())
+        try:
+            expected = clean(read_table(path, DataSettings()), DataSettings(**chosen))
+        except TableError:
+            return  # no row is left
+        for _ in range(2):  # written, then found
+            found = clean(stored, DataSettings(**chosen))
+            assert isinstance(found.pairs, StoredPairs)
+            assert list(found.pairs) == expected.pairs
+            assert list(found.rows) == expected.rows
+            assert fingerprint(found.pairs) == fingerprint(expected.pairs)
+            assert found.ledger.counts() == expected.ledger.counts()
+            assert found.ledger.changed == expected.ledger.changed

@@ -6,6 +6,9 @@ import csv
 import gzip
 import io
 import json
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -287,3 +290,11 @@ def test_a_folder_without_tables_and_a_pattern_without_files_are_errors(tmp_path
 def test_a_missing_file_is_the_error_of_the_reader(tmp_path):
     with pytest.raises(TableError, match="no such file"):
         read_any(tmp_path / "missing.csv", DataSettings())
+
+
+def test_a_worker_ends_quietly_when_its_caller_is_killed_in_the_middle_of_a_call():
+    program = "from glassformer.data.workers import serve; serve()"
+    whole = pickle.dumps((len, ("abc",)))
+    for call in (whole, whole[:-3], whole[:2], b""):
+        ended = subprocess.run([sys.executable, "-c", program], input=call, capture_output=True, timeout=60)
+        assert (ended.returncode, ended.stderr) == (0, b"")

@@ -60,7 +60,7 @@ def audit(
     are linear in the rows. Raises the errors of learning tokens: TextError, SettingsError, MissingExtraError.
     """
     if settings is None:
-        settings = Settings(**advise(table.pairs).settings)
+        settings = Settings(**advise(table.pairs, None, table.inputs).settings)
     trained = Rows(table)
     held = [(Rows(other), purpose) for other, purpose in ((valid, "validate"), (test, "test")) if other is not None]
     others = [rows.table for rows, _ in held]

@@ -58,7 +58,7 @@ class Example:
         """Return the example of kept pair `index` (from 0) of a table."""
         pair = table.pairs[index]
         source, target = (shortened(text, _QUOTED) for text in (readable(pair.source, table.inputs), pair.target))
-        return cls(table.path, table.rows[index], source, target, note)
+        return cls(table.file(index), table.rows[index], source, target, note)
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def _tables(audit: Audit) -> Iterator[tuple[str, ...]]:
 def _finding(finding: Finding) -> str:
     option = "" if finding.option is None else f"<p>Option: <code>{_text(finding.option)}</code></p>"
     where = finding.table if finding.side is None else f"{finding.table}, {finding.side}"
-    rows = [_example(example) for example in finding.examples]
+    rows = [_example(example, finding.table) for example in finding.examples]
     examples = _table(("row", "source", "target", ""), rows) if rows else ""
     return (
         f'<section class="finding {finding.severity}"><h3>{_text(finding.kind)}'
@@ -89,8 +89,9 @@ def _finding(finding: Finding) -> str:
     )
 
 
-def _example(example: Example) -> tuple[str, ...]:
-    return str(example.row), example.source, example.target, example.note
+def _example(example: Example, table: str) -> tuple[str, ...]:
+    row = str(example.row) if example.table == table else f"{example.row} of {example.table}"
+    return row, example.source, example.target, example.note
 
 
 def _length_row(lengths: Lengths) -> tuple[str, ...]:

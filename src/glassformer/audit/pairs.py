@@ -110,7 +110,7 @@ def contradictions(pairs: Sequence[Pair]) -> Contradictions:
 
 def find_left_out(table: Table) -> Iterator[Finding]:
     """Yield a finding for rows in the ledger, other than those that an option dropped."""
-    entries = [entry for entry in table.ledger.entries if entry.file == table.path and entry.reason not in CLEANED]
+    entries = [entry for entry in table.ledger.entries if entry.reason not in CLEANED]
     if entries:
         reasons = Counter(str(entry.reason) for entry in entries)
         named = ", ".join(f"{count:,} × {reason}" for reason, count in reasons.items())
@@ -138,7 +138,7 @@ def find_duplicates(rows: Rows) -> Iterator[Finding]:
     found = repeated(rows.pairs)
     if found:
         table = rows.table
-        notes = [f"the same as row {table.rows[first]}" for _, first in found[:N_EXAMPLES]]
+        notes = [f"the same as {table.row_name(first)}" for _, first in found[:N_EXAMPLES]]
         yield Finding(
             "duplicates",
             "warning",
@@ -157,7 +157,7 @@ def find_contradictions(rows: Rows, found: Contradictions) -> Iterator[Finding]:
     """Yield a finding for rows whose source has several targets."""
     if found.rows:
         table, total = rows.table, len(rows.pairs)
-        notes = [f"row {table.rows[other]} has another target: {_quote(table, other)}" for _, other in found.first]
+        notes = [f"{table.row_name(other)} has another target: {_quote(table, other)}" for _, other in found.first]
         best = found.best_exact_match(total)
         number = "1 source" if found.sources == 1 else f"{found.sources:,} sources"
         yield Finding(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from glassformer.audit.characters import looks_misdecoded
 from glassformer.audit.findings import rows_text, verb_of
@@ -24,7 +23,7 @@ def quick_audit(table: Table, others: Sequence[Table] = ()) -> list[str]:
     n_rows = len(table.pairs)
     if n_rows > MAX_ROWS:
         indices = spread(n_rows, MAX_ROWS).tolist()
-        table = replace(table, pairs=[table.pairs[i] for i in indices], rows=[table.rows[i] for i in indices])
+        table = table.chosen(indices, [table.pairs[i] for i in indices])
     pairs = Rows(table).pairs
     shared = [(other, len(shared_pairs(pairs, Rows(other).pairs))) for other in others]
     lines = [

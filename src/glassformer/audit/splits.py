@@ -86,10 +86,9 @@ def _examples(trained: Rows, held: Rows, indices: Sequence[int]) -> tuple[Exampl
     notes = []
     for index in indices[:N_EXAMPLES]:
         pair = held.pairs[index]
-        rows = [row for row, source in zip(trained.table.rows, trained.sources, strict=True) if source == pair.source]
-        same = [row for row, other in zip(trained.table.rows, trained.pairs, strict=True) if other == pair]
-        number, what = (same[0], "the same") if same else (rows[0], "this source")
-        notes.append(f"row {number} of {trained.table.path} has {what}")
+        same = next((at for at, other in enumerate(trained.pairs) if other == pair), None)
+        at, what = (trained.sources.index(pair.source), "this source") if same is None else (same, "the same")
+        notes.append(f"row {trained.table.rows[at]} of {trained.table.file(at)} has {what}")
     return examples(held.table, indices, notes)
 
 

@@ -59,7 +59,7 @@ def check(
     unused = Path(tempfile.gettempdir()) / f"glassformer-check-{secrets.token_hex(8)}"  # the run that nobody iterates
     planned = plan(table, unused, overrides=overrides, valid=valid, init=init)
     print_tested(reporter, planned)
-    tested = check(planned, device, find=find, on_check=lambda one: None if as_json else print_check(one))
+    tested = check(planned, device, find=find, on_check=lambda one: None if as_json else print_check(one, table))
     print_json(tested.to_json()) if as_json else reporter.print(summary(tested))
     if not tested.passed:
         raise typer.Exit(EXIT_FINDINGS)

@@ -65,16 +65,17 @@ def _bars(lengths: Lengths) -> Iterator[tuple[str, str, str]]:
 def _lines(finding: Finding) -> Iterator[str]:
     yield f"  {finding.table}: {finding.text}"
     for example in finding.examples:
-        yield f"    {example_text(example)}"
+        yield f"    {example_text(example, finding.table)}"
     yield from textwrap.wrap(f"to do: {finding.advice}", 118, initial_indent="  ", subsequent_indent="  ")
     if finding.option is not None:
         yield f"  option: {finding.option}"
 
 
-def example_text(example: Example) -> str:
-    """Return an example as one line, without line breaks or invisible characters."""
+def example_text(example: Example, table: str) -> str:
+    """Return an example as one line, without line breaks or invisible characters; its file, if not `table`."""
     from glassformer.audit.characters import visible
 
+    row = f"row {example.row}" if example.table == table else f"row {example.row} of {printable(example.table)}"
     texts = " → ".join(shortened(visible(text), QUOTED) for text in (example.source, example.target) if text)
     note = f"({example.note})" if texts and example.note else example.note
-    return "  ".join(part for part in (f"row {example.row}:", texts, note) if part)
+    return "  ".join(part for part in (f"{row}:", texts, note) if part)

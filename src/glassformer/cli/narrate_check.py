@@ -26,13 +26,13 @@ def print_tested(reporter: Reporter, planned: Plan) -> None:
         reporter.warn(notice.text) if notice.kind != "first row" else reporter.print(notice.text)
 
 
-def print_check(check: Check) -> None:
-    """Print one check on standard output; what to do only where something was found."""
+def print_check(check: Check, table: str) -> None:
+    """Print one check on standard output; what to do only where something was found. `table` is the path of the table."""
     console = Console(highlight=False, emoji=False)
     mark, style = ("ok", "green") if check.passed else ("failed", "bold red")
     console.print(Text.assemble((f"{mark:<7}", style), printable(f"{check.name}: {check.text}")), soft_wrap=True)
     for example in check.examples:
-        console.print(Text(printable(f"         {example_text(example)}")), soft_wrap=True)
+        console.print(Text(printable(f"         {example_text(example, table)}")), soft_wrap=True)
     if check.advice and (check.examples or not check.passed):
         console.print(Text(printable(f"         to do: {check.advice}")), soft_wrap=True)
 

@@ -17,14 +17,18 @@ from __future__ import annotations
 import dataclasses
 import re
 from array import array
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import compress, islice
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.data.cache import build, find, key_of
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.splits import text_hash
+from glassformer.data.stored import BLOCK_ROWS, PackedPairs, PairsWriter, StoredPairs
 from glassformer.data.tables import REASONS, Pair, Table
 from glassformer.errors import SettingsError, TableError
 from glassformer.settings import DataSettings
@@ -37,6 +41,7 @@ CONTROL = re.compile(
 )
 """A control or invisible character."""
 
+_SETTINGS = {"strip_controls", "min_ratio", "max_ratio", "drop_contradictions", "drop_duplicates"}
 _BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
 _RUN_OF_BREAKS = re.compile(f"[{_BREAKS}]+")
 
@@ -120,8 +125,8 @@ class Repetitions:
         self._sources.append(text_hash(pair.source))
         self._targets.append(text_hash(pair.target))
 
-    def dropped(self, rows: NDArray[np.int64], data: DataSettings) -> Iterator[tuple[int, Fault]]:
-        """Yield the index of each pair to drop, in order, with the reason. `rows[i]` is the row of pair i, to name it.
+    def dropped(self, row_name: Callable[[int], str], data: DataSettings) -> Iterator[tuple[int, Fault]]:
+        """Yield the index of each pair to drop, in order, with the reason. `row_name(i)` names the row of pair i.
 
         The pairs are sorted by source, then target, then index. An answer is a run of equal pairs, a group a run of
         equal sources.
@@ -147,7 +152,7 @@ class Repetitions:
                 total = totals[group_of[answer]]
                 yield index, Fault(Reason.CONTRADICTION, f"target of {counts[answer]} of {total} rows with this source")
             elif data.drop_duplicates and firsts[answer] != index:
-                yield index, Fault(Reason.DUPLICATE, f"the same as row {rows[firsts[answer]]}")
+                yield index, Fault(Reason.DUPLICATE, f"the same as {row_name(int(firsts[answer]))}")
 
 
 def _is_new(values: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -162,29 +167,49 @@ def clean(table: Table, data: DataSettings) -> Table:
     SettingsError for limits that no row can satisfy, TableError when no row is left.
     """
     filters, ledger = RowFilters(data, table.inputs), Ledger()
-    if not (filters.any or data.drop_contradictions or data.drop_duplicates):
+    compares = data.drop_contradictions or data.drop_duplicates
+    if not (filters.any or compares):
         return table
     ledger.include(table.ledger)
-    kept: list[tuple[int, Pair, bool]] = []
-    repetitions = Repetitions()
-    for row, pair in zip(table.rows, table.pairs, strict=True):
+    kept, is_changed, repetitions = array("q"), bytearray(), Repetitions()
+    for index, pair in enumerate(table.pairs):
         stripped = filters.strip(pair)
         if fault := filters.fault(stripped):
-            ledger.drop(row, table.path, fault)
+            ledger.drop(table.rows[index], table.file(index), fault)
             continue
-        kept.append((row, stripped, stripped != pair))
-        if data.drop_contradictions or data.drop_duplicates:
+        kept.append(index)
+        is_changed.append(stripped != pair)
+        if compares:
             repetitions.add(stripped)
-    numbers = np.array([row for row, _, _ in kept], np.int64)
-    bounds = [-1]
-    for index, fault in repetitions.dropped(numbers, data):
-        ledger.drop(kept[index][0], table.path, fault)
-        bounds.append(index)
-    kept = [each for before, index in pairwise([*bounds, len(kept)]) for each in kept[before + 1 : index]]
-    ledger.changed += sum(is_changed for _, _, is_changed in kept)
-    if not kept:
+    stays = np.ones(len(kept), np.bool_)
+    for position, fault in repetitions.dropped(lambda position: table.row_name(kept[position]), data):
+        ledger.drop(table.rows[kept[position]], table.file(kept[position]), fault)
+        stays[position] = False
+    ledger.changed += int(np.array(is_changed, np.int64)[stays].sum())
+    indices = np.array(kept, np.int64)[stays]
+    if not len(indices):
         raise TableError(
             "no row of the table is left after cleaning", where=table.path, got=ledger.summary(), hint="drop fewer rows"
         )
-    pairs, rows = [pair for _, pair, _ in kept], [row for row, _, _ in kept]
-    return dataclasses.replace(table, pairs=pairs, rows=rows, ledger=ledger)
+    return dataclasses.replace(table.chosen(indices.tolist(), _pairs(table, indices, filters)), ledger=ledger)
+
+
+def _pairs(table: Table, indices: NDArray[np.int64], filters: RowFilters) -> Sequence[Pair]:
+    """Return the pairs that are kept; those of a table in the cache are written there too."""
+    is_kept = np.zeros(len(table.pairs), np.bool_)
+    is_kept[indices] = True
+    pairs = map(filters.strip, compress(table.pairs, is_kept))
+    if not isinstance(table.pairs, StoredPairs):
+        return list(pairs)
+
+    def write(folder: Path) -> dict[str, Any]:
+        with PairsWriter(folder) as writer:
+            while block := list(islice(pairs, BLOCK_ROWS)):
+                rows = indices[writer.n_pairs : writer.n_pairs + len(block)].tolist()
+                writer.append(PackedPairs.of([table.rows[index] for index in rows], block))
+            return {"fingerprint": writer.finish()}
+
+    settings = filters.data.model_dump(include=_SETTINGS)
+    key = key_of("cleaned", {"table": table.pairs.key, "settings": settings})
+    entry = find(key)[0] or build(key, write)
+    return StoredPairs(entry.folder, key, entry.description["fingerprint"])

@@ -9,9 +9,9 @@ All cells are text, unchanged: "NA", "null", "nan" and a lone quote are cells li
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -77,6 +77,15 @@ class Table:
     def location(self, index: int) -> str:
         """Return the path and row of kept pair `index` (from 0), for errors."""
         return f"{self.file(index)}, row {self.rows[index]}"
+
+    def row_name(self, index: int) -> str:
+        """Return the row of kept pair `index` (from 0), with its file if the table has several: "row 3 of a.csv"."""
+        return f"row {self.rows[index]} of {self.file(index)}" if self.files else f"row {self.rows[index]}"
+
+    def chosen(self, indices: Sequence[int], pairs: Sequence[Pair]) -> Table:
+        """Return the table with some of its pairs, by their indices in ascending order; `pairs` are their texts."""
+        files = tuple((bisect_left(indices, start), path) for start, path in self.files)
+        return replace(self, pairs=pairs, rows=[self.rows[index] for index in indices], files=files)
 
     @property
     def sources(self) -> list[str]:

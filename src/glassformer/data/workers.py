@@ -109,7 +109,7 @@ def serve() -> None:
     calls: BinaryIO = os.fdopen(os.dup(0), "rb")
     answers: BinaryIO = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing that a library prints is taken for an answer
-    with contextlib.suppress(EOFError, BrokenPipeError):
+    with contextlib.suppress(EOFError, BrokenPipeError, pickle.UnpicklingError):  # truncated: the caller was killed
         while True:
             function, arguments = pickle.load(calls)
             try:
