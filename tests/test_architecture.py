@@ -58,7 +58,7 @@ THIRD_PARTY = {
     "evaluation": {"numpy"},
     "export": {"numpy", "onnx", "safetensors", "torch"},
     "hub": {"huggingface_hub"},
-    "jobs": {"filelock", "pyarrow", "pydantic", "sentencex"},
+    "jobs": {"filelock", "pyarrow", "pydantic", "ray", "sentencex"},
     "importers": {"numpy", "pydantic", "safetensors", "torch", "transformers"},
     "glassbox": {"numpy", "pydantic", "torch"},
     "rundirectory": {"filelock"},
@@ -68,7 +68,17 @@ THIRD_PARTY = {
     "cli": {"typer", "rich"},
 }
 OPTIONAL = {
-    *("ctranslate2", "fsspec", "huggingface_hub", "mlflow", "pyarrow", "sentencex", "tensorboardX", "tokenizers"),
+    *(
+        "ctranslate2",
+        "fsspec",
+        "huggingface_hub",
+        "mlflow",
+        "pyarrow",
+        "ray",
+        "sentencex",
+        "tensorboardX",
+        "tokenizers",
+    ),
     "transformers",
 }
 """Libraries of extras, which are imported where they are needed and not before."""

@@ -117,8 +117,8 @@ class Translator:
         for other in ensemble:
             _check_same_vocabulary(model_file, other)
         self.model_file = model_file
-        self._files = (model_file, *ensemble)
-        self.n_models = len(self._files)
+        self.model_files = (model_file, *ensemble)
+        self.n_models = len(self.model_files)
         self.settings = model_file.settings
         self.source_tokenizer: Tokenizer = model_file.source_tokenizer
         self.target_tokenizer: Tokenizer = model_file.target_tokenizer
@@ -157,7 +157,7 @@ class Translator:
     @functools.cached_property
     def trained_sources(self) -> TrainedSources:
         """The sources that the models were trained on, from the files of their runs."""
-        found = (TrainedSources.of_model(file.path, file.data.sources_digest) for file in self._files)
+        found = (TrainedSources.of_model(file.path, file.data.sources_digest) for file in self.model_files)
         return functools.reduce(operator.or_, found)
 
     @property

@@ -81,6 +81,10 @@ class Models:
         first, *others = files
         return Translator(first, ensemble=others, device=self.device, precision=self.precision, engine=self.engine)
 
+    def load_anew(self) -> Translator:
+        """Read the model files, and create their translator."""
+        return self.load(self.read())
+
 
 @dataclass(frozen=True)
 class Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +11,13 @@ import typer
 from glassformer.cli import options as opt
 from glassformer.cli.console import Reporter
 from glassformer.cli.jobs import Files, Models, Rows, Shape, run_job
+from glassformer.cli.shards import Sharding, run_shards
 
 Input = Annotated[str, typer.Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column.")]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="A file to write (default: standard output).")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="A file to write (default: standard output); with --shards a folder."),
+]
 TextColumn = Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")]
 Features = Annotated[
     list[str] | None,
@@ -53,6 +58,17 @@ Long = Annotated[
     ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the interrupted job of --out.")]
+Shards = Annotated[
+    int | None,
+    typer.Option(
+        "--shards",
+        min=1,
+        metavar="N",
+        help="Divide the rows into N files of the folder --out, which several of these commands translate together.",
+    ),
+]
+Merge = Annotated[bool, typer.Option("--merge", help="Print the answers of all shards in the order of the rows.")]
+On = Annotated[str | None, typer.Option("--on", metavar="ray", help="Translate the shards as tasks of Ray.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace --out and --ledger.")]
 
 
@@ -79,6 +95,9 @@ def translate(
     assignments: opt.SetDecoding = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
+    shards: Shards = None,
+    merge: Merge = False,
+    on: On = None,
     device: opt.Device = "auto",
     precision: opt.DecodePrecision = "float32",
     engine: opt.Engine = "torch",
@@ -94,4 +113,6 @@ def translate(
     files, models = Files(out, ledger, resume, overwrite), Models(model, ensemble or [], device, precision, engine)
     rows = Rows(source, column, features or [], keep or [], prefix_column, from_, header, bad_rows)
     shape = Shape(to, as_json or "num_return_sequences" in options, scores, alignments)
-    run_job(Reporter(quiet), files, models, rows, shape, options, prefix=prefix, long=long)
+    sharding = Sharding(shards, merge, on)
+    run = partial(run_shards, sharding=sharding) if sharding.check(files) else run_job
+    run(Reporter(quiet), files, models, rows, shape, options, prefix=prefix, long=long)

@@ -103,7 +103,7 @@ def describe_job(
 ) -> dict[str, Any]:
     """Return what must be the same when a job is resumed, as JSON values."""
     return {
-        "model": [_digest(model.path) for model in models],
+        "model": model_digests(models),
         "version": version("glassformer"),
         "search": search.decoding.model_dump(mode="json"),
         "long": search.long,
@@ -115,6 +115,11 @@ def describe_job(
         "input columns": list(opened.taken),
         **more,
     }
+
+
+def model_digests(models: Sequence[ModelFile]) -> list[str]:
+    """Return the SHA-256 of each model file."""
+    return [_digest(model.path) for model in models]
 
 
 def _digest(path: Path | None) -> str:

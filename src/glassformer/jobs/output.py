@@ -46,10 +46,13 @@ class StreamOutput:
 
 
 class FileOutput:
-    """Rows go to the part file of `path`, which becomes `path` when all rows are there."""
+    """Rows go to the part file of `path`, which becomes `path` when all rows are there.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    With `keep_record` the record of progress stays then.
+    """
+
+    def __init__(self, path: Path, *, keep_record: bool = False) -> None:
+        self.path, self._keep_record = path, keep_record
         self._target = Path(os.path.realpath(path))
         self.part = self._target.with_name(f"{self._target.name}.part")
         self.record = self._target.with_name(f"{self._target.name}.progress.json")
@@ -141,7 +144,8 @@ class FileOutput:
                     self.part.unlink()
                 else:
                     replace_file(self.part, self._target)
-        self.record.unlink()
+        if not self._keep_record:
+            self.record.unlink()
         self._temporary.unlink(missing_ok=True)
 
     @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,10 @@ class Rows(_Record):
         self.count += 1
         if len(self.named) < NAMED:
             self.named.append(name)
+
+    def add_all(self, others: Rows) -> None:
+        self.count += others.count
+        self.named += others.named[: NAMED - len(self.named)]
 
     def __str__(self) -> str:
         more = f" and {self.count - len(self.named):,} more" if self.count > len(self.named) else ""
@@ -81,6 +85,19 @@ class Progress(_Record):
                 hint="resume with that version, or --overwrite starts again",
             )
         return found
+
+    @classmethod
+    def joined(cls, parts: Iterable[Progress]) -> Progress:
+        """Return the rows of several jobs as one, with what was notable about them."""
+        whole, unknown = cls(complete=True), Counter[str]()
+        for part in parts:
+            whole.rows += part.rows
+            whole.left_out.add_all(part.left_out)
+            whole.unfinished.add_all(part.unfinished)
+            whole.unknown_rows += part.unknown_rows
+            unknown.update(part.unknown)
+        whole.unknown = dict(unknown)
+        return whole
 
     def to_json(self) -> str:
         """Return what `load` reads."""
