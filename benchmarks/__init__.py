@@ -8,4 +8,5 @@ figures.py     medians with their interval, ratios, shares of the peak: numbers 
 report.py      JSON, and the tables of docs/performance.md
 profile.py     where the time of a step goes (`make profile`)
 startup.py     how long the command line takes to answer
+inflection.py  how good the default command is at inflection: five languages, three seeds (hours)
 """
