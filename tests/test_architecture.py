@@ -68,18 +68,8 @@ THIRD_PARTY = {
     "cli": {"typer", "rich"},
 }
 OPTIONAL = {
-    *(
-        "ctranslate2",
-        "fsspec",
-        "huggingface_hub",
-        "mlflow",
-        "pyarrow",
-        "ray",
-        "sentencex",
-        "tensorboardX",
-        "tokenizers",
-    ),
-    "transformers",
+    *("ctranslate2", "fsspec", "huggingface_hub", "mlflow", "pyarrow", "sentencex", "tensorboardX", "tokenizers"),
+    *("ray", "transformers"),
 }
 """Libraries of extras, which are imported where they are needed and not before."""
 PACKAGE_OF = {

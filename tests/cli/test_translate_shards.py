@@ -193,13 +193,13 @@ def test_100_000_rows_of_which_a_worker_and_the_driver_are_killed_are_there_once
         while shards_done() < n_done and driver.poll() is None:
             time.sleep(0.05)
         if worker and on:
-            kill_a_task(driver.pid)
+            kill_a_task(driver)
         elif worker:
-            others.pop().kill()
-        if worker and driver.poll() is None:
+            others[0].kill()
+        if worker:
             time.sleep(2)
-        driver.kill()
         for process in (driver, *others):
+            process.kill()
             process.wait()
 
     killed_after(3, worker=True)
@@ -216,11 +216,14 @@ def test_100_000_rows_of_which_a_worker_and_the_driver_are_killed_are_there_once
     assert [row[1] for row in rows[1:]] == [expected[n % len(sources)] for n in range(n_rows)]
 
 
-def kill_a_task(driver: int) -> None:
+def kill_a_task(driver: subprocess.Popen[bytes]) -> None:
     """Kill a process that translates for this driver."""
     import psutil
 
-    for process in psutil.Process(driver).children(recursive=True):
-        if "translate_shard" in " ".join(process.cmdline()):
-            process.kill()
-            return
+    while driver.poll() is None:
+        for process in psutil.Process(driver.pid).children(recursive=True):
+            if "translate_shard" in process.name() + " ".join(process.cmdline()):
+                process.kill()
+                return
+        time.sleep(0.05)
+    raise AssertionError("the driver ended before one of its tasks was killed")
