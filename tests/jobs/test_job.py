@@ -243,6 +243,15 @@ def test_nothing_to_resume_is_an_error(table, tmp_path):
     assert error.what == "the output is there, and no interrupted job to resume"
 
 
+def test_a_job_that_was_killed_before_its_first_rows_were_recorded_is_resumed_from_the_start(table, tmp_path):
+    out = tmp_path / "out.csv"
+    interrupted(job_of(table, out), 1)
+    (tmp_path / "out.csv.progress.json").unlink()
+    (tmp_path / "out.csv.part").write_text("id,trans")
+    run(job_of(table, out), resume=True)
+    assert out.read_text() == EXPECTED
+
+
 def test_an_interrupted_job_is_replaced_only_on_request(table, tmp_path):
     out = tmp_path / "out.csv"
     interrupted(job_of(table, out), 1)

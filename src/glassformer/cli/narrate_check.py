@@ -27,7 +27,7 @@ def print_tested(reporter: Reporter, planned: Plan) -> None:
 
 
 def print_check(check: Check, table: str) -> None:
-    """Print one check on standard output, and what to do where something was found. `table` is its path."""
+    """Print one check of the table at a path on standard output; what to do only where something was found."""
     console = Console(highlight=False, emoji=False)
     mark, style = ("ok", "green") if check.passed else ("failed", "bold red")
     console.print(Text.assemble((f"{mark:<7}", style), printable(f"{check.name}: {check.text}")), soft_wrap=True)

@@ -70,6 +70,8 @@ class FileOutput:
         check_writable(self.path)
         exists, begun = self.path.exists(), self.record.exists()
         if resume:
+            if not begun and self.part.exists() and not exists:
+                return None  # it was killed before its first rows were recorded
             if not begun:
                 what = "the output is there, and no interrupted job" if exists else "there is no interrupted job"
                 raise RunError(f"{what} to resume", where=str(self.path), hint="leave out --resume")
