@@ -922,7 +922,7 @@ def test_a_file_without_read_permission_is_an_error(folder, monkeypatch):
     assert (error.what, error.got) == ("the file cannot be read", "Permission denied")
 
 
-VALID = ".csv, .tsv, .tab, .jsonl, .ndjson, .parquet, each also with .gz or .zst"
+VALID = ".csv, .tsv, .tab, .jsonl, .ndjson, .parquet, .arrow, each also with .gz or .zst"
 
 
 @pytest.mark.parametrize(
