@@ -45,7 +45,7 @@ TABLE_3 = {
 
 
 def dump(recipe: dict[str, object]) -> dict[str, dict[str, object]]:
-    return Settings(**recipe).model_dump(exclude_none=True)
+    return Settings(**recipe).model_dump(mode="json", exclude_none=True)
 
 
 # What they hold

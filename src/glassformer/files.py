@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import secrets
 import stat
@@ -64,6 +65,19 @@ def _temporary(file: Path) -> Path:
     while len(stem) > 1 and len(os.fsencode(stem)) > bytes_left:
         stem = stem[:-1]
     return file.with_name(f".{stem}{suffix}")
+
+
+def next_to(file: Path, suffix: str) -> Path:
+    """Return `NAME` + suffix in the folder of `file`; NAME is shortened, with a digest, if that would be too long."""
+    name_max, path_max = _limits(file)
+    bytes_left = min(name_max, path_max - 2 - len(os.fsencode(file.parent))) - len(suffix)
+    if len(os.fsencode(file.name)) <= bytes_left:
+        return file.with_name(file.name + suffix)
+    digest = "-" + hashlib.sha256(os.fsencode(file.name)).hexdigest()[:16]
+    stem = file.name
+    while len(stem) > 1 and len(os.fsencode(stem)) > bytes_left - len(digest):
+        stem = stem[:-1]
+    return file.with_name(f"{stem}{digest}{suffix}")
 
 
 def _limits(path: Path) -> tuple[int, int]:

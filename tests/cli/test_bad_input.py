@@ -80,10 +80,11 @@ def test_a_table_that_cannot_be_used_is_named(tmp_path, call, run, verb, name):
 @pytest.mark.parametrize("verb", ["train", "evaluate", "score"])
 def test_a_missing_file_and_a_folder_are_told_apart(tmp_path, call, run, verb):
     (tmp_path / "pairs.csv").write_text(GOOD, encoding="utf-8")
+    (tmp_path / "empty").mkdir()
     for path, parts in (
         (tmp_path / "pears.csv", ["there is no such file", "did you mean 'pairs.csv'?"]),
         (tmp_path / "no" / "pairs.csv", ["there is no such file", "does not exist"]),
-        (tmp_path, ["this is a folder, not a table", "name a file in it"]),
+        (tmp_path / "empty", ["there is no table in this folder"]),
     ):
         words = ("train", path, "--out", tmp_path / "run") if verb == "train" else (verb, run, path)
         assert_is_for_people(call(*words), 1, f"where: {path}", *parts)

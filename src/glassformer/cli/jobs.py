@@ -49,11 +49,12 @@ class Files:
         if ledger is not None and out is not None and ledger.resolve() == out.resolve():
             raise UsageError("--out and --ledger are the same file", where=str(out), hint="another --ledger")
         check_output(ledger, "--ledger", overwrite=self.overwrite or self.resume, inputs=source)
+        if out is not None:
+            check_output(out, "--out", overwrite=True, inputs=source)
         if out is None or _is_device(out):
             if self.resume:
                 raise UsageError("only a file can be resumed", hint="--out FILE")
             return None, None
-        check_output(out, "--out", overwrite=True, inputs=source)
         output = FileOutput(out)
         return output, output.check(resume=self.resume, overwrite=self.overwrite)
 

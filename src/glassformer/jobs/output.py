@@ -20,7 +20,7 @@ from typing import BinaryIO
 from filelock import FileLock, Timeout
 
 from glassformer.errors import RunError
-from glassformer.files import cannot_write, check_path, check_writable, replace_file
+from glassformer.files import cannot_write, check_writable, next_to, replace_file
 from glassformer.jobs.parquet import write_parquet
 from glassformer.jobs.progress import Progress
 
@@ -54,19 +54,15 @@ class FileOutput:
     def __init__(self, path: Path, *, keep_record: bool = False) -> None:
         self.path, self._keep_record = path, keep_record
         self._target = Path(os.path.realpath(path))
-        self.part = self._target.with_name(f"{self._target.name}.part")
-        self.record = self._target.with_name(f"{self._target.name}.progress.json")
+        self.part, self.record = next_to(self._target, ".part"), next_to(self._target, ".progress.json")
         # Names of our own, which a killed process leaves and the next one uses again.
-        self._temporary = self._target.with_name(f"{self._target.name}.new")
-        self._lock = self._target.with_name(f"{self._target.name}.lock")
+        self._temporary, self._lock = next_to(self._target, ".new"), next_to(self._target, ".lock")
         self.parquet: tuple[str, ...] = ()
         """The columns of a Parquet file, which is written from rows of JSON Lines at the end."""
         self._file: BinaryIO | None = None
 
     def check(self, *, resume: bool, overwrite: bool) -> Progress | None:
         """Return the progress to resume, or None for a new job. Raises RunError when neither is possible."""
-        for path in (self.path, self.record):
-            check_path(path)
         check_writable(self.path)
         exists, begun = self.path.exists(), self.record.exists()
         if resume:
