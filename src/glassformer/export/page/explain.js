@@ -61,6 +61,7 @@ function tokensOf({ vocabularies }, tokenizer, text, ids) {
     kind: kinds.get(id) ?? 'ordinary',
     count: counts[id] ?? null,
     given: id === tokenizer.unk ? (unknown.next().value ?? null) : null,
+    input: null, // a model with several inputs is not exported
   }));
 }
 
