@@ -189,6 +189,7 @@ function tokensOf(trace, side, ids) {
     kind: kinds.get(id) ?? 'ordinary',
     count: counts[id] ?? null,
     given: null,
+    input: null,
   }));
 }
 
