@@ -8,7 +8,7 @@ import pytest
 @pytest.mark.parametrize(
     ("words", "option", "values"),
     [
-        (["train", "t.csv", "--out", "r", "--source", "a", "--source", "b"], "--source", "'a', 'b'"),
+        (["train", "t.csv", "--out", "r", "--target", "a", "--target", "b"], "--target", "'a', 'b'"),
         (["train", "t.csv", "--out", "r", "--out=s"], "--out", "'r', 's'"),
         (["train", "t.csv", "-o", "r", "--out", "s"], "--out", "'r', 's'"),
         (["train", "t.csv", "-or", "-o", "s"], "--out", "'r', 's'"),
