@@ -223,6 +223,9 @@ class TrainingSettings(_Frozen):
     max_minutes: float | None = _setting(None, "maximum minutes of training; a cosine schedule reaches 0 by then", gt=0)
     batch_tokens: Positive = _setting(25_000, "maximum number of tokens in a batch on either side, padding included")
     accumulate: Positive = _setting(1, "number of batches whose gradients are accumulated for one step")
+    batch_parts: NotNegative = _setting(
+        0, "number of parts of a batch that a CPU computes at the same time; 0: one for each core, if that is faster"
+    )
     schedule: Literal["noam", "inverse_sqrt", "cosine", "constant"] = _setting(
         "noam", "schedule of the learning rate (Departure: any but noam)"
     )

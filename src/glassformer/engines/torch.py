@@ -87,7 +87,8 @@ def autocast(device: torch.device, precision: str) -> contextlib.AbstractContext
     """Return a context in which matrix products are computed in `precision`."""
     if resolve_precision(device, precision) == "float32":
         return contextlib.nullcontext()
-    return torch.autocast(device.type, dtype=torch.bfloat16)
+    # The cache of autocast is one for all threads, and the first that leaves its context empties it.
+    return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=device.type != "cpu")
 
 
 @dataclass

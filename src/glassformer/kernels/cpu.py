@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from functools import cache
 from typing import TypeVar
 
 import torch
@@ -64,6 +65,28 @@ def on_every_core(work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterato
             torch.set_num_threads(n_cores)  # also for threads started later
 
 
+def on_own_threads(work: Callable[[Job], Result], jobs: Sequence[Job]) -> list[Result]:
+    """Return `work(job)` for every job, in order; the jobs are computed at the same time, and share the cores.
+
+    The threads are kept for the next call, because PyTorch prepares its matrix products in each thread anew. Where
+    there are fewer cores than jobs, the results are the same: then a core computes one job after another.
+    """
+    n_cores = torch.get_num_threads()
+    try:
+        return list(_pool(min(n_cores, len(jobs)), max(1, n_cores // len(jobs))).map(work, jobs))
+    finally:
+        torch.set_num_threads(n_cores)  # also for threads started later
+
+
+@cache
+def _pool(n_threads: int, n_cores_each: int) -> ThreadPoolExecutor:
+    def start() -> None:
+        _take_one_thread()
+        torch.set_num_threads(n_cores_each)
+
+    return ThreadPoolExecutor(n_threads, "glassformer", start)
+
+
 def _take_one_thread() -> None:
     """Use one thread for what this Python thread computes from now on, whatever other Python threads set."""
     torch.get_num_threads()  # the first call in a Python thread takes what was set last anywhere
@@ -93,6 +116,7 @@ def split_batches(batches: Sequence[list[int]], n_batches: int, min_rows: int) -
 def _use_one_thread() -> None:
     """A forked process has none of its parent's threads, and OpenMP would wait for them forever."""
     torch.set_num_threads(1)
+    _pool.cache_clear()
 
 
 if hasattr(os, "register_at_fork"):

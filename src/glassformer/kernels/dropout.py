@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +18,18 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 DRAWN_TOGETHER = 2**17
+
+_generator: ContextVar[torch.Generator | None] = ContextVar("_generator", default=None)
+
+
+@contextlib.contextmanager
+def drawing_from(seed: int) -> Iterator[None]:
+    """Draw dropout on a CPU from a generator of this thread alone, so that other threads do not change the numbers."""
+    token = _generator.set(torch.Generator().manual_seed(seed))
+    try:
+        yield
+    finally:
+        _generator.reset(token)
 
 
 def drop(x: Float[Tensor, "*shape"], probability: float) -> Float[Tensor, "*shape"]:
@@ -51,10 +66,13 @@ def _survivors(x: Tensor, probability: float) -> Tensor:
 
 
 def _draw(n: int) -> Tensor:
-    """Draw n times 64 random bits from torch's global generator; large draws are made in parts, on all cores."""
-    draws = torch.empty(n, dtype=torch.int64)
-    if n <= DRAWN_TOGETHER:
-        return draws.random_(-(2**63), None)
+    """Draw n times 64 random bits from torch's global generator; large draws are made in parts, on all cores.
+
+    Within `drawing_from` they come from that generator, on the core of the thread.
+    """
+    draws, own = torch.empty(n, dtype=torch.int64), _generator.get()
+    if n <= DRAWN_TOGETHER or own is not None:
+        return draws.random_(-(2**63), None, generator=own)
     parts = draws.split(DRAWN_TOGETHER)  # type: ignore[no-untyped-call]
     seeds = torch.randint(2**62, (len(parts),)).tolist()
     list(_cores().map(_fill, parts, seeds))

@@ -30,7 +30,7 @@ class Position:
     `batch` is the number of batches of this epoch that are done, `seconds` the time of training so far, `without_gain`
     the number of validations since the best one. `parts` is not empty when training.batch_tokens changed in this epoch:
     for each earlier size, the size and the number of its batches that were done. `batch` counts those after them.
-    `rate_factor` and `max_tokens` are those of the `Updater`.
+    `rate_factor`, `max_tokens` and `batch_parts` are those of the `Updater`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -45,6 +45,7 @@ class Position:
     parts: list[tuple[int, int]] = field(default_factory=list)
     rate_factor: float = 1.0
     max_tokens: int | None = None
+    batch_parts: int | None = None
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Continue with changed settings: patience counts again, a new learning rate is not scaled, batches are new."""
@@ -55,6 +56,8 @@ class Position:
         if self.batch and "training.batch_tokens" in before:
             self.parts.append((before["training.batch_tokens"], self.batch))
             self.batch = 0
+        if "training.batch_parts" in before:
+            self.batch_parts = None
 
     def go_to(self, other: Position) -> None:
         """Take the values of another position."""

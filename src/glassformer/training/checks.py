@@ -27,7 +27,7 @@ from glassformer.training.measure import (
     with_rate,
 )
 from glassformer.training.plan import Plan
-from glassformer.training.update import Updater
+from glassformer.training.update import Updater, batch_parts
 
 OVERFIT_ROWS, OVERFIT_STEPS, OVERFIT_WARMUP = 16, 400, 20
 OVERFIT_LOSS = 0.1  # nats per token above the minimum
@@ -129,6 +129,8 @@ def forecast_memory(run: Run, settings: Settings) -> int:
     sizes = len(run.prepared.source_tokenizer), len(run.prepared.target_tokenizer)
     precision = resolve_precision(device, settings.training.precision)
     needed = forecast_training(settings, sizes, len(rows) * sum(longest), max(longest), precision)
+    gradient = 4 * sum(parameter.numel() for parameter in run.model.parameters())
+    needed += (batch_parts(settings, device) - 1) * gradient
     return needed + (peak_memory(device) or 0 if device.type == "cpu" else 0)
 
 

@@ -147,7 +147,7 @@ class Run:
             if self.output.writes:
                 directory.card.unlink(missing_ok=True)
             position.apply(self.new_changes)
-            self.updater.rate_factor = position.rate_factor
+            self.updater.take(position)
             chosen = self._from_first(lambda: chosen_mean(directory.model))
             if chosen is not None:
                 measured = measure_weights(self.validator, chosen)
@@ -260,7 +260,7 @@ class Run:
             self.updater.optimizer.state.clear()
             position.go_to(Position())
         position.seconds, position.rate_factor, position.max_tokens = seconds, factor, limit
-        self.updater.rate_factor, self.updater.max_tokens = factor, limit
+        self.updater.take(position)
         self._skipped_in_a_row = 0
         return Restored(position.step, position.seconds, MAX_SKIPPED, factor)
 
@@ -380,12 +380,12 @@ class Run:
         path, fingerprint = self.directory.resume, self.prepared.fingerprint
         saved = load_resume(path, self.model, self.updater.optimizer, fingerprint, self.processes)
         self.position.go_to(saved.position)
-        self.updater.rate_factor, self.updater.max_tokens = self.position.rate_factor, self.position.max_tokens
+        self.updater.take(self.position)
         return saved
 
     def _save(self) -> Saved:
-        path = self.directory.resume
-        prepared = self.prepared
+        path, prepared = self.directory.resume, self.prepared
+        self.position.batch_parts = self.updater.batch_parts
         tokenizers = tokenizers_to_dict(prepared.source_tokenizer, prepared.target_tokenizer)
         if self.output.writes:
             self.directory.check_locked()

@@ -14,12 +14,17 @@ from torch import Tensor
 from glassformer.data.corpus import Corpus
 from glassformer.engines.torch import autocast
 from glassformer.errors import RunError
+from glassformer.kernels.cpu import on_own_threads
 from glassformer.kernels.cross_entropy import cross_entropy
+from glassformer.kernels.dropout import drawing_from
 from glassformer.kernels.sharding import whole
 from glassformer.model import Transformer
 from glassformer.settings import Settings
+from glassformer.training.checkpoints import Position
 from glassformer.training.objective import learning_rate, output_layer, teacher_forced
 from glassformer.training.processes import Processes
+
+PART = 2**17  # minimum of the numbers in the output of a layer, for the tokens that a core computes by itself
 
 
 class Sums(NamedTuple):
@@ -35,7 +40,9 @@ class Updater:
     """Updates the weights of a model, from rows of one corpus.
 
     `max_tokens` limits the tokens of a part of a batch (padded, the longer side) once a batch did not fit into memory;
-    None before. `rate_factor` multiplies the learning rate of the schedule.
+    None before. `rate_factor` multiplies the learning rate of the schedule. `batch_parts` is the number of parts of a
+    batch that are computed at the same time, on cores of their own: threads that share each matrix product wait for
+    each other at the end of each.
     """
 
     def __init__(
@@ -59,6 +66,12 @@ class Updater:
         )
         self.max_tokens: int | None = None
         self.rate_factor = 1.0
+        self.batch_parts = batch_parts(settings, device)
+
+    def take(self, position: Position) -> None:
+        """Continue as the run did at a position."""
+        self.rate_factor, self.max_tokens = position.rate_factor, position.max_tokens
+        self.batch_parts = position.batch_parts or batch_parts(self.settings, self.device)
 
     @property
     def learning_rate(self) -> float:
@@ -78,7 +91,7 @@ class Updater:
         losses = self._accumulate(batches, n_tokens, step)
         self.processes.sum_gradients(self.model.parameters())
         smoothed, plain = self.processes.sum_(torch.stack([torch.stack(parts) for parts in losses]).sum(dim=0)).unbind()
-        norm = whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm or math.inf))
+        norm = self._clip(training.clip_norm or math.inf)
         rate = self.rate_factor * learning_rate(step, training, self.settings.model.d_model, seconds)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -120,13 +133,41 @@ class Updater:
 
         `weight` is 0 for rows that do not count.
         """
+        if not 1 < self.batch_parts <= len(rows):
+            n_means = self.processes.count if self.settings.training.shard else 1  # FSDP2 takes the mean of all
+            loss, sums = self._losses(rows, n_tokens, weight)
+            (loss * n_means).backward()  # type: ignore[no-untyped-call]
+            return sums
+        parameters = list(self.model.parameters())
+        seeds = torch.randint(2**62, (self.batch_parts,)).tolist()
+
+        def gradient(part: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, Tensor]]:
+            with drawing_from(seeds[part]):
+                loss, sums = self._losses(rows[part :: self.batch_parts], n_tokens, weight)
+            return torch.autograd.grad(loss, parameters), sums
+
+        found = on_own_threads(gradient, range(self.batch_parts))
+        for gradients, _ in found:  # in this order, whichever was ready first
+            for parameter, each in zip(parameters, gradients, strict=True):
+                parameter.grad = each if parameter.grad is None else parameter.grad.add_(each)
+        smoothed, plain = torch.stack([torch.stack(sums) for _, sums in found]).sum(dim=0)
+        return smoothed, plain
+
+    def _losses(self, rows: NDArray[np.int64], n_tokens: int, weight: float) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Return the part of some rows in the mean loss of an update, and their summed losses."""
         training = self.settings.training
         with autocast(self.device, training.precision):
             hidden, targets = teacher_forced(self.model, self.corpus, rows, self.device)
             smoothed, plain = cross_entropy(*output_layer(self.model, hidden), targets, training.label_smoothing)
-        n_means = self.processes.count if training.shard else 1  # FSDP2 takes the mean over the processes
-        (smoothed * weight * n_means / n_tokens).backward()  # type: ignore[no-untyped-call]
-        return smoothed.detach() * weight, plain * weight
+        return smoothed * weight / n_tokens, (smoothed.detach() * weight, plain * weight)
+
+    def _clip(self, max_norm: float) -> Tensor:
+        """Clip the gradient; return its norm before. With parts it does not depend on the number of cores."""
+        parameters = list(self.model.parameters())
+        if self.batch_parts == 1:
+            return whole(torch.nn.utils.clip_grad_norm_(parameters, max_norm))
+        (norm,) = on_own_threads(lambda _: torch.nn.utils.clip_grad_norm_(parameters, max_norm), [None])
+        return norm
 
     # Memory
 
@@ -154,6 +195,19 @@ class Updater:
             hint="--set training.recompute=true (needs less memory), "
             + (smaller if one else "or a smaller training.batch_tokens with a larger training.accumulate"),
         )
+
+
+def batch_parts(settings: Settings, device: torch.device) -> int:
+    """Return the number of parts of a batch that are computed at the same time: training.batch_parts, or the cores.
+
+    On a GPU, in a compiled model and in one that recomputes or shares its layers, a batch is always computed as one.
+    """
+    training = settings.training
+    if device.type != "cpu" or training.compile or training.recompute or training.shard:
+        return 1
+    if training.batch_parts:
+        return training.batch_parts
+    return max(1, min(torch.get_num_threads(), training.batch_tokens * settings.model.d_model // (2 * PART)))
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -1,0 +1,105 @@
+"""Parts of a batch are computed at the same time, and their gradients are summed in a fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.datasets import dates
+from glassformer.settings import Settings
+from glassformer.training import Run, Saved, train
+from glassformer.training.update import batch_parts
+
+PAIRS = dates(40, seed=5)
+SHAPE = {"d_model": 16, "d_ff": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def _cores() -> Iterator[None]:
+    n_cores = torch.get_num_threads()
+    yield
+    torch.set_num_threads(n_cores)
+
+
+def settings(parts: int, dropout: float = 0.3, **training: object) -> Settings:
+    chosen = {"batch_tokens": 200, "schedule": "constant", "warmup_steps": 0, "learning_rate": 1e-3, "steps": 8}
+    chosen |= {
+        "validate_every": 4,
+        "keep_snapshots": 0,
+        "average_last": 0,
+        "batch_parts": parts,
+        "precision": "float32",
+    }
+    tokens = {"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False}
+    model = SHAPE | {"tied_embeddings": "none", "dropout": dropout}
+    return Settings(tokens=tokens, model=model, training=chosen | training)
+
+
+def start(out: Path, *given: object, **training: object) -> Run:
+    return train(PAIRS, settings(*given, **training), out, device="cpu")
+
+
+def weights(run: Run) -> list[torch.Tensor]:
+    return [parameter.detach().clone() for parameter in run.model.parameters()]
+
+
+def test_parts_give_the_gradient_of_the_whole_batch(tmp_path):
+    found = []
+    for parts in (1, 2, 3):
+        run = start(tmp_path / str(parts), parts, 0.0)
+        sums = [run.update([np.arange(8), np.arange(8, 13)]) for _ in range(3)]
+        found.append([*(sums[-1][:3]), *weights(run)])
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_result_is_the_same_to_the_last_bit_on_any_number_of_cores(tmp_path, precision):
+    found = []
+    for i, n_cores in enumerate((2, 2, 1, 2)):
+        torch.set_num_threads(n_cores)
+        run = start(tmp_path / str(i), 2, precision=precision)
+        for step in range(8):
+            run.update([np.arange(step, step + 20)])
+        found.append(weights(run))
+    for other in found[1:]:
+        assert all(map(torch.equal, found[0], other))
+
+
+def test_a_batch_with_fewer_rows_than_parts_is_computed_as_one(tmp_path):
+    run, one = start(tmp_path / "three", 3, 0.0), start(tmp_path / "one", 1, 0.0)
+    run.updater._clip = one.updater._clip = lambda norm: torch.tensor(1.0)
+    assert run.update([np.arange(2)]).smoothed == one.update([np.arange(2)]).smoothed
+
+
+def test_a_resumed_run_keeps_its_parts_whatever_the_number_of_cores(tmp_path, monkeypatch):
+    monkeypatch.setattr("glassformer.training.update.PART", 1)
+    torch.set_num_threads(2)
+    whole = start(tmp_path / "whole", 0)
+    assert whole.updater.batch_parts == 2
+    whole.finish()
+    stopped = start(tmp_path / "stopped", 0)
+    for event in stopped:
+        if isinstance(event, Saved):
+            stopped.stop()
+    torch.set_num_threads(1)
+    resumed = train(PAIRS, out=tmp_path / "stopped", resume=True, device="cpu")
+    resumed.finish()
+    assert resumed.updater.batch_parts == 2
+    assert all(map(torch.equal, weights(whole), weights(resumed)))
+
+
+def test_parts_are_chosen_by_the_cores_and_the_size_of_a_step(monkeypatch):
+    monkeypatch.setattr("torch.get_num_threads", lambda: 4)
+    large, small = settings(0, batch_tokens=2**20), settings(0, batch_tokens=1_024)
+    assert (batch_parts(large, CPU), batch_parts(small, CPU)) == (4, 1)
+    assert batch_parts(large, torch.device("cuda")) == 1
+    assert batch_parts(settings(2, batch_tokens=64), CPU) == 2
+    for name in ("compile", "recompute", "shard"):
+        assert batch_parts(settings(2, **{name: True}), CPU) == 1
