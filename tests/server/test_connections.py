@@ -30,7 +30,7 @@ pytest.importorskip("resource")
 from glassformer.batching import Worker
 from glassformer.modelfile import ModelFile, tensor_shapes
 from glassformer.server import connections
-from glassformer.server.connections import Connections, Server, default_connections
+from glassformer.server.connections import HEAD_BYTES, Connections, Server, default_connections
 from glassformer.server.limits import Limits
 from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.text import learn
@@ -202,6 +202,7 @@ def test_a_request_that_drips_is_closed_in_time(impatient: Running) -> None:
     with impatient.connect() as opened:
         opened.settimeout(0.1)
         end = time.monotonic() + GUARD
+        opened.sendall(b"GET /")
         with contextlib.suppress(ConnectionError):
             while time.monotonic() < end:
                 opened.sendall(b"x")
@@ -209,6 +210,36 @@ def test_a_request_that_drips_is_closed_in_time(impatient: Running) -> None:
                     assert opened.recv(1) == b""
                     break
         assert time.monotonic() < end
+
+
+def test_bytes_that_are_not_http_are_answered_at_once(impatient: Running) -> None:
+    with impatient.connect() as opened:
+        opened.sendall(b"x" * 10)
+        assert read_all(opened).startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize("part", [b"x", b" HTTP/1.1\r\nA: b", b" HTTP/1.1\r\n" + b"A: b\r\n" * 100])
+def test_a_head_without_end_is_refused(model_path: Path, part: bytes) -> None:
+    with running(model_path) as server, server.connect() as opened:
+        opened.sendall(b"GET /" + part)
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while sent < 10 * HEAD_BYTES:
+                opened.sendall(b"x" * 1000)
+                sent += 1000
+                time.sleep(0.001)
+        assert sent < 10 * HEAD_BYTES
+        assert server.get() == {"status": "ok"}
+        assert server.complaints() == ""
+
+
+def test_a_large_head_is_answered_with_431(model_path: Path) -> None:
+    with running(model_path) as server, server.connect() as opened:
+        opened.sendall(b"GET /api/health HTTP/1.1\r\nHost: localhost\r\nA: " + b"x" * (HEAD_BYTES + 10))
+        answer = read_all(opened)
+        assert answer.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+        error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+        assert error["what"] == "the head of the request is too large"
 
 
 @pytest.mark.parametrize("length", [100, 2_000_000])

@@ -13,11 +13,12 @@ import logging
 import socket
 import time
 from contextlib import suppress
+from http import HTTPStatus
 from types import FrameType
 from typing import Any, cast
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from glassformer.batching import Worker
@@ -28,6 +29,7 @@ MAX_CONNECTIONS = 512
 ACCEPTED_AT_ONCE = 16  # in one iteration of the loop, before they count against the limit
 PENDING = 128  # connections that the system holds until they are accepted
 GRACE_SECONDS = 3
+HEAD_BYTES = 2**16  # maximum size of the request line and the headers
 NO_FILES_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -45,10 +47,14 @@ def default_connections() -> int:
 def _busy(limit: int) -> bytes:
     """Return the answer to a connection above the limit."""
     what, expected = "too many connections are open", f"at most {limit} at once"
-    error = RequestError(503, what, expected=expected, hint="try again in a moment")
-    body = json.dumps(error_body(error)).encode()
-    head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
-    head += "".join(f"{name}: {value}\r\n" for name, value in headers_of(503).items())
+    return _refusal(RequestError(503, what, expected=expected, hint="try again in a moment"))
+
+
+def _refusal(error: RequestError) -> bytes:
+    """Return the answer to a connection that is closed before there is a request."""
+    body, status = json.dumps(error_body(error)).encode(), HTTPStatus(error.status)
+    head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    head += "".join(f"{name}: {value}\r\n" for name, value in headers_of(error.status).items())
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
@@ -87,17 +93,35 @@ class Connections(ServerState):
         return [connection for connection in self.connections if isinstance(connection, Connection)]
 
 
-class Connection(H11Protocol):
+class Connection(HttpToolsProtocol):
     """An HTTP/1.1 connection with the time since which it waits."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         self.since = time.monotonic()
         self._unsent = 0
+        self._head_bytes: int | None = 0  # None after the head of a request
         super().connection_made(transport)
         state = self.server_state
         if isinstance(state, Connections) and not state.accept(self):
             transport.write(_busy(state.limit))
             transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        if self._head_bytes is not None:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._head_bytes is not None and self._head_bytes > HEAD_BYTES:
+            what, expected = "the head of the request is too large", f"at most {HEAD_BYTES:,} bytes"
+            self.transport.write(_refusal(RequestError(431, what, expected=expected, hint="send fewer headers")))
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        self._head_bytes = self._head_bytes or 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._head_bytes = None
+        super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
