@@ -14,9 +14,11 @@ import pytest
 from glassformer.errors import RunError
 from glassformer.glassbox import report
 from glassformer.glassbox.report import (
+    PAGE,
     live_html,
     modules,
     report_html,
+    style_sheet,
     without_derived,
     without_logits,
     without_weights,
@@ -125,3 +127,15 @@ def test_a_page_file_is_read_in_one_sitting() -> None:
     for path in report.PAGE.rglob("*.*"):
         lines = path.read_text("utf-8").splitlines()
         assert len(lines) <= 420, path
+
+
+def test_the_files_of_the_page_are_short_and_make_no_html_of_text() -> None:
+    files = [path for path in PAGE.rglob("*.*") if path.suffix in (".js", ".css", ".html")]
+    lengths = {path.relative_to(PAGE).as_posix(): len(path.read_text("utf-8").splitlines()) for path in files}
+    assert {name: n for name, n in lengths.items() if n > 300} == {}
+    assert [path.name for path in files if "innerHTML" in path.read_text("utf-8")] == []
+
+
+def test_the_style_of_the_page_begins_with_its_colors() -> None:
+    assert style_sheet().startswith("/* Colors")
+    assert all(path.read_text("utf-8") in style_sheet() for path in PAGE.rglob("*.css"))

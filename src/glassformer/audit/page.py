@@ -10,7 +10,7 @@ from pathlib import Path
 from glassformer.audit.characters import split_controls, visible
 from glassformer.audit.findings import Audit, Example, Finding, Lengths, severities_text
 from glassformer.files import write_text
-from glassformer.glassbox.report import PAGE, policy_hash
+from glassformer.glassbox.report import policy_hash, style_sheet
 
 STYLE = """
 main { width: 100%; max-width: 980px; margin: 0 auto; padding: 18px 20px 60px; }
@@ -38,7 +38,7 @@ def write_page(audit: Audit, path: str | Path) -> None:
 def page_html(audit: Audit) -> str:
     """Return the page as one HTML document, which opens without a network."""
     widths = "".join(f".w{percent} {{ width: {percent}%; }}\n" for percent in range(N_WIDTHS + 1))
-    style = (PAGE / "style.css").read_text("utf-8") + STYLE + widths
+    style = style_sheet() + STYLE + widths
     policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src {policy_hash(style)}"
     title = f"Audit of {audit.tables[0].path}"
     return "\n".join(

@@ -23,7 +23,7 @@ from glassformer.export.check import Beam
 from glassformer.export.description import RUNNERS, describe_export
 from glassformer.export.template import trace_template
 from glassformer.glassbox.report import PAGE as GLASSBOX_PAGE
-from glassformer.glassbox.report import base64_text, data_url, policy_hash
+from glassformer.glassbox.report import base64_text, data_url, policy_hash, style_sheet
 from glassformer.glassbox.report import modules as glassbox_modules
 from glassformer.modelfile import ModelFile
 
@@ -71,7 +71,7 @@ def page_html(model_file: ModelFile, precision: str) -> bytes:
     }
     urls = {name: data_url(name, source) for name, source in modules().items()}
     imports = json.dumps({"imports": urls})
-    style = glassbox_style() + (PAGE / "style.css").read_text("utf-8")
+    style = style_sheet() + (PAGE / "style.css").read_text("utf-8")
     scripts = f"script-src data: 'wasm-unsafe-eval' {policy_hash(imports)} {policy_hash(ENTRY)}"
     policy = f"{POLICY}; {scripts}; style-src {policy_hash(style)}"
     parts = [base64_text(weights[i : i + PART_BYTES]) for i in range(0, len(weights), PART_BYTES)]
@@ -86,11 +86,6 @@ def page_html(model_file: ModelFile, precision: str) -> bytes:
     }
     page = (PAGE / "index.html").read_text("utf-8")
     return re.sub(r"<!-- (\w+) -->", lambda found: filled[found[1]], page).encode()
-
-
-def glassbox_style() -> str:
-    """Return the style of the glass box, which the page shares."""
-    return (GLASSBOX_PAGE / "style.css").read_text("utf-8")
 
 
 def glassbox_body() -> str:

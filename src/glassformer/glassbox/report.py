@@ -104,7 +104,7 @@ def report_html(trace: Trace) -> bytes:
     """The whole page as one HTML document."""
     urls = {name: data_url(name, source) for name, source in modules().items()}
     imports = json.dumps({"imports": urls})
-    style = _read("style.css")
+    style = style_sheet()
     policy = f"{NOTHING}; script-src data: {policy_hash(imports)} {policy_hash(ENTRY)}; style-src {policy_hash(style)}"
     document = trace.dumps().replace("<", "\\u003c")  # so that no token ends the script or begins a comment
     head = (
@@ -130,6 +130,12 @@ def modules() -> dict[str, str]:
     return {
         f"glassbox/{path.relative_to(PAGE).as_posix()}": path.read_text("utf-8") for path in sorted(PAGE.rglob("*.js"))
     }
+
+
+@cache
+def style_sheet() -> str:
+    """The style of the page: base.css, then the other sheets by name."""
+    return "".join(path.read_text("utf-8") for path in sorted((PAGE / "style").glob("*.css")))
 
 
 def _filled(head: str, body: str) -> str:

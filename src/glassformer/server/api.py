@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
 from glassformer.batching import Worker
 from glassformer.errors import GlassformerError
-from glassformer.glassbox.report import PAGE, live_html, modules
+from glassformer.glassbox.report import live_html, modules, style_sheet
 from glassformer.server.bodies import ERRORS, Body, TraceBody, TranslateBody, WhatIfBody
 from glassformer.server.hosts import HeadAndOptions, KnownHosts
 from glassformer.server.keys import KeyCheck
@@ -116,7 +116,7 @@ def _serve_page(app: FastAPI) -> None:
     @app.get("/page/{name:path}", include_in_schema=False)
     async def part(name: str) -> PlainTextResponse:
         if name == "style.css":
-            return PlainTextResponse((PAGE / name).read_text("utf-8"), media_type="text/css")
+            return PlainTextResponse(style_sheet(), media_type="text/css")
         source = modules().get(f"glassbox/{name}")
         if source is None:
             raise HTTPException(404)

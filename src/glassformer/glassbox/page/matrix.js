@@ -10,7 +10,7 @@ import { at, digits, grouped, headOf, shapeText, shortDigits } from 'glassbox/nu
 import { overview } from 'glassbox/overview.js';
 
 const MAX_ROWS = 20;
-const CELL = 50; // pixels, as in style.css
+const CELL = 50; // pixels, as in style/matrix.css
 
 /**
  * @param {import('./app.js').App} app
