@@ -26,7 +26,7 @@ def shown(number: float) -> str:
     size = abs(number)
     places = 0 if number == int(number) else 3 if size < 10 else 2 if size < 100 else 1 if size < 1000 else 0
     text = f"{number:.{places}f}"
-    return text.replace("-", "" if float(text) == 0 else "−")
+    return "·" if float(text) == 0 else text.replace("-", "−")
 
 
 EDITS = (

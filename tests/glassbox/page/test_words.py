@@ -79,9 +79,9 @@ def test_the_inspector_and_an_edit_use_the_terms_of_the_field(window: Any, trace
 
 def test_rows_are_called_by_what_their_targets_are(window: Any, trace: Trace, tmp_path: Path) -> None:
     window.open(trace, tmp_path)
-    assert window.all(".shift th", "each.innerText") == ["row", "decoder input", "output token"]
+    assert window.all(".shift th", "each.innerText") == ["step", "decoder input", "output token"]
     window.press("decoder rows-true")
-    assert window.all(".shift th", "each.innerText") == ["row", "decoder input", "target token"]
+    assert window.all(".shift th", "each.innerText") == ["step", "decoder input", "target token"]
 
 
 def test_the_hint_of_a_row_names_what_selects_it(window: Any, trace: Trace, tmp_path: Path) -> None:

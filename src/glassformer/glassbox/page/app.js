@@ -7,7 +7,7 @@
 import { whatIf } from 'glassbox/whatif.js';
 import { Trace } from 'glassbox/trace.js';
 
-const QUIET = ['tensor', 'cell']; // shown in the inspector only
+const QUIET = ['tensor', 'cell', 'terms']; // shown in the inspector only
 
 export class App {
   /** @param contract  a glassformer-trace/1, or a Trace  @param server  see server.js, or null in a file */

@@ -135,8 +135,8 @@ export function steps(app) {
     button([el('small', String(row)), el('bdi', visible(token.text))], () => app.set({ row }), {
       class: `step ${token.kind}`,
       'aria-current': row === app.row ? 'step' : null,
-      data: { key: `row-${row}`, row },
-      title: `row ${row}: decoder input ${inputs[row].text}, ${kind} ${token.text}`,
+      data: { key: `row-${row}`, row, at: `${app.state.gold ? 'g' : 't'}${row}` },
+      title: `step ${row}: decoder input ${inputs[row].text}, ${kind} ${token.text}`,
     }),
   );
   const go = (by) => () => app.set({ row: Math.max(0, Math.min(targets.length - 1, app.row + by)) });

@@ -1,120 +1,116 @@
-/** The inspector: a tensor, or one cell of it, with its formula, operands, statistics and check. */
+/**
+ * The inspector: a tensor, or one cell of it, with its terms, formula, operands, statistics and check. It is empty, and
+ * not on the screen, until something is selected. Escape closes it.
+ */
 
 import { button, el } from 'glassbox/dom.js';
+import { operation, placeParts, tensorTitle } from 'glassbox/labels.js';
 import { formula } from 'glassbox/mathml.js';
-import { size } from 'glassbox/matrix.js';
+import { matrix, size } from 'glassbox/matrix.js';
 import { at, digits, headOf, shapeText, sizeOf, statistics } from 'glassbox/numbers.js';
+import { product } from 'glassbox/product.js';
 import { badge } from 'glassbox/stage.js';
-import { termsOf } from 'glassbox/terms.js';
-
-const MAX_TERMS = 400;
+import { termList } from 'glassbox/termlist.js';
 
 export function inspector(app) {
   const { tensor: name, cell } = app.state;
   const x = name && app.trace.get(name);
-  if (!x)
-    return [
-      el('h2', 'Inspector'),
-      el('p.hint', 'Select a number, with the mouse or with Tab and the arrow keys, to see how it is computed.'),
-    ];
+  if (!x) return [];
   const step = app.trace.stepOf.get(name);
   return [
+    button('✕', () => close(app), { class: 'close', 'aria-label': 'close the inspector', data: { key: 'close' } }),
+    el('h2', step?.title ?? tensorTitle(app.trace, name).split(' · ')[0]),
     el(
-      'h2',
-      step?.title ?? (app.trace.tensors[name]?.origin === 'weight' ? 'weights of the model' : 'given, not computed'),
+      'p.part',
+      tensorTitle(app.trace, name).split(' · ').slice(1).join(' · '),
+      ' ',
+      step ? badge(app.trace, name) : '',
     ),
-    el('p', el('code', name), ' ', step ? badge(app.trace, name) : ''),
-    el('p.size', shapeText(x)),
     cell && sizeOf(x.shape) ? cellPart(app, name, x, step, cell) : null,
+    elsewhere(app, name, cell),
     step ? stepPart(app, step) : null,
     statisticsPart(x, cell),
     usersPart(app, name),
+    identifier(name, x, step),
   ];
 }
 
 function cellPart(app, name, x, step, cell) {
-  const where = x.axes.map((axis, i) => el('li', `${axis} ${cell[i]} `, el('bdi', app.trace.label(axis, cell[i]))));
   return el(
     'section',
     { 'aria-label': 'the cell' },
+    el('p.where', placeParts(app.trace, x.axes, cell)),
     el('output.value', { data: { value: String(at(x, cell)) } }, digits(at(x, cell))),
-    el('ul.where', where),
-    step ? terms(app, step, cell) : el('p', 'This number is given, not computed.'),
+    step && x.axes[0] === 'head' ? product(app, step, cell[0], 270) : null,
+    step
+      ? termList(app, step, cell, open)
+      : el(
+          'p',
+          name.startsWith('evidence.')
+            ? 'This number is measured, see the panel “Alignment”.'
+            : 'This number is given, not computed.',
+        ),
   );
 }
 
-function terms(app, step, cell) {
-  const found = termsOf(app.trace, step, cell);
-  if (!found) {
-    const missing = step.inputs.filter((name) => !app.trace.has(name));
-    return el(
-      'p.missing',
-      `The terms are not available: this page does not include ${missing.join(', ')}. ` +
-        'In Python, “glassformer.explain(model, text, weights=True)” includes the weights.',
-    );
-  }
-  const text = (part) => (typeof part === 'number' ? digits(part) : part);
-  const rows = found.rows.slice(0, MAX_TERMS).map(({ label, cells }) =>
-    el(
-      'tr',
-      { data: { term: String(cells.at(-1)) } },
-      el('th', { scope: 'row' }, el('bdi', label)),
-      cells.map((part) => el('td', text(part))),
-    ),
+/** The tensor itself, where the panel does not show it: weights, for example. */
+function elsewhere(app, name, cell) {
+  if (document.querySelector(`#panel [data-tensor="${CSS.escape(name)}"]`)) return null;
+  return el(
+    'section',
+    { 'aria-label': 'numbers' },
+    el('h3', 'numbers'),
+    matrix(app, name, { head: cell?.length === 3 ? cell[0] : app.state.head, width: 330 }),
   );
-  const width = found.columns.length;
-  const more =
-    found.rows.length > MAX_TERMS
-      ? el(
-          'tr',
-          el('td', { colspan: width }, `… and ${found.rows.length - MAX_TERMS} more terms, which are part of the sum`),
-        )
-      : null;
-  const line = (label, number, kind) =>
-    el(
-      'tr',
-      { class: kind, data: { [kind]: String(number) } },
-      el('th', { scope: 'row' }, label),
-      el('td', digits(number)),
-    );
-  return [
-    el(
-      'div.terms',
-      { tabindex: 0, role: 'region', 'aria-label': 'terms' },
-      el(
-        'table.plain',
-        el(
-          'thead',
-          el(
-            'tr',
-            found.columns.map((column) => el('th', { scope: 'col' }, column)),
-          ),
-        ),
-        el('tbody', rows, more),
-      ),
-    ),
-    el(
-      'table.plain.totals',
-      el(
-        'tbody',
-        found.sum === null ? null : line(`sum of ${found.rows.length} terms`, found.sum, 'sum'),
-        found.after.map(([label, number]) => line(label, number, 'after')),
-      ),
-    ),
-  ];
 }
+
+/** Open a tensor in its panel, at a cell: the window of its matrix moves there. */
+function open(app, name, cell = null) {
+  if (cell && cell.length > 1)
+    app.windows.set(
+      name,
+      cell.slice(-2).map((index) => index - 4),
+    );
+  app.goTo(name, cell);
+  const found = cellOf(name, cell) ?? document.querySelector(`[data-stage="${CSS.escape(name)}"] h3`);
+  found?.scrollIntoView({ block: 'center', inline: 'nearest' });
+  found?.focus({ preventScroll: true });
+}
+
+const cellOf = (name, cell) =>
+  cell && document.querySelector(`[data-tensor="${CSS.escape(name)}"] td[data-cell="${cell.join()}"]`);
+
+/**
+ * Where the focus is, before the panel is drawn again: the function that is returned puts it back, and scrolls so that
+ * the number stays where it was when the inspector makes the panel narrower.
+ */
+export function keepPlace() {
+  const before = document.activeElement;
+  const cell = before?.closest?.('#panel td[data-cell]');
+  if (!cell) return () => {};
+  const [name, index] = [cell.closest('[data-tensor]').dataset.tensor, cell.dataset.cell.split(',')];
+  const { top } = cell.getBoundingClientRect();
+  return () => {
+    const found = cellOf(name, index);
+    if (!found) return;
+    if (document.activeElement === document.body) found.focus({ preventScroll: true });
+    scrollBy(0, found.getBoundingClientRect().top - top);
+    found.scrollIntoView({ block: 'nearest', inline: 'nearest' }); // not below the sheet of a narrow window
+  };
+}
+
+const link = (app, name, key) =>
+  button(tensorTitle(app.trace, name), () => open(app, name), { class: 'link', title: name, data: { key } });
 
 function stepPart(app, step) {
   const inputs = step.inputs.map((name) => {
     const x = app.trace.get(name);
-    const link = x
-      ? button(el('code', name), () => app.goTo(name), { class: 'link', data: { key: `input-${name}` } })
-      : el('code', name);
-    return el('li', link, el('span.size', x ? ` ${size(x)}` : ' not in this page'));
+    return el(
+      'li',
+      x ? link(app, name, `input-${name}`) : el('code', name),
+      el('span.size', x ? ` ${size(x)}` : ' not in this page'),
+    );
   });
-  const attributes = Object.entries(step.attributes)
-    .map(([name, value]) => `${name} = ${value}`)
-    .join(', ');
   const { passed, largest, note } = app.trace.verdict(step.output);
   const verdict =
     passed === null
@@ -127,9 +123,8 @@ function stepPart(app, step) {
     { 'aria-label': 'the operation' },
     el('p.words', step.words),
     formula(step.formula),
-    el('h3', `${step.op} of`),
+    el('h3', `${operation(step.op)}, of`),
     el('ul.inputs', inputs),
-    attributes ? el('p.size', attributes) : null,
     el('p', { class: passed === false ? 'wrong' : null }, verdict),
     step.section ? el('p.size', `Section ${step.section} of the paper`) : null,
   );
@@ -166,15 +161,40 @@ function usersPart(app, name) {
     el('h3', 'used by'),
     el(
       'ul.inputs',
-      users.slice(0, 12).map((step) =>
-        el(
-          'li',
-          button(el('code', step.output), () => app.goTo(step.output), {
-            class: 'link',
-            data: { key: `user-${step.output}` },
-          }),
-        ),
-      ),
+      users.slice(0, 12).map((step) => el('li', link(app, step.output, `user-${step.output}`))),
     ),
   );
+}
+
+/** Names as in the trace, for the command line. */
+function identifier(name, x, step) {
+  const attributes = Object.entries(step?.attributes ?? {}).map(([key, value]) => `${key} = ${value}`);
+  return el(
+    'details.identifier',
+    el('summary', 'name in the trace'),
+    el('p', el('code', name)),
+    step ? el('p', 'operation ', el('code', step.op), attributes.length ? ` (${attributes.join(', ')})` : '') : null,
+    el('p.size', shapeText(x)),
+    el(
+      'p.size',
+      'Layers, heads, rows and positions count from 0. On the command line: ',
+      el('code', `--tensor ${name}`),
+    ),
+  );
+}
+
+/** Escape closes the inspector; the focus returns to the number. */
+export function closeOnEscape(app) {
+  addEventListener('keydown', (event) => {
+    if (event.key !== 'Escape' || !app.state.tensor || event.defaultPrevented) return;
+    if (event.target.closest?.('input[type=text], input:not([type]), textarea, select, dialog')) return;
+    event.preventDefault();
+    close(app);
+  });
+}
+
+export function close(app) {
+  const { tensor, cell } = app.state;
+  app.pick(null, null);
+  (cellOf(tensor, cell) ?? document.querySelector(`[data-key="${CSS.escape(`stage-${tensor}`)}"]`))?.focus();
 }

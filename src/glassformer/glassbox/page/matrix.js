@@ -1,12 +1,14 @@
 /**
  * A matrix: a window of numbers as a table, and an overview of the whole matrix where it is larger than the window.
  *
- * A cell has a number and a color (blue above 0, orange below). The depth Words draws a square instead of the number:
- * its area is the absolute value, and it is hollow below 0.
+ * A cell has a number and a color (blue above 0, orange below); a number that is 0 in the digits shown is "·". The depth
+ * Words draws a square instead of the number: its area is the absolute value, and it is hollow below 0.
  */
 
 import { button, el } from 'glassbox/dom.js';
-import { at, digits, grouped, headOf, shapeText, shortDigits } from 'glassbox/numbers.js';
+import { lightOf } from 'glassbox/hover.js';
+import { axisTitle, place, tensorTitle } from 'glassbox/labels.js';
+import { at, digits, grouped, headOf, shortDigits } from 'glassbox/numbers.js';
 import { overview } from 'glassbox/overview.js';
 
 const MAX_ROWS = 20;
@@ -15,21 +17,30 @@ const CELL = 50; // pixels, as in style/matrix.css
 /**
  * @param {import('./app.js').App} app
  * @param {string} name  of a tensor with at most three axes
- * @param {{head?: number, mask?: string, onRow?: Function, onColumn?: Function, row?: number, column?: number}} options
+ * @param {{head?: number, mask?: string, onRow?: Function, onColumn?: Function, row?: number, column?: number,
+ *   width?: number}} options  `row` and `column` are lit; `width` in pixels, by default that of the panel
  */
 export function matrix(app, name, options = {}) {
   const whole = app.trace.get(name);
   if (!whole) return el('p.missing', `${name} is not in this page.`);
   if (!whole.axes.length) return el('p.scalar', { data: { tensor: name, cell: '' } }, digits(whole.numbers[0]));
-  const view = { app, name, whole, options, ...plane(whole, options.head ?? 0) };
+  const view = { app, name, whole, options, width: options.width ?? app.width, ...plane(whole, options.head ?? 0) };
   const box = el('div.matrix', { data: { tensor: name } });
+  const table = el('div');
+  const go = (top, left) => {
+    app.windows.set(name, [top, left]);
+    view.draw();
+  };
+  const map = windowOf(view).isPart ? overview(view, go) : null;
   view.draw = (focus) => {
     const shown = windowOf(view);
-    const key = focus ? null : document.activeElement?.dataset.key;
-    box.replaceChildren(...(shown.isPart ? [overview(view, shown)] : []), grid(view, shown));
-    box.querySelector(focus ? `td[data-cell="${focus.join()}"]` : `[data-key="${key}"]`)?.focus();
+    const key = focus ? null : table.contains(document.activeElement) && document.activeElement.dataset.key;
+    map?.show(shown);
+    table.replaceChildren(grid(view, shown));
+    table.querySelector(focus ? `td[data-cell="${focus.join()}"]` : `[data-key="${CSS.escape(key)}"]`)?.focus();
   };
   view.draw();
+  box.append(...[map?.element, table, legend(view)].filter(Boolean));
   return box;
 }
 
@@ -44,9 +55,9 @@ function plane(whole, head) {
 }
 
 /** The part that is shown: as many columns as fit next to the labels. */
-function windowOf({ app, name, x }) {
+function windowOf({ app, name, x, width: available }) {
   const [rows, columns] = x.shape;
-  const fit = Math.max(4, Math.min(26, Math.floor((app.width - (app.width < 420 ? 96 : 132)) / CELL)));
+  const fit = Math.max(4, Math.min(26, Math.floor((available - (available < 420 ? 96 : 132)) / CELL)));
   const [height, width] = [Math.min(rows, MAX_ROWS), Math.min(columns, fit)];
   const [top, left] = app.windows.get(name) ?? [0, 0];
   return {
@@ -63,13 +74,18 @@ function grid(view, shown) {
   const range = (from, count) => Array.from({ length: count }, (_, i) => from + i);
   const [rows, columns] = [range(shown.top, shown.height), range(shown.left, shown.width)];
   const scale = scaleOf(view);
+  const partner = partnerOf(view);
   const head = el(
     'tr',
     el('td.corner', corner(view)),
     columns.map((column) =>
       el(
         'th',
-        { scope: 'col', class: column === options.column ? 'lit' : null },
+        {
+          scope: 'col',
+          class: column === options.column ? 'lit' : null,
+          data: lights(x.axes[1], column),
+        },
         heading(view, 1, column, options.onColumn),
       ),
     ),
@@ -77,14 +93,14 @@ function grid(view, shown) {
   const body = rows.map((row) =>
     el(
       'tr',
-      { class: row === options.row ? 'lit' : null },
+      { class: row === options.row ? 'lit' : row === partner ? 'partner' : null, data: lights(x.axes[0], row) },
       el('th', { scope: 'row' }, x.axes[0] ? heading(view, 0, row, options.onRow) : ''),
       columns.map((column) => cell(view, row, column, scale)),
     ),
   );
   const label =
-    `${name}: ${shapeText(view.whole)}, rows ${shown.top} to ${shown.top + shown.height - 1}, ` +
-    `columns ${shown.left} to ${shown.left + shown.width - 1}`;
+    `${tensorTitle(app.trace, name)}: ${grouped(x.shape[0])} rows, ${grouped(x.shape[1])} columns; rows ` +
+    `${shown.top} to ${shown.top + shown.height - 1}, columns ${shown.left} to ${shown.left + shown.width - 1}`;
   return el(
     'div.scroller',
     el(
@@ -106,7 +122,18 @@ function grid(view, shown) {
   );
 }
 
-const corner = ({ x }) => (x.axes[0] ? `${x.axes[0]} ↓\n${x.axes[1]} →` : `${x.axes[1]} →`);
+const corner = ({ x }) =>
+  x.axes[0] ? `${axisTitle(x.axes[0])} ↓\n${axisTitle(x.axes[1])} →` : `${axisTitle(x.axes[1])} →`;
+
+const lights = (axis, index) => (lightOf(axis, index) ? { at: lightOf(axis, index) } : {});
+
+/** The row of queries, keys or values that is an operand of the score or weight that is selected. */
+function partnerOf({ app: { state }, name, options }) {
+  const [part, kind] = [name.slice(0, name.lastIndexOf('.')), name.slice(name.lastIndexOf('.') + 1)];
+  const isScore = state.cell?.length === 3 && new RegExp(`^${part}\\.(scores|scaled|weights)$`).test(state.tensor);
+  if (!isScore || state.cell[0] !== options.head) return -1;
+  return { queries: state.cell[1], keys: state.cell[2], values: state.cell[2] }[kind] ?? -1;
+}
 
 function heading(view, axis, index, onChoose) {
   const name = view.x.axes[axis];
@@ -115,7 +142,7 @@ function heading(view, axis, index, onChoose) {
   if (!onChoose) return el('span.heading', parts);
   return button(parts, () => onChoose(index), {
     class: 'heading',
-    title: `${name} ${index} ${token}`,
+    title: place(view.app.trace, [name], [index]),
     data: { key: `${view.name}-${axis}-${index}` },
   });
 }
@@ -125,26 +152,55 @@ function cell(view, row, column, scale) {
   const index = view.index(row, column);
   const number = at(x, [row, column]);
   const reason = reasonOf(view, row, column);
+  const text = shortDigits(number);
   const isPicked = app.state.tensor === name && app.state.cell?.join() === index.join();
   const inside =
     app.state.depth === 'words' && !reason
       ? el('i', { style: { '--side': `${Math.sqrt(Math.min(1, Math.abs(number) / scale)) * 100}%` } })
-      : shortDigits(number);
+      : isZero(text)
+        ? '·'
+        : text;
   return el(
     `td.${number < 0 ? 'minus' : 'plus'}`,
     {
       role: 'gridcell',
       tabindex: isPicked || (row === 0 && column === 0) ? 0 : -1,
       'aria-selected': isPicked ? 'true' : null,
-      'aria-label': app.state.depth === 'words' ? `${digits(number)}${reason && `, masked: ${reason}`}` : null,
+      'aria-label':
+        app.state.depth === 'words' || isZero(text) ? `${digits(number)}${reason && `, masked: ${reason}`}` : null,
       class: reason ? 'masked' : null,
-      title: reason ? `${digits(number)}; masked: ${reason}` : digits(number),
+      title: `${place(app.trace, view.whole.axes, index)} · ${digits(number)}${reason && `; masked: ${reason}`}`,
       data: { cell: index.join() },
       style: { '--fraction': `${Math.round(Math.min(1, Math.abs(number) / scale) * 62)}%` },
     },
     inside,
   );
 }
+
+const isZero = (text) => Number(text.replace('−', '-')) === 0;
+
+/** What the colors mean. */
+function legend(view) {
+  const { app, x, options } = view;
+  const scale = scaleOf(view);
+  const isSigned = x.numbers.some((number) => number < 0);
+  return el(
+    'p.legend',
+    isSigned ? [el('span', digits(-scale)), el('i.scale.signed')] : [el('span', '0'), el('i.scale')],
+    el('span', digits(scale)),
+    el(
+      'small',
+      app.state.depth === 'words'
+        ? 'area: absolute value; hollow: below 0'
+        : isSigned
+          ? 'orange: below 0 · blue: above 0'
+          : '',
+    ),
+    options.mask && hasMasked(view) ? el('small', el('i.hatch'), ' masked') : null,
+  );
+}
+
+const hasMasked = ({ app, options }) => app.trace.get(options.mask)?.numbers.some((code) => code > 0);
 
 /** The absolute value with the full color: 1 for attention weights, otherwise the largest of the matrix. */
 function scaleOf({ x, name }) {
@@ -181,8 +237,8 @@ function move(view, shown, event) {
   const [toRow, toColumn] = [clamp(row + down, rows), clamp(column + right, columns)];
   const slide = (from, length, index) => Math.max(Math.min(from, index), index - length + 1);
   view.app.windows.set(view.name, [slide(shown.top, shown.height, toRow), slide(shown.left, shown.width, toColumn)]);
-  view.app.pick(view.name, view.index(toRow, toColumn));
   view.draw(view.index(toRow, toColumn));
+  view.app.pick(view.name, view.index(toRow, toColumn));
 }
 
 const clamp = (index, length) => Math.max(0, Math.min(length - 1, index));

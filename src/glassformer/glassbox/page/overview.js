@@ -1,51 +1,93 @@
-/** A large matrix as a picture, with a frame around the part that the table shows; sliders move the frame. */
+/** A large matrix as a picture as wide as the card; a frame, which is dragged, marks the part that the table shows. */
 
 import { el, slider } from 'glassbox/dom.js';
+import { tensorTitle } from 'glassbox/labels.js';
 import { grouped } from 'glassbox/numbers.js';
 
-const MAX_HEIGHT = 120;
+const [MIN_HEIGHT, MAX_HEIGHT, ROW] = [32, 120, 4];
 
-export function overview(view, shown) {
-  const { app, name, x } = view;
+/**
+ * @param view  of matrix.js
+ * @param {(top: number, left: number) => void} go  moves the window
+ * @returns {{element: HTMLElement, show: (shown: object) => void}}  `show` moves the frame
+ */
+export function overview(view, go) {
+  const { app, name, x, width: available } = view;
   const [rows, columns] = x.shape;
-  const width = Math.min(app.width, Math.max(columns, 240));
-  const height = Math.max(Math.min(rows * 4, MAX_HEIGHT), 24);
   const canvas = el('canvas', {
-    width,
-    height,
+    width: Math.max(120, Math.round(available)),
+    height: Math.min(Math.max(rows * ROW, MIN_HEIGHT), MAX_HEIGHT),
     role: 'img',
-    'aria-label': `overview of ${name}: ${rows} rows, ${columns} columns; the frame marks the part in the table below`,
-    on: { click: (event) => jump(view, shown, event) },
+    'aria-label':
+      `overview of ${tensorTitle(app.trace, name)}: ${rows} rows, ${columns} columns; ` +
+      'the frame marks the part in the table below',
   });
-  paint(canvas, view, shown);
-  const go = (top, left) => {
-    app.windows.set(name, [top, left]);
-    view.draw();
+  const frame = el('i.frame');
+  const words = el('small');
+  const sliders = el('span.row');
+  const map = el('div.map', canvas, frame);
+  let shown = null;
+  paint(canvas, x);
+  brush(map, (down, across) =>
+    go(Math.round(down * rows - shown.height / 2), Math.round(across * columns - shown.width / 2)),
+  );
+  const element = el('div.overview', map, el('div.row', words, sliders));
+  const show = (next) => {
+    shown = next;
+    const percent = (part, whole) => `${(part / whole) * 100}%`;
+    for (const [property, value] of [
+      ['--left', percent(shown.left, columns)],
+      ['--top', percent(shown.top, rows)],
+      ['--width', percent(shown.width, columns)],
+      ['--height', percent(shown.height, rows)],
+    ])
+      frame.style.setProperty(property, value);
+    words.textContent =
+      `${grouped(rows)} × ${grouped(columns)}; the table shows rows ` +
+      `${shown.top}–${shown.top + shown.height - 1}, columns ${shown.left}–${shown.left + shown.width - 1}`;
+    if (!sliders.childElementCount) sliders.append(...controls(view, shown, go, () => shown));
+    for (const control of sliders.querySelectorAll('input')) {
+      control.value = control.name === 'left' ? shown.left : shown.top;
+      control.nextElementSibling.textContent = control.value;
+    }
   };
-  const controls = [];
-  if (shown.width < columns) {
-    controls.push(
-      slider(
-        'columns from',
-        { max: columns - shown.width, value: shown.left },
-        (left) => go(shown.top, left),
-        `${name}-left`,
-      ),
-    );
+  return { element, show };
+}
+
+function controls({ name, x }, { height, width }, go, now) {
+  const [rows, columns] = x.shape;
+  const found = [];
+  if (width < columns) {
+    const max = columns - width;
+    const field = slider('columns from', { max, value: 0 }, (left) => go(now().top, left), `${name}-left`);
+    field.querySelector('input').name = 'left';
+    found.push(field);
   }
-  if (shown.height < rows) {
-    controls.push(
-      slider('rows from', { max: rows - shown.height, value: shown.top }, (top) => go(top, shown.left), `${name}-top`),
-    );
+  if (height < rows) {
+    const field = slider('rows from', { max: rows - height, value: 0 }, (top) => go(top, now().left), `${name}-top`);
+    field.querySelector('input').name = 'top';
+    found.push(field);
   }
-  const words =
-    `${grouped(rows)} × ${grouped(columns)}; the table shows rows ` +
-    `${shown.top}–${shown.top + shown.height - 1}, columns ${shown.left}–${shown.left + shown.width - 1}`;
-  return el('div.overview', canvas, el('div.row', el('small', words), controls));
+  return found;
+}
+
+/** Press and drag: `move` gets the place of the pointer as fractions. */
+function brush(map, move) {
+  const follow = (event) => {
+    const box = map.getBoundingClientRect();
+    move((event.clientY - box.top) / box.height, (event.clientX - box.left) / box.width);
+  };
+  map.addEventListener('pointerdown', (event) => {
+    map.setPointerCapture(event.pointerId);
+    follow(event);
+  });
+  map.addEventListener('pointermove', (event) => {
+    if (map.hasPointerCapture(event.pointerId)) follow(event);
+  });
 }
 
 /** Each pixel shows the number with the largest absolute value among those that it covers. */
-function paint(canvas, { x }, shown) {
+function paint(canvas, x) {
   const [rows, columns] = x.shape;
   const { width, height } = canvas;
   const context = canvas.getContext('2d');
@@ -61,15 +103,6 @@ function paint(canvas, { x }, shown) {
     image.data[i * 4 + 3] = 255;
   }
   context.putImageData(image, 0, 0);
-  context.strokeStyle = style.getPropertyValue('--ink');
-  context.lineWidth = 2;
-  const [across, down] = [width / columns, height / rows];
-  context.strokeRect(
-    shown.left * across + 1,
-    shown.top * down + 1,
-    Math.max(4, shown.width * across - 2),
-    Math.max(4, shown.height * down - 2),
-  );
 }
 
 function largestOf(x, [y, height, rows], [left, width, columns]) {
@@ -85,12 +118,3 @@ function largestOf(x, [y, height, rows], [left, width, columns]) {
 }
 
 const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.trim().slice(at, at + 2), 16));
-
-function jump(view, shown, event) {
-  const box = event.target.getBoundingClientRect();
-  const [rows, columns] = view.x.shape;
-  const row = Math.floor(((event.clientY - box.top) / box.height) * rows) - Math.floor(shown.height / 2);
-  const column = Math.floor(((event.clientX - box.left) / box.width) * columns) - Math.floor(shown.width / 2);
-  view.app.windows.set(view.name, [row, column]);
-  view.draw();
-}

@@ -9,9 +9,10 @@ const [CELL, HIGH, LEFT, TOP, MAX_CELLS] = [40, 20, 78, 46, 60];
  * @param {number[][]} rows  numbers; positive cells are blue, negative ones orange with a dashed border
  * @param {string[]} down  labels of the rows
  * @param {string[]} across  labels of the columns
- * @param {{scale?: number, row?: number}} options
+ * @param {{scale?: number, row?: number, lights?: [string, string], onPick?: (row: number, column: number) => void}} options
+ *   `lights` are the kinds of its rows and columns, see hover.js; `onPick` makes each cell a button
  */
-export function picture(title, rows, down, across, { scale, row: selected } = {}) {
+export function picture(title, rows, down, across, { scale, row: selected, lights = ['', ''], onPick = null } = {}) {
   const largest = scale ?? Math.max(1e-12, ...rows.flatMap((row) => [...row].map(Math.abs)));
   const power = largest < 0.1 ? Math.ceil(-Math.log10(largest)) : 0; // small numbers are shown times a power of ten
   const [height, width] = [Math.min(rows.length, MAX_CELLS), Math.min(across.length, MAX_CELLS)];
@@ -20,6 +21,7 @@ export function picture(title, rows, down, across, { scale, row: selected } = {}
       const strength = Math.min(1, Math.abs(number) / largest);
       return svg(
         'g',
+        onPick ? { ...cellButton(r, c, onPick), 'aria-label': `${down[r]}, ${across[c]}: ${number.toFixed(4)}` } : {},
         svg('title', `${down[r]} × ${across[c]}: ${number.toFixed(4)}`),
         svg('rect', {
           x: LEFT + c * CELL,
@@ -42,24 +44,33 @@ export function picture(title, rows, down, across, { scale, row: selected } = {}
     {
       width: LEFT + width * CELL,
       height: TOP + height * HIGH,
-      role: 'img',
+      role: onPick ? 'group' : 'img',
       'aria-label': `${title}: ${rows.length} × ${across.length}`,
+      on: onPick ? { keydown: walk } : {},
       xmlns: 'http://www.w3.org/2000/svg',
     },
     across
       .slice(0, width)
       .map((label, c) =>
-        svg('text.label', { x: LEFT + c * CELL + CELL / 2, y: TOP - 6, 'text-anchor': 'middle' }, cut(label, 5)),
-      ),
-    down
-      .slice(0, height)
-      .map((label, r) =>
         svg(
           'text.label',
-          { x: LEFT - 6, y: TOP + r * HIGH + 14, 'text-anchor': 'end', 'font-weight': r === selected ? 700 : 400 },
-          cut(label, 10),
+          { x: LEFT + c * CELL + CELL / 2, y: TOP - 6, 'text-anchor': 'middle', data: light(lights[1], c) },
+          cut(label, 5),
         ),
       ),
+    down.slice(0, height).map((label, r) =>
+      svg(
+        'text.label',
+        {
+          x: LEFT - 6,
+          y: TOP + r * HIGH + 14,
+          'text-anchor': 'end',
+          'font-weight': r === selected ? 700 : 400,
+          data: light(lights[0], r),
+        },
+        cut(label, 10),
+      ),
+    ),
     cells,
   );
   const part =
@@ -77,6 +88,31 @@ export function picture(title, rows, down, across, { scale, row: selected } = {}
     ),
     el('div.scroller', image),
   );
+}
+
+const light = (kind, index) => (kind ? { at: `${kind}${index}` } : {});
+
+const cellButton = (row, column, onPick) => ({
+  class: 'cell',
+  role: 'button',
+  tabindex: row === 0 && column === 0 ? 0 : -1,
+  data: { row, column },
+  on: {
+    click: () => onPick(row, column),
+    keydown: (event) => (event.key === 'Enter' || event.key === ' ' ? onPick(row, column) : null),
+  },
+});
+
+const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+/** The arrow keys move from cell to cell. */
+function walk(event) {
+  const { row, column } = event.target.closest('.cell')?.dataset ?? {};
+  if (row === undefined || !(STEPS[event.key] || event.key === ' ')) return;
+  event.preventDefault();
+  const [down, right] = STEPS[event.key] ?? [0, 0];
+  const to = `.cell[data-row="${Number(row) + down}"][data-column="${Number(column) + right}"]`;
+  event.currentTarget.querySelector(to)?.focus();
 }
 
 const cut = (label, length) => (label.length > length ? `${label.slice(0, length - 1)}…` : label);

@@ -1,6 +1,7 @@
 /** One tensor as all panels show it: title, shape, check, words or formula, numbers. */
 
 import { button, el } from 'glassbox/dom.js';
+import { operation, tensorTitle } from 'glassbox/labels.js';
 import { formula } from 'glassbox/mathml.js';
 import { matrix, size } from 'glassbox/matrix.js';
 import { shapeText } from 'glassbox/numbers.js';
@@ -26,15 +27,16 @@ export function stage(app, name, options = {}) {
   const title = options.title ?? step?.title ?? name;
   return el(
     'section.stage',
-    { 'aria-label': `${title}: ${name}`, data: { stage: name } },
+    { 'aria-label': `${title}: ${tensorTitle(app.trace, name)}`, data: { stage: name } },
     el(
       'header',
       el('h3', title),
       el('span.size', { title: shapeText(x) }, size(x)),
       step ? badge(app.trace, name) : el('span.badge.gray', 'given'),
-      button(el('code', name), () => app.pick(name, null), {
+      button(app.state.depth === 'formula' ? el('code', name) : 'inspect', () => app.pick(name, null), {
         class: 'link',
-        title: 'show in the inspector',
+        'aria-label': `inspect ${tensorTitle(app.trace, name)}`,
+        title: name,
         data: { key: `stage-${name}` },
       }),
     ),
@@ -50,10 +52,22 @@ function explanation(app, step, words) {
   if (depth === 'numbers' || !step) return null;
   const from = step.inputs
     .map((input) => app.trace.get(input))
-    .map((x, i) => el('li', el('code', step.inputs[i]), x ? ` ${size(x)}` : ''));
+    .map((x, i) =>
+      el(
+        'li',
+        { title: step.inputs[i] },
+        tensorTitle(app.trace, step.inputs[i]),
+        x ? el('span.size', ` ${size(x)}`) : '',
+      ),
+    );
   return el(
     'div.formula',
     formula(step.formula),
-    el('ul.inputs', { 'aria-label': `inputs of ${step.op}` }, el('li', `${step.op} of`), from),
+    el(
+      'ul.inputs',
+      { 'aria-label': `inputs of the ${operation(step.op)}` },
+      el('li', `${operation(step.op)}, of`),
+      from,
+    ),
   );
 }

@@ -3,9 +3,10 @@
  *
  * @typedef {import('./numbers.js').Named} Named
  * @typedef {{
- *   columns: string[], rows: {label: string, cells: (number|string)[]}[],
+ *   columns: string[], rows: {label: string, cells: (number|string)[], from?: ([string, number[]]|null)[]}[],
  *   sum: number|null, after: [string, number][], value: number}} Terms
  * The last cell of each row is its term; the terms add up to `sum`; the lines of `after` lead from there to `value`.
+ * `from` has the tensor and the index of each number that is a cell of an input.
  */
 
 import { erf } from 'glassbox/erf.js';
@@ -22,7 +23,9 @@ export function termsOf(trace, step, index) {
   if (step.inputs.some((name) => !trace.has(name))) return null;
   const inputs = step.inputs.map((name) => trace.get(name));
   const label = (axis, i) => [i, trace.label(axis, i)].filter((part) => part !== '').join(' ');
-  return MAKERS[step.op]({ inputs, index, attributes: step.attributes, label, reasons: trace.mask_reasons });
+  const found = MAKERS[step.op]({ inputs, index, attributes: step.attributes, label, reasons: trace.mask_reasons });
+  const named = (from) => from && [step.inputs[from[0]], from[1]];
+  return { ...found, rows: found.rows.map((row) => ({ ...row, from: (row.from ?? []).map(named) })) };
 }
 
 const total = (rows) => rows.reduce((sum, row) => sum + row.cells.at(-1), 0);
@@ -33,22 +36,29 @@ function summed(columns, rows, after = []) {
 }
 
 /** No sum: one row of operands and their result. */
-const single = (columns, label, cells) => ({
+const single = (columns, label, cells, from) => ({
   columns,
-  rows: [{ label, cells }],
+  rows: [{ label, cells, from }],
   sum: null,
   after: [],
   value: cells.at(-1),
 });
 
-/** x[i] · w[i] for all indices of an axis. */
-function products(axis, x, w, label) {
-  return Array.from(x, (number, i) => ({ label: label(axis, i), cells: [number, w[i], number * w[i]] }));
+/** x[i] · w[i] for all indices of an axis; `indices(i)` are those of the two cells in inputs 0 and 1. */
+function products(axis, x, w, label, indices) {
+  return Array.from(x, (number, i) => ({
+    label: label(axis, i),
+    cells: [number, w[i], number * w[i]],
+    from: indices(i).map((index, input) => [input, index]),
+  }));
 }
 
 /** Row `o` of x Wᵀ + b. */
 function linearCell({ inputs: [x, weight, bias], label }, row, o) {
-  const rows = products(x.axes[1], rowOf(x, row), rowOf(weight, o), label);
+  const rows = products(x.axes[1], rowOf(x, row), rowOf(weight, o), label, (i) => [
+    [row, i],
+    [o, i],
+  ]);
   const plain = total(rows);
   return summed(
     ['feature', 'x', 'W', 'x · W'],
@@ -65,6 +75,7 @@ function softmaxCell({ inputs: [scores, mask], index: [head, row, key], label, r
   const rows = Array.from(line, (score, k) => ({
     label: label(scores.axes[2], k),
     cells: [codes[k] ? reasons[codes[k]] : score, power(k)],
+    from: [[0, [head, row, k]]],
   }));
   const sum = total(rows);
   const value = sum > 0 ? power(key) / sum : 0;
@@ -81,13 +92,13 @@ function layerNormCell({ inputs: [x, mean, variance, gain, bias], index, attribu
   return {
     columns: ['', ''],
     rows: [
-      ['x', at(x, index)],
-      ['μ of the row', mean.numbers[row]],
-      ['σ² of the row', variance.numbers[row]],
-      ['ε', eps],
-      ['γ', gain.numbers[column]],
-      ['β', bias.numbers[column]],
-    ].map(([label, number]) => ({ label, cells: [number] })),
+      ['x', at(x, index), [0, index]],
+      ['μ of the row', mean.numbers[row], [1, [row]]],
+      ['σ² of the row', variance.numbers[row], [2, [row]]],
+      ['ε', eps, null],
+      ['γ', gain.numbers[column], [3, [column]]],
+      ['β', bias.numbers[column], [4, [column]]],
+    ].map(([label, number, from]) => ({ label, cells: [number], from: [from] })),
     sum: null,
     after: [
       ['x − μ', centered],
@@ -103,13 +114,22 @@ const pair =
   (sign, combine) =>
   ({ inputs: [x, y], index }) => {
     const [left, right] = [at(x, index), y.axes.length ? at(y, index) : y.numbers[0]];
-    return single(['', 'x', `${sign} y`, `x ${sign} y`], '', [left, right, combine(left, right)]);
+    const from = [
+      [0, index],
+      [1, y.axes.length ? index : []],
+    ];
+    return single(['', 'x', `${sign} y`, `x ${sign} y`], '', [left, right, combine(left, right)], from);
   };
 
 const MAKERS = {
   embed: ({ inputs: [ids, table], index: [row, column], label }) => {
     const id = ids.numbers[row];
-    return single(['row of the table', `feature ${column}`], label(table.axes[0], id), [at(table, [id, column])]);
+    return single(
+      ['row of the table', `feature ${column}`],
+      label(table.axes[0], id),
+      [at(table, [id, column])],
+      [[1, [id, column]]],
+    );
   },
   sinusoids: ({ inputs: [numbers], index: [row, column], attributes: { base, d_model: width } }) => {
     const exponent = (2 * Math.floor(column / 2)) / width;
@@ -143,21 +163,36 @@ const MAKERS = {
     const picked = Float64Array.from({ length: values.shape[0] }, (_, k) => at(values, [k, column]));
     return summed(
       ['key', 'weight', 'value', 'product'],
-      products(y.axes[1], rowOf(headOf(x, head), row), picked, label),
+      products(y.axes[1], rowOf(headOf(x, head), row), picked, label, (k) => [
+        [head, row, k],
+        [head, k, column],
+      ]),
     );
   },
   matmul_transposed: ({ inputs: [x, y], index: [head, row, key], label }) =>
     summed(
       ['feature', 'q', 'k', 'q · k'],
-      products(x.axes[2], rowOf(headOf(x, head), row), rowOf(headOf(y, head), key), label),
+      products(x.axes[2], rowOf(headOf(x, head), row), rowOf(headOf(y, head), key), label, (i) => [
+        [head, row, i],
+        [head, key, i],
+      ]),
     ),
   softmax: softmaxCell,
   concatenate_heads: ({ inputs: [x], index: [row, column] }) => {
     const [head, feature] = [Math.floor(column / x.shape[2]), column % x.shape[2]];
-    return single(['from', 'number'], `head ${head}, feature ${feature}`, [at(x, [head, row, feature])]);
+    return single(
+      ['from', 'number'],
+      `head ${head}, feature ${feature}`,
+      [at(x, [head, row, feature])],
+      [[0, [head, row, feature]]],
+    );
   },
   mean: ({ inputs: [x], index: [row], label }) => {
-    const rows = Array.from(rowOf(x, row), (number, i) => ({ label: label(x.axes[1], i), cells: [number] }));
+    const rows = Array.from(rowOf(x, row), (number, i) => ({
+      label: label(x.axes[1], i),
+      cells: [number],
+      from: [[0, [row, i]]],
+    }));
     return summed(['feature', 'x'], rows, [[`÷ ${rows.length}`, total(rows) / rows.length]]);
   },
   variance: ({ inputs: [x], index: [row], label }) => {
@@ -166,25 +201,31 @@ const MAKERS = {
     const rows = Array.from(line, (number, i) => ({
       label: label(x.axes[1], i),
       cells: [number - mean, (number - mean) ** 2],
+      from: [[0, [row, i]]],
     }));
     return summed(['feature', 'x − μ', '(x − μ)²'], rows, [[`÷ ${rows.length}`, total(rows) / rows.length]]);
   },
   layer_norm: layerNormCell,
-  relu: ({ inputs: [x], index }) => single(['', 'h', 'max(0, h)'], '', [at(x, index), Math.max(0, at(x, index))]),
+  relu: ({ inputs: [x], index }) =>
+    single(['', 'h', 'max(0, h)'], '', [at(x, index), Math.max(0, at(x, index))], [[0, index]]),
   gelu: ({ inputs: [x], index }) => {
     const h = at(x, index);
     const phi = (1 + erf(h / Math.SQRT2)) / 2;
-    return single(['', 'h', 'Φ(h)', 'h · Φ(h)'], '', [h, phi, h * phi]);
+    return single(['', 'h', 'Φ(h)', 'h · Φ(h)'], '', [h, phi, h * phi], [[0, index]]);
   },
   swish: ({ inputs: [x], index }) => {
     const h = at(x, index);
     const sigma = 1 / (1 + Math.exp(-h));
-    return single(['', 'h', 'σ(h)', 'h · σ(h)'], '', [h, sigma, h * sigma]);
+    return single(['', 'h', 'σ(h)', 'h · σ(h)'], '', [h, sigma, h * sigma], [[0, index]]);
   },
   log_softmax: ({ inputs: [x], index: [row, column], label }) => {
     const line = rowOf(x, row);
     const largest = line.reduce((best, number) => Math.max(best, number), -Infinity);
-    const rows = Array.from(line, (z, i) => ({ label: label(x.axes[1], i), cells: [z, Math.exp(z - largest)] }));
+    const rows = Array.from(line, (z, i) => ({
+      label: label(x.axes[1], i),
+      cells: [z, Math.exp(z - largest)],
+      from: [[0, [row, i]]],
+    }));
     const log = logSumExp(line);
     return summed(['token', 'z', `e^(z − ${largest.toFixed(4)})`], rows, [
       ['log of Σ e^z', log],
@@ -207,11 +248,23 @@ const MAKERS = {
     const rows = Array.from(probabilities, (q, i) => ({
       label: label(targets.axes[1], i),
       cells: [q, logs[i], -q * logs[i]],
+      from: [
+        [0, [row, i]],
+        [1, [row, i]],
+      ],
     }));
     return summed(['token', 'target q', 'log p', '−q · log p'], rows);
   },
   overwrite: ({ inputs: [x, other, where], index }) => {
     const value = at(where, index) ? at(other, index) : at(x, index);
-    return single(['', 'computed', 'edited', 'result'], '', [at(x, index), at(other, index), value]);
+    return single(
+      ['', 'computed', 'edited', 'result'],
+      '',
+      [at(x, index), at(other, index), value],
+      [
+        [0, index],
+        [1, index],
+      ],
+    );
   },
 };

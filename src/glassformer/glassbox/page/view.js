@@ -1,10 +1,12 @@
 /** The glass box: draws a trace and its state, and redraws them when the state changes. */
 
 import { App } from 'glassbox/app.js';
-import { button, el } from 'glassbox/dom.js';
+import { el } from 'glassbox/dom.js';
 import { checks, header, steps, tabs } from 'glassbox/frame.js';
-import { inspector } from 'glassbox/inspector.js';
+import { followTokens } from 'glassbox/hover.js';
+import { closeOnEscape, inspector, keepPlace } from 'glassbox/inspector.js';
 import { map } from 'glassbox/map.js';
+import { markProducts } from 'glassbox/product.js';
 import { panels } from 'glassbox/panels/all.js';
 import { askForm } from 'glassbox/server.js';
 
@@ -29,6 +31,8 @@ export function show(contract, server = null, bar = null) {
     const panel = location.hash.slice(1);
     if (Object.hasOwn(panels, panel) && panel !== app.state.panel) app.set({ panel });
   });
+  closeOnEscape(app);
+  followTokens();
   draw(app, false);
   document.body.dataset.ready = 'true';
   checkAll(app);
@@ -37,8 +41,12 @@ export function show(contract, server = null, bar = null) {
 /** Draw; the focus stays on the same element. */
 function draw(app, isQuiet) {
   const key = document.activeElement?.dataset.key;
-  app.width = Math.max(280, part('panel').clientWidth - 52);
-  if (!isQuiet) {
+  const place = keepPlace();
+  part('main').classList.toggle('inspecting', app.state.tensor !== null);
+  const width = Math.max(280, part('panel').clientWidth - 52);
+  const isSame = isQuiet && width === app.width;
+  app.width = width;
+  if (!isSame) {
     part('header').replaceChildren(...compact(header(app)));
     part('tabs').replaceChildren(...tabs(app, panels));
     part('map').replaceChildren(...map(app));
@@ -50,18 +58,10 @@ function draw(app, isQuiet) {
     part('tabs').querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   } else markPicked(app);
   part('inspector').replaceChildren(...compact(inspector(app)));
-  part('main').classList.toggle('inspecting', app.state.tensor !== null);
-  if (app.state.tensor) {
-    part('inspector').prepend(
-      button('✕', () => app.pick(null, null), {
-        class: 'close',
-        'aria-label': 'close the inspector',
-        data: { key: 'close' },
-      }),
-    );
-  }
   if (key && document.activeElement?.dataset.key !== key)
     document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+  markProducts(app);
+  place();
 }
 
 const compact = (parts) => parts.flat(Infinity).filter((item) => item !== null && item !== undefined && item !== false);

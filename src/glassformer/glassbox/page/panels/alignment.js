@@ -75,6 +75,8 @@ function one(app, kind) {
     picture(NAMES[kind], rows, outputs, labels('source_key'), {
       scale: kind === 'attention' ? 1 : undefined,
       row: app.row,
+      lights: ['t', 's'],
+      onPick: (row, column) => app.pick(app.trace.evidence[kind], [row, column]),
     }),
   );
 }
@@ -83,7 +85,7 @@ function correlations({ trace, row }) {
   const text = (number) => (number === null ? 'not defined' : digits(number));
   return table(
     'rank correlation with attention (Spearman, absolute values)',
-    ['', 'all cells', `row ${row}`],
+    ['', 'all cells', `step ${row}`],
     Object.entries(trace.evidence.correlations).map(([name, { all, rows }]) =>
       el(
         'tr',

@@ -2,9 +2,11 @@
 
 import { button, choices, el } from 'glassbox/dom.js';
 import { digits, entropies, headOf, percent, rowOf } from 'glassbox/numbers.js';
+import { lightOf } from 'glassbox/hover.js';
 import { attentionPicker, maskOf } from 'glassbox/panels/selection.js';
 import { lookup } from 'glassbox/panels/lookup.js';
 import { mistakes } from 'glassbox/panels/mistakes.js';
+import { product } from 'glassbox/product.js';
 import { stage } from 'glassbox/stage.js';
 
 const VIEWS = [
@@ -31,6 +33,10 @@ function steps(app) {
     onRow: isDecoder ? (row) => app.set({ row }) : undefined,
     onColumn: (column) => app.set({ locked: column === app.state.locked ? null : column }),
   };
+  const drawn = (kind) => {
+    const step = app.trace.stepOf.get(tensor(kind));
+    return step ? product(app, step, head, app.width) : null;
+  };
   return [
     el(
       'p.lead',
@@ -38,7 +44,7 @@ function steps(app) {
         'and the output of the row is the weighted sum of the values.',
     ),
     attentionPicker(app),
-    stage(app, tensor('scores'), { ...options, title: `scores of head ${head}: Q Kᵀ` }),
+    stage(app, tensor('scores'), { ...options, title: `scores of head ${head}: Q Kᵀ`, after: drawn('scores') }),
     stage(app, tensor('scale'), { title: 'the scale: √d_k' }),
     stage(app, tensor('scaled'), { ...options, title: 'scaled scores: ÷ √d_k; hatched cells are masked' }),
     stage(app, tensor('weights'), {
@@ -53,6 +59,7 @@ function steps(app) {
       column: undefined,
       onColumn: undefined,
       title: `output of head ${head}: weights · values`,
+      after: drawn('heads'),
     }),
     stage(app, tensor('concatenated'), { row: options.row }),
     stage(app, tensor('output'), { row: options.row }),
@@ -117,17 +124,18 @@ function oneRow(app, name) {
             : 'The row is the selected decoding step. ',
           'Select a column heading to show that column instead.',
         ),
-    bars(shown.map((weight, i) => [`${i} ${app.trace.label(other, i)}`, weight])),
+    bars(shown.map((weight, i) => [`${i} ${app.trace.label(other, i)}`, weight, lightOf(other, i)])),
   );
 }
 
-/** Numbers from 0 to 1 as bars. @param {[string, number][]} fractions */
+/** Numbers from 0 to 1 as bars. @param {[string, number, string?][]} fractions  label, number, what it is in hover.js */
 export const bars = (fractions) =>
   el(
     'ul.bars',
-    fractions.map(([label, fraction]) =>
+    fractions.map(([label, fraction, light]) =>
       el(
         'li',
+        light ? { data: { at: light } } : {},
         el('bdi', { title: label }, label),
         el('i', { style: { '--fraction': `${Math.max(0, Math.min(1, fraction)) * 100}%` } }),
         el('span', percent(fraction)),

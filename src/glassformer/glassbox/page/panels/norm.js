@@ -4,6 +4,7 @@ import { el, select, table } from 'glassbox/dom.js';
 import { at, digits, rowOf } from 'glassbox/numbers.js';
 import { bars } from 'glassbox/panels/attention.js';
 import { titleOf } from 'glassbox/panels/selection.js';
+import { pickable } from 'glassbox/pick.js';
 import { stage } from 'glassbox/stage.js';
 
 const FEATURES = 12; // of the table of one position
@@ -88,6 +89,11 @@ function onePosition(app, name, row) {
   const [x, mean, variance, gain, bias] = step.inputs.map((input) => app.trace.get(input));
   const [mu, sigmaSquared] = [mean.numbers[row], variance.numbers[row]];
   const { eps } = step.attributes;
+  const shownCell = (i, text, column) =>
+    ({
+      0: () => pickable(app, step.inputs[0], [row, column], text),
+      5: () => pickable(app, name, [row, column], text),
+    })[i]?.() ?? text;
   const rows = Array.from({ length: Math.min(FEATURES, x.shape[1]) }, (_, column) => {
     const centered = at(x, [row, column]) - mu;
     const scaled = centered / Math.sqrt(sigmaSquared + eps);
@@ -102,7 +108,7 @@ function onePosition(app, name, row) {
     return el(
       'tr',
       el('th', { scope: 'row' }, String(column)),
-      cells.map((number) => el('td', number === undefined ? 'not available' : digits(number))),
+      cells.map((number, i) => el('td', number === undefined ? 'not available' : shownCell(i, digits(number), column))),
     );
   });
   return el(

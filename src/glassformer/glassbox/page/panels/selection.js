@@ -1,16 +1,9 @@
 /** The selected part of the architecture: an attention, a head, a sublayer. */
 
 import { choices, el, select } from 'glassbox/dom.js';
+import { titleOf } from 'glassbox/labels.js';
 
-const NAMES = { self: 'self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
-
-/** The title of a part: "decoder.1.cross" is "decoder layer 1, cross-attention". */
-export function titleOf(part) {
-  const [side, layer, kind] = part.split('.');
-  return kind
-    ? `${side} layer ${layer}, ${NAMES[kind]}`
-    : ({ encoder_norm: 'encoder, final norm', decoder_norm: 'decoder, final norm' }[part] ?? part);
-}
+export { titleOf };
 
 /** Controls that select an attention and a head. */
 export function attentionPicker(app) {
@@ -28,6 +21,7 @@ export function attentionPicker(app) {
       'span.field',
       el('span', 'head'),
       choices('head', heads, head, (chosen) => app.set({ head: chosen })),
+      el('small', 'counted from 0, as layers are'),
     ),
   );
 }

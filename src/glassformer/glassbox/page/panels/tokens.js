@@ -3,6 +3,7 @@
 import { bdi, button, el, table } from 'glassbox/dom.js';
 import { digits, grouped, percent } from 'glassbox/numbers.js';
 import { noEdits } from 'glassbox/panels/selection.js';
+import { pickable } from 'glassbox/pick.js';
 import { visible } from 'glassbox/trace.js';
 
 const LISTED = 200;
@@ -60,7 +61,7 @@ const chips = (app) => [
       const isEdited = app.base.tokens.source[position]?.id !== token.id;
       return el(
         'li.chip',
-        { class: `${token.kind} ${isEdited ? 'changed' : ''}` },
+        { class: `${token.kind} ${isEdited ? 'changed' : ''}`, data: { at: `s${position}` } },
         el('small', String(position)),
         editable(app, token, position),
         el('small.id', `id ${token.id}`),
@@ -113,11 +114,14 @@ const sourceTable = ({ trace }) =>
     trace.tokens.source.map((token, position) =>
       el(
         'tr',
+        { data: { at: `s${position}` } },
         el('th', { scope: 'row' }, String(position)),
         [bdi(visible(token.text)), String(token.id), bdi(kindOf(token)), count(token)].map((part) => el('td', part)),
       ),
     ),
   );
+
+const lightOfRow = (app, row) => `${app.state.gold ? 'g' : 't'}${row}`;
 
 /** The decoder input and the target as two lines, one above the other. */
 function shifted(app) {
@@ -127,7 +131,11 @@ function shifted(app) {
       'tr',
       el('th', { scope: 'row' }, name),
       listed.map((token, row) =>
-        el('td', { class: row === app.row ? 'lit' : null }, bdi(visible(token.text), token.kind)),
+        el(
+          'td',
+          { class: row === app.row ? 'lit' : null, data: { at: lightOfRow(app, row) } },
+          bdi(visible(token.text), token.kind),
+        ),
       ),
     );
   return el(
@@ -139,7 +147,7 @@ function shifted(app) {
         'tbody',
         el(
           'tr',
-          el('th', { scope: 'row' }, 'row'),
+          el('th', { scope: 'row' }, 'step'),
           inputs.map((_, row) =>
             el(
               'td',
@@ -159,7 +167,7 @@ function targetTable(app) {
   const { inputs, targets, kind } = app.rows;
   const losses = state.gold ? trace.get('gold.losses') : null;
   const smoothing = trace.provenance.settings.training?.label_smoothing ?? 0;
-  const columns = ['row', 'decoder input', kind, 'id', 'training count', 'probability'];
+  const columns = ['step', 'decoder input', kind, 'id', 'training count', 'probability'];
   return table(
     state.gold ? 'gold target, teacher forcing' : 'output',
     losses ? [...columns, 'cross-entropy', `loss (label smoothing ${smoothing})`] : columns,
@@ -170,12 +178,16 @@ function targetTable(app) {
         bdi(visible(token.text)),
         String(token.id),
         count(token),
-        log === null ? 'not available' : percent(Math.exp(log)),
+        log === null ? 'not available' : pickable(app, app.name('log_probs'), [row, token.id], percent(Math.exp(log))),
       ];
-      if (losses) cells.push(log === null ? 'not available' : digits(-log), digits(losses.numbers[row]));
+      if (losses)
+        cells.push(
+          log === null ? 'not available' : digits(-log),
+          pickable(app, 'gold.losses', [row], digits(losses.numbers[row])),
+        );
       return el(
         'tr',
-        { class: row === app.row ? 'lit' : null },
+        { class: row === app.row ? 'lit' : null, data: { at: lightOfRow(app, row) } },
         el('th', { scope: 'row' }, String(row)),
         cells.map((part) => el('td', part)),
       );

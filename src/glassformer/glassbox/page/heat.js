@@ -1,0 +1,64 @@
+/** A matrix as a small picture: squares of a few shades, blue above 0, orange below; two bars follow the lit token. */
+
+import { svg } from 'glassbox/dom.js';
+import { lightKind } from 'glassbox/hover.js';
+
+const SHADES = 16;
+const MAX_CELLS = 160; // along one side; of a larger matrix each square is the largest of several numbers
+
+/**
+ * @param {import('./numbers.js').Named} x  with two axes
+ * @param {number} scale  the absolute value with the full color
+ * @param {object} attributes  of the svg element
+ */
+export function heat(x, scale, attributes = {}) {
+  const [rows, columns] = x.shape;
+  const [down, across] = [Math.min(rows, MAX_CELLS), Math.min(columns, MAX_CELLS)];
+  const paths = new Map();
+  for (let row = 0; row < down; row += 1) {
+    for (let column = 0; column < across; column += 1) {
+      const number = largestOf(x, span(row, down, rows), span(column, across, columns));
+      const shade = Math.ceil(Math.min(1, Math.abs(number) / scale) * SHADES) / SHADES;
+      if (Math.abs(number) < scale * 0.015) continue;
+      const key = `${number < 0 ? 'minus' : 'plus'} ${shade}`;
+      paths.set(key, `${paths.get(key) ?? ''}M${column} ${row}h1v1h-1z`);
+    }
+  }
+  const shapes = [...paths].map(([key, d]) => {
+    const [kind, shade] = key.split(' ');
+    return svg('path', { class: kind, d, 'fill-opacity': shade });
+  });
+  const kinds = { down: lightKind(x.axes[0]), across: lightKind(x.axes[1]) };
+  return svg(
+    'svg.heat',
+    {
+      viewBox: `0 0 ${across} ${down}`,
+      preserveAspectRatio: 'none',
+      data: {
+        rows,
+        columns,
+        ...((kinds.down ?? kinds.across) ? { down: kinds.down ?? '-', across: kinds.across ?? '-' } : {}),
+      },
+      ...attributes,
+    },
+    shapes,
+    svg('rect.down', { x: 0, y: 0, width: across, height: down / rows }),
+    svg('rect.across', { x: 0, y: 0, width: across / columns, height: down }),
+  );
+}
+
+/** From which index to which one a square covers. */
+const span = (at, squares, length) => [Math.floor((at * length) / squares), Math.floor(((at + 1) * length) / squares)];
+
+function largestOf(x, [top, bottom], [left, right]) {
+  let found = 0;
+  for (let row = top; row < bottom; row += 1)
+    for (let column = left; column < right; column += 1) {
+      const number = x.numbers[row * x.shape[1] + column];
+      if (Math.abs(number) > Math.abs(found)) found = number;
+    }
+  return found;
+}
+
+/** The largest absolute value of a matrix, for its scale. */
+export const scaleOf = (x) => x.numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12);

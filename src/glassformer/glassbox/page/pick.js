@@ -1,0 +1,16 @@
+/** A number outside a matrix that is a cell of a tensor: a button that opens it in the inspector. */
+
+import { button } from 'glassbox/dom.js';
+import { place, tensorTitle } from 'glassbox/labels.js';
+
+/** The text as a button, or as it is where the trace does not have the tensor. */
+export function pickable(app, name, cell, text) {
+  if (!app.trace.has(name)) return text;
+  const title = `${tensorTitle(app.trace, name)} · ${place(app.trace, app.trace.get(name).axes, cell)}`;
+  return button(text, () => app.pick(name, cell), {
+    class: 'number',
+    title,
+    'aria-label': `${text}: ${title}`,
+    data: { key: `number-${name}-${cell.join('-')}`, pick: `${name}@${cell.join()}` },
+  });
+}

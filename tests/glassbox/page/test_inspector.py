@@ -1,0 +1,153 @@
+"""The inspector: it appears when a number is selected, its terms lead to their cells, Escape closes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.glassbox.schema import Trace
+
+pytestmark = pytest.mark.browser
+
+SCORE = "[data-stage='decoder.1.cross.scores'] td[data-cell='0,1,2']"
+BOX = """const box = (selector) => document.querySelector(selector).getBoundingClientRect();
+const [panel, inspector, cell] = [box('#panel'), box('#inspector'), box(given)];
+return {panel: [panel.left, panel.right], inspector: [inspector.left, inspector.right, inspector.top, inspector.bottom],
+  cell: [cell.left, cell.right, cell.top, cell.bottom]};"""
+
+
+@pytest.mark.parametrize("width", [1440, 1024])
+def test_the_inspector_appears_next_to_the_panel(window: Any, trace: Trace, tmp_path: Path, width: int) -> None:
+    window.page.set_viewport_size({"width": width, "height": 800})
+    window.open(trace, tmp_path, "attention")
+    assert not window.page.locator("#inspector").is_visible()
+    window.page.click(SCORE)
+    assert window.page.locator("#inspector").is_visible()
+    boxes = window.run(BOX, SCORE)
+    left, right, top, bottom = boxes["inspector"]
+    assert 0 <= left < right <= width
+    assert left >= boxes["panel"][1]
+    assert 0 <= top < bottom
+    value = window.page.locator("#inspector [data-value]").bounding_box()
+    assert 0 <= value["y"] < 700
+    assert boxes["cell"][0] >= boxes["panel"][0]
+    assert boxes["cell"][1] <= boxes["panel"][1]
+
+
+def test_the_number_stays_where_it_was_when_the_inspector_opens(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.page.set_viewport_size({"width": 1024, "height": 800})
+    window.open(trace, tmp_path, "attention")
+    window.page.locator(SCORE).scroll_into_view_if_needed()
+    before = window.run(BOX, SCORE)["cell"][2]
+    window.page.click(SCORE)
+    assert window.run(BOX, SCORE)["cell"][2] == pytest.approx(before, abs=2)
+
+
+def test_on_a_phone_the_inspector_is_a_sheet_below_the_number(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.page.set_viewport_size({"width": 390, "height": 800})
+    window.open(trace, tmp_path, "attention")
+    window.page.click(SCORE)
+    boxes = window.run(BOX, SCORE)
+    left, right, top, bottom = boxes["inspector"]
+    assert (left, right, round(bottom)) == (0, 390, 800)
+    assert boxes["cell"][3] <= top + 1
+
+
+def test_escape_closes_the_inspector_and_returns_to_the_number(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "attention")
+    window.page.click(SCORE)
+    window.page.focus("#inspector .terms")
+    window.page.keyboard.press("Escape")
+    assert not window.page.locator("#inspector").is_visible()
+    assert window.run("return document.activeElement.dataset.cell") == "0,1,2"
+    assert window.complaints == []
+
+
+def test_terms_are_sorted_by_size_and_add_up_in_any_order(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "attention")
+    window.page.click(SCORE)
+    plain = window.all("#inspector [data-term]", "Number(each.dataset.term)")
+    window.press("terms-size")
+    ranked = window.all("#inspector [data-term]", "Number(each.dataset.term)")
+    assert ranked == sorted(plain, key=abs, reverse=True)
+    assert ranked != plain
+    number = float(trace.array("decoder.1.cross.scores")[0, 1, 2])
+    assert sum(ranked) == pytest.approx(number, abs=1e-5)
+    bars = window.all("#inspector .size-bar", "parseFloat(each.style.getPropertyValue('--fraction'))")
+    assert bars[0] == 100
+    assert bars == pytest.approx([abs(term) / abs(ranked[0]) * 100 for term in ranked])
+
+
+def test_a_term_leads_to_its_cell(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "attention")
+    window.page.click(SCORE)
+    window.page.locator("#inspector tr[data-term]").nth(1).locator("button").nth(1).click()
+    assert window.page.inner_text("h1") == "Q, K, V"
+    chosen = window.page.locator("#panel td[aria-selected]")
+    assert chosen.get_attribute("data-cell") == "0,2,1"
+    assert chosen.locator("xpath=ancestor::*[@data-tensor]").get_attribute("data-tensor") == "decoder.1.cross.keys"
+    assert window.run("return document.activeElement.dataset.cell") == "0,2,1"
+    top, bottom = window.run(BOX, "#panel td[aria-selected]")["cell"][2:]
+    assert 0 <= top < bottom <= 900
+    value = float(window.page.get_attribute("#inspector [data-value]", "data-value"))
+    assert value == float(trace.array("decoder.1.cross.keys")[0, 2, 1])
+
+
+def test_a_term_that_no_panel_shows_is_shown_in_the_inspector(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "qkv")
+    window.press("head-1")
+    window.page.click("[data-stage='decoder.1.cross.keys'] td[data-cell='1,0,2']")
+    window.page.locator("#inspector tr[data-term]").nth(3).locator("button").nth(1).click()
+    chosen = window.page.locator("#inspector td[aria-selected]")
+    tensor = "decoder.1.cross_attention.w_k.weight"
+    assert chosen.locator("xpath=ancestor::*[@data-tensor]").get_attribute("data-tensor") == tensor
+    index = tuple(map(int, chosen.get_attribute("data-cell").split(",")))
+    assert index == (1 * trace.axes["d_k"].length + 2, 3)
+    value = float(window.page.get_attribute("#inspector [data-value]", "data-value"))
+    assert value == float(trace.array(tensor)[index])
+
+
+def test_places_are_named_for_people(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "attention")
+    window.page.click(SCORE)
+    inputs, outputs, source = (
+        [token.text.replace(" ", "␣") for token in tokens]
+        for tokens in (trace.tokens.target_in, trace.tokens.target_out, trace.tokens.source)
+    )
+    expected = f"head 0 · step 1: '{inputs[1]}' → '{outputs[1]}' · source 2: '{source[2]}'"
+    assert window.page.inner_text("#inspector .where") == expected
+    assert window.page.get_attribute(SCORE, "title").startswith(expected)
+    text = window.page.inner_text("#inspector")
+    assert "dot products of rows" in text
+    assert "matmul" not in text
+    window.page.click("#inspector .identifier summary")
+    assert "matmul_transposed" in window.page.inner_text("#inspector .identifier")
+    assert "decoder.1.cross.scores" in window.page.inner_text("#inspector .identifier")
+
+
+def test_no_panel_shows_an_identifier_of_an_operation_or_an_axis(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path)
+    for name in ("embedding", "qkv", "attention", "norm", "logits"):
+        window.panel(name)
+        for depth in ("words", "formula", "numbers"):
+            window.press(f"depth-{depth}")
+            found = window.page.inner_text("#panel")
+            for word in ("matmul", "project_heads", "layer_norm", "source_key", "target_key", "log_softmax"):
+                assert word not in found, (name, depth, word)
+
+
+def test_the_product_marks_the_row_and_the_column_of_a_score(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "attention")
+    window.page.click(SCORE)
+    marks = """(kind) => { const mark = document.querySelector(`#inspector .product .spot.${kind}`);
+      return ['x', 'y', 'width', 'height'].map((name) => Number(mark.getAttribute(name))); }"""
+    width, keys = trace.axes["d_k"].length, trace.axes["source"].length
+    assert window.page.evaluate(marks, "left") == [0, 1, width, 1]
+    assert window.page.evaluate(marks, "right") == [2, 0, 1, width]
+    assert window.page.evaluate(marks, "result") == [2, 1, 1, 1]
+    assert window.all("#panel .product", "[each.dataset.row, each.dataset.column]")[0] == ["1", "2"]
+    window.page.locator("#inspector .product .heat").nth(2).click(position={"x": 1, "y": 1})
+    assert window.run("return document.querySelector('#inspector .where').textContent").startswith("head 0 · step 0")
+    assert keys == len(trace.tokens.source)
