@@ -285,3 +285,14 @@ def _rows(table):
 
     with table.open(encoding="utf-8", newline="") as file:
         return list(csv.reader(file))[1:]
+
+
+def test_explain_measures_the_heads_on_a_table(call, run, table):
+    found = json.loads(call("explain", run, TEXT, "--heads", table, "--beam", "1", "--quiet", "--json").out)["heads"]
+    assert found == json.loads(call("heads", run, table, "--beam", "1", "--quiet", "--json").out)
+
+
+def test_heads_without_a_page_is_refused(call, run, table):
+    answer = call("explain", run, TEXT, "--heads", table)
+    assert answer.code == 2
+    assert "--html FILE, or glassformer heads" in answer.err

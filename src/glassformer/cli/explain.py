@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from glassformer.cli.console import Reporter
+from glassformer.cli.inputs import read_pairs
 from glassformer.cli.narrate import warn_unknown
 from glassformer.cli.narrate_trace import LIST, print_names, print_summary, print_tensor
-from glassformer.cli.options import AsJson, Beam, InputValues, Model, Quiet, SetDecoding, decoding_options, source_of
+from glassformer.cli.options import (
+    AsJson,
+    Beam,
+    InputValues,
+    Model,
+    Quiet,
+    SetDecoding,
+    data_options,
+    decoding_options,
+    source_of,
+)
 from glassformer.errors import RunError, UsageError
 from glassformer.files import check_writable
 
 if TYPE_CHECKING:
+    from glassformer.glassbox.run_records import HeadEffects
     from glassformer.glassbox.schema import Trace
 
 WEIGHTS = (".weight", ".bias", ".table")
@@ -42,6 +55,14 @@ PadTo = Annotated[
     int, typer.Option("--pad-to", min=0, help="Pad the source with <pad> to this many tokens (changes no answer).")
 ]
 Html = Annotated[Path | None, typer.Option("--html", help="Write the page that shows all of it, as one file.")]
+HeadTable = Annotated[
+    str | None,
+    typer.Option(
+        "--heads",
+        metavar="TABLE",
+        help="Measure each head on this table, as the verb heads does, for --html and --json.",
+    ),
+]
 OverwriteHtml = Annotated[bool, typer.Option("--overwrite", help="Replace --html.")]
 
 
@@ -56,6 +77,7 @@ def explain(
     beam: Beam = None,
     assignments: SetDecoding = None,
     pad_to: PadTo = 0,
+    heads: HeadTable = None,
     html: Html = None,
     overwrite: OverwriteHtml = False,
     quiet: Quiet = False,
@@ -70,6 +92,8 @@ def explain(
     """
     if head is not None and tensor in (None, LIST):
         raise UsageError("--head needs the name of a tensor", hint="--tensor decoder.0.cross.weights")
+    if heads is not None and html is None and not (as_json and tensor is None):
+        raise UsageError("--heads is shown in the page and in --json", hint="--html FILE, or glassformer heads")
     _check_page(html, overwrite)
     from glassformer.glassbox.trace import explain as explain_text
     from glassformer.modelfile import ModelFile
@@ -84,12 +108,25 @@ def explain(
         model, given, target=target, edits=edit or (), weights=weights, history=history, pad_to=pad_to, **options
     )
     reporter = Reporter(quiet)
+    if heads is not None:
+        trace = replace(trace, heads=_measure_heads(reporter, model, heads, options))
     warn_unknown(reporter, [[token.given for token in trace.tokens.source if token.given is not None]])
     if html is not None:
         _write_page(reporter, trace, html)
     _print(trace, tensor, head, as_json, with_summary=html is None)
     if failed := [check.step for check in trace.checks if check.passed is False]:
         raise RunError("the trace does not pass its own checks", got=", ".join(failed[:10]))
+
+
+def _measure_heads(reporter: Reporter, model: Path, table: str, options: dict[str, Any]) -> HeadEffects:
+    """Exact match on a table, with the columns of the model, without each head."""
+    from glassformer.glassbox.evidence import head_effects
+    from glassformer.modelfile import ModelFile
+
+    file = ModelFile.load(model)
+    pairs = read_pairs(reporter, table, data_options(None, None, None, None), None, overwrite=False, model_file=file)
+    decoding = file.settings.decoding.override(options)
+    return head_effects(file, pairs.pairs, decoding=decoding, where=pairs.locations)
 
 
 def _check_page(path: Path | None, overwrite: bool) -> None:

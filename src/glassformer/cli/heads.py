@@ -10,7 +10,7 @@ from glassformer.cli.console import Reporter, print_json, print_table, write_led
 from glassformer.cli.inputs import read_pairs
 
 if TYPE_CHECKING:
-    from glassformer.glassbox.evidence import HeadEffects
+    from glassformer.glassbox.run_records import HeadEffects
 
 
 def heads(

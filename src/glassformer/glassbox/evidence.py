@@ -7,7 +7,7 @@ Spearman's rank correlation of absolute values.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from glassformer.glassbox.run_records import HeadEffect, HeadEffects
 from glassformer.glassbox.schema import Correlation
 from glassformer.glassbox.whatif import Edits, HeadOff, attentions
 from glassformer.metrics import exact_matches, group_by_source
@@ -98,30 +99,6 @@ def _ranks(numbers: Numbers) -> Numbers:
     return means[index]
 
 
-@dataclass(frozen=True)
-class HeadEffect:
-    """Exact match with one head switched off, and the number of items that it made wrong, or right."""
-
-    attention: str
-    head: int
-    exact_match: float
-    newly_wrong: int
-    newly_right: int
-
-
-@dataclass(frozen=True)
-class HeadEffects:
-    """Exact match of the whole model, and with each head off, in the order of the model.
-
-    Figures are of `items`, sources with all their targets, as in `evaluate`; `rows` is the number of pairs.
-    """
-
-    rows: int
-    items: int
-    exact_match: float
-    heads: tuple[HeadEffect, ...]
-
-
 def head_effects(
     model_file: ModelFile,
     pairs: Sequence[tuple[str, str]],
@@ -159,4 +136,4 @@ def head_effects(
             right = right_with(HeadOff(name, head))
             newly_wrong, newly_right = int((whole & ~right).sum()), int((~whole & right).sum())
             effects.append(HeadEffect(name, head, float(right.mean()), newly_wrong, newly_right))
-    return HeadEffects(len(pairs), len(items), float(whole.mean()), tuple(effects))
+    return HeadEffects(len(pairs), len(items), float(whole.mean()), effects)

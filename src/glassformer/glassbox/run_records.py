@@ -1,4 +1,4 @@
-"""The records of a run in a trace: its training and its wrong answers."""
+"""The records in a trace of a run and of the whole model: its training, its wrong answers, the effect of its heads."""
 
 from __future__ import annotations
 
@@ -75,3 +75,27 @@ class Errors(Strict):
     rows: int
     wrong: int
     examples: list[WrongAnswer]
+
+
+@dataclass(frozen=True)
+class HeadEffect(Strict):
+    """Exact match with one head switched off, and the number of items that it made wrong, or right."""
+
+    attention: str
+    head: int
+    exact_match: float
+    newly_wrong: int
+    newly_right: int
+
+
+@dataclass(frozen=True)
+class HeadEffects(Strict):
+    """Exact match of the whole model, and with each head off, in the order of the model.
+
+    Figures are of `items`, sources with all their targets, as in `evaluate`; `rows` is the number of pairs.
+    """
+
+    rows: int
+    items: int
+    exact_match: float
+    heads: list[HeadEffect]

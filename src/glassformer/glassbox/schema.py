@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from glassformer.errors import ModelFileError
 from glassformer.files import shown
-from glassformer.glassbox.run_records import Errors, Strict, Training
+from glassformer.glassbox.run_records import Errors, HeadEffects, Strict, Training
 
 FORMAT: Literal["glassformer-trace/1"] = "glassformer-trace/1"
 
@@ -332,8 +332,7 @@ class Check(Strict):
 class Trace(Strict):
     """Every number behind one translation. Names in `gold.…` belong to the gold target, teacher-forced.
 
-    `text` is the source for people, and `inputs` has the cell of each of its inputs by name, where there are several.
-    `notices` say what was left out, and why.
+    `text` is for people, `inputs` has the cell of each input, `heads` is measured on a table, `notices` say what is left out.
     """
 
     text: str
@@ -353,6 +352,7 @@ class Trace(Strict):
     checks: list[Check]
     training: Training | None = None
     errors: Errors | None = None
+    heads: HeadEffects | None = None
     notices: list[str] = field(default_factory=list)
     mask_reasons: list[str] = field(default_factory=lambda: list(MASK_REASONS))
     inputs: dict[str, str] | None = None

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from glassformer.glassbox.report import report_html
+from glassformer.glassbox.run_records import (
+    CheckpointAnswer,
+    HeadEffect,
+    HeadEffects,
+    HistoryPoint,
+    Training,
+    Validation,
+)
 from glassformer.glassbox.schema import Trace
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -92,3 +102,33 @@ def window(browser: Any) -> Iterator[Window]:
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     yield Window(page)
     page.close()
+
+
+@pytest.fixture
+def trained(trace: Trace) -> Trace:
+    """The trace with a history, and three checkpoints."""
+    tokens = [token.text for token in trace.tokens.target_out]
+    attention = np.full((len(tokens), len(trace.tokens.source)), 0.2).tolist()
+    texts = ["hhh", "hi", trace.translation]
+    checkpoints = [
+        CheckpointAnswer(step, text, -0.5, finished=True, tokens=tokens, attention=attention)
+        for step, text in zip((10, 50, 100), texts, strict=True)
+    ]
+    history = [HistoryPoint(step, 4 / step, 0.001, 1.0) for step in range(1, 101)]
+    validations = [Validation(step, 3 / step, "exact_match", step / 100) for step in (10, 50, 100)]
+    return replace(trace, training=Training(history, validations, checkpoints))
+
+
+def attentions(trace: Trace) -> list[str]:
+    """The names of its attentions, in the order of the steps."""
+    return [
+        step.output.removesuffix(".weights") for step in trace.steps if step.op == "softmax" and "gold" not in step.id
+    ]
+
+
+@pytest.fixture
+def measured(trace: Trace) -> Trace:
+    """The trace with an effect of each head, all different."""
+    names = [(name, head) for name in attentions(trace) for head in range(trace.axes["head"].length)]
+    effects = [HeadEffect(name, head, 0.9 - 0.01 * (i * 7 % len(names)), i, 0) for i, (name, head) in enumerate(names)]
+    return replace(trace, heads=HeadEffects(120, 100, 0.9, effects))

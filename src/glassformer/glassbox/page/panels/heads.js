@@ -1,58 +1,169 @@
-/** Heads: the attention weights of all heads; a checkbox switches a head off. */
+/**
+ * Heads: the attention weights of all heads, what switching each of them off costs, how spread they are, and their
+ * kind; a checkbox switches a head off.
+ */
 
-import { button, el, svg } from 'glassbox/dom.js';
-import { at, digits, entropies, headOf } from 'glassbox/numbers.js';
-import { noEdits, titleOf } from 'glassbox/panels/selection.js';
+import { button, choices, el } from 'glassbox/dom.js';
+import { KINDS, kindOf } from 'glassbox/headkinds.js';
+import { heat } from 'glassbox/heat.js';
+import { axisName, axisTitle, titleOf } from 'glassbox/labels.js';
+import { digits, entropies, grouped, headOf, percent } from 'glassbox/numbers.js';
+import { noEdits } from 'glassbox/panels/selection.js';
 
 const GROUPS = [
   ['encoder, self-attention', /^encoder.*self$/],
   ['decoder, self-attention', /^decoder.*self$/],
   ['cross-attention', /cross$/],
 ];
-const MAX_CELLS = 48; // along one side of a small picture
-const SHADES = 20;
+const LEVELS = 4; // of the color of damage
 
 export function heads(app) {
+  const all = app.trace.attentions().flatMap((name) => headsOf(app, name));
+  const order = app.trace.heads || app.state.order !== 'damage' ? (app.state.order ?? 'layer') : 'layer';
+  const worst = all.reduce((most, head) => Math.max(most, head.damage ?? 0), 0);
   return [
     el(
       'p.lead',
-      'All heads of all layers. A row has the attention weights of one position: the stronger the ' +
-        'color, the larger the weight. Select a head to open it. Clear its checkbox to switch it off.',
+      'All heads of all layers: which position looks at which, and what each head is worth. Select a picture to open ' +
+        'the head. Clear its checkbox to switch it off.',
     ),
     noEdits(app),
-    GROUPS.map(([title, pattern]) =>
-      el(
-        'section',
-        { 'aria-label': title },
-        el('h2', title),
-        el(
-          'div.heads',
-          app.trace
-            .attentions()
-            .filter((name) => pattern.test(name))
-            .map((name) => row(app, name)),
-        ),
-      ),
-    ),
+    legend(app, worst),
+    el('p.row', el('span.size', 'sort by'), sorting(app, order)),
+    order === 'layer' ? groups(app, all, worst) : sorted(app, all, order, worst),
   ];
 }
 
-function row(app, name) {
+/** What is known of each head of an attention. */
+function headsOf(app, name) {
   const weights = app.trace.get(app.name(`${name}.weights`));
-  const layer = name.split('.')[1];
+  const isCross = name.endsWith('.cross');
+  const keys = app.trace.axes[weights.axes[2]].labels;
+  const outputs = app.rows.targets.map((token) => token.text);
+  return Array.from({ length: weights.shape[0] }, (_, head) => {
+    const plane = headOf(weights, head);
+    const rows = entropies(plane);
+    const entropy = rows.reduce((sum, number) => sum + number, 0) / rows.length;
+    return { name, head, plane, entropy, kind: kindOf(plane, isCross, keys, outputs), ...damageOf(app, name, head) };
+  });
+}
+
+/** The decrease of exact match, in points, when the head is off. */
+function damageOf({ trace }, name, head) {
+  const found = trace.heads?.heads.find((effect) => effect.attention === name && effect.head === head);
+  return found
+    ? { damage: (trace.heads.exact_match - found.exact_match) * 100, newlyWrong: found.newly_wrong }
+    : { damage: null };
+}
+
+const sorting = (app, order) =>
+  choices(
+    'sort',
+    [['layer', 'layer'], ...(app.trace.heads ? [['damage', 'damage']] : []), ['entropy', 'entropy'], ['kind', 'kind']],
+    order,
+    (chosen) => app.set({ order: chosen }),
+  );
+
+/** What is measured, in words and colors. */
+function legend(app, worst) {
+  const { heads: measured } = app.trace;
   return el(
-    'div.head-row',
-    el('span.size', `layer ${layer}`),
-    Array.from({ length: weights.shape[0] }, (_, head) => tile(app, name, head, headOf(weights, head))),
+    'div.head-legend',
+    measured
+      ? el(
+          'p',
+          el('b', 'Damage'),
+          `: how many points exact match loses when the head is off; measured on ${grouped(measured.items)} sources ` +
+            `(all heads: ${percent(measured.exact_match)}${app.words.length ? '; before the edits' : ''}). `,
+          el(
+            'span.damage-scale',
+            Array.from({ length: LEVELS + 1 }, (_, level) => el('i', { class: `damage-${level}` })),
+          ),
+          ` 0 to ${worst.toFixed(1)}`,
+        )
+      : el(
+          'p',
+          el('b', 'Damage'),
+          ' of switching a head off is not in this page. To measure it on a table: ',
+          el('code', 'glassformer explain MODEL TEXT --heads TABLE --html FILE'),
+        ),
+    el(
+      'p',
+      el('b', 'Entropy'),
+      ' of a row, −Σ w ln w: 0 if all weight is on one token, ln n if it is spread evenly over n tokens. A mean entropy H ' +
+        'of the rows is as much as e',
+      el('sup', 'H'),
+      ' tokens with equal weights.',
+    ),
+    el(
+      'details',
+      el('summary', 'Kinds of heads, for this text'),
+      el(
+        'dl.kinds',
+        Object.entries(KINDS).map(([kind, [title, words]]) =>
+          el('div', { data: { kind } }, el('dt', title), el('dd', words)),
+        ),
+      ),
+      el(
+        'p.size',
+        'A head is of a kind if on average at least half of the weight of its rows is there. In self-attention rows 0 and 1 do not count: previous, same and first position are not three different ones there.',
+      ),
+    ),
   );
 }
 
-function tile(app, name, head, weights) {
+const groups = (app, all, worst) =>
+  GROUPS.map(([title, pattern]) => {
+    const names = [...new Set(all.filter(({ name }) => pattern.test(name)).map(({ name }) => name))];
+    return el(
+      'section',
+      { 'aria-label': title },
+      el('h2', title),
+      names.map((name) =>
+        el(
+          'div.head-row',
+          el('span.size', `layer ${name.split('.')[1]}`),
+          all.filter((head) => head.name === name).map((head) => tile(app, head, false, worst)),
+        ),
+      ),
+    );
+  });
+
+const ORDERS = {
+  damage: (one, other) => other.damage - one.damage,
+  entropy: (one, other) => one.entropy - other.entropy,
+  kind: (one, other) =>
+    Object.keys(KINDS).indexOf(one.kind.kind) - Object.keys(KINDS).indexOf(other.kind.kind) ||
+    other.kind.weight - one.kind.weight,
+};
+const ORDER_TITLES = {
+  damage: 'largest damage first',
+  entropy: 'smallest entropy first',
+  kind: 'by kind, largest weight first',
+};
+
+function sorted(app, all, order, worst) {
+  return el(
+    'section',
+    { 'aria-label': ORDER_TITLES[order] },
+    el('h2', ORDER_TITLES[order]),
+    el(
+      'div.head-row',
+      all.toSorted(ORDERS[order]).map((head) => tile(app, head, true, worst)),
+    ),
+  );
+}
+
+function tile(app, { name, head, plane, entropy, kind, damage, newlyWrong }, isNamed, worst) {
   const off = `head ${name} ${head} off`;
   const isOff = app.words.includes(off);
-  const entropy = entropies(weights);
-  const mean = entropy.reduce((sum, number) => sum + number, 0) / entropy.length;
-  const label = `head ${head} of ${titleOf(name)}, mean entropy ${digits(mean)} nats`;
+  const [kindTitle] = KINDS[kind.kind];
+  const words = [
+    `head ${head} of ${titleOf(name)}`,
+    damage === null ? '' : `damage ${digits(damage)} points, ${grouped(newlyWrong)} newly wrong`,
+    `mean entropy ${digits(entropy)} nats`,
+    kind.kind === 'mixed' ? 'mixed' : `${kindTitle} ${percent(kind.weight)}`,
+  ].filter(Boolean);
   const checkbox = el('input', {
     type: 'checkbox',
     checked: !isOff,
@@ -60,37 +171,36 @@ function tile(app, name, head, weights) {
     data: { key: off },
     on: { change: () => app.toggleEdit(off) },
   });
+  const level = damage > 0 && worst > 0 ? Math.ceil((damage / worst) * LEVELS) : 0;
+  const [down, across] = plane.axes;
   return el(
     'div.tile',
-    { class: isOff ? 'off' : null },
-    button(picture(weights), () => app.set({ panel: 'attention', part: name, head, view: 'steps' }), {
-      class: 'picture',
-      'aria-label': label,
-      title: label,
-      data: { key: `tile-${name}-${head}` },
-    }),
+    { class: isOff ? 'off' : null, data: { head: `${name} ${head}`, kind: kind.kind, damage: damage ?? '', entropy } },
     el('label', checkbox, ` head ${head}`, el('span.visually-hidden', ` of ${titleOf(name)} is on`)),
-    el('small', { title: 'mean entropy of the rows, in nats' }, `H ${digits(mean)}`),
-  );
-}
-
-/**
- * Weights [rows columns] as squares; of a large matrix the first MAX_CELLS rows and columns. Squares of about the same
- * weight are one path, because a large model has more squares than a page can draw at once.
- */
-function picture(weights) {
-  const [rows, columns] = weights.shape.map((length) => Math.min(length, MAX_CELLS));
-  const paths = new Map();
-  for (let row = 0; row < rows; row += 1) {
-    for (let column = 0; column < columns; column += 1) {
-      const weight = at(weights, [row, column]);
-      const opacity = Math.ceil(weight * SHADES) / SHADES;
-      if (weight >= 0.02) paths.set(opacity, `${paths.get(opacity) ?? ''}M${column} ${row}h1v1h-1z`);
-    }
-  }
-  return svg(
-    'svg',
-    { viewBox: `0 0 ${columns} ${rows}`, preserveAspectRatio: 'none', 'aria-hidden': 'true' },
-    [...paths].map(([opacity, d]) => svg('path', { d, 'fill-opacity': opacity })),
+    isNamed ? el('small.of', { 'aria-hidden': 'true' }, titleOf(name)) : null,
+    el('span.axis-down', { 'aria-hidden': 'true' }, `${axisTitle(down).replace(/ \(.*/, '')} ↓`),
+    button(
+      heat(plane, 1, { 'aria-hidden': 'true' }),
+      () => app.set({ panel: 'attention', part: name, head, view: 'steps' }),
+      {
+        class: 'picture',
+        'aria-label': words.join(', '),
+        title: words.join('\n'),
+        data: { key: `tile-${name}-${head}` },
+      },
+    ),
+    el('span.axis-across', { 'aria-hidden': 'true' }, `${axisName(across)} →`),
+    damage === null
+      ? null
+      : el(
+          'span.damage',
+          { class: `damage-${level}`, title: `${grouped(newlyWrong)} newly wrong` },
+          `${damage > 0 ? '−' : ''}${Math.abs(damage).toFixed(1)} points`,
+        ),
+    el('span.fact', el('i', 'H '), digits(entropy), el('small', ` ≈ ${Math.exp(entropy).toFixed(1)} tokens`)),
+    el(
+      'span.fact',
+      kind.kind === 'mixed' ? el('small', 'mixed') : [kindTitle, el('small', ` ${percent(kind.weight)}`)],
+    ),
   );
 }

@@ -1,0 +1,59 @@
+/**
+ * Kinds of heads, from the attention weights of one text. A head is of a kind if that is where at least half of its
+ * weight is, on average over the rows that count; otherwise it is mixed.
+ */
+
+import { at } from 'glassbox/numbers.js';
+
+const ENOUGH = 0.5; // of the weight
+
+/** Name of a kind -> its title, and what is measured. */
+export const KINDS = {
+  previous: ['previous token', 'weight on the position before the row (self-attention)'],
+  same: ['same position', 'weight on the position of the row itself (self-attention)'],
+  first: ['first token', 'weight on position 0'],
+  copying: [
+    'copying',
+    'weight on source tokens with the same text as the output token, over the steps whose output token is in the ' +
+      'source (cross-attention)',
+  ],
+  mixed: ['mixed', 'none of these has half of the weight'],
+};
+
+/**
+ * @param {import('./numbers.js').Named} weights  [rows keys] of one head
+ * @param {boolean} isCross
+ * @param {string[]} keys  the tokens of the keys
+ * @param {string[]} outputs  the output tokens of the rows of cross-attention
+ * @returns {{kind: string, weight: number, weights: Object<string, number>}}  `weight` is that of the kind
+ */
+export function kindOf(weights, isCross, keys, outputs) {
+  const found = isCross
+    ? { first: onFirst(weights, 0), copying: onCopies(weights, keys, outputs) }
+    : { previous: onOffset(weights, 1), same: onOffset(weights, 0), first: onFirst(weights, 2) };
+  const known = Object.entries(found).filter(([, weight]) => weight !== null);
+  const [kind, weight] = known.reduce((best, each) => (each[1] > best[1] ? each : best), ['mixed', 0]);
+  return { kind: weight >= ENOUGH ? kind : 'mixed', weight, weights: Object.fromEntries(known) };
+}
+
+const mean = (numbers) => (numbers.length ? numbers.reduce((sum, number) => sum + number, 0) / numbers.length : null);
+
+const rowsFrom = (weights, from) => Array.from({ length: Math.max(0, weights.shape[0] - from) }, (_, i) => i + from);
+
+/** From row 2 on, where the previous, the same and the first position are three different ones. */
+const onOffset = (weights, offset) =>
+  mean(
+    rowsFrom(weights, 2)
+      .filter((row) => row - offset < weights.shape[1])
+      .map((row) => at(weights, [row, row - offset])),
+  );
+
+const onFirst = (weights, from) => mean(rowsFrom(weights, from).map((row) => at(weights, [row, 0])));
+
+function onCopies(weights, keys, outputs) {
+  const sums = rowsFrom(weights, 0).map((row) => {
+    const same = keys.map((key, column) => (key === outputs[row] ? column : -1)).filter((column) => column >= 0);
+    return same.length ? same.reduce((sum, column) => sum + at(weights, [row, column]), 0) : null;
+  });
+  return mean(sums.filter((sum) => sum !== null));
+}

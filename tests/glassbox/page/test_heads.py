@@ -1,0 +1,111 @@
+"""The panel of heads: damage, entropy and kinds are those of the numbers, and they sort the tiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.glassbox.schema import Trace
+from tests.glassbox.page.conftest import attentions
+
+pytestmark = pytest.mark.browser
+
+TILES = "[...document.querySelectorAll('.tile')].map((each) => ({ ...each.dataset }))"
+
+
+def expected_kind(trace: Trace, name: str, head: int) -> str:
+    """The kind of a head, computed in NumPy from the definition."""
+    weights = trace.array(f"{name}.weights")[head]
+    rows = np.arange(len(weights))
+    if name.endswith("cross"):
+        keys = np.array([token.text for token in trace.tokens.source])
+        same = keys[None] == np.array([token.text for token in trace.tokens.target_out])[:, None]
+        found = {"first": weights[:, 0].mean()}
+        if same.any():
+            found["copying"] = (weights * same).sum(axis=1)[same.any(axis=1)].mean()
+    else:
+        rows = rows[2:]
+        found = {
+            "previous": weights[rows, rows - 1].mean(),
+            "same": weights[rows, rows].mean(),
+            "first": weights[rows, 0].mean(),
+        }
+    kind = max(found, key=lambda name: found[name])
+    return kind if found[kind] >= 0.5 else "mixed"
+
+
+def test_kinds_and_entropies_are_those_of_the_weights(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "heads")
+    tiles = window.run(f"return {TILES}")
+    names = [(name, head) for name in attentions(trace) for head in range(trace.axes["head"].length)]
+    assert sorted(tile["head"] for tile in tiles) == sorted(f"{name} {head}" for name, head in names)
+    for tile in tiles:
+        name, head = tile["head"].split()
+        weights = trace.array(f"{name}.weights")[int(head)].astype(float)
+        entropy = -(weights * np.log(np.where(weights > 0, weights, 1))).sum(axis=1).mean()
+        assert float(tile["entropy"]) == pytest.approx(entropy, abs=1e-5)
+        assert tile["kind"] == expected_kind(trace, name, int(head))
+
+
+def test_every_kind_is_found_where_it_is(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "heads")
+    find = """const { kindOf } = await import('glassbox/headkinds.js');
+    const { named } = await import('glassbox/numbers.js');
+    const rows = given.weights.length, columns = given.weights[0].length;
+    const x = named(['target', 'source_key'], [rows, columns], Float64Array.from(given.weights.flat()));
+    return kindOf(x, given.isCross, [...'abca'], [...'cabx']).kind;"""
+    eye = np.eye(4)
+    first = np.tile(eye[0], (4, 1))
+    kinds = {
+        "previous": (np.roll(eye, -1, axis=1), False),
+        "same": (eye, False),
+        "first": (first, False),
+        "copying": (np.array([[0, 0, 1, 0], [0.5, 0, 0, 0.5], [0, 1, 0, 0], [0, 1, 0, 0]]), True),
+        "mixed": (np.full((4, 4), 0.25), False),
+    }
+    for kind, (weights, is_cross) in kinds.items():
+        given = {"weights": weights.tolist(), "isCross": is_cross}
+        assert window.run(find, given) == kind
+    assert window.run(find, {"weights": first.tolist(), "isCross": True}) == "first"
+
+
+def test_tiles_are_sorted_and_colored_by_damage(window: Any, measured: Trace, tmp_path: Path) -> None:
+    window.open(measured, tmp_path, "heads")
+    assert "measured on 100 sources" in window.page.inner_text(".head-legend")
+    window.press("sort-damage")
+    damage = [float(tile["damage"]) for tile in window.run(f"return {TILES}")]
+    assert measured.heads is not None
+    expected = sorted((90 - 100 * head.exact_match for head in measured.heads.heads), reverse=True)
+    assert damage == pytest.approx(expected)
+    levels = window.all(".tile .damage", "Number(/damage-(\\d)/.exec(each.className)[1])")
+    assert levels == sorted(levels, reverse=True)
+    assert levels[0] == 4
+    window.press("sort-entropy")
+    entropies = [float(tile["entropy"]) for tile in window.run(f"return {TILES}")]
+    assert entropies == sorted(entropies)
+    window.press("sort-kind")
+    order = ["previous", "same", "first", "copying", "mixed"]
+    kinds = [order.index(tile["kind"]) for tile in window.run(f"return {TILES}")]
+    assert kinds == sorted(kinds)
+    assert window.complaints == []
+
+
+def test_a_page_without_measured_heads_says_how_to_measure_them(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "heads")
+    assert "--heads TABLE" in window.page.inner_text(".head-legend")
+    assert window.page.locator("[data-key='sort-damage']").count() == 0
+
+
+def test_a_tile_has_axes_and_follows_the_lit_token(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "heads")
+    tile = "[data-head='decoder.1.cross 0']"
+    assert window.page.locator(f"{tile} .axis-down").inner_text() == "step ↓"
+    assert window.page.locator(f"{tile} .axis-across").inner_text() == "source →"
+    window.page.hover("#steps [data-row='2']")
+    bar = """const bar = document.querySelector(given);
+    return [bar.classList.contains('glow'), Number(bar.getAttribute('y'))];"""
+    assert window.run(bar, f"{tile} .heat .down") == [True, 2]
+    assert window.run(bar, f"{tile} .heat .across")[0] is False
