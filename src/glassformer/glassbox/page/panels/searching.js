@@ -1,25 +1,29 @@
-/** Search: greedy search and beam search as a tree; pruned candidates are gray, with their rank and the reason. */
+/** Search: greedy search and beam search as a tree; a click opens the numbers of the hypothesis itself. */
 
-import { bdi, choices, el, svg, table } from 'glassbox/dom.js';
-import { digits, grouped } from 'glassbox/numbers.js';
+import { beamTree, chance, pathOf } from 'glassbox/beamtree.js';
+import { bdi, choices, el, table } from 'glassbox/dom.js';
+import { digits, grouped, percent } from 'glassbox/numbers.js';
+import { pickable } from 'glassbox/pick.js';
 import { visible } from 'glassbox/trace.js';
-
-const [COLUMN, LINE, WIDE, HIGH] = [96, 24, 80, 19];
+import { decodeIds } from 'glassbox/whatif.js';
 
 export function searching(app) {
   const kind = app.state.search ?? 'beam';
   const search = app.trace.search[kind];
-  const text = el('p.so-far', { role: 'status' }, 'Point at a node, or move to it with Tab, to see its details here.');
+  const readOut = el('div.so-far', { role: 'status' });
+  const actions = {
+    words: (node) => words(search, node),
+    describe: (node) => readOut.replaceChildren(...details(app, search, node)),
+    open: (node) => open(app, search, node),
+  };
   return [
     el(
       'p.lead',
-      'Greedy search keeps the most probable token at each step. Beam search keeps the best hypotheses and ' +
-        'prunes the other candidates: they are gray, with the reason why they were pruned.',
+      'Greedy search keeps the most probable token at each step. Beam search keeps the best hypotheses and prunes the ' +
+        'other candidates.',
     ),
     el(
       'p.row',
-      el('span.badge.green', `encoder ran ${search.encoder_runs}×`),
-      el('span.badge.gray', `decoder ran ${grouped(search.decoder_runs)}×`),
       choices(
         'search',
         [
@@ -29,16 +33,20 @@ export function searching(app) {
         kind,
         (chosen) => app.set({ search: chosen }),
       ),
+      el('span.badge.green', `encoder ran ${search.encoder_runs}×`),
+      el('span.badge.gray', `decoder ran ${grouped(search.decoder_runs)}×`),
     ),
-    compared(app),
-    el('p.size', `The search stopped: ${search.stopped}.`),
-    text,
-    el('div.scroller.tree', { tabindex: 0, role: 'region', 'aria-label': 'search tree' }, tree(app, search, text)),
+    readOut,
+    el('div.scroller.tree', { tabindex: 0, role: 'region', 'aria-label': 'search tree' }, beamTree(search, actions)),
     el(
       'p.hint',
-      'Each column is a decoding step, and each node a candidate with the probability of its token. Blue: the path ' +
-        'of the best answer. Thick border: finished. Gray with a dashed border: pruned.',
+      'Each column is a decoding step, and each box a candidate; the dot at its left is at the log-probability of all ' +
+        'tokens so far. In a box: the token; above, the probability of the token given those before it; below, the ' +
+        'probability of all tokens so far. Thick blue: the answer. Double border: finished. Gray, dashed: pruned. ' +
+        'Select a box to open the numbers of its hypothesis.',
     ),
+    el('p.size', `The search stopped: ${search.stopped}.`),
+    compared(app),
     depthTable(app, search),
   ];
 }
@@ -48,97 +56,85 @@ function compared({ trace }) {
     ...trace.search.beam.answers.map((answer, i) => [`beam search, rank ${i + 1}`, answer]),
     ['greedy search', trace.search.greedy.answers[0]],
   ];
-  return table(
-    'answers',
-    ['search', 'answer', 'log-probability', 'with length penalty', ''],
-    rows.map(([name, answer]) =>
-      el(
-        'tr',
-        el('th', { scope: 'row' }, name),
-        el('td', bdi(visible(answer.text))),
-        [digits(answer.score), digits(answer.rank_score), answer.finished ? '' : 'unfinished'].map((part) =>
-          el('td', part),
+  return el(
+    'div.scroller',
+    table(
+      'answers',
+      ['search', 'answer', 'probability', 'log-probability', 'with length penalty', 'end'],
+      rows.map(([name, answer]) =>
+        el(
+          'tr',
+          el('th', { scope: 'row' }, name),
+          el('td', bdi(visible(answer.text))),
+          [
+            percent(Math.exp(answer.score)),
+            digits(answer.score),
+            digits(answer.rank_score),
+            answer.finished ? 'finished' : 'unfinished',
+          ].map((part) => el('td', part)),
         ),
       ),
     ),
   );
 }
 
-/** Ids of the nodes from the root to the best answer's. */
-function bestPath(search) {
-  const path = new Set();
-  for (let id = search.answers[0].node; id !== null; id = search.nodes[id].parent) path.add(id);
-  return path;
-}
+const textOf = (search, node) =>
+  pathOf(search, node)
+    .map(({ text }) => visible(text))
+    .join(' ');
 
-function textOf(search, node) {
-  const pieces = [];
-  for (let last = node; last; last = last.parent === null ? null : search.nodes[last.parent])
-    pieces.unshift(visible(last.text));
-  return pieces.join(' ');
-}
+const words = (search, node) =>
+  `${textOf(search, node)} · this token ${chance(node.log_prob)}, all so far ${chance(node.sum)}, rank ${node.rank}, ` +
+  `${node.state}: ${node.reason}`;
 
-function tree(app, search, text) {
-  const best = bestPath(search);
-  const position = (node) => [node.step * COLUMN + 8, (node.rank - 1) * LINE + 26];
-  const steps = Math.max(...search.nodes.map((node) => node.step)) + 1;
-  const height = Math.max(...search.nodes.map((node) => node.rank)) * LINE + 34;
-  const edges = search.nodes
-    .filter((node) => node.parent !== null)
-    .map((node) => {
-      const [[x1, y1], [x2, y2]] = [position(search.nodes[node.parent]), position(node)];
-      const middle = (x1 + WIDE + x2) / 2;
-      return svg('path.edge', {
-        class: best.has(node.id) ? 'best' : node.state,
-        d:
-          `M${x1 + WIDE} ${y1 + HIGH / 2} C${middle} ${y1 + HIGH / 2} ` +
-          `${middle} ${y2 + HIGH / 2} ${x2} ${y2 + HIGH / 2}`,
-      });
-    });
-  const headings = Array.from({ length: steps }, (_, step) =>
-    svg('text.heading', { x: step * COLUMN + 8, y: 14 }, `step ${step}`),
-  );
-  const nodes = search.nodes.map((node) => nodeBox(app, search, node, position(node), best.has(node.id), text));
-  return svg(
-    'svg',
-    { width: steps * COLUMN + 8, height, role: 'group', 'aria-label': `${search.nodes.length} nodes` },
-    headings,
-    edges,
-    nodes,
-  );
-}
-
-function nodeBox(app, search, node, [x, y], isBest, text) {
-  const words =
-    `${textOf(search, node)} · log-probability ${digits(node.log_prob)}, sum ${digits(node.sum)}, ` +
-    `with length penalty ${digits(node.rank_score)} · rank ${node.rank}, ${node.state}: ${node.reason}`;
-  const describe = () => text.replaceChildren(bdi(words));
-  const open = () => app.set({ row: Math.min(node.step, app.rows.inputs.length - 1), panel: 'logits', gold: false });
-  const short = visible(node.text);
-  return svg(
-    'g.node',
-    {
-      class: isBest ? `best ${node.state}` : node.state,
-      role: 'button',
-      tabindex: 0,
-      'aria-label': words,
-      transform: `translate(${x} ${y})`,
-      data: { node: node.id, key: `node-${node.id}` },
-      on: {
-        mouseenter: describe,
-        focus: describe,
-        click: open,
-        keydown: (event) => (event.key === 'Enter' ? open() : null),
-      },
-    },
-    svg('rect', { width: WIDE, height: HIGH, rx: 3 }),
-    svg('text', { x: 6, y: 14 }, short.length > 5 ? `${short.slice(0, 4)}…` : short),
-    svg(
-      'text.probability',
-      { x: WIDE - 5, y: 14, 'text-anchor': 'end' },
-      Math.exp(node.log_prob) >= 0.01 ? `${Math.round(Math.exp(node.log_prob) * 100)} %` : '< 1 %',
+/** The read-out of a node, which has the same height for all of them. */
+function details(app, search, node) {
+  const pair = (name, value) => el('div', el('dt', name), el('dd', value));
+  const count = search.nodes.filter((other) => other.step === node.step).length;
+  return [
+    el('p.path', el('span.size', `step ${node.step}: `), bdi(textOf(search, node))),
+    el(
+      'dl',
+      pair('this token, given those before', [`${percent(Math.exp(node.log_prob))} · log `, logOf(app, search, node)]),
+      pair('all tokens so far', `${percent(Math.exp(node.sum))} · log ${digits(node.sum)}`),
+      pair('with length penalty', digits(node.rank_score)),
+      pair('rank', `${node.rank} of ${count} shown, ${node.state}`),
     ),
-  );
+    el('p.reason', `${node.reason}. `, el('span.size', effect(app, search, node))),
+  ];
+}
+
+/** The log-probability of a token, which is a cell of the page where its hypothesis is the one that is shown. */
+const logOf = (app, search, node) =>
+  isShown(app, search, node) && !app.state.gold
+    ? pickable(app, 'log_probs', [node.step, node.token], digits(node.log_prob))
+    : digits(node.log_prob);
+
+/** Whether the hypothesis is the one that the numbers of the page are of. */
+const isShown = (app, search, node) =>
+  pathOf(search, node).every(({ token }, step) => app.trace.tokens.target_out[step]?.id === token);
+
+function effect(app, search, node) {
+  if (isShown(app, search, node)) return 'Select it to open its row.';
+  if (app.canEdit) return 'Select it to open its own numbers: its tokens become a forced prefix.';
+  return 'Its own numbers are not in this page, which has no weights.';
+}
+
+/** Open the row of a node: of the numbers shown, or else of those with the tokens of the node as a forced prefix. */
+async function open(app, search, node) {
+  const there = { row: node.step, panel: 'logits', gold: false };
+  if (isShown(app, search, node)) {
+    app.set(there);
+    return;
+  }
+  if (!app.canEdit) return;
+  const { eos } = app.trace.vocabularies.target.specials;
+  const ids = pathOf(search, node)
+    .map(({ token }) => token)
+    .filter((id) => id !== eos);
+  const others = app.words.filter((edit) => !edit.startsWith('prefix '));
+  await app.edit(ids.length ? [...others, `prefix ${decodeIds(app.base, 'target', ids)}`] : others);
+  if (!app.problem) app.set(there);
 }
 
 /** The candidates of the selected decoding step as a table. */
@@ -148,7 +144,7 @@ function depthTable(app, search) {
     'div.scroller',
     table(
       `candidates of step ${nodes[0].step}`,
-      ['rank', 'tokens', 'log-probability', 'sum', 'with length penalty', 'state', 'reason'],
+      ['rank', 'tokens', 'log of this token', 'log of all so far', 'with length penalty', 'state', 'reason'],
       nodes.map((node) =>
         el(
           'tr',

@@ -1,0 +1,111 @@
+"""The beam as a tree: its scale, its read-out, and the hypothesis that a click opens."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.glassbox.report import without_weights
+from glassformer.glassbox.schema import Node, Trace
+
+pytestmark = pytest.mark.browser
+
+
+def path_of(nodes: list[Node], node: Node) -> list[int]:
+    path = [node.id]
+    while (parent := nodes[path[0]].parent) is not None:
+        path.insert(0, parent)
+    return path
+
+
+def test_log_probability_goes_downwards(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "search")
+    nodes = trace.search.beam.nodes
+    dots = dict(window.all(".edge", "[each.dataset.edge, Number(each.querySelector('circle').getAttribute('cy'))]"))
+    sums = [nodes[int(number)].sum for number in dots]
+    places = list(dots.values())
+    slope = (max(places) - min(places)) / (max(sums) - min(sums))
+    for total, place in zip(sums, places, strict=True):
+        assert place == pytest.approx(min(places) + (max(sums) - total) * slope, abs=0.1)
+    boxes = window.all(".node", "[Number(each.dataset.node), each.transform.baseVal[0].matrix.f]")
+    by_step: dict[int, list[float]] = {}
+    for number, top in boxes:
+        by_step.setdefault(nodes[number].step, []).append(top)
+    for tops in by_step.values():
+        ordered = sorted(tops)
+        assert all(below - above >= 34 for above, below in pairwise(ordered))
+
+
+def test_the_ancestors_of_a_node_are_lit_and_nothing_moves(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "search")
+    nodes = trace.search.beam.nodes
+    place = "const box = document.querySelector('.tree').getBoundingClientRect(); return [box.top, box.height];"
+    before = window.run(place)
+    for node in (nodes[1], next(node for node in nodes if node.step == 2 and node.state == "pruned")):
+        window.page.focus(f"[data-node='{node.id}']")
+        lit = window.all(".node.trail", "Number(each.dataset.node)")
+        assert sorted(lit) == sorted(path_of(nodes, node))
+        assert node.reason in window.page.inner_text(".so-far")
+        assert window.run(place) == before
+    window.page.hover(f"[data-node='{nodes[2].id}']")
+    assert window.run(place) == before
+
+
+def test_the_read_out_tells_the_two_probabilities_apart(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "search")
+    node = next(node for node in trace.search.beam.nodes if node.step == 1 and node.rank == 1)
+    window.page.focus(f"[data-node='{node.id}']")
+    facts = dict(
+        window.all(".so-far dl div", "[each.querySelector('dt').textContent, each.querySelector('dd').textContent]")
+    )
+    assert facts["this token, given those before"].startswith(f"{math.exp(node.log_prob) * 100:.1f} %")
+    assert facts["all tokens so far"].startswith(f"{math.exp(node.sum) * 100:.1f} %")
+
+
+def test_a_click_opens_that_hypothesis_and_not_the_answer(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "search")
+    nodes = trace.search.beam.nodes
+    best = [token.id for token in trace.tokens.target_out]
+    eos = trace.vocabularies["target"].specials["eos"]
+    node = next(
+        node for node in nodes if node.step == 1 and node.state == "pruned" and node.token not in (eos, best[1])
+    )
+    ids = [nodes[number].token for number in path_of(nodes, node)]
+    window.page.focus(f"[data-node='{node.id}']")
+    window.page.keyboard.press("Enter")
+    window.page.wait_for_selector("h1:has-text('Logits')")
+    window.settle()
+    labels = trace.axes[trace.vocabularies["target"].axis].labels
+    shown = window.all("#steps .step bdi", "each.textContent")
+    assert shown[: len(ids)] == [labels[token].replace(" ", "␣") for token in ids]
+    assert window.page.get_attribute("#steps [aria-current]", "data-row") == str(node.step)
+    assert window.page.locator("[data-token] small", has_text="output token").count() == 1
+    chosen = window.page.locator("[data-token]", has=window.page.locator("small", has_text="output token"))
+    assert chosen.get_attribute("data-token") == str(node.token)
+
+
+def test_the_arrow_keys_move_through_the_tree(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "search")
+    nodes = trace.search.beam.nodes
+    node = next(node for node in nodes if node.step == 2 and node.rank == 1)
+    window.page.focus(f"[data-node='{node.id}']")
+    here = "return Number(document.activeElement.dataset.node)"
+    window.page.keyboard.press("ArrowDown")
+    assert nodes[window.run(here)].rank == 2
+    window.page.keyboard.press("ArrowUp")
+    window.page.keyboard.press("ArrowLeft")
+    assert window.run(here) == node.parent
+    assert len(window.all(".node[tabindex='0']", "each.dataset.node")) == 1
+
+
+def test_without_weights_the_read_out_says_why_nothing_opens(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(without_weights(trace), tmp_path, "search")
+    node = next(node for node in trace.search.beam.nodes if node.state == "pruned")
+    window.page.focus(f"[data-node='{node.id}']")
+    assert "has no weights" in window.page.inner_text(".so-far")
+    window.page.keyboard.press("Enter")
+    assert window.page.inner_text("h1") == "Search"
