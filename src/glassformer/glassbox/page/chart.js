@@ -1,47 +1,110 @@
 /** Line charts in SVG, with real text; series differ by dash and name, not by color alone. */
 
 import { el, svg } from 'glassbox/dom.js';
-import { digits } from 'glassbox/numbers.js';
+import { digits, grouped } from 'glassbox/numbers.js';
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP] = [640, 170, 56, 24, 8];
+const [WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM, TOP] = [640, 176, 60, 10, 26, 10];
 const DASHES = ['none', '6 3', '2 3'];
+const scales = new WeakMap(); // of a chart: a value of x -> pixels
 
 /**
  * @param {string} title
- * @param {{name: string, numbers: number[], xs?: number[]}[]} series  `xs` are 0, 1, … by default
- * @param {{axis?: string, mark?: number}} options  the name of the x axis, and a value of x to mark
+ * @param {{name: string, numbers: number[], xs?: number[]}[]} given  `xs` are 0, 1, … by default
+ * @param {{axis?: string, mark?: number, log?: boolean, onPick?: (x: number) => void}} options  the name of the x axis;
+ *   a value of x to mark; whether the y axis is logarithmic (where all numbers are above 0); what a click does
  */
-export function lines(title, series, { axis = '', mark = null } = {}) {
-  const xs = series.flatMap(({ numbers, xs: given }) => given ?? [...numbers.keys()]);
+export function lines(title, given, { axis = '', mark = null, log = false, onPick = null } = {}) {
+  const series = given.filter(({ numbers }) => numbers.length);
+  if (!series.length) return el('p.hint', `${title}: no numbers.`);
+  const xs = series.flatMap(({ numbers, xs: own }) => own ?? [...numbers.keys()]);
   const ys = series.flatMap(({ numbers }) => numbers);
+  const isLog = log && ys.every((number) => number > 0);
   const [left, right] = [Math.min(...xs), Math.max(...xs)];
   const [low, high] = [Math.min(...ys), Math.max(...ys)];
-  const x = (value) => LEFT + ((value - left) / (right - left || 1)) * (WIDTH - LEFT - 8);
-  const y = (number) => HEIGHT - BOTTOM - ((number - low) / (high - low || 1)) * (HEIGHT - BOTTOM - TOP);
+  const level = isLog ? Math.log : (number) => number;
+  const x = (value) => LEFT + ((value - left) / (right - left || 1)) * (WIDTH - LEFT - RIGHT);
+  const y = (number) =>
+    HEIGHT - BOTTOM - ((level(number) - level(low)) / (level(high) - level(low) || 1)) * (HEIGHT - BOTTOM - TOP);
   const text = (label, at, down, anchor) => svg('text', { x: at, y: down, 'text-anchor': anchor }, label);
-  return el(
-    'figure.chart',
-    svg(
-      'svg',
-      {
-        viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
-        role: 'img',
-        'aria-label': `${title}: from ${digits(low)} to ${digits(high)}`,
-      },
-      svg('line.axis', { x1: LEFT, x2: WIDTH - 8, y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM }),
-      low < 0 && high > 0 ? svg('line.axis', { x1: LEFT, x2: WIDTH - 8, y1: y(0), y2: y(0) }) : null,
-      mark === null ? null : svg('line.mark', { x1: x(mark), x2: x(mark), y1: TOP, y2: HEIGHT - BOTTOM }),
-      text(digits(high), LEFT - 6, TOP + 8, 'end'),
-      text(digits(low), LEFT - 6, HEIGHT - BOTTOM, 'end'),
-      text(String(left), LEFT, HEIGHT - 6, 'start'),
-      text(`${axis} ${right}`, WIDTH - 8, HEIGHT - 6, 'end'),
-      series.map(({ numbers, xs: given }, i) =>
-        svg(`polyline.series-${i}`, {
-          'stroke-dasharray': DASHES[i % DASHES.length],
-          points: numbers.map((number, at) => `${x(given?.[at] ?? at).toFixed(1)},${y(number).toFixed(1)}`).join(' '),
-        }),
-      ),
+  const middle = isLog ? Math.sqrt(low * high) : (low + high) / 2;
+  const point = series.map((_, i) => svg(`circle.dot.series-${i}`, { r: 3.5, visibility: 'hidden' }));
+  const image = svg(
+    'svg',
+    {
+      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+      role: 'img',
+      class: onPick ? 'picks' : null,
+      'aria-label': `${title}${isLog ? ', log scale' : ''}: from ${digits(low)} to ${digits(high)}`,
+    },
+    svg('line.axis', { x1: LEFT, x2: WIDTH - RIGHT, y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM }),
+    high > low ? svg('line.axis', { x1: LEFT, x2: WIDTH - RIGHT, y1: y(middle), y2: y(middle) }) : null,
+    low < 0 && high > 0 ? svg('line.axis', { x1: LEFT, x2: WIDTH - RIGHT, y1: y(0), y2: y(0) }) : null,
+    text(digits(high), LEFT - 6, TOP + 8, 'end'),
+    high > low ? text(digits(middle), LEFT - 6, y(middle) + 4, 'end') : null,
+    text(digits(low), LEFT - 6, HEIGHT - BOTTOM, 'end'),
+    text(grouped(left), LEFT, HEIGHT - 8, 'start'),
+    right > left ? text(grouped(Math.round((left + right) / 2)), x((left + right) / 2), HEIGHT - 8, 'middle') : null,
+    text(`${axis} ${grouped(right)}`, WIDTH - RIGHT, HEIGHT - 8, 'end'),
+    series.map(({ numbers, xs: own }, i) =>
+      svg(`polyline.series-${i}`, {
+        'stroke-dasharray': DASHES[i % DASHES.length],
+        points: numbers.map((number, at) => `${x(own?.[at] ?? at).toFixed(1)},${y(number).toFixed(1)}`).join(' '),
+      }),
     ),
-    el('figcaption', title, series.length > 1 ? series.map(({ name }, i) => el(`span.key.key-${i}`, name)) : null),
+    point,
+    svg('line.mark', { y1: TOP, y2: HEIGHT - BOTTOM }),
   );
+  const value = el('span.at');
+  const figure = el(
+    'figure.chart',
+    image,
+    el(
+      'figcaption',
+      title,
+      series.length > 1 ? series.map(({ name }, i) => el(`span.key.key-${i}`, name)) : null,
+      value,
+    ),
+  );
+  scales.set(figure, x);
+  markAt(figure, mark);
+  const valueAt = (event) => {
+    const box = image.getBoundingClientRect();
+    const at = ((event.clientX - box.left) / box.width) * WIDTH;
+    return left + ((at - LEFT) / (WIDTH - LEFT - RIGHT)) * (right - left);
+  };
+  image.addEventListener('pointermove', (event) => {
+    const near = series.map((each) => nearest(each, valueAt(event)));
+    value.textContent = ` · ${axis} ${grouped(near[0][0])}: ${near.map(([, number]) => digits(number)).join(', ')}`;
+    near.forEach(([at, number], i) => {
+      for (const [name, to] of Object.entries({ cx: x(at), cy: y(number), visibility: 'visible' }))
+        point[i].setAttribute(name, to);
+    });
+  });
+  image.addEventListener('pointerleave', () => {
+    value.textContent = '';
+    for (const dot of point) dot.setAttribute('visibility', 'hidden');
+  });
+  if (onPick) image.addEventListener('click', (event) => onPick(valueAt(event)));
+  return figure;
+}
+
+/** The point of a series whose x is nearest. */
+function nearest({ numbers, xs }, value) {
+  const at = numbers.reduce((best, _, i) => {
+    const distance = (k) => Math.abs((xs?.[k] ?? k) - value);
+    return distance(i) < distance(best) ? i : best;
+  }, 0);
+  return [xs?.[at] ?? at, numbers[at]];
+}
+
+/** Move the mark of a chart to a value of x; null hides it. */
+export function markAt(figure, value) {
+  const line = figure.querySelector('.mark');
+  if (!line) return;
+  line.setAttribute('visibility', value === null ? 'hidden' : 'visible');
+  if (value === null) return;
+  const at = scales.get(figure)(value);
+  line.setAttribute('x1', at);
+  line.setAttribute('x2', at);
+  figure.dataset.mark = value;
 }

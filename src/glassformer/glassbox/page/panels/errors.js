@@ -1,7 +1,8 @@
-/** Errors: the wrong answers on held-out rows, grouped by the kind of error. */
+/** Errors: the wrong answers on held-out rows, with their differences from the gold target, by kind, commonest first. */
 
 import { bdi, button, el, table } from 'glassbox/dom.js';
 import { digits, grouped, percent } from 'glassbox/numbers.js';
+import { difference, kindOf } from 'glassbox/mistakekinds.js';
 import { normalize } from 'glassbox/text.js';
 import { visible } from 'glassbox/trace.js';
 
@@ -24,7 +25,10 @@ export function errors(app) {
   }
   if (!found.wrong)
     return el('p.lead', `All ${grouped(found.rows)} held-out sources that were translated have a correct answer.`);
-  const groups = Map.groupBy(found.examples, (example) => groupOf(app, example));
+  const examples = found.examples.map((example) => ({ ...example, parts: difference(example.gold, example.answer) }));
+  const groups = [...Map.groupBy(examples, (example) => groupOf(app, example))].sort(
+    ([, one], [, other]) => other.length - one.length,
+  );
   return [
     el(
       'p.lead',
@@ -32,41 +36,89 @@ export function errors(app) {
         `have a wrong answer (${percent(found.wrong / found.rows)}).`,
       found.examples.length < found.wrong ? ` The trace has ${grouped(found.examples.length)} of them.` : null,
     ),
-    [...groups]
-      .sort(([, one], [, other]) => other.length - one.length)
-      .map(([name, examples]) => group(app, name, examples)),
+    groups.length
+      ? el(
+          'p.then',
+          el('strong', sentence(groups[0][0])),
+          ` in ${grouped(groups[0][1].length)} of ${grouped(examples.length)}.`,
+        )
+      : null,
+    kinds(groups, examples.length),
+    groups.map(([name, members], i) => group(app, name, members, i)),
   ];
 }
 
+const sentence = (text) => text[0].toUpperCase() + text.slice(1);
+
+/** All kinds with their counts as bars; a link leads to the examples. */
+const kinds = (groups, total) =>
+  groups.length < 2
+    ? null
+    : el(
+        'ul.bars.kinds-of-errors',
+        groups.map(([name, members], i) =>
+          el(
+            'li',
+            { data: { kind: name } },
+            button(name, () => document.getElementById(`errors-${i}`).scrollIntoView(), {
+              class: 'link',
+              data: { key: `errors-${i}` },
+            }),
+            el('i', { style: { '--fraction': `${(members.length / total) * 100}%` } }),
+            el('span', grouped(members.length)),
+          ),
+        ),
+      );
+
 /** The kind of error, from the texts alone. */
-function groupOf(app, { source, gold, answer }) {
+function groupOf(app, { source, parts }) {
   const { axis } = app.trace.vocabularies.source;
   const settings = app.trace.provenance.settings.tokens.source;
   const known = new Set(app.trace.axes[axis].labels);
   if (settings.kind === 'characters' && [...normalize(settings, source)].some((letter) => !known.has(letter)))
     return 'unknown characters in the source';
-  if (answer.length < gold.length)
-    return gold.startsWith(answer) ? 'prefix of the gold target' : 'shorter than the gold target';
-  if (answer.length > gold.length) return 'longer than the gold target';
-  return [...answer].sort().join('') === [...gold].sort().join('')
-    ? 'same characters, wrong order'
-    : 'same length, different characters';
+  return kindOf(parts);
 }
 
-function group(app, name, examples) {
+/** Neighboring parts of one kind are one part. */
+const joined = (parts) =>
+  parts.reduce((all, { kind, gold, answer }) => {
+    const last = all.at(-1);
+    if (last?.kind !== kind) return [...all, { kind, gold, answer }];
+    return all.with(-1, { kind, gold: last.gold + gold, answer: last.answer + answer });
+  }, []);
+
+/** One of the two texts, with what is different marked: underlined, or a sign where characters are missing. */
+function marked(parts, side) {
+  const other = side === 'gold' ? 'answer' : 'gold';
+  return el(
+    'bdi.token.diff',
+    joined(parts).map((part) => {
+      const text = visible(part[side]);
+      if (part.kind === 'same') return text;
+      if (part[side] === '')
+        return side === 'answer' ? el('mark.gap', { title: `missing: ${visible(part[other])}` }, '‸') : null;
+      const title = part[other] ? `${other}: ${visible(part[other])}` : `not in the ${other}`;
+      return el('mark', { class: side, title }, text);
+    }),
+  );
+}
+
+function group(app, name, examples, i) {
   return el(
     'section',
-    { 'aria-label': name },
-    el('h2', `${name}: ${grouped(examples.length)}`),
+    { 'aria-label': name, id: `errors-${i}` },
+    el('h2', `${sentence(name)}: ${grouped(examples.length)}`),
     el(
       'div.scroller',
       table(
         '',
-        ['source', 'gold', 'answer', 'log-probability', ''],
+        ['source', 'gold', 'answer', 'log-probability', 'look inside'],
         examples.slice(0, LISTED).map((example) =>
           el(
             'tr',
-            [example.source, example.gold, example.answer].map((text) => el('td', bdi(visible(text)))),
+            el('td', bdi(visible(example.source))),
+            ['gold', 'answer'].map((side) => el('td', marked(example.parts, side))),
             el('td', digits(example.score)),
             el('td', opener(app, example)),
           ),
@@ -77,9 +129,19 @@ function group(app, name, examples) {
   );
 }
 
-/** With a server a button that opens the pair; in a file the command that does it. */
+const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** With a server a button that opens the pair; in a file one that shows the command that does it, and copies it. */
 function opener(app, { source, gold }) {
-  if (!app.server) return el('code', 'explain … --target …');
+  if (!app.server) {
+    const model = app.trace.provenance.model.replace(/\/model\.safetensors$/, '');
+    const command = `glassformer explain ${[model, source].map(quoted).join(' ')} --target ${quoted(gold)} --html error.html`;
+    const copy = (event) => {
+      navigator.clipboard?.writeText(command).catch(() => {});
+      event.currentTarget.replaceWith(el('code.command', { tabindex: 0 }, command));
+    };
+    return button('command', copy, { class: 'link', title: command });
+  }
   const open = async () => app.open(await app.server.trace(source, gold, app.trace.search.beam.num_beams));
   return button('open', open, { class: 'link' });
 }

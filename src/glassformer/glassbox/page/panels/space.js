@@ -1,6 +1,6 @@
 /** Embedding map: tokens in the plane of the first two principal components, neighbors by cosine, a − b + c. */
 
-import { bdi, choices, el, select, svg, table } from 'glassbox/dom.js';
+import { bdi, button, choices, el, select, svg, table } from 'glassbox/dom.js';
 import { analogy, neighbors, principal } from 'glassbox/geometry.js';
 import { digits, grouped, percent, rowOf } from 'glassbox/numbers.js';
 import { visible } from 'glassbox/trace.js';
@@ -45,7 +45,7 @@ export function space(app) {
     ),
     both,
     plane(app, name, tokens, rows, picked),
-    el('div.columns', nearest(tokens, rows, picked), arithmetic(app, tokens, rows)),
+    el('div.columns', nearest(app, name, tokens, rows, picked), arithmetic(app, tokens, rows)),
   ];
 }
 
@@ -58,23 +58,27 @@ function plane(app, name, tokens, rows, picked) {
   const scale = (all, length) => (number) =>
     EDGE + ((number - Math.min(...all)) / (Math.max(...all) - Math.min(...all) || 1)) * (length - 2 * EDGE);
   const [x, y] = [scale(xs, WIDTH), scale(ys, HEIGHT)];
+  const spots = points.map(([left, up]) => [x(left), y(-up + Math.max(...ys) + Math.min(...ys))]);
+  const labels = placeLabels(
+    spots,
+    shown.map((token) => visible(token.text)),
+    picked,
+  );
   const marks = shown.map((token, at) => {
     const choose = () => app.set({ picked: at });
     return svg(
       'g.point',
       {
-        class: [token.unseen ? 'never' : '', at === picked ? 'here' : ''].join(' '),
+        class: [token.unseen ? 'never' : '', at === picked ? 'here' : '', labels[at] ? '' : 'crowded'].join(' '),
         role: 'button',
         tabindex: 0,
         'aria-label': `${token.text}${token.unseen ? ', not in the training data' : ''}`,
-        transform:
-          `translate(${x(points[at][0]).toFixed(1)} ` +
-          `${y(-points[at][1] + Math.max(...ys) + Math.min(...ys)).toFixed(1)})`,
+        transform: `translate(${spots[at][0].toFixed(1)} ${spots[at][1].toFixed(1)})`,
         data: { key: `point-${at}` },
         on: { click: choose, keydown: (event) => (event.key === 'Enter' ? choose() : null) },
       },
       svg('circle', { r: at === picked ? 6 : 3 }),
-      shown.length <= 300 || at === picked ? svg('text', { x: 6, y: 4 }, visible(token.text)) : null,
+      svg('text', labels[at] ?? { x: 7, y: 4 }, visible(token.text)),
     );
   });
   return el(
@@ -87,9 +91,44 @@ function plane(app, name, tokens, rows, picked) {
     el(
       'figcaption',
       `${grouped(shown.length)} of ${grouped(tokens.length)} tokens; the plane explains ` +
-        `${percent(fractions[0] + fractions[1])} of their variance. Hollow and gray: not in the training data.`,
+        `${percent(fractions[0] + fractions[1])} of their variance. Hollow and gray: not in the training data.` +
+        (labels.includes(null)
+          ? ` ${grouped(labels.filter((label) => label === null).length)} labels are hidden where they would overlap: ` +
+            'point at a token to see its label.'
+          : ''),
     ),
   );
+}
+
+const [LETTER, LINE] = [7.3, 12]; // pixels of a label
+
+/** Where the label of each point is: right, left, above or below, where it overlaps nothing; null: nowhere. */
+function placeLabels(spots, texts, picked) {
+  const taken = spots.map(([x, y]) => [x - 3, y - 3, x + 3, y + 3]);
+  const found = spots.map(() => null);
+  const overlaps = ([left, top, right, bottom], other) =>
+    left < other[2] && right > other[0] && top < other[3] && bottom > other[1];
+  const order = [picked, ...spots.keys()].filter((at, i, all) => at < spots.length && all.indexOf(at) === i);
+  for (const at of order) {
+    const [x, y] = spots[at];
+    const width = texts[at].length * LETTER;
+    const tries = [
+      { x: 7, y: 4, 'text-anchor': 'start' },
+      { x: -7, y: 4, 'text-anchor': 'end' },
+      { x: 0, y: -7, 'text-anchor': 'middle' },
+      { x: 0, y: 16, 'text-anchor': 'middle' },
+    ];
+    for (const place of tries) {
+      const left = x + place.x - { start: 0, end: width, middle: width / 2 }[place['text-anchor']];
+      const box = [left, y + place.y - LINE + 2, left + width, y + place.y + 2];
+      const isInside = box[0] >= 0 && box[2] <= WIDTH && box[1] >= 0 && box[3] <= HEIGHT;
+      if (!isInside || taken.some((other, i) => i !== at && overlaps(box, other))) continue;
+      taken.push(box);
+      found[at] = place;
+      break;
+    }
+  }
+  return found;
 }
 
 const lines = (tokens, found) =>
@@ -105,12 +144,16 @@ const lines = (tokens, found) =>
       ),
     );
 
-function nearest(tokens, rows, picked) {
+function nearest(app, name, tokens, rows, picked) {
   return el(
     'section',
     { 'aria-label': 'neighbors' },
     el('h2', 'Neighbors of ', bdi(visible(tokens[picked].text))),
     el('p.hint', 'Select a point on the map.'),
+    button('inspect its embedding', () => app.pick(name, [tokens[picked].id, 0]), {
+      class: 'link',
+      data: { key: 'inspect-embedding' },
+    }),
     table(
       'nearest by cosine',
       ['rank', 'token', 'cosine', ''],

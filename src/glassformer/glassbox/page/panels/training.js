@@ -1,41 +1,56 @@
 /** Training: loss, learning rate, gradient norm, metric; the same source translated by the saved checkpoints. */
 
-import { bdi, el, slider } from 'glassbox/dom.js';
-import { lines } from 'glassbox/chart.js';
+import { bdi, button, choices, el, slider } from 'glassbox/dom.js';
+import { lines, markAt } from 'glassbox/chart.js';
 import { grouped, percent } from 'glassbox/numbers.js';
 import { picture } from 'glassbox/picture.js';
 import { visible } from 'glassbox/trace.js';
 
+const PAUSE = 900; // milliseconds between two checkpoints that are played
+
 export function training(app) {
   const found = app.trace.training;
   if (!found) return absent(app);
-  const { history = [], validations = [], checkpoints = [] } = found;
+  const { checkpoints = [] } = found;
+  const charts = el('section', { 'aria-label': 'history' });
+  const answer = checkpoints.length ? checkpointsPart(app, checkpoints, charts) : null;
+  charts.append(...curves(app, found, answer));
+  answer?.show(answer.at);
+  return [answer?.element ?? el('p.hint', 'The run has no saved checkpoints.'), charts];
+}
+
+/** The charts of the history; a click in one of them selects the nearest checkpoint. */
+function curves(app, { history = [], validations = [] }, answer) {
   const series = (list, key, name = key) => {
     const measured = list.filter((event) => event[key] !== null);
     return { name, numbers: measured.map((event) => event[key]), xs: measured.map((event) => event.step) };
   };
   const smoothing = app.trace.provenance.settings.training?.label_smoothing ?? 0;
-  const step = { axis: 'step' };
-  return [
-    checkpoints.length ? checkpointsPart(app, checkpoints) : el('p.hint', 'The run has no saved checkpoints.'),
-    history.length
-      ? [
-          lines(
-            'loss',
-            [
-              series(history, 'loss', smoothing ? `training (label smoothing ${smoothing})` : 'training'),
-              ...(validations.length
-                ? [series(validations, 'loss', smoothing ? 'validation (no label smoothing)' : 'validation')]
-                : []),
-            ],
-            step,
-          ),
-          lines('learning rate', [series(history, 'learning_rate')], step),
-          lines('gradient norm', [series(history, 'gradient_norm')], step),
-        ]
-      : null,
-    validations.length ? lines(`${validations[0].metric} in validation`, [series(validations, 'value')], step) : null,
+  const step = { axis: 'step', onPick: answer?.nearest };
+  const isLog = app.state.loss === 'log';
+  const losses = [
+    series(history, 'loss', smoothing ? `training (label smoothing ${smoothing})` : 'training'),
+    series(validations, 'loss', smoothing ? 'validation (no label smoothing)' : 'validation'),
   ];
+  return [
+    el('h2', 'History'),
+    answer
+      ? el('p.hint', 'The line in each chart is the checkpoint above. Select a place in a chart to go there.')
+      : null,
+    choices(
+      'loss',
+      [
+        ['linear', 'linear loss'],
+        ['log', 'log loss'],
+      ],
+      isLog ? 'log' : 'linear',
+      (loss) => app.set({ loss }),
+    ),
+    history.length ? lines('loss', losses, { ...step, log: isLog }) : null,
+    validations.length ? lines(`${validations[0].metric} in validation`, [series(validations, 'value')], step) : null,
+    history.length ? lines('learning rate', [series(history, 'learning_rate')], step) : null,
+    history.length ? lines('gradient norm', [series(history, 'gradient_norm')], step) : null,
+  ].filter(Boolean);
 }
 
 function absent({ trace }) {
@@ -53,17 +68,59 @@ function absent({ trace }) {
   ];
 }
 
-/** A slider over the checkpoints: the translation and the cross-attention of each. */
-function checkpointsPart(app, checkpoints) {
-  const at = Math.min(app.state.time ?? checkpoints.length - 1, checkpoints.length - 1);
-  const { step, text, score, tokens, attention } = checkpoints[at];
+/** A slider over the checkpoints: the translation and the cross-attention of each; it can be played. */
+function checkpointsPart(app, checkpoints, charts) {
+  const last = checkpoints.length - 1;
+  const at = Math.min(app.state.time ?? last, last);
   const same = checkpoints.map((checkpoint) => checkpoint.text === app.base.translation);
-  return el(
+  const answer = el('div');
+  const field = slider('checkpoint', { max: last, value: at }, (time) => show(time));
+  const input = field.querySelector('input');
+  input.addEventListener('change', () => app.set({ time: Number(input.value) }));
+  let timer = null;
+  const play = button('▶ play', () => (timer ? stop() : start()), { data: { key: 'play' }, 'aria-pressed': 'false' });
+  const stop = () => {
+    clearInterval(timer);
+    timer = null;
+    play.textContent = '▶ play';
+    play.setAttribute('aria-pressed', 'false');
+    app.state.time = Number(input.value);
+  };
+  const start = () => {
+    if (Number(input.value) === last) show(0);
+    play.textContent = '❚❚ pause';
+    play.setAttribute('aria-pressed', 'true');
+    timer = setInterval(() => {
+      if (play.isConnected && Number(input.value) < last) show(Number(input.value) + 1);
+      if (!play.isConnected || Number(input.value) === last) stop();
+    }, PAUSE);
+  };
+  const show = (time) => {
+    input.value = time;
+    field.querySelector('output').textContent = `${time} of ${last}`;
+    answer.replaceChildren(...answerOf(app, checkpoints, time, same));
+    for (const chart of charts.querySelectorAll('.chart')) markAt(chart, checkpoints[time].step);
+  };
+  const nearest = (step) => {
+    const distance = (i) => Math.abs(checkpoints[i].step - step);
+    const found = checkpoints.reduce((best, _, i) => (distance(i) < distance(best) ? i : best), 0);
+    app.state.time = found;
+    show(found);
+  };
+  const element = el(
     'section',
     { 'aria-label': 'checkpoints' },
     el('h2', 'The same source through the checkpoints'),
     el('p.hint', 'Each checkpoint translates the source by greedy search. ✓: equal to the output above.'),
-    slider('checkpoint', { max: checkpoints.length - 1, value: at }, (time) => app.set({ time })),
+    el('div.row', play, field),
+    answer,
+  );
+  return { element, show, nearest, at };
+}
+
+function answerOf(app, checkpoints, at, same) {
+  const { step, text, score, tokens, attention } = checkpoints[at];
+  return [
     el(
       'p.then',
       el('strong', `step ${grouped(step)}: `),
@@ -91,6 +148,7 @@ function checkpointsPart(app, checkpoints) {
       attention,
       tokens.map(visible),
       app.base.axes.source_key.labels.map(visible),
+      { scale: 1, lights: ['', 's'] },
     ),
-  );
+  ];
 }

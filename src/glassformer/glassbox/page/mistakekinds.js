@@ -1,0 +1,82 @@
+/** How a wrong answer differs from its gold target: the differences of the two texts, and their kind in words. */
+
+/**
+ * @typedef {{kind: 'same'|'missing'|'added'|'replaced', gold: string, answer: string}} Part
+ * @param {string} gold
+ * @param {string} answer
+ * @returns {Part[]}  the fewest changes that lead from one to the other, character by character
+ */
+export function difference(gold, answer) {
+  const [one, other] = [[...gold], [...answer]];
+  const cost = Array.from({ length: one.length + 1 }, (_, i) =>
+    Array.from({ length: other.length + 1 }, (__, j) => (i === 0 ? j : j === 0 ? i : 0)),
+  );
+  for (let i = 1; i <= one.length; i += 1)
+    for (let j = 1; j <= other.length; j += 1)
+      cost[i][j] = Math.min(
+        cost[i - 1][j] + 1,
+        cost[i][j - 1] + 1,
+        cost[i - 1][j - 1] + (one[i - 1] === other[j - 1] ? 0 : 1),
+      );
+  const parts = [];
+  let [i, j] = [one.length, other.length];
+  while (i > 0 || j > 0) {
+    const isSame = i > 0 && j > 0 && one[i - 1] === other[j - 1];
+    if (i > 0 && j > 0 && cost[i][j] === cost[i - 1][j - 1] + (isSame ? 0 : 1))
+      parts.unshift({ kind: isSame ? 'same' : 'replaced', gold: one[(i -= 1)], answer: other[(j -= 1)] });
+    else if (i > 0 && cost[i][j] === cost[i - 1][j] + 1)
+      parts.unshift({ kind: 'missing', gold: one[(i -= 1)], answer: '' });
+    else parts.unshift({ kind: 'added', gold: '', answer: other[(j -= 1)] });
+  }
+  return parts;
+}
+
+const CLASSES = [
+  [/^\p{N}$/u, 'digit'],
+  [/^\p{L}\p{M}*$/u, 'letter'],
+  [/^\s$/u, 'space'],
+  [/^\p{P}$/u, 'punctuation mark'],
+];
+const classOf = (character) => CLASSES.find(([pattern]) => pattern.test(character))?.[1] ?? 'character';
+
+/** The kind of a difference, as what happened: "a doubled digit was dropped". @param {Part[]} parts */
+export function kindOf(parts) {
+  const changed = parts.map((part, at) => ({ ...part, at })).filter(({ kind }) => kind !== 'same');
+  if (changed.length === 1) return single(parts, changed[0]);
+  if (isSwap(changed)) return `two neighboring ${pluralOf(changed)} were swapped`;
+  if (changed.every(({ kind }, i) => kind === 'missing' && changed[i].at === parts.length - changed.length + i))
+    return 'the end is missing';
+  if (wordsChanged(parts) === 1) return 'one word is wrong';
+  return changed.length === 2 ? 'two characters are wrong' : 'more than two characters are wrong';
+}
+
+function single(parts, { kind, gold, answer, at }) {
+  const isNext = (side, character) => [parts[at - 1], parts[at + 1]].some((part) => part?.[side] === character);
+  if (kind === 'missing') return `a ${isNext('gold', gold) ? 'doubled ' : ''}${classOf(gold)} was dropped`;
+  if (kind === 'added') return `a ${classOf(answer)} was ${isNext('answer', answer) ? 'repeated' : 'added'}`;
+  const [from, to] = [classOf(gold), classOf(answer)];
+  return from === to ? `a ${from} was replaced` : `a ${from} was replaced by a ${to}`;
+}
+
+const isSwap = (changed) =>
+  changed.length === 2 &&
+  changed[1].at === changed[0].at + 1 &&
+  changed[0].gold === changed[1].answer &&
+  changed[1].gold === changed[0].answer;
+
+function pluralOf(changed) {
+  const classes = new Set(changed.map(({ gold }) => classOf(gold)));
+  return classes.size === 1 ? `${[...classes][0]}s` : 'characters';
+}
+
+/** How many words of the gold target have a difference; a difference in a space counts as two. */
+function wordsChanged(parts) {
+  const words = new Set();
+  let word = 0;
+  for (const { kind, gold, answer } of parts) {
+    if (kind !== 'same' && (/\s/.test(gold) || /\s/.test(answer))) return 2;
+    if (/\s/.test(gold)) word += 1;
+    else if (kind !== 'same') words.add(word);
+  }
+  return words.size;
+}

@@ -1,0 +1,247 @@
+"""Logits with sampling settings, training through time, errors by kind, the embedding map, and matrices as pictures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.glassbox.run_records import Errors, WrongAnswer
+from glassformer.glassbox.schema import Trace
+from glassformer.glassbox.trace import explain
+from glassformer.settings import ModelSettings
+
+pytestmark = pytest.mark.browser
+
+SET = """const input = document.querySelector(`[data-key='${given[0]}']`);
+input.value = given[1]; input.dispatchEvent(new Event('input')); input.dispatchEvent(new Event('change'));"""
+BARS = """[...document.querySelectorAll('.distribution li')].map((each) => [Number(each.dataset.token),
+  parseFloat(each.querySelector('i').style.getPropertyValue('--fraction')) / 100,
+  each.querySelector('i').classList.contains('cut')])"""
+
+
+def sampled(logits: np.ndarray, temperature: float, top_p: float) -> np.ndarray:
+    powers = np.exp((logits - logits.max()) / temperature)
+    found: np.ndarray = powers / powers.sum()
+    order = np.argsort(-found)
+    dropped = order[1:][np.cumsum(found[order])[:-1] >= top_p]
+    found[dropped] = 0
+    return found / found.sum()
+
+
+def test_temperature_and_top_p_are_those_of_sampling(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "logits")
+    logits = trace.array("logits")[0].astype(float)
+    for temperature, top_p in ((1, 1), (0.5, 1), (2, 0.6), (0.1, 0.3)):
+        window.run(SET, ["temperature", temperature])
+        window.run(SET, ["top-p", top_p])
+        expected = sampled(logits, temperature, top_p)
+        for token, fraction, is_cut in window.run(f"return {BARS}"):
+            assert fraction == pytest.approx(expected[token], abs=1e-4)
+            assert is_cut == (expected[token] == 0)
+        kept = int((expected > 0).sum())
+        assert f"draws from {kept} of {len(logits)} tokens" in window.page.inner_text("[aria-label='predictions']") or (
+            kept == len(logits)
+        )
+    assert window.run("return document.activeElement !== null")
+
+
+def test_a_log_scale_makes_small_probabilities_visible(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "logits")
+    window.press("scale-log")
+    expected = sampled(trace.array("logits")[0].astype(float), 1, 1)
+    for token, fraction, _ in window.run(f"return {BARS}"):
+        assert fraction == pytest.approx(max(0, 1 + np.log10(expected[token]) / 6), abs=1e-3)
+
+
+def test_each_layer_has_a_bar_with_the_probability_of_the_output_token(
+    window: Any, trace: Trace, tmp_path: Path
+) -> None:
+    window.open(trace, tmp_path, "logits")
+    bars = window.all("td.lens i", "Number(each.dataset.probability)")
+    lens = trace.array("decoder.0.lens.logits").astype(float)
+    expected = []
+    for row, token in enumerate(trace.tokens.target_out):
+        expected += [
+            sampled(lens[row], 1, 1)[token.id],
+            sampled(trace.array("logits")[row].astype(float), 1, 1)[token.id],
+        ]
+    assert bars == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_charts_follow_the_checkpoint(window: Any, trained: Trace, tmp_path: Path) -> None:
+    window.open(trained, tmp_path, "training")
+    marks = "return [...document.querySelectorAll('.chart')].map((each) => Number(each.dataset.mark))"
+    assert window.run(marks) == [100] * 4
+    window.run(SET, ["checkpoint", 1])
+    assert window.run(marks) == [50] * 4
+    assert "step 50: hi" in window.page.inner_text(".then")
+    box = window.page.locator(".chart svg").first.bounding_box()
+    window.page.mouse.click(box["x"] + box["width"] * 0.16, box["y"] + box["height"] / 2)
+    assert window.run(marks) == [10] * 4
+    assert "hhh" in window.page.inner_text(".then")
+
+
+def test_play_goes_through_the_checkpoints_and_stops(window: Any, trained: Trace, tmp_path: Path) -> None:
+    window.open(trained, tmp_path, "training")
+    window.press("play")
+    assert "step 10" in window.page.inner_text(".then")
+    assert window.page.get_attribute("[data-key='play']", "aria-pressed") == "true"
+    window.page.wait_for_selector(".then:has-text('step 50')")
+    window.page.wait_for_selector(".then:has-text('step 100')")
+    window.page.wait_for_selector("[data-key='play'][aria-pressed='false']")
+    assert window.complaints == []
+
+
+def test_a_log_loss_is_a_straight_line_where_the_loss_is_a_power(window: Any, trained: Trace, tmp_path: Path) -> None:
+    window.open(trained, tmp_path, "training")
+    places = """const points = document.querySelector('.chart polyline').getAttribute('points');
+    return points.split(' ').map((one) => Number(one.split(',')[1]));"""
+    linear = window.run(places)
+    window.press("loss-log")
+    log = window.run(places)
+    losses = np.log([4 / step for step in range(1, 101)])
+    lowest, highest = np.log(3 / 100), np.log(4)
+    expected = log[0] + (highest - losses) / (highest - lowest) * (176 - 26 - 10)
+    assert log == pytest.approx(list(expected), abs=0.2)
+    assert linear != log
+
+
+WRONG = (
+    ("gold 1833", "gold 183", "a doubled digit was dropped"),
+    ("May 11", "May 1", "a doubled digit was dropped"),
+    ("hij", "hj", "a letter was dropped"),
+    ("hij", "hiij", "a letter was repeated"),
+    ("hij", "hixj", "a letter was added"),
+    ("hij", "hkj", "a letter was replaced"),
+    ("hij", "h1j", "a letter was replaced by a digit"),
+    ("hij", "hji", "two neighboring letters were swapped"),
+    ("h, i", "h i", "a punctuation mark was dropped"),
+    ("h i", "hi", "a space was dropped"),
+    ("hijklm", "hij", "the end is missing"),
+    ("one two three", "one zzz three", "one word is wrong"),
+    ("one two three", "one tw thre", "two characters are wrong"),
+    ("hij", "mmmmm", "one word is wrong"),
+    ("a b c d", "d c b a x", "more than two characters are wrong"),
+)
+
+
+def test_errors_are_counted_by_kind_commonest_first(window: Any, trace: Trace, tmp_path: Path) -> None:
+    examples = [WrongAnswer("abc", gold, answer, -1.0) for gold, answer, _ in WRONG]
+    window.open(replace(trace, errors=Errors(100, 20, examples)), tmp_path, "errors")
+    kinds = window.all(".kinds-of-errors li", "[each.dataset.kind, Number(each.querySelector('span').textContent)]")
+    expected: dict[str, int] = {}
+    for _, _, kind in WRONG:
+        expected[kind] = expected.get(kind, 0) + 1
+    assert dict(kinds) == expected
+    counts = [count for _, count in kinds]
+    assert counts == sorted(counts, reverse=True)
+    assert f"A doubled digit was dropped in 2 of {len(WRONG)}." in window.page.inner_text("#panel")
+
+
+def test_the_difference_is_marked_inside_the_answer(window: Any, trace: Trace, tmp_path: Path) -> None:
+    examples = [WrongAnswer("abc", "May 1833", "Mai 183x", -1.0)]
+    window.open(replace(trace, errors=Errors(100, 1, examples)), tmp_path, "errors")
+    gold, answer = window.page.locator(".diff").all()
+    assert gold.locator("mark").all_inner_texts() == ["y", "3"]
+    assert answer.locator("mark").all_inner_texts() == ["i", "x"]
+    assert answer.inner_text() == "Mai␣183x"
+    window.page.click("td button")
+    assert "--target 'May 1833'" in window.page.inner_text("code.command")
+    assert "…" not in window.page.inner_text("code.command")
+
+
+def test_labels_of_the_embedding_map_do_not_overlap(window: Any, random_model: Any, tmp_path: Path) -> None:
+    words = [" ".join(f"word{i}" for i in range(first, first + 12)) for first in range(0, 96, 12)]
+    shape = ModelSettings(d_model=8, d_ff=8, n_heads=1, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
+    model = random_model(shape, 5, "words", texts=(words, words))
+    window.open(explain(model, "word1 word2", weights=True, num_beams=2), tmp_path, "space")
+    boxes = window.run(
+        """return [...document.querySelectorAll('.point:not(.crowded) text')].map((each) => {
+          const box = each.getBoundingClientRect(); return [box.left, box.top, box.right, box.bottom]; });"""
+    )
+    assert len(boxes) > 20
+    overlaps = [
+        (one, other)
+        for i, one in enumerate(boxes)
+        for other in boxes[i + 1 :]
+        if min(one[2], other[2]) - max(one[0], other[0]) > 3 and min(one[3], other[3]) - max(one[1], other[1]) > 5
+    ]
+    assert overlaps == []
+    hidden = window.page.locator(".point.crowded").first
+    hidden.focus()
+    assert hidden.locator("text").evaluate("(each) => getComputedStyle(each).visibility") == "visible"
+
+
+def test_the_frame_of_an_overview_is_dragged(window: Any, random_model: Any, tmp_path: Path) -> None:
+    shape = ModelSettings(d_model=96, d_ff=8, n_heads=2, d_k=4, n_encoder_layers=1, n_decoder_layers=1)
+    window.open(explain(random_model(shape, size=0.05), "abc", weights=True, num_beams=2), tmp_path, "embedding")
+    card = "[data-stage='source.input']"
+    box = window.page.locator(f"{card} .map").bounding_box()
+    assert box["width"] >= window.page.locator(f"{card} .matrix").bounding_box()["width"] - 2
+    first = "return Number(document.querySelector(given).dataset.cell.split(',').at(-1))"
+    cell = f"{card} td[data-cell]"
+    assert window.run(first, cell) == 0
+    window.page.locator(f"{card} .map").scroll_into_view_if_needed()
+    box = window.page.locator(f"{card} .map").bounding_box()
+    middle = box["y"] + box["height"] / 2
+    window.page.mouse.move(box["x"] + 10, middle)
+    window.page.mouse.down()
+    seen = []
+    for part in (0.4, 0.6, 0.99):
+        window.page.mouse.move(box["x"] + box["width"] * part, middle)
+        seen.append(window.run(first, cell))
+    window.page.mouse.up()
+    assert seen == sorted(set(seen))
+    assert window.all(cell, "each.dataset.cell")[-1].endswith(",95")
+    assert "columns" in window.page.inner_text(f"{card} .overview small")
+
+
+def test_the_matrix_of_a_panel_is_in_sight_without_scrolling(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.page.set_viewport_size({"width": 1280, "height": 800})
+    window.open(trace, tmp_path)
+    for name in ("embedding", "qkv", "attention", "norm", "heads", "search", "alignment", "logits"):
+        window.panel(name)
+        tops = window.all(
+            "#panel table, #panel .picture, #panel .tree svg, #panel .picture-box svg, #panel .bars",
+            "each.getBoundingClientRect().top",
+        )
+        assert min(tops) < 560, name
+
+
+def test_a_matrix_has_a_legend_and_a_zero_is_a_dot(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "attention")
+    scores = trace.array("decoder.1.cross.scores")[0]
+    text = window.page.inner_text("[data-stage='decoder.1.cross.scores'] .legend")
+    assert "orange: below 0 · blue: above 0" in text
+    largest = float(np.abs(scores).max())
+    assert f"{largest:.2f}"[:3] in text
+    window.page.select_option("[data-key='attention']", "decoder.0.self")
+    cell = window.page.locator("[data-stage='decoder.0.self.weights'] td[data-cell='0,0,1']")
+    assert (cell.inner_text(), cell.get_attribute("aria-label")) == ("·", "0, masked: causal")
+    assert "masked" in window.page.inner_text("[data-stage='decoder.0.self.weights'] .legend")
+
+
+def test_numbers_outside_of_matrices_open_the_inspector(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path)
+    for name in ("tokens", "norm", "logits", "search"):
+        window.panel(name)
+        number = window.page.locator("#panel button.number").first
+        tensor, _, cell = number.get_attribute("data-pick").partition("@")
+        number.click()
+        value = float(window.page.get_attribute("#inspector [data-value]", "data-value"))
+        assert value == float(trace.array(tensor)[tuple(map(int, cell.split(",")))]), name
+        window.press("close")
+    window.panel("alignment")
+    window.page.focus("[data-evidence='occlusion'] .cell[tabindex='0']")
+    window.page.keyboard.press("ArrowRight")
+    window.page.keyboard.press("Enter")
+    value = float(window.page.get_attribute("#inspector [data-value]", "data-value"))
+    assert value == float(trace.array("evidence.occlusion")[0, 1])
+    window.panel("space")
+    window.press("inspect-embedding")
+    assert window.page.locator("#inspector [data-tensor]").count() == 1
+    assert window.complaints == []
