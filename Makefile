@@ -32,9 +32,9 @@ test: $(VENV)/installed-dev
 test-all: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
 
-# Runs that are killed, terminated and hit by faults at every write, a hundred times over (half an hour).
+# Runs that are killed, terminated and hit by faults at every write, and thousands of damaged files (an hour).
 chaos: $(VENV)/installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/chaos
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/chaos tests/importers/test_mutated_folders.py
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check

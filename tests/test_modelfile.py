@@ -630,6 +630,20 @@ def test_a_file_smaller_than_its_header_says_is_refused_before_it_is_read(tmp_pa
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kilobytes
 
 
+@pytest.mark.parametrize("value", ["[]", "{}", "1.5", '"ab"'])
+@pytest.mark.parametrize("form", [FORMAT, "glassformer-resume/2"])
+def test_a_header_of_many_small_values_does_not_fill_the_memory(tmp_path, form, value):
+    values = "[" + ",".join([value] * 5_000_000) + "]"
+    header = json.dumps({"__metadata__": {"format": form, "data": values}}).encode()
+    (tmp_path / "m").write_bytes(len(header).to_bytes(8, "little") + header)
+    del header, values
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ModelFileError, match="not a file of glassformer") as caught:
+        read_tensors(tmp_path / "m", form)
+    assert " values is not valid in a file of " in caught.value.got
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kilobytes
+
+
 def test_tensors_that_the_settings_do_not_define_are_not_read(tmp_path):
     with safe_open(saved(tmp_path / "small"), framework="numpy") as opened:
         metadata = {name: text for name, text in opened.metadata().items() if name not in ("format", "digest")}

@@ -120,6 +120,7 @@ def _damaged(path: Path, got: str) -> ModelFileError:
         where=str(path),
         got=got,
         expected="a .safetensors file written by glassformer",
+        hint="if it was one, copy it again from its original location",
     )
 
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 MAX_HEADER_BYTES = 100_000_000  # the limit of the safetensors library
 MAX_DIMENSIONS = 8
+MIN_VALUES = 1_000_000  # that a header may have in a file of any size; larger files may have one in 16 bytes
 _TYPES = {
     "BOOL": "?",
     "U8": "u1",
@@ -71,7 +72,12 @@ def read_header(file: BufferedReader) -> tuple[dict[str, str], dict[str, Any], i
     start = 8 + int.from_bytes(file.read(8), "little")
     if not 8 + 2 <= start <= min(size, 8 + MAX_HEADER_BYTES):
         raise ValueError(f"a header of {start - 8:,} bytes is not valid in a file of {size:,} bytes")
-    header = parse_json(file.read(start - 8).decode("utf-8"))
+    content = file.read(start - 8)
+    # A value takes up to 72 bytes in memory and 3 in a file: without a limit, a small file would fill the memory.
+    n_values = sum(content.count(mark) for mark in (b",", b"[", b"{"))
+    if n_values > max(MIN_VALUES, size // 16):
+        raise ValueError(f"a header of {n_values:,} values is not valid in a file of {size:,} bytes")
+    header = parse_json(content.decode("utf-8"))
     if not isinstance(header, dict):
         raise ValueError("the header is not a JSON object")
     metadata = header.pop("__metadata__", {})

@@ -58,6 +58,17 @@ def train_here(out: Path, *, from_start: bool) -> int:
 
 
 @contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread, as a forked child does: no number depends on how many threads add it up."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
 def child(work: Callable[[], int]) -> Iterator[int]:
     """Do work in a forked process, which ends with its status or FAILED; yield its number."""
     number = os.fork()

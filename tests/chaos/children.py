@@ -1,0 +1,104 @@
+"""Many cases in forked children: what ends a child, or keeps it longer than any case takes, has the case's number."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from glassformer.errors import GlassformerError
+
+SECONDS = 60  # of a processor for one case, most of which take milliseconds
+SECONDS_IN_ALL = 900  # for a case that waits forever; other programs may have the processors meanwhile
+TIME_LIMITS = (signal.SIGPROF, signal.SIGALRM)
+MORE_MEMORY = 2 * 2**30  # bytes that a child may map in addition: what is above is an error, not a full machine
+RIGHT, REFUSED, WRONG = "right", "refused", "wrong"
+UNCHANGED = -1  # the number of the case that changes nothing
+
+
+class Outcome(NamedTuple):
+    """How a case ended: RIGHT, REFUSED with the error, or WRONG with a description. `memory` is the peak, in bytes."""
+
+    number: int
+    kind: str
+    text: str
+    memory: int
+
+
+def run_cases(work: Callable[[int], str | None], numbers: Sequence[int]) -> list[Outcome]:
+    """Do work with each number in forked children, and return how each ended.
+
+    Work returns what is wrong, or None. A GlassformerError is a refusal; any other exception, a signal and a time
+    limit are wrong. A child that ends is followed by another one, for the cases that are left.
+    """
+    found: list[Outcome] = []
+    while len(found) < len(numbers):
+        reading, writing = os.pipe()
+        number = os.fork()
+        if number == 0:
+            os.close(reading)
+            _child(work, numbers[len(found) :], writing)
+        os.close(writing)
+        with os.fdopen(reading, encoding="utf-8") as lines:
+            found += [Outcome(*json.loads(line)) for line in lines]
+        status = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+        if len(found) < len(numbers):
+            why = "it took too long" if -status in TIME_LIMITS else f"the child ended with {status}"
+            found.append(Outcome(numbers[len(found)], WRONG, why, 0))
+    return found
+
+
+def _child(work: Callable[[int], str | None], numbers: Sequence[int], writing: int) -> None:
+    try:
+        torch.set_num_threads(1)
+        for limit in TIME_LIMITS:
+            signal.signal(limit, signal.SIG_DFL)
+        most = _pages(0) + MORE_MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        _outcome(work, UNCHANGED)  # what the first case loads, later ones have in memory already
+        for number in numbers:
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
+            signal.alarm(SECONDS_IN_ALL)
+            kind, text, memory = _outcome(work, number)
+            os.write(writing, (json.dumps([number, kind, text, memory]) + "\n").encode())
+    finally:
+        os._exit(0)
+
+
+def _outcome(work: Callable[[int], str | None], number: int) -> tuple[str, str, int]:
+    before = _pages(1)
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins again
+    try:
+        wrong = work(number)
+    except GlassformerError as error:
+        message = str(error)
+        return REFUSED, message, _peak() - before
+    except BaseException:  # what else comes out of it is what the test looks for
+        return WRONG, traceback.format_exc(), _peak() - before
+    return (RIGHT, "", _peak() - before) if wrong is None else (WRONG, wrong, _peak() - before)
+
+
+def _pages(column: int) -> int:
+    """Return the bytes that this process has mapped (0) or has in memory (1)."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[column]) * resource.getpagesize()
+
+
+def _peak() -> int:
+    """Return the maximum of the bytes in memory since the last reset."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+def check(outcomes: Sequence[Outcome]) -> Counter[str]:
+    """Raise AssertionError when a case is wrong; return how many were refused, and how many were right."""
+    wrong = [f"case {one.number}: {one.text}" for one in outcomes if one.kind == WRONG]
+    assert not wrong, "\n".join([f"{len(wrong)} of {len(outcomes)} cases are wrong, of which the first:", *wrong[:5]])
+    return Counter(one.kind for one in outcomes)

@@ -1,0 +1,138 @@
+"""Model files that were damaged or changed: an error or the right model, never a crash, a hang or a wrong model."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.container import read_tensors, write_tensors
+from glassformer.modelfile import FORMAT, ModelFile
+from glassformer.settings import Settings
+from glassformer.text import learn
+from glassformer.translator import Translator
+from tests.chaos.children import REFUSED, RIGHT, UNCHANGED, check, run_cases
+from tests.chaos.conftest import one_thread
+from tests.chaos.mutations import changed_header, changed_json, damaged
+from tests.test_modelfile import KINDS, TEXTS, arrays
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the memory of a child is read from /proc")
+
+SOURCES = ["low newer", "the widest road"]
+MODEL = {"d_model": 64, "d_ff": 256, "n_heads": 4, "n_encoder_layers": 2, "n_decoder_layers": 2}
+
+
+def small_model(kind: str) -> ModelFile:
+    """A model of drawn weights, of about one megabyte."""
+    tokens = {"source": KINDS[kind], "target": KINDS[kind], "shared": True}
+    settings = Settings(tokens=tokens, model=MODEL, decoding={"num_beams": 2, "max_new_tokens": 12})
+    tokenizer = learn(TEXTS, settings.tokens.source)
+    return ModelFile(settings, tokenizer, tokenizer, arrays(settings.model, len(tokenizer), len(tokenizer)))
+
+
+class Doors:
+    """The original of a model file, and what a mutated one must be: refused, or equal to it."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.original, self.path = folder / f"{kind}.safetensors", folder / "mutated.safetensors"
+        small_model(kind).save(self.original)
+        self.size = self.original.stat().st_size
+        self.made = ModelFile.load(self.original)
+        self.answers = self.answer(Translator(self.made, device="cpu"))
+
+    @staticmethod
+    def answer(translator: Translator) -> list[Any]:
+        return [one.to_json() for one in translator.translate(SOURCES)]
+
+    def difference(self, loaded: ModelFile) -> str | None:
+        """Return what differs between a model and the right one, to the last bit; None: nothing."""
+        made = self.made
+        if loaded.tensors.keys() != made.tensors.keys():
+            return "the names of the tensors"
+        for name, array in made.tensors.items():
+            if loaded.tensors[name].tobytes() != array.tobytes() or loaded.tensors[name].shape != array.shape:
+                return f"the tensor {name}"
+        ours, theirs = ([one.settings, one.data, one.metrics, one.versions] for one in (made, loaded))
+        if ours != theirs:
+            return "the settings or records"
+        same_tokens = loaded.source_tokenizer.to_dict() == made.source_tokenizer.to_dict()
+        return None if same_tokens else "the tokenizers"
+
+    def mutated(self, number: int) -> tuple[str, bytes]:
+        """Return the name of a mutation and the bytes of the file: of three, one has another header that is JSON."""
+        content = self.original.read_bytes()
+        if number == UNCHANGED:
+            return "nothing", content
+        return changed_header(content, number // 3) if number % 3 == 0 else damaged(content, number)
+
+    def load(self, number: int) -> str | None:
+        """Load a file that was damaged after it was written."""
+        name, content = self.mutated(number)
+        self.path.write_bytes(content)
+        difference = self.difference(ModelFile.load(self.path))
+        return None if difference is None else f"{name}: {difference}"
+
+    def translate(self, number: int) -> str | None:
+        """Load a damaged file and translate."""
+        wrong = self.load(number)
+        translator = Translator.load(self.path, device="cpu")
+        return wrong or (None if self.answer(translator) == self.answers else "other answers")
+
+    def signed(self, number: int) -> str | None:
+        """Load and translate with a file that somebody changed and gave a new digest: any answer, or an error."""
+        chance = Random(number)
+        tensors, parts = read_tensors(self.original, FORMAT)
+        if number % 5:
+            name = chance.choice(list(parts))
+            changed = copy.deepcopy(parts)
+            changed[name] = changed_json(parts[name], chance)
+            parts = changed
+        else:
+            name = chance.choice(list(tensors))
+            tensors[name] = np.ascontiguousarray(chance.choice(
+                [tensors[name].T, tensors[name] * 1e30, tensors[name] * 0, -tensors[name], tensors[name][:-1]]
+            ), np.float32)  # fmt: skip
+        write_tensors(self.path, FORMAT, tensors, parts)
+        self.answer(Translator.load(self.path, device="cpu"))
+        return None
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    with one_thread():
+        yield
+
+
+SHORT_AND_LONG = [20, pytest.param(500, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("kind", ["characters", "bpe", "unigram", "words"])
+@pytest.mark.parametrize("n_files", SHORT_AND_LONG)
+def test_a_damaged_model_file_is_refused_or_is_the_right_model(tmp_path: Path, kind: str, n_files: int) -> None:
+    doors = Doors(tmp_path, kind)
+    outcomes = run_cases(doors.load, range(n_files))
+    counts = check(outcomes)
+    assert counts[REFUSED] > n_files / 2
+    assert max(one.memory for one in outcomes) < 3 * doors.size
+
+
+@pytest.mark.parametrize("n_files", SHORT_AND_LONG)
+def test_a_damaged_model_file_gives_the_right_answers_or_none(tmp_path: Path, n_files: int) -> None:
+    counts = check(run_cases(Doors(tmp_path, "characters").translate, range(n_files)))
+    assert counts[REFUSED]
+    assert counts[RIGHT]
+
+
+@pytest.mark.parametrize("kind", ["characters", "bpe", "unigram", "words", "bytes"])
+@pytest.mark.parametrize("n_files", SHORT_AND_LONG)
+def test_a_changed_model_file_with_a_new_digest_is_refused_or_translates(
+    tmp_path: Path, kind: str, n_files: int
+) -> None:
+    counts = check(run_cases(Doors(tmp_path, kind).signed, range(n_files)))
+    assert counts[REFUSED]
