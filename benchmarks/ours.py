@@ -14,19 +14,21 @@ from glassformer import Translator
 from glassformer.rundirectory import RunDirectory
 from glassformer.training.loop import Run
 from glassformer.training.prepare import Prepared
+from glassformer.training.processes import Processes
 
 
-def start_run(prepared: Prepared, device: str, **training: Any) -> Run:
+def start_run(prepared: Prepared, device: str, processes: Processes | None = None, **training: Any) -> Run:
     """A run of these rows, with some settings of training changed. It writes nothing before it is iterated over."""
     settings = prepared.settings
     changed = settings.model_copy(update={"training": settings.training.model_copy(update=training)})
     directory = RunDirectory(Path(tempfile.gettempdir()) / "glassformer-benchmark")
-    return Run(dataclasses.replace(prepared, settings=changed), directory, torch.device(device))
+    changed_rows = dataclasses.replace(prepared, settings=changed)
+    return Run(changed_rows, directory, torch.device(device), processes=processes or Processes())
 
 
 class OurTrainer:
-    def __init__(self, task: Task, device: str, precision: str = "auto") -> None:
-        self.run = start_run(task.prepared, device, precision=precision)
+    def __init__(self, task: Task, device: str, precision: str = "auto", processes: Processes | None = None) -> None:
+        self.run = start_run(task.prepared, device, processes, precision=precision)
         self.model: torch.nn.Module = self.run.model
 
     def update(self, rows: Rows) -> None:
