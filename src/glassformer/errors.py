@@ -17,7 +17,7 @@
     └── MissingExtraError       1   an optional library that is not installed
 
 Other exit codes: 3 when `--strict` has findings or a check of `glassformer check` failed, 4 when `translate` left rows
-empty because their texts are too long, 130 when interrupted.
+empty (a text that is too long, an input that is missing), 130 when interrupted.
 
 Each error says what happened and, if known, where, what it got, what it expected and what to do next. The parts are
 attributes for programs; `str(error)` is the text for people.

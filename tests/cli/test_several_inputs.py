@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from glassformer import translate_stream
+from glassformer.errors import EXIT_LEFT_OUT, TextError
+from glassformer.jobs import chunks
 from glassformer.modelfile import ModelFile
 from glassformer.translator import Translator
 
@@ -167,12 +170,114 @@ def test_rows_without_a_feature_and_with_the_separator_are_in_the_ledger(call, s
     ]
 
 
-def test_a_row_without_a_feature_is_named_in_translation(call, run, tmp_path):
-    table = tsv(tmp_path / "holes.tsv", [HEADER, *ROWS[:2], ("dap", "daps", "")])
-    answer = call("translate", run, table)
-    assert (answer.code, answer.out) == (1, "")
-    assert "the feature 'tags' is empty" in answer.err
-    assert "row 3" in answer.err
+HOLES = [(*ROWS[0],), ("dap", "daps", ""), ROWS[1], ("", "", ""), ("dap", "daps", " ; "), ("d\x1fp", "x", "V"), ROWS[2]]
+LEFT_OUT = "3 rows were left empty: row 2 (the feature 'tags' is empty), row 5 (the feature 'tags' is empty), row 6 (the"
+
+
+@pytest.fixture
+def holes(tmp_path) -> Path:
+    """Rows without a feature, one without anything, and one with the separator, between rows that are valid."""
+    return tsv(tmp_path / "holes.tsv", [HEADER, *HOLES])
+
+
+@pytest.fixture
+def filled(call, run, tmp_path) -> list[str]:
+    """The answers to `holes`."""
+    valid = tsv(tmp_path / "valid.tsv", [HEADER, *ROWS[:3]])
+    first, second, third = call("translate", run, valid, "--quiet").out.splitlines()
+    return [first, "", second, "", "", "", third]
+
+
+def test_a_row_without_a_feature_is_left_empty_and_named(call, run, holes, filled):
+    answer = call("translate", run, holes)
+    assert (answer.code, answer.out.split("\n")[:-1]) == (EXIT_LEFT_OUT, filled)
+    assert LEFT_OUT in answer.err
+    arrived = call("translate", run, "-", "--from", "tsv", "--keep", "form,tags", stdin=holes.read_bytes())
+    assert arrived.code == EXIT_LEFT_OUT
+    assert [line.split("\t") for line in arrived.out.split("\n")[1:-1]] == [
+        [form, tags, text] for (_, form, tags), text in zip(HOLES, filled, strict=True)
+    ]
+    assert LEFT_OUT in arrived.err
+    whole = call("translate", run, holes, "--json")
+    found = [json.loads(line) for line in whole.out.splitlines()]
+    assert [row["source"] for row in found] == [{"lemma": lemma, "tags": tags} for lemma, _, tags in HOLES]
+    assert [row.get("left_out", "") for row in found][1:6] == [
+        "the feature 'tags' is empty",
+        "",
+        "",
+        "the feature 'tags' is empty",
+        "the input 'lemma' contains U+001F",
+    ]
+    stopped = call("translate", run, holes, "--long", "stop")
+    assert stopped.code == 1
+    assert "the feature 'tags' is empty" in stopped.err
+    assert "row 2" in stopped.err
+
+
+def test_plain_lines_with_an_empty_feature_are_left_empty(call, run):
+    answer = call("translate", run, "--feature", "tags= ", stdin=b"dap\n\nbap\n")
+    assert (answer.code, answer.out) == (EXIT_LEFT_OUT, "\n\n\n")
+    assert "2 rows were left empty: row 1 (the feature 'tags' is empty), row 3" in answer.err
+
+
+def test_a_resumed_job_and_shards_leave_the_same_rows_empty(call, run, holes, filled, tmp_path, monkeypatch):
+    monkeypatch.setattr(chunks, "FIRST", 2)
+    translate, calls = Translator.translate, []
+
+    def interrupt(self, *arguments, **options):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return translate(self, *arguments, **options)
+
+    monkeypatch.setattr(Translator, "translate", interrupt)
+    words = ("translate", run, holes, "--out")
+    assert call(*words, tmp_path / "out.txt").code == 130
+    resumed = call(*words, tmp_path / "out.txt", "--resume")
+    assert resumed.code == EXIT_LEFT_OUT, resumed.err
+    assert LEFT_OUT in resumed.err
+    assert (tmp_path / "out.txt").read_text().split("\n")[:-1] == filled
+    assert call(*words, tmp_path / "shards", "--shards", 3).code == 0
+    merged = call(*words, tmp_path / "shards", "--shards", 3, "--merge")
+    assert (merged.code, merged.out.split("\n")[:-1]) == (EXIT_LEFT_OUT, filled)
+    assert LEFT_OUT in merged.err
+
+
+def test_an_object_without_the_key_of_a_feature_is_left_empty(call, run, filled, tmp_path):
+    objects = [
+        *({"lemma": lemma, "tags": tags} for lemma, _, tags in ROWS[:1]),
+        *({"lemma": "dap"}, {"lemma": "dap", "tags": None}, {"lemma": "dap", "tags": ""}),
+    ]
+    path = tmp_path / "objects.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in objects), encoding="utf-8")
+    answer = call("translate", run, path)
+    assert (answer.code, answer.out) == (EXIT_LEFT_OUT, f"{filled[0]}\n\n\n\n"), answer.err
+    assert "3 rows were left empty: row 2 (the feature 'tags' is empty), row 3" in answer.err
+    path.write_text(json.dumps({"lemma": None, "tags": "V"}) + "\n", encoding="utf-8")
+    assert "'lemma' is missing or null" in call("translate", run, path).err
+
+
+def test_evaluate_has_rows_without_a_feature_in_the_ledger(call, run, holes, tmp_path):
+    answer = call("evaluate", run, holes, "--ledger", tmp_path / "ledger.jsonl", "--json")
+    assert answer.code == 0, answer.err
+    assert json.loads(answer.out)["rows"]["items"] == 3
+    entries = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
+    assert [(entry["row"], entry["reason"].split(" U+")[0]) for entry in entries] == [
+        (2, "empty feature"),
+        (4, "empty source"),
+        (5, "empty feature"),
+        (6, "unit separator"),
+    ]
+
+
+def test_translate_stream_leaves_out_a_mapping_with_an_empty_feature(run):
+    translator = Translator.load(run)
+    texts = [{"lemma": "dap", "tags": "V;PST"}, {"lemma": "dap", "tags": ""}, {"lemma": "", "tags": "V"}]
+    first, second, third = translate_stream(translator, texts)
+    assert (bool(first.text), second.text, second.left_out) == (True, "", "the feature 'tags' is empty")
+    assert (third.text, third.left_out) == ("", "")
+    with pytest.raises(TextError, match="'tags' is empty"):
+        list(translate_stream(translator, texts, long="stop"))
 
 
 def test_a_table_without_a_header_is_asked_for_by_position(call, small, tmp_path):

@@ -157,7 +157,7 @@ class Shape:
         form = choose_format(self.to, out, opened.format, full=self.full, columns=columns and not self.full)
         kept = opened.names[len(given.texts) :][: len(given.keep)]
         header = opened.header or opened.format in (PLAIN, "parallel text")
-        layout = Layout(form, self.full, self.scores, self.alignments, kept, free_name(kept), header, given.inputs)
+        layout = Layout(form, self.full, self.scores, self.alignments, kept, free_name(kept), header)
         if len(set(layout.names)) < len(layout.names):
             what = "two columns of the output have the same name"
             raise UsageError(what, got=", ".join(layout.names), hint="leave one out of --keep")

@@ -84,4 +84,4 @@ def warn_about(reporter: Reporter, progress: Progress) -> None:
     left_out = progress.left_out
     if left_out.count:
         rows = "1 row was" if left_out.count == 1 else f"{left_out.count:,} rows were"
-        reporter.warn(f"{rows} left empty, because of the length of the text: {left_out} (see --long)")
+        reporter.warn(f"{rows} left empty: {left_out}; --long stop makes this an error")

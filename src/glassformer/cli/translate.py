@@ -54,7 +54,7 @@ Long = Annotated[
     typer.Option(
         "--long",
         help="A text longer than the model takes: skip (its row is left empty; exit code 4), stop (an error), or "
-        "split (prose, at its sentences).",
+        "split (prose, at its sentences). A row without an input of the model: an error with stop, else left empty.",
     ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the interrupted job of --out.")]

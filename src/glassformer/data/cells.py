@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from glassformer.data.delimited import Row
 from glassformer.data.ledger import Fault, Reason
+
+Kind = Literal["text", "optional"]
+"""What a cell must be: text, or text that may be missing and is then empty."""
 
 
 class FaultError(ValueError):
@@ -17,12 +20,25 @@ class FaultError(ValueError):
         self.fault = Fault(reason, detail)
 
 
-def text_row(values: Sequence[object], names: Sequence[str], line: int | None = None) -> Row:
-    """Return a row of the values of the columns `names`, or its fault."""
+def text_row(
+    values: Sequence[object], names: Sequence[str], line: int | None = None, kinds: Sequence[Kind] = ()
+) -> Row:
+    """Return a row of the values of the columns `names`, or its fault. Without `kinds` all must be text."""
     try:
-        return Row(line, [as_text(value, name) for value, name in zip(values, names, strict=True)])
+        if not kinds:
+            return Row(line, [as_text(value, name) for value, name in zip(values, names, strict=True)])
+        return Row(line, [_cell(*one) for one in zip(values, names, kinds, strict=True)])
     except FaultError as wrong:
         return Row(line, (), wrong.fault)
+
+
+def _cell(value: object, name: str, kind: Kind) -> str:
+    try:
+        return as_text(value, name)
+    except FaultError as wrong:
+        if kind == "optional" and wrong.fault.reason is Reason.MISSING_VALUE:
+            return ""
+        raise
 
 
 def as_text(value: object, name: str) -> str:

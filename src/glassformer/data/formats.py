@@ -3,6 +3,7 @@
     open_source(path) -> Source                the open table, before any column is chosen
     open_stream(stream, suffix, name)          the same of a stream, such as standard input
     Source.rows(take, header) -> Row, Row, …   the cells of the chosen columns of each row, or its fault
+    Source.rows(take, header, kinds)           the same, where some cells need not be text
 
 Each reader handles the grammar of one format; `delimited` has that of CSV and TSV. `lines` opens and decodes files;
 `tables` chooses the columns and handles damaged rows.
@@ -19,13 +20,22 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
-from glassformer.data.cells import FaultError, arrow_values, text_row
+from glassformer.data.cells import FaultError, Kind, arrow_values, text_row
 from glassformer.data.delimited import Row, csv_rows, tsv_rows
 from glassformer.data.ledger import Fault, Reason
 from glassformer.data.lines import COMPRESSIONS, Lines, corrupt, open_bytes, pyarrow, system_errors
 from glassformer.errors import TableError, UsageError, nearest
+
+
+class ReadRows(Protocol):
+    """A function that yields the cells at the positions `take` of every row, without the first if it is a `header`.
+
+    `kinds` are those of the cells, by default text; only formats whose values have types need them.
+    """
+
+    def __call__(self, take: Sequence[int], header: bool, kinds: Sequence[Kind] = (), /) -> Iterator[Row]: ...
 
 
 @dataclass(frozen=True)
@@ -34,12 +44,11 @@ class Source:
 
     `names` are the column names if the format contains them. Otherwise `first` is the first undamaged row, which may
     be a header, and `first_fault` is the first fault before it. `width` is the number of columns, 0 for none.
-    `rows(take, header)` can be called once. It yields the cells at the positions `take` of every row, without `first`
-    if that is a header. `advice` describes a valid row.
+    `rows` can be called once. `advice` describes a valid row.
     """
 
     format: str
-    rows: Callable[[Sequence[int], bool], Iterator[Row]]
+    rows: ReadRows
     width: int
     names: tuple[str, ...] | None = None
     first: tuple[str, ...] = ()
@@ -177,7 +186,7 @@ def _delimited(name: str, rows: Iterator[Row], advice: str) -> Source:
         before.append(row)
     width = len(first.cells)
 
-    def chosen(take: Sequence[int], header: bool) -> Iterator[Row]:
+    def chosen(take: Sequence[int], header: bool, _kinds: Sequence[Kind] = ()) -> Iterator[Row]:
         # In a table of one column, a blank line is an empty cell.
         blank = ("",) * len(take) if width == 1 else ()
         for line, cells, fault in chain(before, [first] if width and not header else (), rows):
@@ -226,13 +235,13 @@ def _json_lines(stream: BinaryIO, path: Path) -> Source:
             names = tuple(record[1])
             break
 
-    def rows(take: Sequence[int], _header: bool) -> Iterator[Row]:
+    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind] = ()) -> Iterator[Row]:
         chosen = [names[i] for i in take]
         for line, members, fault in chain(before, records):
             if members is None:
                 yield Row(line, (), fault)
                 continue
-            yield text_row([members.get(name) for name in chosen], chosen, line)
+            yield text_row([members.get(name) for name in chosen], chosen, line, kinds)
 
     advice = 'one object per line, as in {"source": "…", "target": "…"}; the values used are text or numbers'
     return Source("JSON Lines", rows, len(names), names, advice=advice)
@@ -308,11 +317,12 @@ def _binary(name: str, names: tuple[str, ...], batches: Callable[[Sequence[int]]
     """Return a table of Arrow columns; `batches(take)` yields the columns at these positions, some rows at a time."""
     arrow = pyarrow(f"reading {name}")
 
-    def rows(take: Sequence[int], _header: bool) -> Iterator[Row]:
+    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind] = ()) -> Iterator[Row]:
+        chosen = [names[i] for i in take]
         try:
             for columns in batches(take):
-                chosen = [names[i] for i in take]
-                yield from (text_row(values, chosen) for values in zip(*map(arrow_values, columns), strict=True))
+                found = zip(*map(arrow_values, columns), strict=True)
+                yield from (text_row(values, chosen, kinds=kinds) for values in found)
         except arrow.ArrowException as error:
             raise corrupt(str(path), error) from None
 
@@ -325,7 +335,7 @@ def _binary(name: str, names: tuple[str, ...], batches: Callable[[Sequence[int]]
 def _parallel(names: list[str], files: list[Lines]) -> Source:
     """Return two files as one table: line i of each is row i. A blank line is an empty cell."""
 
-    def rows(take: Sequence[int], _header: bool) -> Iterator[Row]:
+    def rows(take: Sequence[int], _header: bool, _kinds: Sequence[Kind] = ()) -> Iterator[Row]:
         end = (0, "", None)
         counts = [0, 0]
         for sides in zip_longest(*(lines.numbered() for lines in files), fillvalue=end):

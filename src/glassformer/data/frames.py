@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from glassformer.data.cells import arrow_values, text_row
+from glassformer.data.cells import Kind, arrow_values, text_row
 from glassformer.data.delimited import Row
 from glassformer.data.formats import Source
 from glassformer.data.lines import pyarrow
@@ -27,9 +27,9 @@ def source_of_frame(frame: Any) -> Source | None:
         return None
     names, values = found
 
-    def rows(take: Sequence[int], _header: bool) -> Iterator[Row]:
+    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind] = ()) -> Iterator[Row]:
         chosen = [names[i] for i in take]
-        return (text_row(row, chosen) for row in values(take))
+        return (text_row(row, chosen, kinds=kinds) for row in values(take))
 
     advice = "the values used are text or numbers, none of them missing"
     return Source("python", rows, len(names), names, advice=advice)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
+from glassformer.data.cells import Kind
 from glassformer.data.columns import ColumnName, Columns
 from glassformer.data.formats import Source, open_source, open_stream
 from glassformer.data.ledger import Fault, Ledger, Reason
@@ -64,11 +65,13 @@ def open_columns(
     columns: Sequence[ColumnName],
     data: DataSettings,
     *,
+    kinds: Sequence[Kind] = (),
     suffix: str | None = None,
     name: str = "standard input",
 ) -> Iterator[OpenRows]:
     """Open the chosen columns of the table at a path, or of the stream called `name` in the format of `suffix`.
 
+    `kinds` are those of the cells of the columns, by default text.
     Raises the errors of `read_table`, but none for damaged rows: `check_rows` raises that.
     """
 
@@ -86,7 +89,7 @@ def open_columns(
             take = tuple(found.position(column) for column in columns)
             opened = _opened(table, found, take)
             yield opened
-            yield from _counted(table, take, found, opened.ledger)
+            yield from _counted(table, take, found, opened.ledger, kinds)
 
     with _reading(read()) as opened:
         yield opened
@@ -106,9 +109,11 @@ def _opened(table: Source, columns: Columns, take: Sequence[int]) -> OpenRows:
     )
 
 
-def _counted(source: Source, take: Sequence[int], columns: Columns, ledger: Ledger) -> Iterator[InputRow]:
+def _counted(
+    source: Source, take: Sequence[int], columns: Columns, ledger: Ledger, kinds: Sequence[Kind]
+) -> Iterator[InputRow]:
     """Yield the rows; each is counted in the ledger first."""
-    for number, (line, cells, fault) in enumerate(source.rows(take, columns.consumed), 1):
+    for number, (line, cells, fault) in enumerate(source.rows(take, columns.consumed, kinds), 1):
         ledger.read += 1
         if fault:
             ledger.add(number, line, columns.table, *fault)

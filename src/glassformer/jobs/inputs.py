@@ -10,17 +10,19 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from glassformer.data.cells import Kind
 from glassformer.data.rows import InputRow, OpenRows, check_rows, open_columns, open_lines
 from glassformer.errors import UsageError
 from glassformer.settings import DataSettings
-from glassformer.text.inputs import Inputs, compose, compose_cells
+from glassformer.text.inputs import Inputs
+from glassformer.translator import Source
 
 
 class JobRow(NamedTuple):
-    """One row of a job: its number from 1, its text, the cells that are passed through, and its forced prefix."""
+    """One row of a job: its number from 1, its text (or inputs), the cells that are passed through, and its prefix."""
 
     number: int
-    text: str
+    source: Source
     kept: tuple[str, ...] = ()
     prefix: str = ""
 
@@ -74,14 +76,17 @@ class Input:
         """Open the input. Raises TableError, ColumnError and MissingExtraError as `read_table` does."""
         if self.column is None:
             return open_lines(self.source)
-        columns = [*self.texts, *self.keep, *([] if self.prefix_column is None else [self.prefix_column])]
-        return open_columns(self.source, columns, self.data, suffix=self.suffix)
+        prefix = () if self.prefix_column is None else (self.prefix_column,)
+        columns = (*self.texts, *self.keep, *prefix)
+        further: Kind = "optional"
+        kinds = [further if 0 < i < len(self.texts) else "text" for i in range(len(columns))]
+        return open_columns(self.source, columns, self.data, kinds=kinds, suffix=self.suffix)
 
     def scan(self, digest: Digest | None = None) -> OpenRows:
         """Read a file once from start to end, and return what it is, with the ledger of all its rows.
 
         The rows are added to `digest`, damaged ones where they are skipped. Raises TableError when rows are damaged and
-        `data.bad_rows` is "stop", TextError for a row that lacks an input.
+        `data.bad_rows` is "stop".
         """
         n_rows = 0
         damaged: list[InputRow] = []
@@ -89,8 +94,6 @@ class Input:
             for n_rows, row in enumerate(opened.rows, 1):  # noqa: B007, the last one counts
                 if row.fault:
                     damaged.append(row)
-                elif self.inputs:
-                    self.text(row)
                 if digest is not None and not (row.fault and self.stops_at_damage):
                     digest.add(self.job_rows(opened, [row]))
             if self.stops_at_damage:
@@ -106,8 +109,7 @@ class Input:
     def job_rows(self, opened: OpenRows, rows: Sequence[InputRow], prefix: str = "") -> list[JobRow]:
         """Return rows as those of a job; `prefix` is that of all rows without a prefix column.
 
-        A blank or skipped row has empty cells. Raises TableError for damaged rows that are not skipped, TextError for
-        a row that lacks an input.
+        A blank or skipped row has empty cells. Raises TableError for damaged rows that are not skipped.
         """
         if self.stops_at_damage:
             check_rows(opened, rows)
@@ -116,17 +118,17 @@ class Input:
         for row in rows:
             cells = row.cells or ("",) * (end + 1)
             own = prefix if self.prefix_column is None else cells[end]
-            found.append(JobRow(row.number, self.text(row), tuple(cells[start:end]), own))
+            found.append(JobRow(row.number, self._given(row), tuple(cells[start:end]), own))
         return found
 
-    def text(self, row: InputRow) -> str:
-        """Return the source of a row. Raises TextError for a row that lacks an input."""
+    def _given(self, row: InputRow) -> Source:
+        """Return the text of a row, or the cells of its inputs, whatever they hold."""
         if not self.inputs:
             return row.cells[0] if row.cells else ""
-        if not row.cells:
-            return compose([""] * len(self.inputs))
-        cells = [row.cells[0], *self.others] if self.column is None else row.cells[: len(self.texts)]
-        return compose_cells(cells, self.inputs, f"row {row.number}")
+        cells = row.cells or ("",) * len(self.inputs)
+        if self.column is None and row.cells:
+            cells = [row.cells[0], *self.others]
+        return {one.name: cell for one, cell in zip(self.inputs, cells, strict=False)}
 
 
 class Digest:

@@ -64,7 +64,7 @@ class Job:
                 has_prefix = self.prefix or self.input.prefix_column is not None
                 answers = translate_chunk(
                     self.translator,
-                    [row.text for row in rows],
+                    [row.source for row in rows],
                     self.search,
                     prefixes=[row.prefix for row in rows] if has_prefix else None,
                     where=[f"row {row.number}" for row in rows],

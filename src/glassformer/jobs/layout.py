@@ -13,7 +13,6 @@ from glassformer.data.lines import COMPRESSIONS
 from glassformer.errors import UsageError, nearest
 from glassformer.jobs.alignment import pharaoh
 from glassformer.jobs.inputs import JobRow
-from glassformer.text.inputs import Inputs, as_given
 from glassformer.translator import Translation
 
 FORMATS = ("lines", "csv", "tsv", "jsonl", "parquet")
@@ -30,8 +29,7 @@ class Layout:
     """The form of the output.
 
     `format` is one of FORMATS. `full`: JSON Lines with all that is known of an answer. `kept` are the names of the
-    columns passed through, `answer` that of the answers, `inputs` those of a model with several. `header`: whether CSV
-    and TSV begin with the names.
+    columns passed through, `answer` that of the answers. `header`: whether CSV and TSV begin with the names.
     """
 
     format: str
@@ -41,7 +39,6 @@ class Layout:
     kept: tuple[str, ...] = ()
     answer: str = ANSWER
     header: bool = True
-    inputs: Inputs = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,7 +74,7 @@ class Layout:
 
     def _full(self, row: JobRow, answer: Translation) -> dict[str, Any]:
         kept = {"kept": dict(zip(self.kept, row.kept, strict=True))} if self.kept else {}
-        return {"row": row.number, "source": as_given(row.text, self.inputs), **kept, **answer.to_json()}
+        return {"row": row.number, "source": row.source, **kept, **answer.to_json()}
 
 
 def choose_format(requested: str | None, out: Path | None, input_format: str, *, full: bool, columns: bool) -> str:

@@ -114,7 +114,7 @@ class Shards:
         """Translate rows for `search.greedy_first`; return whether a search of this kind uses it."""
         answers = translate_chunk(
             translator,
-            [row.text for row in rows],
+            [row.source for row in rows],
             search,
             prefixes=[row.prefix for row in rows] if self.prefix or self.input.prefix_column is not None else None,
             where=[f"row {row.number}" for row in rows],

@@ -1,4 +1,4 @@
-"""Texts to answers, one after the other, from any iterable; a text that is too long does not stop the others."""
+"""Texts to answers, one after the other, from any iterable; what cannot be translated does not stop the others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import count, islice
 from typing import Any, Literal, get_args
 
 from glassformer.decoding import GreedyFirst
-from glassformer.errors import TooLongError, UsageError, nearest, quoted
+from glassformer.errors import TextError, TooLongError, UsageError, nearest, quoted
 from glassformer.jobs.alignment import Aligner
 from glassformer.jobs.chunks import chunks
 from glassformer.jobs.sentences import Sentences, joined
@@ -17,7 +17,9 @@ from glassformer.text.inputs import UNIT_SEPARATOR, compose, compose_values
 from glassformer.translator import EMPTY, Source, Translation, Translator
 
 Long = Literal["stop", "skip", "split"]
-"""A text longer than the model takes: an error, an empty answer, or translated sentence by sentence."""
+"""A text longer than the model takes: an error, an empty answer, or translated sentence by sentence.
+
+A row that lacks an input of the model is an error with "stop", and otherwise an empty answer."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,9 @@ def translate_stream(
 
     `long` says what happens to a text longer than the model takes: "stop" raises TooLongError, "skip" yields an empty
     answer whose `left_out` says why, "split" translates its sentences and joins their answers (with the extra
-    `sentences`; a sentence that is too long itself leaves its text out). `alignments`: each answer has its `alignment`,
-    from the attention of the model. The other arguments are those of
-    `Translator.translate`, as are the answers and their scores.
+    `sentences`; a sentence that is too long itself leaves its text out). A mapping with an empty input, such as a
+    feature, is left out too, or raises TextError with "stop". `alignments`: each answer has its `alignment`, from the
+    attention of the model. The other arguments are those of `Translator.translate`, as are answers and scores.
     """
     base = decoding or translator.settings.decoding
     search = Search(base.override(options) if options else base, long)
@@ -86,10 +88,10 @@ def translate_chunk(
 ) -> list[Translation]:
     """Translate some texts of a job, and align them with an `aligner`; the others are as in `Translator.translate`."""
     names = [f"row {row}" for row in range(1, len(texts) + 1)] if where is None else where
-    sources = [compose_values(text, name, translator.inputs) for text, name in zip(texts, names, strict=True)]
-    parts: list[Sequence[str]] = [[source] for source in sources]  # its sentences; none: it is left out
+    sources, left_out = _sources(translator, texts, names, stop=search.long == "stop")
+    # the sentences of each text; none: it is left out
+    parts: list[Sequence[str]] = [() if row in left_out else [source] for row, source in enumerate(sources)]
     split: dict[int, Sentences] = {}
-    left_out: dict[int, str] = {}
     while True:
         owners = [row for row, own in enumerate(parts) for _ in own]
         forced = None if prefixes is None else _forced(parts, prefixes)
@@ -127,6 +129,22 @@ def translate_chunk(
         else:
             results.append(joined(of_parts, split[row].spaces) if row in split else of_parts[0])
     return results
+
+
+def _sources(
+    translator: Translator, texts: Sequence[Source], names: Sequence[str], *, stop: bool
+) -> tuple[list[str], dict[int, str]]:
+    """Return the source of each text, and why some have none: one of their inputs is empty. `stop`: raise TextError."""
+    sources, left_out = [], {}
+    for row, (text, name) in enumerate(zip(texts, names, strict=True)):
+        try:
+            sources.append(compose_values(text, name, translator.inputs))
+        except TextError as error:
+            if stop:
+                raise
+            left_out[row] = error.what
+            sources.append("")
+    return sources, left_out
 
 
 def _forced(parts: Sequence[Sequence[str]], prefixes: Sequence[str]) -> list[str]:

@@ -193,7 +193,7 @@ def compose_values(values: object, where: str, inputs: Inputs) -> str:
     `compose_cells` does. `where` names the row.
     """
     if isinstance(values, str) and values.count(UNIT_SEPARATOR) == len(inputs) - 1:
-        return values
+        return compose_cells(split(values), inputs, where)
     cells = cells_of_values(values, inputs, where)
     return compose_cells(cells, inputs, where) if inputs else cells[0]
 
