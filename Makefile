@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: install demo test test-all chaos check format bench profile wheel wheel-test clean
+.PHONY: install demo lessons test test-all chaos check format bench profile wheel wheel-test clean
 
 install: $(INSTALLED)
 
@@ -23,6 +23,14 @@ $(VENV)/installed-dev: $(INSTALLED) requirements-dev.txt
 
 demo: install
 	$(BIN)/glassformer demo
+
+# The course in the browser. Its notebooks are made by lessons/build.py from the pages in lessons/source.
+lessons: $(VENV)/installed-lessons
+	$(BIN)/jupyter lab lessons
+
+$(VENV)/installed-lessons: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lessons]'
+	@touch $@
 
 # One thread a process: with more, processes that share two cores spend their time waiting for each other.
 # Neighboring tests share fixtures, so that each process takes a half, and more from the other when it is done.

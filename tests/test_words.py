@@ -25,6 +25,7 @@ SOURCE = ROOT / "src/glassformer"
 PAGES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "lessons").rglob("*.md")),
 ]
 
 PHRASES = {

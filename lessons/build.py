@@ -1,0 +1,105 @@
+"""Make the notebooks from their sources: `python lessons/build.py [NUMBER ...]`, from any directory.
+
+A source is a page of Markdown, `source/02-one-head.md`. Its blocks of Python become code cells, all else Markdown
+cells. A block that begins with "```python fold" is a code cell that Jupyter shows folded. The code is formatted in the
+source; the notebook is executed, and its outputs and pictures are stored in it.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+
+HERE = Path(__file__).parent
+BLOCK = re.compile(r"^```python( fold)?\n(.*?)^```$\n?", flags=re.MULTILINE | re.DOTALL)
+TIMEOUT = 600  # seconds for one cell, far above what any needs
+
+
+def sources() -> list[Path]:
+    """The sources, in the order of the lessons."""
+    return sorted((HERE / "source").glob("*.md"))
+
+
+def notebook_of(source: Path) -> Path:
+    """The notebook that is made of a source."""
+    return HERE / f"{source.stem}.ipynb"
+
+
+def convert(text: str) -> nbformat.NotebookNode:
+    """Return the notebook of a source, without outputs."""
+    cells: list[Any] = []
+    end = 0
+    for block in BLOCK.finditer(text):
+        cells += _markdown(text[end : block.start()])
+        cell = nbformat.v4.new_code_cell(block[2].strip("\n"))
+        if block[1]:
+            cell.metadata = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
+        cells.append(cell)
+        end = block.end()
+    cells += _markdown(text[end:])
+    for number, cell in enumerate(cells):
+        cell.id = f"cell-{number:02}"
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
+
+
+def _markdown(text: str) -> list[Any]:
+    return [nbformat.v4.new_markdown_cell(text.strip())] if text.strip() else []
+
+
+def format_code(text: str) -> str:
+    """Return a source with the code of its blocks in the project's format."""
+
+    def formatted(block: re.Match[str]) -> str:
+        command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(HERE / "cell.py"), "-"]
+        done = subprocess.run(command, input=block[2], capture_output=True, text=True, check=True)
+        return f"```python{block[1] or ''}\n{done.stdout}```\n"
+
+    return BLOCK.sub(formatted, text)
+
+
+def execute(notebook: nbformat.NotebookNode, folder: Path = HERE) -> None:
+    """Run all cells in `folder`, and store their outputs. Raises CellExecutionError where one fails."""
+    NotebookClient(notebook, timeout=TIMEOUT, resources={"metadata": {"path": str(folder)}}).execute()
+    notebook.metadata["language_info"] = {"name": "python"}  # the version of Python is not the reader's
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)  # times
+        if "outputs" in cell:
+            cell.outputs = _merged(cell.outputs)
+
+
+def _merged(outputs: list[Any]) -> list[Any]:
+    """Join the pieces in which a stream arrives, which differ from run to run."""
+    merged: list[Any] = []
+    for output in outputs:
+        if merged and output.output_type == merged[-1].output_type == "stream" and output.name == merged[-1].name:
+            merged[-1].text += output.text
+        else:
+            merged.append(output)
+    return merged
+
+
+def main(numbers: list[str]) -> None:
+    """Write the notebooks of the lessons `numbers`, or of all."""
+    for source in sources():
+        if numbers and source.stem.partition("-")[0].lstrip("0") not in numbers:
+            continue
+        began = time.monotonic()
+        text = format_code(source.read_text(encoding="utf-8"))
+        source.write_text(text, encoding="utf-8")
+        notebook = convert(text)
+        execute(notebook)
+        nbformat.write(notebook, notebook_of(source))
+        size = notebook_of(source).stat().st_size // 1000
+        print(f"{notebook_of(source).name}: {time.monotonic() - began:.0f} s, {size} kB")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
