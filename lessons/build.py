@@ -54,17 +54,6 @@ def _markdown(text: str) -> list[Any]:
     return [nbformat.v4.new_markdown_cell(text.strip())] if text.strip() else []
 
 
-def format_code(text: str) -> str:
-    """Return a source with the code of its blocks in the project's format."""
-
-    def formatted(block: re.Match[str]) -> str:
-        command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(HERE / "cell.py"), "-"]
-        done = subprocess.run(command, input=block[2], capture_output=True, text=True, check=True)
-        return f"```python{block[1] or ''}\n{done.stdout}```\n"
-
-    return BLOCK.sub(formatted, text)
-
-
 def execute(notebook: nbformat.NotebookNode, folder: Path = HERE) -> None:
     """Run all cells in `folder`, and store their outputs. Raises CellExecutionError where one fails."""
     NotebookClient(notebook, timeout=TIMEOUT, resources={"metadata": {"path": str(folder)}}).execute()
@@ -92,9 +81,8 @@ def main(numbers: list[str]) -> None:
         if numbers and source.stem.partition("-")[0].lstrip("0") not in numbers:
             continue
         began = time.monotonic()
-        text = format_code(source.read_text(encoding="utf-8"))
-        source.write_text(text, encoding="utf-8")
-        notebook = convert(text)
+        subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", source], check=True)
+        notebook = convert(source.read_text(encoding="utf-8"))
         execute(notebook)
         nbformat.write(notebook, notebook_of(source))
         size = notebook_of(source).stat().st_size // 1000
