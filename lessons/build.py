@@ -19,7 +19,7 @@ from nbclient import NotebookClient
 
 HERE = Path(__file__).parent
 BLOCK = re.compile(r"^```python( fold)?\n(.*?)^```$\n?", flags=re.MULTILINE | re.DOTALL)
-TIMEOUT = 600  # seconds for one cell, far above what any needs
+TIMEOUT = 3600  # seconds for one cell, and for the start: far above what any needs
 
 
 def sources() -> list[Path]:
@@ -56,7 +56,8 @@ def _markdown(text: str) -> list[Any]:
 
 def execute(notebook: nbformat.NotebookNode, folder: Path = HERE) -> None:
     """Run all cells in `folder`, and store their outputs. Raises CellExecutionError where one fails."""
-    NotebookClient(notebook, timeout=TIMEOUT, resources={"metadata": {"path": str(folder)}}).execute()
+    where = {"metadata": {"path": str(folder)}}
+    NotebookClient(notebook, timeout=TIMEOUT, startup_timeout=TIMEOUT, resources=where).execute()
     notebook.metadata["language_info"] = {"name": "python"}  # the version of Python is not the reader's
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # times
