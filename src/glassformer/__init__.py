@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from glassformer.data.tables import Pair, Table, read_table
     from glassformer.errors import GlassformerError
     from glassformer.evaluation import Report, evaluate
+    from glassformer.glassbox.neighbors import analogy, neighbors
     from glassformer.glassbox.schema import Trace
     from glassformer.glassbox.trace import explain
     from glassformer.jobs.stream import translate_stream
@@ -48,9 +49,11 @@ _HOMES = {
     "TrainingSettings": "settings",
     "Translation": "translator",
     "Translator": "translator",
+    "analogy": "glassbox.neighbors",
     "check": "training.selftest",
     "evaluate": "evaluation",
     "explain": "glassbox.trace",
+    "neighbors": "glassbox.neighbors",
     "plan": "training.plan",
     "read_table": "data.tables",
     "train": "training",
@@ -74,9 +77,11 @@ __all__ = [
     "TrainingSettings",
     "Translation",
     "Translator",
+    "analogy",
     "check",
     "evaluate",
     "explain",
+    "neighbors",
     "plan",
     "read_table",
     "train",

@@ -48,6 +48,7 @@ CONTRACT = {
         --device --precision --quiet --json
     """,
     "tokens": "MODEL TEXT --feature --side --pad-to --json",
+    "neighbors": "MODEL TOKEN --analogy --side --count --json",
     "info": "MODEL --json",
     "runs": "--json",
     "settings": "WORD --recipes --json",

@@ -133,3 +133,32 @@ def test_info_of_a_model_that_says_nothing_of_its_training(tmp_path, call):
     answer = call("info", path)
     assert answer.code == 0
     assert "?: 0 rows, 0 held out" in answer.out
+
+
+# neighbors
+
+
+def test_neighbors_are_a_table_or_json(call, run):
+    found = json.loads(call("neighbors", run, "1", "--count", 3, "--json").out)
+    assert (found["side"], found["query"], len(found["nearest"])) == ("source", ["1"], 3)
+    printed = call("neighbors", run, "1", "--count", 3).out.splitlines()
+    assert printed[0].startswith("nearest to '1' of ")
+    assert [line.split()[1] for line in printed[2:]] == [repr(one["token"]) for one in found["nearest"]]
+
+
+def test_an_analogy_has_its_expected_token_and_the_query(call, run):
+    words = ("neighbors", run, "4", "--side", "target", "--analogy", "2", "1", "3", "--count", 1)
+    found = json.loads(call(*words, "--json").out)
+    assert [one["token"] for one in found["of_query"]] == ["2", "1", "3"]
+    printed = call(*words).out
+    (line,) = [line for line in printed.splitlines() if line.rstrip().endswith("  expected")]
+    assert line.split()[0] == str(found["expected"]["rank"])
+    assert printed.count("in the query") == 3
+    assert f"{found['expected']['difference_cosine']:.4f}" in printed.splitlines()[-1]
+
+
+def test_a_token_without_a_row_is_an_error_that_names_the_nearest(call, run):
+    answer = call("neighbors", run, "11")
+    assert (answer.code, answer.out) == (1, "")
+    assert "nearest: '1'" in answer.err
+    assert call("neighbors", run).code == 2

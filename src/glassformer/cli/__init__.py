@@ -23,6 +23,7 @@ from glassformer.cli.export import export
 from glassformer.cli.heads import heads
 from glassformer.cli.import_ import import_
 from glassformer.cli.info import info
+from glassformer.cli.neighbors import neighbors
 from glassformer.cli.runs import runs
 from glassformer.cli.score import score
 from glassformer.cli.serve import serve
@@ -69,6 +70,7 @@ VERBS = (
     explain,
     heads,
     tokens,
+    neighbors,
     info,
     runs,
     settings,

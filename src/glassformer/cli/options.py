@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -152,6 +153,14 @@ StripControls = Annotated[
         "--strip-controls", help="Remove control and invisible characters from the texts.", rich_help_panel=CLEANING
     ),
 ]
+
+
+class Side(StrEnum):
+    """A tokenizer and an embedding of a model."""
+
+    source = "source"
+    target = "target"
+
 
 # Search
 

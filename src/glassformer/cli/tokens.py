@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from glassformer.cli.console import print_json, print_table
-from glassformer.cli.options import AsJson, InputValues, Model, source_of
-
-
-class Side(StrEnum):
-    """A tokenizer of a model."""
-
-    source = "source"
-    target = "target"
+from glassformer.cli.options import AsJson, InputValues, Model, Side, source_of
 
 
 def tokens(

@@ -7,6 +7,7 @@
     explained                one explained text: model, text and edits, as a computation and as parts of a trace
     interpreter · checks     every step recomputed from its inputs; logits and answer compared with PyTorch
     evidence · history       occlusion, gradients, heads; the training, and the text translated by each checkpoint
+    neighbors                nearest tokens in an embedding, and A − B + C
     trace                    all of it for one text: `explain(model, text) -> Trace`
     report                   the page as one HTML file, or as it is served
 

@@ -1,0 +1,70 @@
+"""`glassformer neighbors`: the nearest tokens in the embedding of a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glassformer.cli.console import print_json, print_table
+from glassformer.cli.options import AsJson, Model, Side
+
+if TYPE_CHECKING:
+    from glassformer.glassbox.neighbors import Expected, Neighbor, Neighbors
+
+
+def neighbors(
+    model: Model,
+    token: Annotated[
+        str | None, typer.Argument(metavar="TOKEN", help="A token; with --analogy, the expected one (optional).")
+    ] = None,
+    analogy: Annotated[
+        tuple[str, str, str] | None,
+        typer.Option("--analogy", metavar="A B C", help="The tokens nearest to A − B + C, as in king man woman."),
+    ] = None,
+    side: Annotated[Side, typer.Option("--side", help="The embedding of the source or of the target.")] = Side.source,
+    count: Annotated[int, typer.Option("--count", min=1, max=1000, help="Number of neighbors.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Print the tokens nearest to a token by cosine in the embedding, or those nearest to A − B + C.
+
+    A, B and C are not candidates, nor are <pad>, <bos>, <eos> and <unk>. With --analogy and TOKEN, its rank is printed.
+    """
+    from glassformer.errors import UsageError
+    from glassformer.glassbox import neighbors as embedding
+
+    if analogy is not None:
+        found = embedding.analogy(model, *analogy, expected=token, side=side.value, count=count)
+    elif token is not None:
+        found = embedding.neighbors(model, token, side=side.value, count=count)
+    else:
+        raise UsageError("the token is missing", expected="TOKEN, or --analogy A B C")
+    print_json(found.to_json()) if as_json else _print_neighbors(found)
+
+
+def _print_neighbors(found: Neighbors) -> None:
+    query = " ".join(f"{sign}{token!r}" for sign, token in zip(("", "− ", "+ "), found.query, strict=False))
+    title = f"nearest to {query} of {found.candidates:,} {found.side} tokens"
+    rows = [(f"{rank:,}", repr(one.token), f"{one.cosine:.4f}", _note(one, found)) for rank, one in _ranked(found)]
+    if len(found.query) > 1:
+        rows += [("", repr(one.token), f"{one.cosine:.4f}", "in the query") for one in found.of_query]
+    if (expected := found.expected) is not None:
+        a, b, c = (one.token for one in found.of_query)
+        difference = expected.difference_cosine
+        cosine = "" if difference is None else f"{difference:.4f}"
+        rows.append(("", f"{a!r} − {b!r}, {expected.token!r} − {c!r}", cosine, "between the differences"))
+    print_table(title, ("rank", "token", "cosine", ""), rows)
+
+
+def _ranked(found: Neighbors) -> list[tuple[int, Neighbor | Expected]]:
+    """The nearest tokens with their ranks, and the expected one if it is not among them."""
+    ranked: list[tuple[int, Neighbor | Expected]] = list(enumerate(found.nearest, start=1))
+    if found.expected is not None and found.expected.rank > len(ranked):
+        ranked.append((found.expected.rank, found.expected))
+    return ranked
+
+
+def _note(one: Neighbor | Expected, found: Neighbors) -> str:
+    if found.expected is not None and one.id == found.expected.id:
+        return "expected"
+    return "" if one.is_trained else "not in the training data"

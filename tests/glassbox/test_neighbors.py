@@ -1,0 +1,183 @@
+"""Nearest tokens by cosine, and A − B + C: with planted embeddings, and of a trained model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glassformer import analogy, neighbors
+from glassformer.datasets import dates
+from glassformer.errors import TextError, UsageError
+from glassformer.modelfile import ModelFile, tensor_shapes
+from glassformer.records import TrainingData
+from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.text import Tokenizer, learn
+from glassformer.training import train
+
+# Axes: person, gender, young, object. Cosines by hand: king and prince 2 / √(2 · 3), king and man 1 / √(2 · 2).
+PLANTED = {
+    "king": (1, 1, 0, 0),
+    "queen": (1, -1, 0, 0),
+    "man": (0, 1, 0, 1),
+    "woman": (0, -1, 0, 1),
+    "prince": (1, 1, 1, 0),
+    "princess": (1, -1, 1, 0),
+    "ship": (0, 0, 1, 0),
+}
+MODEL = ModelSettings(d_model=4, d_ff=4, n_heads=1, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
+
+
+def model_of(source: dict[str, tuple[float, ...]], target: dict[str, tuple[float, ...]], **side: object) -> ModelFile:
+    """A model with these rows in its two embeddings; all other numbers are 7."""
+    settings = SideSettings(kind="words", **side)
+    tokenizers = [learn([" ".join(rows)], settings) for rows in (source, target)]
+    shapes = tensor_shapes(MODEL, *map(len, tokenizers))
+    tensors = {name: np.full(shape, 7, np.float32) for name, shape in shapes.items()}
+    for name, rows, tokenizer in zip(("source", "target"), (source, target), tokenizers, strict=True):
+        for word, row in rows.items():
+            tensors[f"{name}_embedding.weight"][id_of(tokenizer, word)] = row
+    return ModelFile(
+        Settings(model=MODEL, tokens=TokenSettings(source=settings, target=settings)), *tokenizers, tensors
+    )
+
+
+def id_of(tokenizer: Tokenizer, word: str) -> int:
+    found = tokenizer.vocabulary.lookup(word)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def planted() -> ModelFile:
+    return model_of(PLANTED, {"koning": (1, 0, 0, 0), "vorst": (0.8, 0.6, 0, 0), "schip": (0, 0, 1, 0)})
+
+
+def test_neighbors_have_the_cosines_computed_by_hand(planted: ModelFile) -> None:
+    found = neighbors(planted, "king", count=2)
+    assert [one.token for one in found.nearest] == ["prince", "man"]
+    assert [one.cosine for one in found.nearest] == pytest.approx([2 / 6**0.5, 0.5])
+    assert found.candidates == 6, "all words but the word itself, and no special token"
+
+
+def test_the_order_of_all_candidates_is_that_of_the_cosines(planted: ModelFile) -> None:
+    found = neighbors(planted, "queen", count=100)
+    assert {one.token for one in found.nearest} == PLANTED.keys() - {"queen"}
+    king, *rest = (np.array(PLANTED[word], float) for word in ("queen", *(one.token for one in found.nearest)))
+    expected = [king @ row / np.linalg.norm(king) / np.linalg.norm(row) for row in rest]
+    assert [one.cosine for one in found.nearest] == pytest.approx(expected)
+    assert expected == sorted(expected, reverse=True)
+
+
+def test_the_target_has_an_embedding_of_its_own(planted: ModelFile) -> None:
+    (found,) = neighbors(planted, "koning", side="target", count=1).nearest
+    assert (found.token, found.cosine) == ("vorst", pytest.approx(0.8))
+
+
+def test_king_minus_man_plus_woman_is_queen_and_the_three_are_no_candidates(planted: ModelFile) -> None:
+    found = analogy(planted, "king", "man", "woman", expected="queen")
+    assert [one.token for one in found.nearest[:2]] == ["queen", "princess"]
+    assert found.candidates == 4
+    assert [(one.token, one.cosine) for one in found.of_query] == [
+        ("king", 0.0),
+        ("man", pytest.approx(-0.5)),
+        ("woman", pytest.approx(0.5)),
+    ]
+    assert found.expected is not None
+    assert (found.expected.rank, found.expected.cosine) == (1, pytest.approx(1))
+    assert found.expected.difference_cosine == pytest.approx(1)
+
+
+def test_an_expected_token_far_away_has_its_rank_and_the_cosine_of_the_differences(planted: ModelFile) -> None:
+    found = analogy(planted, "king", "man", "woman", expected="ship", count=1)
+    assert found.expected is not None
+    assert (found.expected.rank, found.expected.cosine) == (4, pytest.approx(0))
+    # king − man = (1, 0, 0, −1), ship − woman = (0, 1, 1, −1)
+    assert found.expected.difference_cosine == pytest.approx(1 / (2 * 3) ** 0.5)
+    assert found.to_json()["expected"]["rank"] == 4
+
+
+def test_differences_of_zero_have_no_cosine(planted: ModelFile) -> None:
+    found = analogy(planted, "king", "king", "woman", expected="ship")
+    assert found.expected is not None
+    assert found.expected.difference_cosine is None
+
+
+def test_a_special_token_has_neighbors_and_is_none(planted: ModelFile) -> None:
+    assert len(neighbors(planted, "<eos>").nearest) == 7
+    with pytest.raises(UsageError, match="<eos> is not a candidate"):
+        analogy(planted, "king", "man", "woman", expected="<eos>")
+
+
+def test_a_token_that_is_not_in_the_vocabulary_names_the_nearest_by_edit_distance(planted: ModelFile) -> None:
+    with pytest.raises(TextError, match="not in the source vocabulary") as caught:
+        neighbors(planted, "princes")
+    assert caught.value.expected is not None
+    assert "nearest: 'prince', 'princess'" in caught.value.expected
+    with pytest.raises(TextError) as caught:
+        analogy(planted, "king", "man", "KOMAN")
+    assert "nearest: 'woman'" in (caught.value.expected or ""), "of equal distances, the one that differs in case"
+
+
+def test_a_token_of_the_other_side_is_named(planted: ModelFile) -> None:
+    with pytest.raises(TextError) as caught:
+        neighbors(planted, "koning")
+    assert caught.value.hint == "the target vocabulary has it: --side target"
+
+
+def test_a_very_long_token_is_an_error_like_any_other(planted: ModelFile) -> None:
+    with pytest.raises(TextError) as caught:
+        neighbors(planted, "x" * 100_000)
+    assert len(str(caught.value)) < 500
+
+
+def test_a_token_is_normalized_as_a_text_is() -> None:
+    model = model_of({"thé": (1, 0, 0, 0), "tee": (0, 1, 0, 0)}, {"x": (1, 0, 0, 0)}, lowercase=True)
+    (found,) = neighbors(model, "THE\u0301").nearest
+    assert found.token == "tee"
+
+
+def test_a_row_of_zeros_has_no_cosine_and_is_no_error_as_a_candidate() -> None:
+    model = model_of({"a": (0, 0, 0, 0), "b": (0, 1, 0, 0), "c": (1, 1, 0, 0)}, {"x": (1, 0, 0, 0)})
+    with pytest.raises(UsageError, match="zeros"):
+        neighbors(model, "a")
+    assert [(one.token, round(one.cosine, 3)) for one in neighbors(model, "b").nearest] == [("c", 0.707), ("a", 0.0)]
+
+
+@pytest.mark.parametrize(("side", "count"), [("sources", 1), ("source", 0)])
+def test_a_side_or_a_number_that_is_not_valid_is_refused(planted: ModelFile, side: str, count: int) -> None:
+    with pytest.raises(UsageError):
+        neighbors(planted, "king", side=side, count=count)  # type: ignore[arg-type]
+
+
+def test_a_token_that_was_never_trained_is_marked(planted: ModelFile) -> None:
+    counts = [5] * len(planted.source_tokenizer)
+    counts[id_of(planted.source_tokenizer, "prince")] = 0
+    model = ModelFile(
+        planted.settings,
+        planted.source_tokenizer,
+        planted.target_tokenizer,
+        planted.tensors,
+        TrainingData(source_counts=tuple(counts)),
+    )
+    assert [(one.token, one.is_trained) for one in neighbors(model, "king", count=2).nearest] == [
+        ("prince", False),
+        ("man", True),
+    ]
+
+
+def test_the_neighbors_of_a_trained_model_are_those_of_its_matrix(tmp_path: Path) -> None:
+    table = tmp_path / "dates.tsv"
+    table.write_text("".join(f"{source}\t{target}\n" for source, target in dates(60, seed=1)), encoding="utf-8")
+    sizes = {"model.d_model": 16, "model.d_ff": 16, "model.n_heads": 2, "training.steps": 3}
+    depths = {"model.n_encoder_layers": 1, "model.n_decoder_layers": 1, "training.validate_every": 3}
+    list(train(table, out=tmp_path / "run", overrides=sizes | depths))
+    file = ModelFile.load(tmp_path / "run")
+    for side, tokenizer in (("source", file.source_tokenizer), ("target", file.target_tokenizer)):
+        name = f"{side}_embedding.weight"
+        unit = file.tensors[name] / np.linalg.norm(file.tensors[name], axis=1, keepdims=True)
+        at = id_of(tokenizer, "1")
+        best = max(tokenizer.vocabulary.ordinary.values(), key=lambda i: unit[i] @ unit[at] if i != at else -2.0)
+        (found,) = neighbors(tmp_path / "run", "1", side=side, count=1).nearest  # type: ignore[arg-type]
+        assert (found.id, found.cosine) == (best, pytest.approx(float(unit[best] @ unit[at]), abs=1e-6))
