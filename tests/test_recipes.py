@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from glassformer.advise import advise
-from glassformer.data.tables import Pair
+from glassformer.data.tables import Pair, read_table
 from glassformer.errors import SettingsError
 from glassformer.modelfile import count_parameters
 from glassformer.recipes import description, find_recipe, list_recipes
 from glassformer.recipes.overrides import merge, read_recipe
-from glassformer.settings import Settings, paper_big, preset
+from glassformer.settings import DataSettings, Settings, paper_big, preset
+from glassformer.text import Tokenizer, ascii68, learn_both
 
 ALL = sorted((Path(__file__).parents[1] / "src/glassformer/recipes").rglob("*.toml"))
 PAPER = sorted(path for path in ALL if path.parent.name == "paper")
@@ -116,6 +117,40 @@ def test_the_rows_of_table_3_differ() -> None:
     assert Settings(**read_recipe(find_recipe("paper/big"))).model == paper_big()
     different = {path.stem: Settings(**read_recipe(path)).model_dump() for path in PAPER}
     assert len({str(settings) for settings in different.values()}) == len(PAPER)
+
+
+# The lessons
+
+
+def tokenizers_of(name: str, pairs: list[tuple[str, str]]) -> tuple[Tokenizer, Tokenizer]:
+    return learn_both(pairs, Settings(**read_recipe(find_recipe(f"lessons/{name}"))).tokens)
+
+
+@pytest.mark.parametrize("name", ["characters", "dates"])
+def test_the_recipes_of_68_characters_have_that_vocabulary_on_both_sides_and_d_model_16(name: str) -> None:
+    for tokenizer in tokenizers_of(name, [("1676-11-30", "November 30, 1676")]):
+        assert tokenizer.to_dict()["pieces"] == ascii68().to_dict()["pieces"]
+        assert len(tokenizer) == 68
+    model = Settings(**read_recipe(find_recipe(f"lessons/{name}"))).model
+    assert (model.d_model, model.n_heads * model.d_v, model.tied_embeddings) == (16, 16, "none")
+
+
+def test_the_characters_are_trained_as_in_the_paper_with_fewer_numbers() -> None:
+    settings = Settings(**read_recipe(find_recipe("lessons/characters")))
+    assert (settings.model.norm, settings.model.positions, settings.training.schedule) == ("post", "sinusoidal", "noam")
+
+
+def test_the_recipe_of_words_reads_a_csv_with_quoted_commas_and_trains_unk(tmp_path: Path) -> None:
+    table = tmp_path / "pairs.csv"
+    rows = ['"first, second",one two', "second first,two one", '"first, first",one one', "rare first,once one"]
+    table.write_text("source,target\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    pairs = read_table(table, DataSettings()).pairs
+    source, target = tokenizers_of("words", [(pair.source, pair.target) for pair in pairs])
+    assert source.vocabulary.specials.keys() == {"<pad>", "<bos>", "<eos>", "<unk>"}
+    assert source.split("first, second") == ["first,", "second"]
+    assert source.tokens(source.frame(source.encode("rare first,"))) == ["<bos>", "<unk>", "first,", "<eos>"]
+    assert [source.tokens(source.encode(pair.source)) for pair in pairs][3] == ["<unk>", "first"]
+    assert set(target.vocabulary.ordinary) == {"one", "two"}
 
 
 # How they are found
