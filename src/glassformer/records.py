@@ -93,6 +93,7 @@ class Metrics(_Record):
     metric: str | None = Field(default=None, description="name of the metric")
     value: float | None = Field(default=None, description="its value")
     step: Count | None = Field(default=None, description="updates of the weights until then")
+    n_sources: Count | None = Field(default=None, description="held-out sources that were translated for the value")
     rows: Literal["validation", "training"] | None = Field(default=None, description="which rows were measured")
     chosen: str | None = Field(default=None, description="which weights were chosen when training ended")
 

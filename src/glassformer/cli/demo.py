@@ -66,18 +66,19 @@ def demo(
 
 
 def _show(reporter: Reporter, translator: Translator, found: Demo) -> None:
-    """Five translations, and the page of the first one."""
+    """The five test dates whose right answers are the least certain, and the page of the first one."""
     from glassformer.glassbox.report import write_report
     from glassformer.glassbox.trace import explain
 
-    five = found.test_pairs[-5:]
-    answers = translator.translate([source for source, _ in five])
-    rows = [
-        (source, answer.text, f"{math.exp(answer.score):.4f}")
-        for (source, _), answer in zip(five, answers, strict=True)
-    ]
-    print_table("five of the test dates", ("text", "translation", "probability"), rows)
-    source, target = five[0]
+    pairs = found.test_pairs
+    answers = translator.translate([source for source, _ in pairs])
+    answered = [(source, target, answer) for (source, target), answer in zip(pairs, answers, strict=True)]
+    right = [row for row in answered if row[2].text == row[1]]
+    five = sorted(right or answered, key=lambda row: row[2].score)[:5]
+    rows = [(source, answer.text, f"{math.exp(answer.score):.4f}") for source, _, answer in five]
+    which = "right answers" if right else "answers"
+    print_table(f"five of the test dates: the least certain {which}", ("text", "translation", "probability"), rows)
+    source, target, answer = five[0]
     page = found.folder / "report.html"
     write_report(explain(found.run.path, source, target=target, weights=True, history=True), page)
-    reporter.print(f"every number behind {source} -> {answers[0].text}, for a browser: {page}")
+    reporter.print(f"every number behind {source} -> {answer.text}, for a browser: {page}")

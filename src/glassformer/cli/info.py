@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.console import print_json, print_table
+from glassformer.cli.narrate import ON_THEIR_OWN_SCALE
 from glassformer.cli.options import AsJson, Model
 
 if TYPE_CHECKING:
@@ -21,6 +22,21 @@ def info(model: Model, as_json: AsJson = False) -> None:
         print_json({"path": str(find_model(model)), **model_file.describe()})
         return
     print_table(str(find_model(model)), ("", ""), list(_rows(model_file)))
+
+
+def _metrics(found: dict[str, Any]) -> Iterator[str]:
+    """Yield the metric with what it was measured on, and which weights these are."""
+    if "metric" in found:
+        name, value = found["metric"], found["value"]
+        is_fraction = name not in (*ON_THEIR_OWN_SCALE, "loss")
+        shown = f"{100 * value:.4g} %" if is_fraction else f"{value:.4g}"
+        sources = f"{found['n_sources']:,} " if "n_sources" in found else ""
+        rows = f"{sources}held-out rows" if found.get("rows") == "validation" else "training rows"
+        yield f"{name.replace('_', ' ')} {shown} of {rows}" if is_fraction else f"{name} {shown} on {rows}"
+    if "step" in found:
+        yield f"after {found['step']:,} steps"
+    if "chosen" in found:
+        yield f"weights: {found['chosen']}"
 
 
 def _rows(model_file: ModelFile) -> Iterator[tuple[str, str]]:
@@ -41,7 +57,7 @@ def _rows(model_file: ModelFile) -> Iterator[tuple[str, str]]:
         yield "imported from", data.imported_from
     rows = f"{data.train_rows:,} rows, {data.valid_rows:,} held out"
     yield "trained on", f"{data.table or '?'}: {rows}"
-    yield "metrics", ", ".join(f"{name} {value}" for name, value in facts["metrics"].items())
+    yield "metrics", ", ".join(_metrics(facts["metrics"]))
     for side, tokens in never.items():
         yield f"{side} tokens never trained", f"{len(tokens)}  {' '.join(tokens[:80])}"
     yield "versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())

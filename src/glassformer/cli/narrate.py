@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import signal
 import sys
 from collections import Counter
@@ -124,6 +125,39 @@ def follow(run: Run, reporter: Reporter, resume_command: str, logs: Sequence[Log
                         f"done in {event.seconds:,.0f} s ({event.reason}); {event.metric} {event.value:.4f} "
                         f"on {rows} rows; weights: {event.chosen}; model: {event.path}"
                     )
+                    if jump := _jump(run, event):
+                        reporter.print(jump)
+
+
+def _jump(run: Run, finished: Any) -> str:
+    """Return why the metric of the model is not that of the best validation; "" if it is."""
+    best, settings = run.position.best_value, run.settings
+    if best is None or finished.metric == "loss" or f"{best:.4f}" == f"{finished.value:.4f}":
+        return ""
+    n_all = len(run.validator.items)
+    searches = [
+        "greedy search" if n_beams == 1 else f"a beam of {n_beams}"
+        for n_beams in (settings.training.validate_beams, settings.decoding.num_beams)
+    ]
+    return (
+        f"the best validation had {finished.metric} {best:.4f}: it translated "
+        f"{min(settings.training.validate_rows, n_all):,} of the {n_all:,} held-out sources, with {searches[0]}; "
+        f"the model was measured on all of them, with {searches[1]}"
+    )
+
+
+def print_next(reporter: Reporter, out: Path) -> None:
+    """Print the commands that use a finished run, and those that look inside, with a held-out source of the run."""
+    from glassformer.glassbox.history import last_sample
+    from glassformer.modelfile import ModelFile
+
+    run = shlex.quote(str(out))
+    source = None if ModelFile.load(out).source_tokenizer.inputs else last_sample(out)
+    explain = [] if source is None else [f"glassformer explain {run} {shlex.quote(source)} --html report.html"]
+    reporter.print("next, look inside:")
+    for command in (*explain, f"glassformer serve {run}", f"glassformer info {run}"):
+        reporter.print(f"  {command}")
+    reporter.print(f"and use it:\n  glassformer translate {run} INPUT\n  glassformer evaluate {run} TABLE")
 
 
 def progress_bar(reporter: Reporter) -> Any:

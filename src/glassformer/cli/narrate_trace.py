@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from glassformer.cli.console import print_json, print_table, printable
+from glassformer.cli.narrate_alignment import print_alignment
 from glassformer.errors import QUOTED, UsageError
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ def print_summary(trace: Trace) -> None:
     end = "" if best.finished else "  (unfinished: the limit of tokens was reached)"
     text, translation = printable(trace.text), printable(trace.translation)
     sys.stdout.write(f"{text}\n→ {translation}   probability {math.exp(best.score):.4f}{end}\n\n")
+    print_alignment(trace)
     _print_source(trace)
     _print_rows(trace)
     _print_evidence(trace)

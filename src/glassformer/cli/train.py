@@ -8,7 +8,7 @@ from typing import Any
 
 from glassformer.cli import options as opt
 from glassformer.cli.console import Reporter, is_first_process, print_json
-from glassformer.cli.narrate import follow, print_plan, print_report, warn_unknown
+from glassformer.cli.narrate import follow, print_next, print_plan, print_report, warn_unknown
 from glassformer.cli.narrate_check import report_before_training
 
 
@@ -81,9 +81,7 @@ def _finish(reporter: Reporter, planned: Any, device: str, as_json: bool) -> Non
             print_report(report, planned.test.path)
     if as_json:
         print_json(result)
-    reporter.print(
-        f"next: glassformer translate {out} INPUT    glassformer evaluate {out} TABLE    glassformer info {out}"
-    )
+    print_next(reporter, out)
 
 
 def resume_command(

@@ -39,8 +39,13 @@ def choose_weights(
     measured_mean = measure_weights(validator, mean, as_used=True)
     if validator.is_better(measured_mean, measured.value, measured.loss):
         chosen = f"the mean of the last {len(kept)} validations"
-        return mean, {"chosen": chosen, "step": step, "value": measured_mean.value}, measured_mean.errors
-    return best, {"chosen": chosen, "value": measured.value}, measured.errors
+        measured = measured_mean
+        changes = {"chosen": chosen, "step": step, "value": measured.value}
+    else:
+        changes = {"chosen": chosen, "value": measured.value}
+    if metrics.n_sources is not None:
+        changes["n_sources"] = measured.errors["rows"]
+    return mean if "step" in changes else best, changes, measured.errors
 
 
 def chosen_mean(path: Path) -> Arrays | None:
