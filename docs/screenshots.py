@@ -28,6 +28,7 @@ class Shot(NamedTuple):
 
 CELL = "[data-stage='decoder.2.cross.scores'] td[data-cell='0,1,7']"
 SHOTS = (
+    Shot("story", "story?row=5"),
     Shot("tokens", "tokens"),
     Shot("positions", "embedding", ("[data-key='depth-words']",), "[data-stage='source.positions']"),
     Shot("scores", "attention", ("[data-key='head-0']", CELL), "[data-stage$='cross.scores']", height=480),
@@ -50,7 +51,7 @@ def take(browser: Any, url: str, shot: Shot) -> None:
         page.click(selector)
         page.wait_for_timeout(1200)
     if shot.top:
-        page.evaluate("(top) => { document.querySelector(top).scrollIntoView(); scrollBy(0, -56); }", shot.top)
+        page.evaluate("(top) => document.querySelector(top).scrollIntoView()", shot.top)
     page.wait_for_timeout(200)
     page.screenshot(path=IMAGES / f"{shot.name}.png")
     page.close()

@@ -24,7 +24,7 @@ from glassformer.glassbox.schema import Trace
 
 CHROMIUM = Path("/usr/bin/chromium")
 PANELS = (
-    "tokens", "embedding", "qkv", "attention", "norm", "heads", "logits",
+    "story", "tokens", "embedding", "qkv", "attention", "norm", "heads", "logits",
     "search", "whatif", "space", "training", "alignment", "errors",
 )  # fmt: skip
 

@@ -2,53 +2,64 @@
  * The state of the page: the trace, the selected part of it, the edits. Panels read it and change it with `set`.
  *
  * `part` is a part of the architecture: "source", "encoder.0.self", "decoder.1.feed_forward", "decoder_norm", "logits".
+ * What is in the address is listed in address.js.
  */
 
+import { defaults, isStep, link } from 'glassbox/address.js';
 import { whatIf } from 'glassbox/whatif.js';
 import { Trace } from 'glassbox/trace.js';
 
+/** @typedef {import('./numbers.js').Named} Named */
+
 const QUIET = ['tensor', 'cell', 'terms']; // shown in the inspector only
+const KEPT = 8; // traces that Back finds without computing them again
 
 export class App {
   /** @param contract  a glassformer-trace/1, or a Trace  @param server  see server.js, or null in a file */
   constructor(contract, server = null) {
-    this.base = contract instanceof Trace ? contract : new Trace(contract);
-    this.trace = this.base;
+    this.first = contract instanceof Trace ? contract : new Trace(contract); // that of the page
+    this.base = this.first; // of the text that is shown, without edits
+    this.edited = null; // with the edits, if there are any
     this.server = server;
-    this.words = [];
+    this.words = []; // the edits
     this.problem = '';
+    this.notice = '';
     this.busy = false;
+    this.turn = 0; // of the last computation; the results of earlier ones are dropped
+    this.known = new Map();
     this.windows = new Map();
     this.listeners = [];
     const cross = this.base.attentions().at(-1);
-    this.state = {
-      panel: 'tokens',
-      depth: 'numbers',
-      part: cross,
-      attention: cross,
-      head: 0,
-      row: 0,
-      column: 0,
-      gold: false,
-      tensor: null,
-      cell: null,
-    };
+    this.defaults = { ...defaults(), part: cross, attention: cross };
+    this.state = { panel: 'tokens', ...this.defaults, tensor: null, cell: null };
   }
 
   subscribe(listener) {
     this.listeners.push(listener);
   }
 
-  /** Change the state. Changes that concern only the inspector do not redraw the panel. */
-  set(changes) {
-    const part = changes.part ?? this.state.part;
-    const attention = /\.(self|cross)$/.test(part) ? part : this.state.attention;
-    this.state = { ...this.state, ...changes, attention };
-    this.notify(Object.keys(changes).every((key) => QUIET.includes(key)));
+  /** The trace that is shown: with the edits, unless the user compares it with the one before them. */
+  get trace() {
+    return this.state.compare === 'after' ? (this.edited ?? this.base) : this.base;
   }
 
-  notify(isQuiet = false) {
-    for (const listener of this.listeners) listener(isQuiet);
+  /** Change the state. Changes that concern only the inspector do not redraw the panel. */
+  set(changes) {
+    const before = this.state;
+    const part = changes.part ?? before.part;
+    const attention = changes.attention ?? (/\.(self|cross)$/.test(part) ? part : before.attention);
+    this.state = { ...before, ...changes, attention };
+    this.notify(Object.keys(changes).every((key) => QUIET.includes(key)), isStep(before, this.state));
+  }
+
+  /** @param {boolean} isQuiet  only the inspector changed  @param {boolean|null} isNew  Back returns to the state before; null: not yet */
+  notify(isQuiet = false, isNew = false) {
+    for (const listener of this.listeners) listener(isQuiet, isNew);
+  }
+
+  /** The address of the page with these changes of its state. */
+  link(changes = {}) {
+    return link(this, changes);
   }
 
   /** Select a cell of a tensor, or with null the whole tensor. */
@@ -81,11 +92,12 @@ export class App {
 
   /** Another trace, without edits. */
   open(contract) {
-    this.base = new Trace(contract);
-    this.trace = this.base;
+    this.base = contract instanceof Trace ? contract : new Trace(contract);
+    this.edited = null;
     this.words = [];
     this.problem = '';
-    this.set({ row: 0, column: 0, gold: false, tensor: null, cell: null });
+    this.state = { ...this.state, row: 0, column: 0, gold: false, compare: 'after', tensor: null, cell: null };
+    this.notify(false, true);
   }
 
   toggleEdit(words) {
@@ -95,41 +107,81 @@ export class App {
   }
 
   /** The trace with these edits. An edit that is not valid changes nothing, and `problem` has the reason. */
-  async edit(words) {
+  async edit(words, isNew = true) {
+    const before = this.words;
+    const turn = (this.turn += 1);
+    this.words = words;
     this.busy = true;
     this.problem = '';
-    this.notify();
+    this.notify(false, null);
     try {
-      const edited = words.length ? await this.withEdits(words) : this.base;
-      this.trace = edited;
-      this.words = words;
+      const edited = words.length ? await this.withEdits(words) : null;
+      if (turn !== this.turn) return;
+      this.edited = edited;
     } catch (error) {
+      if (turn !== this.turn) return;
+      this.words = before;
       this.problem = error.message;
     }
     this.busy = false;
-    this.set({ tensor: this.trace.has(this.state.tensor) ? this.state.tensor : null, cell: null, gold: false });
+    const tensor = this.trace.has(this.state.tensor) ? this.state.tensor : null;
+    const compare = this.edited ? this.state.compare : 'after';
+    this.state = { ...this.state, tensor, cell: tensor && this.state.cell, compare, gold: false };
+    this.dropCell();
+    this.notify(false, isNew && !this.problem);
   }
 
-  async withEdits(words) {
-    if (this.base.hasWeights) {
+  /** A cell that the trace does not have is not selected any more. */
+  dropCell() {
+    const { tensor, cell } = this.state;
+    const shape = tensor ? this.trace.get(tensor).shape : [];
+    if (cell && (cell.length !== shape.length || cell.some((index, axis) => index >= shape[axis]))) this.state.cell = null;
+  }
+
+  /** What the edits changed in a tensor, where the rows are the same; null otherwise. @returns {Named|null} */
+  changeOf(name) {
+    const [before, after] = [this.base.get(name), this.edited?.sameRows?.get(name) ?? this.edited?.get(name)];
+    if (!before || !after || before.shape.join() !== after.shape.join()) return null;
+    return { ...before, numbers: before.numbers.map((number, i) => after.numbers[i] - number) };
+  }
+
+  withEdits(words, base = this.base) {
+    return this.keep(['edits', base.text, base.inputs, base.target, base.search.beam.num_beams, words], async () => {
+      if (!this.canEdit) throw new Error('the edits cannot be made: this file does not include the weights of the model');
+      if (!base.hasWeights) return new Trace(await this.server.whatIf(base.contract, words));
       await new Promise((resolve) => setTimeout(resolve)); // let the browser draw "computing"
-      return whatIf(this.base, words);
-    }
-    return new Trace(await this.server.whatIf(this.base.contract, words));
+      return whatIf(base, words);
+    });
   }
 
-  /** Show a tensor in its panel. */
+  /** What `make` returns, kept for Back and Forward. */
+  async keep(parts, make) {
+    const key = JSON.stringify(parts);
+    const found = this.known.get(key) ?? (await make());
+    this.known.delete(key);
+    this.known.set(key, found);
+    if (this.known.size > KEPT) this.known.delete(this.known.keys().next().value);
+    return found;
+  }
+
+  /** Show a tensor in its panel; a cell is scrolled to. */
   goTo(name, cell = null) {
     const location = locationOf(name);
-    const head = this.trace.get(name)?.axes[0] === 'head' && cell ? { head: cell[0] } : {};
+    const x = this.trace.get(name);
+    const head = x?.axes[0] === 'head' && cell ? { head: cell[0] } : {};
+    if (cell) this.windows.set(name, centered(cell.slice(-2)));
+    this.reveal = name;
     this.set({ ...location, ...head, gold: name.startsWith('gold.'), tensor: name, cell });
   }
 }
 
+/** The first row and column of a window of numbers that has this cell in it. */
+const centered = (cell) => (cell.length > 1 ? [cell[0] - 8, cell[1] - 4] : [0, cell[0] - 4]);
+
 const LOCATIONS = [
   [/^(.*\.(self|cross))\.(queries|keys|values)$/, (part) => ({ panel: 'qkv', part })],
   [/^(.*\.(self|cross))\.residual$/, (part) => ({ panel: 'norm', part })],
-  [/^(.*\.(self|cross))\.[a-z_]+$/, (part) => ({ panel: 'attention', part })],
+  [/^(.*\.(self|cross))\.[a-z_]+$/, (part) => ({ panel: 'attention', part, view: 'steps' })],
   [/^(.*\.feed_forward)\.[a-z]+$/, (part) => ({ panel: 'norm', part })],
   [/^(.*\.(self|cross|feed_forward))_norm\.[a-z]+$/, (part) => ({ panel: 'norm', part })],
   [/^((encoder|decoder)_norm)\.[a-z]+$/, (part) => ({ panel: 'norm', part })],

@@ -1,60 +1,96 @@
-/** The frame of the panels: source and output above, decoding steps below, tabs, depth, theme. */
+/** The frame of the panels: model and text, source and output, display settings, tabs, decoding steps. */
 
+import { copyButton } from 'glassbox/copy.js';
 import { bdi, button, choices, el, switchLight } from 'glassbox/dom.js';
 import { percent } from 'glassbox/numbers.js';
+import { showKeys } from 'glassbox/keys.js';
 import { visible } from 'glassbox/trace.js';
 
+/** The name of the model, and what concerns the whole page. `form` is the form for another text. */
+export const bar = (app, form) => [
+  el(
+    'div.titles',
+    el('strong.brand', 'glassformer'),
+    app.server ? null : el('span.size', { title: app.base.provenance.model }, modelName(app.base)),
+  ),
+  el('div', { id: 'ask' }, form),
+  el(
+    'div.page-tools',
+    copyButton('copy link', () => app.link(), { title: 'copy the address of what is shown', data: { key: 'copy-link' } }),
+    button('◐', () => toggleLight(app), { 'aria-label': 'light or dark theme', title: 'light or dark theme', data: { key: 'light' } }),
+    button('?', () => showKeys(), { 'aria-label': 'keyboard shortcuts', title: 'keyboard shortcuts', data: { key: 'help' } }),
+  ),
+];
+
+const modelName = (trace) => trace.provenance.model.split('/').slice(-2).join('/');
+
+function toggleLight(app) {
+  switchLight();
+  app.notify(false, null);
+}
+
+/** Source, output and gold target, with the edits. */
 export function header(app) {
   const { trace } = app;
   const best = trace.search.beam.answers[0];
   const { num_beams: beams, length_alpha: alpha } = trace.search.beam;
-  const gold = trace.target ?? app.base.target;
   const isLong = Math.max(trace.text.length, trace.translation.length) > 60;
-  return [
-    el(
-      'div.titles',
-      el('strong.brand', 'glassformer'),
-      app.server ? null : el('span.size', { title: trace.provenance.model }, modelName(trace)),
+  return el(
+    'dl.answer',
+    { class: isLong ? 'long' : null },
+    pair('source', sourceOf(app)),
+    pair(
+      `output (${beams === 1 ? 'greedy search' : `beam width ${beams}`})`,
+      [
+        bdi(trace.translation || '(empty)', 'output'),
+        el('small', ` ${percent(Math.exp(best.score))}${best.finished ? '' : ', unfinished'}`),
+      ],
+      `probability of the output; length penalty α = ${alpha}; the encoder ran ${trace.search.beam.encoder_runs}×`,
     ),
-    el(
-      'dl.answer',
-      { class: isLong ? 'long' : null },
-      pair('source', bdi(trace.text)),
-      pair(
-        `output (${beams === 1 ? 'greedy search' : `beam width ${beams}`})`,
-        [
-          bdi(trace.translation || '(empty)', 'output'),
-          el('small', ` ${percent(Math.exp(best.score))}${best.finished ? '' : ', unfinished'}`),
-        ],
-        `probability of the output; length penalty α = ${alpha}; the encoder ran ${trace.search.beam.encoder_runs}×`,
-      ),
-      gold === null
-        ? null
-        : pair('gold', [bdi(gold), el('small', gold === trace.translation ? ' ✓ equal' : ' ✗ different')]),
-    ),
-    el(
-      'div.tools',
-      checks(app),
-      trace.tokens.gold ? goldSwitch(app) : null,
-      choices(
-        'depth',
-        [
-          ['words', 'Words'],
-          ['numbers', 'Numbers'],
-          ['formula', 'Formula'],
-        ],
-        app.state.depth,
-        (depth) => app.set({ depth }),
-      ),
-      button('◐', toggleLight(app), { 'aria-label': 'light or dark theme', data: { key: 'light' } }),
-    ),
-    edited(app),
-  ];
+    goldOf(app),
+  );
 }
 
 const pair = (name, value, title = null) => el('div', { title }, el('dt', name), el('dd', value));
 
-const modelName = (trace) => trace.provenance.model.split('/').slice(-2).join('/');
+/** The text; after an edit of its tokens the tokens, with the edited ones marked. */
+function sourceOf({ trace, base }) {
+  const isEdited = (token, i) => token.id !== base.tokens.source[i]?.id;
+  const { source } = trace.tokens;
+  if (trace === base || !source.some(isEdited)) return bdi(trace.text);
+  const shown = source.map((token, i) => [token, isEdited(token, i)]).filter(([{ kind }]) => !['bos', 'eos', 'pad'].includes(kind));
+  const gap = base.provenance.settings.tokens.source.kind === 'words' ? ' ' : '';
+  return el(
+    'bdi.token.source-edited',
+    { title: `edited; the text was ${base.text}` },
+    shown.map(([token, edited]) => [edited ? el('mark', visible(token.text)) : visible(token.text), gap]),
+  );
+}
+
+/** The gold target. It is that of the text, so an output of edited tokens is not compared with it. */
+function goldOf({ trace, base }) {
+  const gold = trace.target ?? base.target;
+  if (gold === null) return null;
+  const isOther = trace.tokens.source.some((token, i) => token.id !== base.tokens.source[i]?.id);
+  if (isOther) return pair('gold, of the text before the edit', bdi(gold));
+  return pair('gold', [bdi(gold), el('small', gold === trace.translation ? ' ✓ equal' : ' ✗ different')]);
+}
+
+/** How the panels show their numbers. */
+export const tools = (app) => [
+  checks(app),
+  app.trace.tokens.gold ? goldSwitch(app) : null,
+  choices(
+    'depth',
+    [
+      ['words', 'Words'],
+      ['numbers', 'Numbers'],
+      ['formula', 'Formula'],
+    ],
+    app.state.depth,
+    (depth) => app.set({ depth }),
+  ),
+];
 
 const goldSwitch = (app) =>
   choices(
@@ -85,39 +121,10 @@ export function checks({ trace }) {
       title: 'This page recomputes each step from its inputs and compares the result with the trace.',
       data: { checks: `${right}/${wrong}/${trace.steps.length}` },
     },
-    text,
+    el('span.long', text),
+    el('span.short', { 'aria-hidden': 'true' }, wrong ? `✗ ${wrong}` : `✓ ${right}`),
   );
 }
-
-function edited(app) {
-  if (!app.trace.edits.length && !app.problem && !app.busy) return null;
-  return el(
-    'div.edited',
-    { role: 'status' },
-    app.busy ? el('span', 'computing …') : null,
-    app.problem ? el('span.wrong', app.problem) : null,
-    app.trace.edits.length
-      ? [
-          el('strong', 'edits: '),
-          app.trace.edits.map((words) =>
-            app.words.includes(words)
-              ? button([words, ' ✕'], () => app.toggleEdit(words), {
-                  class: 'pill',
-                  'aria-label': `undo: ${words}`,
-                  data: { key: `edit-${words}` },
-                })
-              : el('span.pill', words),
-          ),
-        ]
-      : null,
-    app.words.length ? button('undo all', () => app.edit([]), { class: 'link', data: { key: 'edit-none' } }) : null,
-  );
-}
-
-const toggleLight = (app) => () => {
-  switchLight();
-  app.notify();
-};
 
 export const tabs = (app, panels) =>
   Object.entries(panels).map(([name, { title }]) =>

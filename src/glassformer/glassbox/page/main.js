@@ -1,5 +1,6 @@
 /** The page: reads the trace in the file, or asks the server for one, and shows it. */
 
+import { read } from 'glassbox/address.js';
 import { el } from 'glassbox/dom.js';
 import { Server } from 'glassbox/server.js';
 import { show } from 'glassbox/view.js';
@@ -9,7 +10,7 @@ const part = (id) => document.getElementById(id);
 async function start() {
   const inlined = part('trace');
   const server = inlined ? null : new Server();
-  show(inlined ? JSON.parse(inlined.textContent) : await server.first(), server);
+  show(inlined ? JSON.parse(inlined.textContent) : await server.first(read()), server);
 }
 
 start().catch((error) => {

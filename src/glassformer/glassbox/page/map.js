@@ -1,36 +1,76 @@
-/** The architecture as a map: two stacks, bottom up as in the paper; the selected layer is open. */
+/** The architecture as a map, which is also the overview: two stacks, bottom up as in the paper, with what they hold. */
 
 import { button, el } from 'glassbox/dom.js';
+import { percent } from 'glassbox/numbers.js';
+import { visible } from 'glassbox/trace.js';
 
 const NAMES = { self: 'self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
 const PANEL_OF = { self: 'attention', cross: 'attention', feed_forward: 'norm' };
+const PACE = 260; // milliseconds of a block in the animation
 
 export function map(app) {
+  const here = blockOf(app);
   return [
-    el('h2', 'Architecture'),
+    el(
+      'div.map-head',
+      el('h2', 'Architecture'),
+      button('▶ flow', () => flow(), {
+        class: 'link',
+        title: 'show the order in which the blocks are computed',
+        data: { key: 'flow' },
+      }),
+    ),
     el(
       'div.stacks',
-      stack(app, 'encoder', ['self', 'feed_forward']),
-      stack(app, 'decoder', ['self', 'cross', 'feed_forward']),
+      stack(app, here, 'encoder', ['self', 'feed_forward']),
+      stack(app, here, 'decoder', ['self', 'cross', 'feed_forward']),
     ),
+    el('p.size.legend', here ? null : 'This panel is about the whole model.'),
   ];
 }
 
-function stack(app, side, sublayers) {
+/** The one block that the panel is about, or null: its key. */
+function blockOf({ state: { panel, part, attention, screen }, trace }) {
+  const side = part === 'target' ? 'target' : 'source';
+  const sublayer = /\.(self|cross|feed_forward)$/.test(part) ? part : attention;
+  if (panel === 'tokens') return 'tokens-source';
+  if (panel === 'embedding') return `embedding-${side}`;
+  if (panel === 'qkv' || panel === 'attention') return `main-${attention}`;
+  if (panel === 'norm') return part.endsWith('_norm') ? `norm-${part}` : `${/feed_forward$/.test(sublayer) ? 'main' : 'norm'}-${sublayer}`;
+  if (panel === 'logits') return 'logits';
+  if (panel === 'search') return 'output';
+  if (panel === 'alignment') return `main-${trace.attentions().at(-1)}`;
+  if (panel === 'story') return { 1: `main-${attention}`, 3: 'logits', 5: 'output', 6: 'position-source', 7: 'logits' }[screen] ?? null;
+  return null;
+}
+
+function stack(app, here, side, sublayers) {
   const { trace } = app;
   const isEncoder = side === 'encoder';
   const embedding = isEncoder ? 'source' : 'target';
   const count = trace.layers(side);
   const open = openLayer(app, side, count);
+  const block = (key, label, to, options) => blockButton(app, here, key, label, to, options);
+  const norm = `${side}_norm`;
   const blocks = [
     isEncoder
-      ? block(app, 'memory →', 'encoder_norm', trace.isPreNorm ? 'norm' : null)
-      : block(app, 'output', 'logits', 'logits'),
-    trace.isPreNorm ? block(app, 'norm', `${side}_norm`, 'norm', 'thin') : null,
-    Array.from({ length: count }, (_, i) => layer(app, `${side}.${i}`, sublayers, i === open)).reverse(),
-    block(app, '+ position', embedding, 'embedding', 'thin'),
-    block(app, 'embedding', embedding, 'embedding'),
-    block(app, isEncoder ? 'source' : 'target, shifted', embedding, 'tokens', 'end'),
+      ? trace.isPreNorm
+        ? block(`norm-${norm}`, 'norm → memory', { panel: 'norm', part: norm })
+        : el('span.block', { data: { flow: 'memory' } }, 'memory →')
+      : [
+          block('output', 'output', { panel: 'search' }, { data: best(trace), kind: 'end' }),
+          block('logits', 'logits', { panel: 'logits', part: 'logits' }, { data: next(app) }),
+          trace.isPreNorm ? block(`norm-${norm}`, 'norm', { panel: 'norm', part: norm }, { kind: 'thin' }) : null,
+        ],
+    Array.from({ length: count }, (_, i) => layer(app, block, `${side}.${i}`, sublayers, i === open)).reverse(),
+    block(`position-${embedding}`, '+ position', { panel: 'embedding', part: embedding }, { kind: 'thin' }),
+    block(`embedding-${embedding}`, 'embedding', { panel: 'embedding', part: embedding }),
+    block(
+      `tokens-${embedding}`,
+      isEncoder ? 'source' : 'target, shifted',
+      { panel: 'tokens', part: embedding },
+      { kind: 'end', data: short(isEncoder ? trace.tokens.source : app.rows.inputs.slice(0, app.row + 1)) },
+    ),
   ];
   return el(
     'div.stack',
@@ -40,6 +80,22 @@ function stack(app, side, sublayers) {
   );
 }
 
+const LETTERS = 16;
+
+/** The tokens as text, cut at the front. */
+function short(tokens) {
+  const text = tokens.map((token) => (['bos', 'eos', 'pad'].includes(token.kind) ? '' : visible(token.text))).join('');
+  return text.length > LETTERS ? `…${text.slice(1 - LETTERS)}` : text || tokens.at(-1).text;
+}
+
+const best = (trace) => short(trace.tokens.target_out);
+
+/** The most probable token of the selected row. */
+function next(app) {
+  const [[, text, probability]] = app.trace.predictions[app.name('logits')][app.row].top;
+  return `${visible(text).slice(0, 8)} ${percent(probability)}`;
+}
+
 function openLayer({ state: { part, attention } }, side, count) {
   const found = [part, attention]
     .map((name) => new RegExp(`^${side}\\.(\\d+)`).exec(name)?.[1])
@@ -47,22 +103,24 @@ function openLayer({ state: { part, attention } }, side, count) {
   return found === undefined ? count - 1 : Number(found);
 }
 
-function layer(app, name, sublayers, isOpen) {
+function layer(app, block, name, sublayers, isOpen) {
   const number = name.split('.')[1];
   if (!isOpen) {
     const part = `${name}.self`;
     return button(`layer ${number}`, () => app.set({ part, panel: 'attention' }), {
       class: 'block layer-closed',
-      data: { key: `map-${name}` },
+      data: { key: `map-${name}`, flow: name },
     });
   }
   const blocks = sublayers
     .map((kind) => {
       const part = `${name}.${kind}`;
-      const main = block(app, NAMES[kind], part, PANEL_OF[kind]);
-      const norm = block(app, app.trace.isPreNorm ? 'norm' : 'add & norm', part, 'norm', 'thin');
-      const add = app.trace.isPreNorm ? block(app, 'add', part, 'norm', 'thin') : null;
-      return app.trace.isPreNorm ? [add, main, norm] : [norm, main];
+      const main = block(`main-${part}`, NAMES[kind], { panel: PANEL_OF[kind], part }, { data: focus(app, part) });
+      const to = { panel: 'norm', part };
+      const thin = (key, label) => block(`${key}-${part}`, label, to, { kind: 'thin' });
+      return app.trace.isPreNorm
+        ? [thin('add', 'add'), main, thin('norm', 'norm')]
+        : [thin('norm', 'add & norm'), main];
     })
     .reverse();
   return el(
@@ -73,15 +131,43 @@ function layer(app, name, sublayers, isOpen) {
   );
 }
 
-function block(app, label, part, panel, kind = '') {
-  const isHere =
-    app.state.part === part &&
-    (kind === 'thin' ? app.state.panel === panel : app.state.panel !== 'norm' || panel === 'norm');
-  if (!panel) return el('span.block', { class: kind }, label);
-  return button(label, () => app.set({ part, panel }), {
+/** Of an attention, the key with the largest mean weight in the selected row. */
+function focus(app, part) {
+  const weights = app.trace.get(`${part}.weights`);
+  if (!weights || part.startsWith('encoder')) return null;
+  const [heads, rows, keys] = weights.shape;
+  const row = Math.min(app.row, rows - 1);
+  const means = Array.from({ length: keys }, (_, key) => {
+    let sum = 0;
+    for (let head = 0; head < heads; head += 1) sum += weights.numbers[(head * rows + row) * keys + key];
+    return sum / heads;
+  });
+  const largest = means.indexOf(Math.max(...means));
+  return `→ ${app.trace.label(weights.axes[2], largest).slice(0, 8)} ${percent(means[largest])}`;
+}
+
+function blockButton(app, here, key, label, to, { kind = '', data = null } = {}) {
+  return button([el('span', label), data ? el('small', el('bdi', data)) : null], () => app.set(to), {
     class: `block ${kind}`,
-    'aria-current': isHere ? 'location' : null,
-    'aria-label': `${label} (${part})`,
-    data: { key: `map-${part}-${label}` },
+    'aria-current': here === key ? 'location' : null,
+    'aria-label': `${label}${to.part ? ` (${to.part})` : ''}${data ? `: ${data}` : ''}`,
+    data: { key: `map-${key}`, flow: key },
+  });
+}
+
+/** Light the blocks once in the order of the computation; without motion, number them. */
+function flow() {
+  const blocks = [...document.querySelectorAll('#map .stack')].flatMap((side) =>
+    [...side.querySelectorAll('[data-flow]')].reverse(),
+  );
+  const isStill = matchMedia('(prefers-reduced-motion: reduce)').matches;
+  blocks.forEach((block, i) => {
+    if (isStill) {
+      block.querySelector('.order')?.remove();
+      block.append(el('small.order', ` ${i + 1}`));
+      return;
+    }
+    setTimeout(() => block.classList.add('flowing'), i * PACE);
+    setTimeout(() => block.classList.remove('flowing'), (i + 2) * PACE);
   });
 }

@@ -21,7 +21,7 @@ const CELL = 50; // pixels, as in style/matrix.css
  *   width?: number}} options  `row` and `column` are lit; `width` in pixels, by default that of the panel
  */
 export function matrix(app, name, options = {}) {
-  const whole = app.trace.get(name);
+  const whole = options.whole ?? app.trace.get(name);
   if (!whole) return el('p.missing', `${name} is not in this page.`);
   if (!whole.axes.length) return el('p.scalar', { data: { tensor: name, cell: '' } }, digits(whole.numbers[0]));
   const view = { app, name, whole, options, width: options.width ?? app.width, ...plane(whole, options.head ?? 0) };
@@ -203,8 +203,8 @@ function legend(view) {
 const hasMasked = ({ app, options }) => app.trace.get(options.mask)?.numbers.some((code) => code > 0);
 
 /** The absolute value with the full color: 1 for attention weights, otherwise the largest of the matrix. */
-function scaleOf({ x, name }) {
-  if (/\.weights(_edit|_before_edit)?$|^evidence\.attention$/.test(name)) return 1;
+function scaleOf({ x, name, options }) {
+  if (!options.whole && /\.weights(_edit|_before_edit)?$|^evidence\.attention$/.test(name)) return 1;
   return x.numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12);
 }
 

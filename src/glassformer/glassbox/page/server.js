@@ -1,12 +1,12 @@
 /** The server behind the live page: `glassformer serve`. */
 
-import { button, el } from 'glassbox/dom.js';
-
 export class Server {
-  /** The trace of the first example. */
-  async first() {
+  /** The trace of the text of the address, or of the example. @param {import('./address.js').Address} address */
+  async first({ model, request: { text, inputs, target, beams } }) {
     this.model = await this.get(`api/model${location.search}`); // "?model=name", or the first
-    return this.trace(this.model.example, null, null);
+    const example = () => this.trace(this.model.example, null, null);
+    if (text === null && !inputs) return example();
+    return this.trace(inputs ?? text, target, beams).catch(example); // then the page says what is wrong
   }
 
   trace(text, target, beams) {
@@ -38,47 +38,4 @@ export class Server {
       );
     return found;
   }
-}
-
-/** The text, the gold target and the beam width of the next trace. */
-export function askForm(app, server) {
-  const field = (label, name, value, attributes = {}) =>
-    el(
-      'label.field',
-      el('span', label),
-      el('input', { name, value, autocomplete: 'off', spellcheck: 'false', ...attributes }),
-    );
-  const attributes = { required: true, maxlength: server.model.limits.text };
-  const names = Object.keys(app.trace.inputs ?? {});
-  const problem = el('span.wrong', { role: 'alert' });
-  const submit = async (event) => {
-    event.preventDefault();
-    const { elements } = event.target;
-    const { target, beams } = elements;
-    const text = app.trace.inputs
-      ? Object.fromEntries(names.map((name, i) => [name, elements[`input-${i}`].value]))
-      : elements.text.value;
-    problem.textContent = 'computing …';
-    try {
-      app.open(await server.trace(text, target.value || null, Number(beams.value)));
-      problem.textContent = '';
-    } catch (error) {
-      problem.textContent = error.message;
-    }
-  };
-  return el(
-    'form',
-    { on: { submit } },
-    app.trace.inputs
-      ? names.map((name, i) => field(name, `input-${i}`, app.trace.inputs[name], attributes))
-      : field('text', 'text', app.trace.text, attributes),
-    field('gold (optional)', 'target', app.trace.target ?? ''),
-    field('beam width', 'beams', app.trace.search.beam.num_beams, {
-      type: 'number',
-      min: 1,
-      max: server.model.limits.beams,
-    }),
-    button('explain', () => {}, { type: 'submit', class: 'primary', data: { key: 'ask' } }),
-    problem,
-  );
 }

@@ -24,7 +24,9 @@ export function stage(app, name, options = {}) {
   const x = app.trace.get(name);
   if (!x) return null;
   const step = app.trace.stepOf.get(name);
-  const title = options.title ?? step?.title ?? name;
+  const isChange = app.state.compare === 'difference';
+  const change = isChange ? app.changeOf(name) : null;
+  const title = (options.title ?? step?.title ?? name) + (isChange ? ': after − before' : '');
   return el(
     'section.stage',
     { 'aria-label': `${title}: ${tensorTitle(app.trace, name)}`, data: { stage: name } },
@@ -41,7 +43,9 @@ export function stage(app, name, options = {}) {
       }),
     ),
     explanation(app, step, options.words),
-    matrix(app, name, options),
+    isChange && !change
+      ? el('p.hint', 'There is no difference to show: the tensor has other rows after the edits, or it is not computed.')
+      : matrix(app, name, isChange ? { ...options, whole: change } : options),
     options.after,
   );
 }

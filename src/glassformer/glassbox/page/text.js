@@ -5,6 +5,9 @@ const byteOf = (piece) => (BYTE.test(piece) ? parseInt(BYTE.exec(piece)[1], 16) 
 const pieceOf = (byte) =>
   byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;
 
+/** A run of what is no white space as Python's str.split() defines it. */
+const WORD = /[^\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/g;
+
 const JOIN = {
   characters: (pieces) => pieces.join(''),
   words: (pieces) => pieces.join(' '),
@@ -15,9 +18,12 @@ const JOIN = {
 
 const SPLIT = {
   characters: (text) => [...text],
-  words: (text) => text.split(/\s+/).filter(Boolean),
+  words: (text) => text.match(WORD) ?? [],
   bytes: (text) => [...new TextEncoder().encode(text)].map(pieceOf),
 };
+
+/** The kinds of token that the page can split a text into. */
+export const CAN_SPLIT = new Set(Object.keys(SPLIT));
 
 /** "▁" marks a space, so a "▁" in the text is stored as a space: the two are exchanged. */
 const exchange = (text) => text.replace(/[▁ ]/g, (letter) => (letter === '▁' ? ' ' : '▁'));

@@ -1,14 +1,18 @@
 /** The glass box: draws a trace and its state, and redraws them when the state changes. */
 
+import { listen, read, write } from 'glassbox/address.js';
 import { App } from 'glassbox/app.js';
+import { arrive } from 'glassbox/arrive.js';
+import { askForm } from 'glassbox/ask.js';
 import { el } from 'glassbox/dom.js';
-import { checks, header, steps, tabs } from 'glassbox/frame.js';
+import { bar, checks, header, steps, tabs, tools } from 'glassbox/frame.js';
 import { followTokens } from 'glassbox/hover.js';
 import { closeOnEscape, inspector, keepPlace } from 'glassbox/inspector.js';
+import { listenToKeys } from 'glassbox/keys.js';
 import { map } from 'glassbox/map.js';
 import { markProducts } from 'glassbox/product.js';
 import { panels } from 'glassbox/panels/all.js';
-import { askForm } from 'glassbox/server.js';
+import { result } from 'glassbox/result.js';
 
 const part = (id) => document.getElementById(id);
 
@@ -17,51 +21,86 @@ const part = (id) => document.getElementById(id);
  *
  * @param contract  a glassformer-trace/1, or a Trace
  * @param server  see server.js, or null
- * @param {HTMLElement|null} bar  above the tabs, where there is no server
+ * @param {HTMLElement|null} form  for another text, instead of that of the page
  */
-export function show(contract, server = null, bar = null) {
+export function show(contract, server = null, form = null) {
   const app = new App(contract, server);
-  if (server || bar) part('ask').replaceChildren(bar ?? askForm(app, server));
-  else part('ask').remove();
-  const hash = location.hash.slice(1);
-  if (Object.hasOwn(panels, hash)) app.state.panel = hash;
-  app.subscribe((isQuiet) => draw(app, isQuiet));
-  addEventListener('resize', () => draw(app, false));
-  addEventListener('hashchange', () => {
-    const panel = location.hash.slice(1);
-    if (Object.hasOwn(panels, panel) && panel !== app.state.panel) app.set({ panel });
+  app.form = form;
+  app.subscribe((isQuiet, isNew) => {
+    draw(app, isQuiet);
+    if (isNew !== null) write(app, isNew);
   });
+  const open = async (address) => {
+    await arrive(app, address, () => draw(app, false));
+    write(app, false);
+  };
+  listen(open);
+  addEventListener('resize', () => draw(app, false));
+  part('skip').addEventListener('click', (event) => {
+    event.preventDefault(); // the address is that of the page
+    part('panel').focus();
+  });
+  listenToKeys(app, Object.keys(panels));
   closeOnEscape(app);
   followTokens();
-  draw(app, false);
+  keepHeights();
+  open(read());
   document.body.dataset.ready = 'true';
   checkAll(app);
 }
 
-/** Draw; the focus stays on the same element. */
+/** The heights of what stays at the top, for what stays below it. */
+function keepHeights() {
+  const measure = () => {
+    for (const name of ['top', 'header'])
+      document.documentElement.style.setProperty(`--${name}`, `${Math.round(part(name).getBoundingClientRect().height)}px`);
+  };
+  new ResizeObserver(measure).observe(part('top'));
+  measure();
+}
+
+/** Draw; the focus stays on the same element, or moves to the panel if that is another one. */
 function draw(app, isQuiet) {
   const key = document.activeElement?.dataset.key;
+  const isOther = part('panel').dataset.panel !== app.state.panel;
   const place = keepPlace();
   part('main').classList.toggle('inspecting', app.state.tensor !== null);
   const width = Math.max(280, part('panel').clientWidth - 52);
   const isSame = isQuiet && width === app.width;
   app.width = width;
   if (!isSame) {
-    part('header').replaceChildren(...compact(header(app)));
+    if (app.formOf !== app.base) part('bar').replaceChildren(...compact(bar(app, app.form ?? askForm(app))));
+    app.formOf = app.base;
+    part('header').replaceChildren(header(app));
+    part('tools').replaceChildren(...compact(tools(app)));
+    part('result').replaceChildren(...compact([result(app)]));
     part('tabs').replaceChildren(...tabs(app, panels));
     part('map').replaceChildren(...map(app));
     part('steps').replaceChildren(...steps(app));
     const { title, draw: drawPanel } = panels[app.state.panel];
     part('panel').replaceChildren(el('h1', title), ...compact([drawPanel(app)]));
     part('panel').dataset.panel = app.state.panel;
-    if (location.hash.slice(1) !== app.state.panel) history.replaceState(null, '', `#${app.state.panel}`);
     part('tabs').querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   } else markPicked(app);
   part('inspector').replaceChildren(...compact(inspector(app)));
   if (key && document.activeElement?.dataset.key !== key)
     document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
   markProducts(app);
-  place();
+  if (app.reveal || isOther) scroll(app, isOther);
+  else place();
+}
+
+/** To the tensor that was opened; another panel starts at its top. */
+function scroll(app, isOther) {
+  const { reveal, state } = app;
+  app.reveal = null;
+  const inPanel = (selector) => part('panel').querySelector(selector);
+  const name = CSS.escape(reveal ?? '');
+  const cell = state.cell && inPanel(`[data-tensor="${name}"] td[data-cell="${state.cell.join()}"]`);
+  const found = cell ?? inPanel(`[data-stage="${name}"]`);
+  if (reveal && found) found.scrollIntoView({ block: cell ? 'center' : 'start', inline: 'nearest' });
+  else if (isOther) scrollTo(0, 0);
+  if (isOther && document.activeElement === document.body) part('panel').focus({ preventScroll: true });
 }
 
 const compact = (parts) => parts.flat(Infinity).filter((item) => item !== null && item !== undefined && item !== false);
@@ -84,7 +123,7 @@ function checkAll(app) {
     if (performance.now() > until) break;
   }
   const isDone = !app.busy && trace.steps.every((step) => trace.verdicts.has(step.output));
-  part('header').querySelector('[data-checks]').replaceWith(checks(app));
+  document.querySelector('[data-checks]').replaceWith(checks(app));
   document.body.dataset.checked = String(isDone);
   setTimeout(() => checkAll(app), isDone ? 400 : 0);
 }

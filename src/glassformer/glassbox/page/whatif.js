@@ -32,12 +32,15 @@ export function whatIf(base, words) {
   const contract = editedContract(base, { words, ids, inputs, targets, searches, tensors });
   contract.steps = model.stepsOf(tensors);
   const before = rowsOf(base, base.search.beam.answers[0]);
+  const same = model.decode(memory, before.inputs);
   contract.difference = {
     greedy: outputs(base.search.greedy, searches.greedy),
     beam: outputs(base.search.beam, searches.beam),
-    largest: changes(base, model.decode(memory, before.inputs)),
+    largest: changes(base, same),
   };
-  return new Trace(contract, tensors);
+  const trace = new Trace(contract, tensors);
+  trace.sameRows = same; // with the decoder input from before the edits
+  return trace;
 }
 
 /**
@@ -50,7 +53,16 @@ export function whatIf(base, words) {
  */
 export function traceText(base, text, source, beams) {
   const { beam } = base.search;
-  const contract = { ...base.contract, text, tokens: { ...base.tokens, source } };
+  const { training } = base;
+  const contract = {
+    ...base.contract,
+    text,
+    tokens: { ...base.tokens, source },
+    tensors: Object.fromEntries(Object.entries(base.tensors).filter(([name]) => !name.startsWith('evidence.'))),
+    evidence: null,
+    training: training && { ...training, checkpoints: [] }, // they translated the text of the file
+    notices: [],
+  };
   const start = new Trace({ ...contract, search: { ...base.search, beam: { ...beam, num_beams: beams } } }, base.opened);
   const model = new Model(start, []);
   const ids = source.map((token) => token.id);
@@ -62,13 +74,13 @@ export function traceText(base, text, source, beams) {
   return new Trace({ ...found, steps: model.stepsOf(tensors) }, tensors);
 }
 
-/** The decrease of each output token's log-probability when a source token is occluded [T S]. */
-export function occlude(trace) {
+/** The decrease of each output token's log-probability when a source token is occluded [T S], `by` the mask or <unk>. */
+export function occlude(trace, by = trace.evidence.occluded_by) {
   const model = new Model(trace, trace.edits.map(parseEdit));
   const ids = trace.tokens.source.map((token) => token.id);
   const seen = visibleSource(trace);
   const { inputs, targets } = rowsOf(trace, trace.search.beam.answers[0]);
-  const unknown = trace.evidence.occluded_by === 'mask' ? null : trace.vocabularies.source.specials.unk;
+  const unknown = by === 'mask' ? null : trace.vocabularies.source.specials.unk;
   const scores = (others, visible) => model.tokenScores(model.encode(others, visible), inputs, targets);
   const whole = scores(ids, seen);
   const columns = ids.map((_, position) =>

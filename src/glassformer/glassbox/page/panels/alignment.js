@@ -2,9 +2,8 @@
 
 import { button, choices, el, table } from 'glassbox/dom.js';
 import { digits, rowOf } from 'glassbox/numbers.js';
+import { canMeasure, measure } from 'glassbox/evidence.js';
 import { picture } from 'glassbox/picture.js';
-import { correlate } from 'glassbox/ranks.js';
-import { occlude } from 'glassbox/whatif.js';
 import { visible } from 'glassbox/trace.js';
 
 const WORDS = {
@@ -21,6 +20,7 @@ const NAMES = { attention: 'attention', occlusion: 'occlusion', gradient: 'gradi
 
 export function alignment(app) {
   const { trace } = app;
+  if (!trace.evidence && canMeasure(trace)) measure(trace);
   if (!trace.evidence)
     return el(
       'p.hint',
@@ -30,7 +30,7 @@ export function alignment(app) {
         : 'The alignment is not available: this trace was made without it.',
     );
   const shown = app.state.evidence ?? 'all';
-  const kinds = shown === 'all' ? Object.keys(WORDS) : [shown];
+  const kinds = (shown === 'all' ? Object.keys(WORDS) : [shown]).filter((kind) => trace.has(trace.evidence[kind]));
   const isOld = trace.evidence.before_edits;
   return [
     el(
@@ -44,14 +44,17 @@ export function alignment(app) {
           'p.row',
           el('span.badge.gray', 'computed before the edits'),
           app.base.hasWeights
-            ? button('recompute attention and occlusion', () => measure(app), { data: { key: 'measure' } })
+            ? button('recompute attention and occlusion', () => again(app), { data: { key: 'measure' } })
             : null,
         )
       : null,
-    trace.evidence.gradient_before_edits || trace.evidence.measured_again
+    trace.evidence.gradient_before_edits || (trace.evidence.measured_again && trace.has(trace.evidence.gradient))
       ? el('p', el('span.badge.gray', 'gradient × input: computed before the edits'))
       : null,
     kinds.map((kind) => one(app, kind)),
+    trace.has(trace.evidence.gradient)
+      ? null
+      : el('p.hint', 'Gradient × input is not available: this page computed the trace, and it cannot compute gradients.'),
     correlations(app),
   ];
 }
@@ -98,27 +101,7 @@ function correlations({ trace, row }) {
   );
 }
 
-/** Attention and occlusion of the edited model; the gradient is not recomputed. */
-function measure(app) {
-  const { trace } = app;
-  const cross = trace
-    .attentions()
-    .filter((name) => name.endsWith('.cross'))
-    .map((name) => trace.get(`${name}.weights`));
-  const occlusion = occlude(trace);
-  const [heads, rows, keys] = cross[0].shape;
-  const attention = { ...occlusion, numbers: new Float64Array(rows * keys) };
-  for (const weights of cross)
-    weights.numbers.forEach((weight, i) => {
-      attention.numbers[i % (rows * keys)] += weight / (heads * cross.length);
-    });
-  trace.opened.set(trace.evidence.attention, attention);
-  trace.opened.set(trace.evidence.occlusion, occlusion);
-  trace.evidence = {
-    ...trace.evidence,
-    before_edits: false,
-    measured_again: true,
-    correlations: { occlusion: correlate(attention, occlusion) },
-  };
+function again(app) {
+  measure(app.trace);
   app.notify();
 }

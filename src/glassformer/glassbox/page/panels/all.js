@@ -1,4 +1,4 @@
-/** The thirteen panels, in the order of their tabs. */
+/** The panels, in the order of their tabs. */
 
 import { alignment } from 'glassbox/panels/alignment.js';
 import { attention } from 'glassbox/panels/attention.js';
@@ -10,12 +10,14 @@ import { norm } from 'glassbox/panels/norm.js';
 import { qkv } from 'glassbox/panels/qkv.js';
 import { searching } from 'glassbox/panels/searching.js';
 import { space } from 'glassbox/panels/space.js';
+import { story } from 'glassbox/panels/story.js';
 import { tokens } from 'glassbox/panels/tokens.js';
 import { training } from 'glassbox/panels/training.js';
 import { whatif } from 'glassbox/panels/whatif.js';
 
 /** @type {Object<string, {title: string, draw: (app: import('../app.js').App) => any}>} */
 export const panels = {
+  story: { title: 'Story', draw: story },
   tokens: { title: 'Tokens', draw: tokens },
   embedding: { title: 'Embedding and position', draw: embedding },
   qkv: { title: 'Q, K, V', draw: qkv },

@@ -1,14 +1,17 @@
 /** What if: edit the model or the text, and compare the outputs, the first changed step and all tensors. */
 
+import { copyButton } from 'glassbox/copy.js';
 import { bdi, button, el, select, table } from 'glassbox/dom.js';
 import { digits } from 'glassbox/numbers.js';
 import { noEdits, titleOf } from 'glassbox/panels/selection.js';
+import { commandOf } from 'glassbox/result.js';
 import { visible } from 'glassbox/trace.js';
 
 const MAX_CHANGED = 12;
 
 export function whatif(app) {
   if (!app.canEdit) return noEdits(app);
+  const shown = app.edited ?? app.base;
   return [
     el(
       'p.lead',
@@ -16,11 +19,11 @@ export function whatif(app) {
         ? 'Edit the model or the text. This page runs the model again and compares the results.'
         : 'Edit the model or the text. The server runs the model again, and the page shows the differences.',
     ),
+    shown.difference ? [outcome(shown), commands(app, shown), largest(app, shown)] : el('p.hint', 'There are no edits.'),
     switches(app),
     sublayers(app),
     rowEdit(app),
     typed(app),
-    app.trace.difference ? [outcome(app), largest(app), command(app)] : el('p.hint', 'There are no edits.'),
   ];
 }
 
@@ -168,7 +171,7 @@ function typed(app) {
   );
 }
 
-function outcome({ trace: { difference } }) {
+function outcome({ difference }) {
   const row = (name, { before, after, first_changed_step: first }) =>
     el(
       'tr',
@@ -197,8 +200,8 @@ function outcome({ trace: { difference } }) {
   );
 }
 
-function largest(app) {
-  const changed = Object.entries(app.trace.difference.largest)
+function largest(app, { difference }) {
+  const changed = Object.entries(difference.largest)
     .filter(([, change]) => change > 0)
     .sort(([, one], [, other]) => other - one);
   return el(
@@ -228,26 +231,30 @@ function largest(app) {
   );
 }
 
-const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
-
-/** The same edits as a command. */
-function command({ trace }) {
-  const text = [
-    'glassformer explain',
-    quoted(trace.provenance.model.replace(/\/model\.safetensors$/, '')),
-    quoted(trace.text),
-    ...trace.edits.map((words) => `--edit ${quoted(words)}`),
-  ].join(' ');
-  const copy = async (event) => {
-    const { target } = event;
-    await navigator.clipboard?.writeText(text).catch(() => {});
-    target.textContent = 'copied';
-  };
+/** The command with the same effect, and of several edits each by itself. */
+function commands(app, { edits }) {
+  const all = commandOf(app, edits);
   return el(
     'section',
     { 'aria-label': 'as a command' },
     el('h2', 'Equivalent command'),
-    el('pre', { tabindex: 0 }, el('code', text)),
-    button('copy', copy, { data: { key: 'copy' } }),
+    el('pre', { tabindex: 0 }, el('code', all)),
+    copyButton('copy', () => all, { data: { key: 'copy' } }),
+    edits.length > 1
+      ? el(
+          'ul.own-edits',
+          { 'aria-label': 'each edit by itself' },
+          edits.map((words) =>
+            el(
+              'li',
+              el('code', words),
+              app.words.includes(words)
+                ? button('undo', () => app.toggleEdit(words), { class: 'link', 'aria-label': `undo ${words}`, data: { key: `own-${words}` } })
+                : null,
+              copyButton('copy its command', () => commandOf(app, [words]), { class: 'link', data: { key: `command-${words}` } }),
+            ),
+          ),
+        )
+      : null,
   );
 }

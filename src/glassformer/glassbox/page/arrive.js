@@ -1,0 +1,59 @@
+/** Show what an address describes: at the start, and after Back, Forward or a change of the address by hand. */
+
+import { check, modelOf } from 'glassbox/address.js';
+import { panels } from 'glassbox/panels/all.js';
+import { traceOf } from 'glassbox/typing.js';
+
+/**
+ * @param {import('./app.js').App} app
+ * @param {import('./address.js').Address} address
+ * @param {Function} draw
+ */
+export async function arrive(app, address, draw) {
+  const turn = (app.turn += 1); // what was computed for another address is dropped
+  check(app, address, panels);
+  const { state, request, problems } = address;
+  const panel = Object.hasOwn(panels, address.panel) ? address.panel : Object.keys(panels)[0];
+  let [base, edited, words] = [baseOf(app, request), null, address.edits];
+  app.problem = '';
+  if (!base || words.length) {
+    app.busy = true;
+    app.state = { ...app.state, panel, tensor: null, cell: null };
+    draw();
+    base ??= await attempt(() => traceOf(app, request), problems, app.first);
+    edited = words.length ? await attempt(() => app.withEdits(words, base), problems, null) : null;
+    if (!edited) words = [];
+    if (turn !== app.turn) return;
+  }
+  Object.assign(app, { base, edited, words, busy: false });
+  app.state = { ...app.defaults, tensor: null, cell: null, panel, ...state };
+  if (state.part && !state.attention && /\.(self|cross)$/.test(state.part)) app.state.attention = state.part;
+  if (!edited) app.state.compare = 'after';
+  if (app.state.tensor && !app.trace.has(app.state.tensor)) {
+    problems.push(`there is no tensor “${app.state.tensor}” in this page`);
+    app.state.tensor = null;
+  }
+  app.dropCell();
+  if (app.state.tensor) app.reveal = app.state.tensor;
+  app.notice = problems.length ? `The address does not fit this page (model ${modelOf(app.base)}): ${problems.join('; ')}.` : '';
+  draw();
+}
+
+/** The trace of the text of an address, if it is known already. */
+function baseOf({ first, base }, { text, inputs, target, beams }) {
+  const isOf = (trace) =>
+    (inputs ? JSON.stringify(inputs) === JSON.stringify(trace.inputs) : text === trace.text) &&
+    (target ?? trace.target) === trace.target &&
+    (beams ?? first.search.beam.num_beams) === trace.search.beam.num_beams;
+  if (text === null && !inputs) return first;
+  return [base, first].find(isOf) ?? null;
+}
+
+async function attempt(make, problems, otherwise) {
+  try {
+    return await make();
+  } catch (error) {
+    problems.push(error.message);
+    return otherwise;
+  }
+}

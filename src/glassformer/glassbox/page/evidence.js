@@ -1,0 +1,56 @@
+/** Which source tokens an answer depends on: cross-attention and occlusion, from the file or computed by this page. */
+
+import { named } from 'glassbox/numbers.js';
+import { correlate } from 'glassbox/ranks.js';
+import { occlude } from 'glassbox/whatif.js';
+
+const MAX_WORK = 60e6; // weights times source tokens: occlusion computes the model once for each source token
+
+/** Cross-attention [T S], the mean over layers and heads. */
+export function meanCross(trace) {
+  const cross = trace.attentions().filter((name) => name.endsWith('.cross')).map((name) => trace.get(`${name}.weights`));
+  const [heads, rows, keys] = cross[0].shape;
+  const mean = named(['target', 'source_key'], [rows, keys]);
+  for (const weights of cross)
+    weights.numbers.forEach((weight, i) => {
+      mean.numbers[i % (rows * keys)] += weight / (heads * cross.length);
+    });
+  return mean;
+}
+
+/** Replace the evidence of a trace by that of its own model; the gradient is not recomputed. Needs weights. */
+export function measure(trace) {
+  const { specials, counts, axis } = trace.vocabularies.source;
+  const isTrained = specials.unk !== undefined && counts[specials.unk] > 0;
+  const by = trace.evidence?.occluded_by ?? (isTrained ? trace.axes[axis].labels[specials.unk] : 'mask');
+  const [attention, occlusion] = [meanCross(trace), occlude(trace, by)];
+  trace.opened.set('evidence.attention', attention);
+  trace.opened.set('evidence.occlusion', occlusion);
+  trace.evidence = {
+    gradient: 'evidence.gradient',
+    gradient_before_edits: false,
+    ...trace.evidence,
+    attention: 'evidence.attention',
+    occlusion: 'evidence.occlusion',
+    occluded_by: by,
+    before_edits: false,
+    measured_again: true,
+    correlations: { occlusion: correlate(attention, occlusion) },
+  };
+}
+
+/** Whether the page can compute the occlusion of every source token in about a second. */
+export function canMeasure(trace) {
+  if (!trace.hasWeights) return false;
+  const weights = trace.names().filter((name) => trace.tensors[name]?.origin === 'weight');
+  const size = weights.reduce((sum, name) => sum + trace.get(name).numbers.length, 0);
+  return size * trace.tokens.source.length <= MAX_WORK;
+}
+
+/** The measure that a picture of the answer uses: occlusion where it is known, otherwise cross-attention. */
+export function influence(trace) {
+  const isKnown = trace.evidence && !trace.evidence.before_edits;
+  if (!isKnown && !canMeasure(trace)) return { kind: 'attention', x: meanCross(trace) };
+  if (!isKnown) measure(trace);
+  return { kind: 'occlusion', x: trace.get(trace.evidence.occlusion) };
+}

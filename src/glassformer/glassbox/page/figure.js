@@ -1,0 +1,75 @@
+/**
+ * A figure with buttons that save it: as SVG, with the colors of the page, and as CSV.
+ *
+ * @example figure('weights of row 3', svg('svg', …), [['key', 'weight'], ['<bos>', 0.5]])
+ */
+
+import { button, el } from 'glassbox/dom.js';
+
+const STYLES = [
+  'fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-opacity', 'stroke-dasharray', 'opacity', 'font-family',
+  'font-size', 'font-weight', 'text-anchor', 'visibility',
+]; // prettier-ignore
+
+/**
+ * @param {string} title  also the name of the files
+ * @param {SVGElement|HTMLElement} content
+ * @param {(string|number)[][]|null} rows  the numbers, with the names of the columns first
+ * @param {any} caption  by default the title
+ */
+export function figure(title, content, rows = null, caption = title) {
+  const image = content.matches('svg') ? content : content.querySelector('svg');
+  const save = (what, label, make) =>
+    button(label, () => download(`${nameOf(title)}.${what}`, make()), {
+      class: 'link',
+      'aria-label': `save ${title} as ${label}`,
+      data: { key: `${what}-${nameOf(title)}` },
+    });
+  return el(
+    'figure.saved',
+    el('div.scroller', content),
+    el(
+      'figcaption',
+      caption,
+      el(
+        'span.save',
+        image ? save('svg', 'SVG', () => [standalone(image), 'image/svg+xml']) : null,
+        rows ? save('csv', 'CSV', () => [csv(rows), 'text/csv']) : null,
+      ),
+    ),
+  );
+}
+
+const nameOf = (title) => title.replace(/[^\p{L}\p{N}]+/gu, '-').replace(/^-|-$/g, '').slice(0, 60) || 'figure';
+
+/** RFC 4180. A text that a spreadsheet would take for a formula is preceded by an apostrophe. */
+export function csv(rows) {
+  const cell = (value) => {
+    const text = typeof value === 'string' && /^[=+@\t\r-]/.test(value) ? `'${value}` : String(value ?? '');
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return `${rows.map((row) => row.map(cell).join(',')).join('\r\n')}\r\n`;
+}
+
+/** The picture without the style sheet of the page: each element has its own style. */
+export function standalone(image) {
+  const copy = image.cloneNode(true);
+  const [from, to] = [image, copy].map((root) => [root, ...root.querySelectorAll('*')]);
+  from.forEach((element, i) => {
+    const style = getComputedStyle(element);
+    to[i].removeAttribute('class');
+    to[i].setAttribute('style', STYLES.map((name) => `${name}:${style.getPropertyValue(name)}`).join(';'));
+  });
+  const ground = getComputedStyle(document.documentElement).getPropertyValue('--panel').trim();
+  const box = image.getBoundingClientRect();
+  copy.setAttribute('xmlns', 'http://www.w3.org/2000/svg');
+  if (!copy.hasAttribute('width')) copy.setAttribute('width', Math.round(box.width));
+  copy.setAttribute('style', `${copy.getAttribute('style')};background:${ground}`);
+  return new XMLSerializer().serializeToString(copy);
+}
+
+export function download(name, [text, type]) {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  el('a', { download: name, href: url }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}

@@ -1,0 +1,61 @@
+/** The story: eight screens, each with one idea, one picture and a link to the panel that has all of its numbers. */
+
+import { button, el } from 'glassbox/dom.js';
+import { arcs } from 'glassbox/story/arcs.js';
+import { beam } from 'glassbox/story/beam.js';
+import { kinds } from 'glassbox/story/kinds.js';
+import { layers } from 'glassbox/story/layers.js';
+import { positions } from 'glassbox/story/positions.js';
+import { query } from 'glassbox/story/query.js';
+import { stream } from 'glassbox/story/stream.js';
+import { unsure } from 'glassbox/story/unsure.js';
+
+/** @type {{title: string, choose: (app: any) => object, draw: (app: any) => object}[]} */
+export const SCREENS = [arcs, query, kinds, layers, stream, beam, positions, unsure];
+
+export function story(app) {
+  const at = screenOf(app);
+  const screen = SCREENS[at];
+  const { words, picture, proof } = screen.draw(app);
+  return el(
+    'section.story',
+    { 'aria-label': `screen ${at + 1} of ${SCREENS.length}: ${screen.title}`, 'aria-live': 'polite', data: { screen: at } },
+    el(
+      'div.story-steps',
+      button('← Back', () => turn(app, -1), { disabled: at === 0, data: { key: 'story-back' } }),
+      el(
+        'ol.dots',
+        { 'aria-label': 'screens' },
+        SCREENS.map(({ title }, i) =>
+          el(
+            'li',
+            button(String(i + 1), () => goTo(app, i), {
+              title,
+              'aria-label': `screen ${i + 1}: ${title}`,
+              'aria-current': i === at ? 'step' : null,
+              data: { key: `screen-${i}` },
+            }),
+          ),
+        ),
+      ),
+      button('Next →', () => turn(app, 1), { class: 'primary', disabled: at === SCREENS.length - 1, data: { key: 'story-next' } }),
+    ),
+    el('h2', screen.title),
+    el('div.story-words', words.map((sentence) => el('p', sentence))),
+    picture,
+    el('p', el('a.proof', { href: app.link(proof.changes), data: { key: 'proof' } }, `${proof.label} →`)),
+  );
+}
+
+const screenOf = ({ state }) => Math.max(0, Math.min(SCREENS.length - 1, Math.trunc(state.screen) || 0));
+
+/** Another screen, with the row and the head that it is about. */
+function goTo(app, screen) {
+  app.set({ screen, ...SCREENS[screen].choose(app) });
+}
+
+/** The next screen, or the one before. */
+export function turn(app, by) {
+  const to = screenOf(app) + by;
+  if (SCREENS[to]) goTo(app, to);
+}

@@ -1,0 +1,102 @@
+/** The effect of the edits, above every panel: the answer before and after, with the differing tokens marked. */
+
+import { marked } from 'glassbox/compared.js';
+import { copyButton } from 'glassbox/copy.js';
+import { button, choices, el } from 'glassbox/dom.js';
+import { percent } from 'glassbox/numbers.js';
+import { visible } from 'glassbox/trace.js';
+
+/** The card, with messages; null if there is nothing to say. */
+export function result(app) {
+  const { edits } = app.edited ?? app.base;
+  if (!edits.length && !app.problem && !app.busy && !app.notice) return null;
+  return el(
+    'div.edited',
+    { role: 'status', class: app.busy ? 'busy' : null },
+    app.busy ? el('span.computing', 'computing …') : null,
+    app.notice ? message(app, 'notice') : null,
+    app.problem ? message(app, 'problem') : null,
+    app.edited ? effect(app) : null,
+    edits.length ? el('div.row.edits', el('span.size', 'edits'), edits.map((words) => pill(app, words)), tools(app)) : null,
+  );
+}
+
+const message = (app, what) =>
+  el(
+    `span.${what === 'problem' ? 'wrong' : 'notice'}`,
+    app[what],
+    button('✕', () => dismiss(app, what), { class: 'link', 'aria-label': 'close this message', data: { key: 'dismiss' } }),
+  );
+
+function dismiss(app, what) {
+  app[what] = '';
+  app.notify();
+}
+
+const pill = (app, words) =>
+  app.words.includes(words)
+    ? button([words, ' ✕'], () => app.toggleEdit(words), {
+        class: 'pill',
+        'aria-label': `undo: ${words}`,
+        title: 'undo this edit',
+        data: { key: `edit-${words}` },
+      })
+    : el('span.pill', words);
+
+const tools = (app) => [
+  app.words.length > 0 ? button('undo all', () => app.edit([]), { class: 'link', data: { key: 'edit-none' } }) : null,
+  copyButton('copy as a command', () => commandOf(app, (app.edited ?? app.base).edits), { class: 'link', data: { key: 'copy-command' } }),
+];
+
+/** The answers of beam search, one above the other. */
+function effect(app) {
+  const { base, edited } = app;
+  const { beam, greedy } = edited.difference;
+  const first = beam.first_changed_step;
+  const rows = [base, edited].map((trace) => trace.tokens.target_out);
+  const marks = marked(...rows);
+  const line = (name, trace, i, answer) =>
+    el(
+      'div.line',
+      { data: { side: name } },
+      el('span.size', name),
+      el(
+        'bdi.token',
+        rows[i].map((token, at) => {
+          const text = token.kind === 'eos' ? '' : visible(token.text);
+          return marks[i][at] && text ? el('mark', text) : text;
+        }),
+        trace.translation ? null : '(empty)',
+      ),
+      el('small', ` ${percent(Math.exp(answer.score))}${answer.finished ? '' : ', unfinished'}`),
+    );
+  return el(
+    'div.effect',
+    el('div.lines', line('before', base, 0, beam.before), line('after', edited, 1, beam.after)),
+    el(
+      'span.verdict',
+      first === null ? '= the same answer' : `≠ from step ${first} on`,
+      el('small', greedy.first_changed_step === null ? 'greedy search: the same' : `greedy search: from step ${greedy.first_changed_step} on`),
+    ),
+    choices('compare', [['before', 'before'], ['after', 'after'], ['difference', 'difference']], app.state.compare, (compare) => app.set({ compare })),
+  );
+}
+
+const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** The command with the same effect. */
+export function commandOf({ base }, edits) {
+  const run = base.provenance.model.replace(/\/model\.safetensors$/, '');
+  const inputs = base.inputs ? Object.entries(base.inputs) : [['', base.text]];
+  const [[, text], ...others] = inputs;
+  return [
+    'glassformer explain',
+    quoted(run),
+    quoted(text),
+    ...others.map(([name, cell]) => `--feature ${quoted(`${name}=${cell}`)}`),
+    base.search.beam.num_beams === base.provenance.decoding.num_beams ? null : `--beam ${base.search.beam.num_beams}`,
+    ...edits.map((words) => `--edit ${quoted(words)}`),
+  ]
+    .filter(Boolean)
+    .join(' ');
+}

@@ -1,0 +1,87 @@
+/** Screen 1: the answer, and the source tokens that each output token depends on. */
+
+import { svg } from 'glassbox/dom.js';
+import { influence } from 'glassbox/evidence.js';
+import { figure } from 'glassbox/figure.js';
+import { digits, percent, rowOf } from 'glassbox/numbers.js';
+import { endOf, layOut, quoted, tokenBox } from 'glassbox/story/parts.js';
+
+const [TOP, BOTTOM, HIGH] = [22, 200, 250];
+const FAINTEST = 0.12; // of the largest number of a row
+
+export const arcs = {
+  title: 'The answer, and what it depends on',
+  choose: () => ({}),
+  draw(app) {
+    const { trace, row } = app;
+    const { kind, x } = influence(trace);
+    const { source, target_out: outputs } = trace.tokens;
+    const best = largest(rowOf(x, row));
+    const how =
+      kind === 'occlusion'
+        ? `without ${quoted(source[best])} its log-probability changes by ${digits(-rowOf(x, row)[best])}`
+        : `${percent(rowOf(x, row)[best])} of the cross-attention (mean over layers and heads) is on it`;
+    return {
+      words: [
+        kind === 'occlusion'
+          ? 'Each output token is joined to the source tokens that it depends on: the wider the line, the more its ' +
+            'log-probability falls when that source token is hidden.'
+          : 'Each output token is joined to the source tokens that it attends to: the wider the line, the larger the weight.',
+        `Output token ${row}, ${quoted(outputs[row])}, depends most on source token ${best}, ${quoted(source[best])}: ${how}.`,
+      ],
+      picture: figure('source tokens of each output token', draw(app, x), [
+        ['output token', ...source.map((token, i) => `${i} ${token.text}`)],
+        ...outputs.map((token, i) => [`${i} ${token.text}`, ...rowOf(x, i)]),
+      ]),
+      proof: { label: 'Alignment: three measures side by side', changes: { panel: 'alignment' } },
+    };
+  },
+};
+
+const largest = (numbers) => numbers.indexOf(Math.max(...numbers));
+
+function draw(app, x) {
+  const { source, target_out: outputs } = app.trace.tokens;
+  let [above, below] = [layOut(source), layOut(outputs)];
+  const width = Math.max(endOf(above), endOf(below));
+  above = layOut(source, (width - endOf(above)) / 2);
+  below = layOut(outputs, (width - endOf(below)) / 2);
+  const scale = Math.max(...x.numbers, 1e-9);
+  const curves = outputs.flatMap((_, row) => lines(x, row, scale, above, below, row === app.row));
+  curves.sort((one, other) => one.isHere - other.isHere);
+  return svg(
+    'svg',
+    {
+      viewBox: `0 0 ${width + 4} ${HIGH}`,
+      width: width + 4,
+      height: HIGH,
+      role: 'img',
+      'aria-label': outputs.map((token, row) => `${quoted(token)} from ${quoted(source[largest(rowOf(x, row))])}`).join(', '),
+    },
+    svg('text.story-label', { x: 0, y: 14 }, 'source'),
+    curves.map(({ path }) => path),
+    above.map((box, i) => tokenBox(box, TOP, source[i].kind)),
+    below.map((box, row) =>
+      tokenBox(box, BOTTOM, `${outputs[row].kind} pick ${row === app.row ? 'here' : ''}`, {
+        on: { click: () => app.set({ row }), mouseenter: () => row !== app.row && app.set({ row }) },
+      }),
+    ),
+    svg('text.story-label', { x: 0, y: BOTTOM + 42 }, 'output'),
+  );
+}
+
+function lines(x, row, scale, above, below, isHere) {
+  const numbers = rowOf(x, row);
+  const most = Math.max(...numbers);
+  return [...numbers].flatMap((number, i) => {
+    if (number <= 0 || number < FAINTEST * most) return [];
+    const [from, to] = [below[row].x + below[row].width / 2, above[i].x + above[i].width / 2];
+    const middle = (TOP + 24 + BOTTOM) / 2;
+    const path = svg('path.story-arc', {
+      class: isHere ? 'here' : '',
+      d: `M${from} ${BOTTOM} C${from} ${middle} ${to} ${middle} ${to} ${TOP + 24}`,
+      'stroke-width': (0.8 + (number / scale) * 5).toFixed(2),
+    });
+    return [{ path, isHere }];
+  });
+}

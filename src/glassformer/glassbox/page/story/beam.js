@@ -1,0 +1,90 @@
+/** Screen 6: the beam, and what it gave up. */
+
+import { svg } from 'glassbox/dom.js';
+import { figure } from 'glassbox/figure.js';
+import { digits, percent } from 'glassbox/numbers.js';
+import { LETTER } from 'glassbox/story/parts.js';
+import { visible } from 'glassbox/trace.js';
+
+const [LINE, TOP, LONGEST] = [26, 24, 22];
+
+export const beam = {
+  title: 'The beam, and what it gave up',
+  choose: ({ trace }) => ({ row: closest(trace.search.beam) }),
+  draw(app) {
+    const { beam: search } = app.trace.search;
+    const step = Math.min(app.row, search.nodes.at(-1).step);
+    const nodes = search.nodes.filter((node) => node.step === step);
+    const [kept, pruned] = [nodes.filter((node) => node.state !== 'pruned'), nodes.filter((node) => node.state === 'pruned')];
+    const lost = pruned[0];
+    const other = search.answers[1];
+    return {
+      words: [
+        lost
+          ? `In step ${step} the beam keeps ${kept.length} of ${nodes.length} candidates and gives up “${textOf(search, lost)}”: ${lost.reason}.`
+          : `In step ${step} nothing is given up: all ${nodes.length} candidates have a slot.`,
+        other
+          ? `The answer has ${percent(Math.exp(search.answers[0].score))}; the second, “${visible(other.text)}”, ` +
+            `has ${percent(Math.exp(other.score))}.`
+          : `The answer has ${percent(Math.exp(search.answers[0].score))}, and greedy search finds ` +
+            `${app.trace.search.greedy.answers[0].text === search.answers[0].text ? 'the same' : `“${visible(app.trace.search.greedy.answers[0].text)}”`}.`,
+      ],
+      picture: figure(`candidates of step ${step}`, draw(app, search, nodes), [
+        ['rank', 'text so far', 'log-probability', 'sum', 'state', 'reason'],
+        ...nodes.map((node) => [node.rank, textOf(search, node), node.log_prob, node.sum, node.state, node.reason]),
+      ]),
+      proof: { label: 'Search: the whole tree', changes: { panel: 'search', row: step, search: 'beam' } },
+    };
+  },
+};
+
+/** The step in which a candidate was pruned by the smallest difference. */
+function closest({ nodes }) {
+  const last = (step) => Math.min(...nodes.filter((node) => node.step === step && node.state !== 'pruned').map((node) => node.sum));
+  const pruned = nodes.filter((node) => node.state === 'pruned' && node.parent !== null);
+  const gaps = pruned.map((node) => ({ step: node.step, gap: last(node.step) - node.sum }));
+  return gaps.reduce((one, other) => (other.gap < one.gap ? other : one), { step: 0, gap: Infinity }).step;
+}
+
+function textOf(search, node) {
+  const pieces = [];
+  for (let last = node; last; last = last.parent === null ? null : search.nodes[last.parent]) pieces.unshift(visible(last.text));
+  return pieces.join('');
+}
+
+const tail = (text, length) => (text.length > length ? `…${text.slice(1 - length)}` : text);
+
+/** Bars on a log scale: each step to the left is a tenth of the probability. */
+function draw(app, search, nodes) {
+  const names = nodes.map((node) => tail(textOf(search, node), app.width < 520 ? 12 : LONGEST));
+  const LEFT = 16 + LETTER * Math.max(6, ...names.map((name) => name.length));
+  const BAR = Math.max(70, Math.min(330, app.width - LEFT - 140));
+  const least = Math.floor(Math.min(-1, ...nodes.map((node) => node.sum / Math.LN10)));
+  const x = (sum) => LEFT + (1 - sum / Math.LN10 / least) * BAR;
+  const height = TOP + nodes.length * LINE + 8;
+  const ticks = Array.from({ length: Math.min(-least, 12) + 1 }, (_, i) => Math.round((least * i) / Math.min(-least, 12)));
+  return svg(
+    'svg',
+    {
+      viewBox: `0 0 ${LEFT + BAR + 120} ${height}`,
+      width: LEFT + BAR + 120,
+      height,
+      role: 'img',
+      'aria-label': nodes.map((node) => `${textOf(search, node)}: ${percent(Math.exp(node.sum))}, ${node.state}`).join('; '),
+    },
+    svg('text.story-label', { x: LEFT, y: 12 }, 'probability of the text so far, log scale'),
+    [...new Set(ticks)].map((power) => svg('line.axis', { x1: x(power * Math.LN10), x2: x(power * Math.LN10), y1: TOP - 4, y2: height - 6 })),
+    nodes.map((node, i) => {
+      const y = TOP + i * LINE;
+      const text = textOf(search, node);
+      return svg(
+        'g.story-bar',
+        { class: node.state },
+        svg('title', `${text}: sum ${digits(node.sum)}, ${node.reason}`),
+        svg('text', { x: LEFT - 10, y: y + 16, 'text-anchor': 'end' }, names[i]),
+        svg('rect', { class: node.state === 'pruned' ? 'pruned' : 'plus', x: LEFT, y: y + 4, width: Math.max(1, x(node.sum) - LEFT), height: LINE - 10 }),
+        svg('text.story-label', { x: x(node.sum) + 6, y: y + 16 }, `${percent(Math.exp(node.sum))} ${node.state}`),
+      );
+    }),
+  );
+}

@@ -1,0 +1,49 @@
+/** What the screens of the story draw with: tokens in boxes, and names of parts for people. */
+
+import { svg } from 'glassbox/dom.js';
+import { visible } from 'glassbox/trace.js';
+
+export const LETTER = 7.4; // pixels of a letter of a token
+const LONGEST = 12; // letters of a token that are drawn
+
+export const cut = (text, length = LONGEST) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
+
+/** The tokens side by side: where each begins, and how wide it is. @returns {{x: number, width: number, text: string}[]} */
+export function layOut(tokens, from = 0, least = 22) {
+  let x = from;
+  return tokens.map((token) => {
+    const text = cut(visible(token.text));
+    const width = Math.max(least, text.length * LETTER + 10);
+    x += width + 2;
+    return { x: x - width - 2, width, text };
+  });
+}
+
+export const endOf = (boxes) => (boxes.length ? boxes.at(-1).x + boxes.at(-1).width : 0);
+
+/** A token in a box. */
+export const tokenBox = ({ x, width, text }, y, kind = '', options = {}) =>
+  svg(
+    'g',
+    { class: `story-token ${kind}`, ...options },
+    svg('rect', { x, y, width, height: 24, rx: 4 }),
+    svg('text', { x: x + width / 2, y: y + 16, 'text-anchor': 'middle' }, text),
+  );
+
+/** "“4”" */
+export const quoted = (token) => `“${visible(token.text ?? token)}”`;
+
+/** Steps, such as "step 9: “1” → “4”": what the decoder reads, and what it predicts. */
+export const stepName = ({ inputs, targets }, row) => `step ${row}: ${quoted(inputs[row])} → ${quoted(targets[row])}`;
+
+export const probabilityOf = ({ trace }, row) => {
+  const { target_out: outputs } = trace.tokens;
+  const { top } = trace.predictions.logits[row];
+  return top.find(([id]) => id === outputs[row].id)?.[2] ?? 0;
+};
+
+/** The step whose output token has the smallest probability; `<eos>` counts too. */
+export function leastCertain(app) {
+  const rows = app.trace.tokens.target_out.map((_, row) => probabilityOf(app, row));
+  return rows.indexOf(Math.min(...rows));
+}

@@ -1,0 +1,98 @@
+/** Screen 8: where the model is unsure or wrong. */
+
+import { svg } from 'glassbox/dom.js';
+import { figure } from 'glassbox/figure.js';
+import { grouped, percent } from 'glassbox/numbers.js';
+import { cut, leastCertain, probabilityOf, quoted, stepName } from 'glassbox/story/parts.js';
+import { visible } from 'glassbox/trace.js';
+
+const [LINE, LEFT, BAR] = [24, 92, 250];
+const SHOWN = 5;
+
+export const unsure = {
+  title: 'Where the model is unsure',
+  choose: (app) => ({ row: wrongRow(app) ?? leastCertain(app) }),
+  draw(app) {
+    const { trace, row } = app;
+    const { target_out: outputs } = trace.tokens;
+    const { top } = trace.predictions.logits[row];
+    const least = leastCertain(app);
+    const second = top.find(([id]) => id !== outputs[row].id);
+    const wrong = wrongRow(app);
+    return {
+      words: [
+        `${row === least ? 'The least certain step is' : 'This is'} ${stepName({ inputs: trace.tokens.target_in, targets: outputs }, row)}, ` +
+          `with ${percent(probabilityOf(app, row))}; the next candidate is ${quoted(second[1])} with ${percent(second[2])}.`,
+        last(app, wrong),
+      ],
+      picture: figure(`the most probable tokens of step ${row}`, draw(app, top), [
+        ['token', 'probability'],
+        ...top.map(([, text, probability]) => [text, probability]),
+      ]),
+      proof: app.base.errors?.wrong
+        ? { label: 'Errors: all wrong answers on held-out rows', changes: { panel: 'errors' } }
+        : { label: 'Logits: all candidates of this step', changes: { panel: 'logits', row } },
+    };
+  },
+};
+
+/** The first output token that differs from the gold target, or null. */
+function wrongRow({ trace, base }) {
+  const { target_out: outputs } = trace.tokens;
+  const { gold } = base.tokens;
+  if (!gold || base.text !== trace.text) return null;
+  const row = outputs.findIndex((token, i) => token.id !== gold[i]?.id);
+  return row < 0 ? null : row;
+}
+
+function last({ trace, base }, wrong) {
+  if (wrong !== null && base.tokens.gold)
+    return `The gold target is “${visible(base.target)}”: the first different token is in step ${wrong}, ${quoted(trace.tokens.target_out[wrong])}.`;
+  const { errors } = base;
+  if (!errors) return `The whole answer has ${percent(Math.exp(trace.search.beam.answers[0].score))}: the product over all steps.`;
+  return errors.wrong
+    ? `On held-out rows, ${grouped(errors.wrong)} of ${grouped(errors.rows)} answers are wrong (${percent(errors.wrong / errors.rows)}).`
+    : `On held-out rows, all ${grouped(errors.rows)} answers are correct, so this is a model that is rarely unsure.`;
+}
+
+function draw(app, top) {
+  const { target_out: outputs } = app.trace.tokens;
+  const shown = top.slice(0, SHOWN);
+  const width = Math.max(LEFT + BAR + 90, outputs.length * 26 + LEFT);
+  const y0 = 96;
+  return svg(
+    'svg',
+    {
+      viewBox: `0 0 ${width} ${y0 + shown.length * LINE + 10}`,
+      width,
+      height: y0 + shown.length * LINE + 10,
+      role: 'img',
+      'aria-label': shown.map(([, text, probability]) => `${visible(text)} ${percent(probability)}`).join(', '),
+    },
+    svg('text.story-label', { x: LEFT - 10, y: 34, 'text-anchor': 'end' }, 'every step'),
+    outputs.map((token, row) => {
+      const p = probabilityOf(app, row);
+      const x = LEFT + row * 26;
+      return svg(
+        'g.story-column',
+        { class: row === app.row ? 'here' : '', on: { click: () => app.set({ row }) } },
+        svg('title', `${visible(token.text)}: ${percent(p)}`),
+        svg('rect.track', { x, y: 6, width: 22, height: 44 }),
+        svg('rect.plus', { x, y: 6 + 44 * (1 - p), width: 22, height: 44 * p }),
+        svg('text', { x: x + 11, y: 66, 'text-anchor': 'middle' }, cut(visible(token.text), 3)),
+      );
+    }),
+    svg('text.story-label', { x: LEFT - 10, y: y0 + 15, 'text-anchor': 'end' }, `step ${app.row}`),
+    shown.map(([id, text, probability], i) => {
+      const y = y0 + i * LINE;
+      return svg(
+        'g.story-bar',
+        { class: id === outputs[app.row].id ? 'here' : '' },
+        svg('text', { x: LEFT + 54, y: y + 15, 'text-anchor': 'end' }, cut(visible(text), 8)),
+        svg('rect.track', { x: LEFT + 62, y: y + 3, width: BAR - 62, height: LINE - 8 }),
+        svg('rect.plus', { x: LEFT + 62, y: y + 3, width: (BAR - 62) * probability, height: LINE - 8 }),
+        svg('text', { x: LEFT + BAR + 6, y: y + 15 }, percent(probability)),
+      );
+    }),
+  );
+}

@@ -1,0 +1,227 @@
+"""What is around the panels: the text, the result of the edits, the map, the keyboard shortcuts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.glassbox.report import without_weights
+from glassformer.glassbox.schema import Trace
+from glassformer.glassbox.trace import explain
+from glassformer.settings import ModelSettings
+
+pytestmark = pytest.mark.browser
+
+
+def type_text(window: Any, text: str) -> None:
+    window.page.fill("[name=text]", text)
+    window.press("ask")
+
+
+# Any text, in a file
+
+
+@pytest.mark.parametrize("kind", ["characters", "words", "bytes"])
+def test_a_typed_text_gives_what_python_gives(window: Any, random_model: Any, tmp_path: Path, kind: str) -> None:
+    shape = ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=2, tied_embeddings="none")
+    texts = (["ab cd", "éa b"], ["xy z", "zy x"])
+    model = random_model(shape, 5, kind, texts=texts)
+    window.open(explain(model, "ab cd", weights=True, num_beams=3), tmp_path, "search")
+    for text in ("cd ab", "éa"):
+        expected = explain(model, text, num_beams=3)
+        type_text(window, text)
+        window.page.wait_for_selector(f"dd:has-text('{text}')")
+        window.settle()
+        assert window.page.inner_text("dd .output") == (expected.translation or "(empty)")
+        assert len(window.all("[data-node]", "each")) == len(expected.search.beam.nodes)
+        assert window.checks()[1] == 0
+        window.panel("alignment")
+        assert window.all("[data-evidence]", "each.dataset.evidence") == ["attention", "occlusion"]
+        window.panel("search")
+    type_text(window, "ab cd")
+    window.page.wait_for_selector("dd:has-text('ab cd')")
+    assert window.complaints == []
+
+
+def test_a_text_that_the_model_does_not_take_is_refused_in_words(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path)
+    for text, words in ((" ", "the text is empty"), ("a" * 1999, "longer than the model takes")):
+        type_text(window, text)
+        window.page.wait_for_selector(f"#ask .wrong:has-text('{words}')")
+        assert trace.text in window.page.inner_text("dl.answer")
+    assert window.complaints == []
+
+
+def test_a_file_that_cannot_open_another_text_says_why(
+    window: Any, trace: Trace, random_model: Any, tmp_path: Path
+) -> None:
+    window.open(without_weights(trace), tmp_path)
+    assert "does not include the weights" in window.page.inner_text("#ask")
+    shape = ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
+    words = ["red green blue", "green grey"] * 3
+    model = random_model(shape, 5, "subwords", texts=(words, words), vocabulary_size=30)
+    window.open(explain(model, "red grey", weights=True, num_beams=3), tmp_path)
+    assert "cannot split text into subwords" in window.page.inner_text("#ask")
+    assert window.page.locator("[name=text]").count() == 0
+
+
+# What if
+
+
+def test_the_card_marks_the_tokens_that_differ_and_each_edit_is_removed_by_itself(
+    window: Any, case: Any, trace: Trace, tmp_path: Path
+) -> None:
+    edits = ["positions off", "head decoder.1.cross 1 off"]
+    expected = explain(case.model, case.text, edits=edits, num_beams=3)
+    window.open(trace, tmp_path, "whatif")
+    for words in edits:
+        window.press(f"toggle-{words}")
+        window.settle()
+    after = window.page.inner_text("[data-side='after'] .token").replace("␣", " ")
+    assert after == expected.search.beam.answers[0].text or "(empty)" in after
+    assert expected.difference is not None
+    first = expected.difference.beam.first_changed_step
+    verdict = window.page.inner_text(".verdict")
+    assert (f"≠ from step {first} on" in verdict) if first is not None else ("= the same answer" in verdict)
+    for name in window.panels:
+        window.panel(name)
+        assert window.page.locator(".edited .pill").count() == 2, name
+    window.press(f"edit-{edits[0]}")
+    window.settle()
+    assert window.all(".edited .pill", "each.innerText.replace(' ✕', '')") == [edits[1]]
+    single = explain(case.model, case.text, edits=edits[1:], num_beams=3)
+    assert window.page.inner_text("dd .output") == (single.translation or "(empty)")
+    assert window.complaints == []
+
+
+def test_before_after_and_difference_are_those_of_the_tensors(
+    window: Any, case: Any, trace: Trace, tmp_path: Path
+) -> None:
+    edited = explain(case.model, case.text, edits=["positions off"], num_beams=3)
+    name, cell = "encoder.1.self.output", "td[data-cell='2,3']"
+    window.open(trace, tmp_path, "attention")
+    window.page.select_option("[data-key='attention']", "encoder.1.self")
+    before, after = (float(one.array(name)[2, 3]) for one in (trace, edited))
+    window.page.goto(f"file://{tmp_path}/report.html#attention?part=encoder.1.self&edit=positions+off")
+    window.page.wait_for_selector("[data-side='after']")
+    for kind, number in (("before", before), ("after", after), ("difference", after - before)):
+        window.press(f"compare-{kind}")
+        shown = window.page.inner_text(f"[data-stage='{name}'] {cell}").replace("−", "-")
+        assert float(shown) == pytest.approx(number, abs=6e-4), kind
+    assert "after − before" in window.page.inner_text(f"[data-stage='{name}'] h3")
+    assert window.complaints == []
+
+
+def test_after_the_edit_of_a_token_the_header_has_the_new_source_and_does_not_judge_the_gold(
+    window: Any, trace: Trace, tmp_path: Path
+) -> None:
+    window.open(trace, tmp_path)
+    window.page.fill("[data-key='token-1']", "g")
+    window.page.keyboard.press("Tab")
+    window.settle()
+    assert window.page.inner_text(".source-edited") == f"g{trace.text[1:]}"
+    assert window.page.inner_text(".source-edited mark") == "g"
+    answer = window.page.inner_text("dl.answer")
+    assert "gold, of the text before the edit" in answer
+    assert "different" not in answer
+    assert window.complaints == []
+
+
+def test_the_answer_stays_in_sight_in_every_panel_and_width(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "attention")
+    for width in (1440, 390):
+        window.page.set_viewport_size({"width": width, "height": 800})
+        window.page.evaluate("scrollTo(0, 1200)")
+        window.page.wait_for_timeout(100)
+        box = window.page.locator("#header").bounding_box()
+        assert box is not None
+        assert 0 <= box["y"] < 60, width
+        assert box["height"] < 90
+
+
+# The map
+
+
+def test_exactly_one_block_of_the_map_is_lit_and_it_is_that_of_the_panel(
+    window: Any, trace: Trace, tmp_path: Path
+) -> None:
+    window.open(trace, tmp_path)
+    lit = {
+        name: (window.panel(name), window.all("#map [aria-current]", "each.dataset.flow"))[1] for name in window.panels
+    }
+    assert lit["attention"] == ["main-decoder.1.cross"]
+    assert lit["tokens"] == ["tokens-source"]
+    assert lit["embedding"] == ["embedding-source"]
+    assert lit["logits"] == ["logits"]
+    assert lit["search"] == ["output"]
+    assert lit["heads"] == lit["space"] == lit["training"] == lit["errors"] == lit["whatif"] == []
+    assert all(len(blocks) <= 1 for blocks in lit.values())
+    for key in window.all("#map button.block", "each.dataset.key"):
+        window.press(key)
+        assert len(window.all("#map [aria-current]", "each")) == 1, key
+    assert window.complaints == []
+
+
+def test_the_map_has_the_data_of_the_selected_row(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "logits")
+    window.press("row-1")
+    _, text, probability = trace.predictions["logits"][1].top[0]
+    block = window.page.inner_text("[data-flow='logits']")
+    assert text.replace(" ", "␣") in block
+    assert f"{probability * 100:.1f} %" in block
+    assert trace.text in window.page.inner_text("[data-flow='tokens-source']")
+
+
+def test_the_flow_is_animated_only_on_request_and_without_motion_is_numbered(
+    window: Any, trace: Trace, tmp_path: Path
+) -> None:
+    window.open(trace, tmp_path)
+    assert window.page.locator(".flowing").count() == 0
+    window.press("flow")
+    window.page.wait_for_selector(".flowing")
+    window.page.wait_for_selector(".flowing", state="detached", timeout=60_000)
+    window.page.emulate_media(reduced_motion="reduce")
+    window.press("flow")
+    numbers = window.all("#map .order", "Number(each.textContent)")
+    assert sorted(numbers) == list(range(1, len(numbers) + 1))
+    assert window.page.locator(".flowing").count() == 0
+
+
+# Keys
+
+
+def test_the_shortcuts_work_and_are_listed(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "tokens")
+    keyboard = window.page.keyboard
+    keyboard.press("?")
+    assert "Keyboard shortcuts" in window.page.inner_text("dialog")
+    keyboard.press("Escape")
+    assert window.page.locator("dialog").count() == 0
+    keyboard.press("]")
+    assert window.page.inner_text("h1") == "Embedding and position"
+    keyboard.press("m")
+    assert window.run("return document.activeElement.matches('td[data-cell]')")
+    window.page.evaluate("document.activeElement.blur()")
+    keyboard.press(".")
+    assert window.page.get_attribute("[data-key='row-1']", "aria-current") == "step"
+    keyboard.press("f")
+    assert window.page.get_attribute("[data-key='depth-formula']", "aria-pressed") == "true"
+    keyboard.press("e")
+    keyboard.type("?]")  # a text is typed, and does nothing else
+    assert window.page.locator("dialog").count() == 0
+    assert window.page.input_value("[name=text]").endswith("?]")
+    assert window.complaints == []
+
+
+def test_the_first_number_is_near_for_the_keyboard(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "attention")
+    presses = 0
+    while not window.run("return document.activeElement.matches('td[data-cell]')"):
+        window.page.keyboard.press("Tab")
+        if presses == 0:
+            window.page.keyboard.press("Enter")  # “Skip to the panel”
+        presses += 1
+        assert presses < 40
+    assert presses <= 14

@@ -1,0 +1,163 @@
+"""The story: eight screens that the page chooses from the numbers of its own model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.glassbox.report import without_weights
+from glassformer.glassbox.schema import Trace
+from glassformer.glassbox.trace import explain
+from glassformer.settings import ModelSettings
+
+pytestmark = pytest.mark.browser
+
+N_SCREENS = 8
+
+
+def words(window: Any) -> str:
+    text: str = window.page.inner_text(".story-words")
+    return text
+
+
+def test_next_back_and_the_arrow_keys_go_through_all_screens(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "story")
+    titles = []
+    for at in range(N_SCREENS):
+        assert window.page.get_attribute("[data-screen]", "data-screen") == str(at)
+        titles.append(window.page.inner_text(".story h2"))
+        assert len(window.all(".story-words p", "each.innerText")) >= 1
+        if at + 1 < N_SCREENS:
+            if at % 2:
+                window.page.keyboard.press("ArrowRight")
+            else:
+                window.press("story-next")
+    assert len(set(titles)) == N_SCREENS
+    assert window.page.locator("[data-key='story-next']").is_disabled()
+    window.page.keyboard.press("ArrowLeft")
+    assert window.page.inner_text(".story h2") == titles[-2]
+    window.page.go_back()
+    window.page.wait_for_selector(f"h2:has-text('{titles[-1]}')")
+    assert window.complaints == []
+
+
+def test_each_screen_leads_to_the_panel_that_has_its_numbers(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "story")
+    expected = ("Alignment", "Attention", "Heads", "Logits", "Add & norm", "Search", "What if", "Logits")
+    for at, title in enumerate(expected):
+        window.press(f"screen-{at}")
+        window.page.wait_for_selector(".story-words:not(:has-text('computing'))")
+        window.press("proof")
+        window.page.wait_for_selector(f"h1:has-text('{title}')")
+        window.settle()
+        window.page.go_back()
+        window.page.wait_for_selector(f"[data-screen='{at}']")
+        window.settle()
+    assert window.complaints == []
+
+
+def test_the_numbers_of_the_story_are_those_of_the_trace(window: Any, case: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "story")
+    occlusion = trace.array("evidence.occlusion")
+    best = int(occlusion[0].argmax())
+    assert f"depends most on source token {best}" in words(window)
+    window.press("screen-7")
+    outputs = [token.id for token in trace.tokens.target_out]
+    probabilities = [
+        next(p for token, _, p in prediction.top if token == output)
+        for prediction, output in zip(trace.predictions["logits"], outputs, strict=True)
+    ]
+    gold = [token.id for token in trace.tokens.gold or []]
+    wrong = next((row for row, output in enumerate(outputs) if output != gold[row]), None)
+    row = probabilities.index(min(probabilities)) if wrong is None else wrong
+    assert f"step {row}:" in words(window)
+    assert f"{probabilities[row] * 100:.1f} %" in words(window)
+    window.press("screen-6")
+    window.page.wait_for_selector(".story-words:not(:has-text('computing'))")
+    edited = explain(case.model, trace.text, edits=["positions off"], num_beams=3)
+    after = edited.search.beam.answers[0].text
+    assert after == trace.translation or after.replace(" ", "␣") in words(window)
+
+
+def test_the_step_and_the_head_are_chosen_from_the_numbers(window: Any, case: Any, tmp_path: Path) -> None:
+    """Another text has another least certain step: nothing is written for one text."""
+    found = set()
+    for text in ("abcde", "gfab", "ee"):
+        window.open(explain(case.model, text, weights=True, num_beams=3), tmp_path, "story")
+        for at in (1, 7):
+            window.press(f"screen-{at}")
+            found.add((at, words(window)))
+    assert len(found) == 6
+
+
+def test_a_token_of_the_first_screen_selects_its_row(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "story")
+    window.page.locator(".story-token.pick").nth(1).hover()
+    window.page.wait_for_selector("[data-key='row-1'][aria-current='step']")
+    assert "Output token 1" in words(window)
+
+
+def test_the_story_is_told_without_weights_and_without_evidence(window: Any, case: Any, tmp_path: Path) -> None:
+    small = without_weights(explain(case.model, case.text, evidence=False, num_beams=1))
+    window.open(small, tmp_path, "story")
+    assert "attends to" in words(window)
+    for at in range(N_SCREENS):
+        window.press(f"screen-{at}")
+        assert words(window)
+    window.press("screen-6")
+    assert "does not include the weights" in words(window)
+    assert window.complaints == []
+
+
+def test_a_model_of_one_layer_and_post_norm_has_its_story_too(window: Any, random_model: Any, tmp_path: Path) -> None:
+    shape = ModelSettings(d_model=8, d_ff=10, n_heads=1, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
+    window.open(explain(random_model(shape, 3), "a", weights=True, num_beams=2), tmp_path, "story")
+    for at in range(N_SCREENS):
+        window.press(f"screen-{at}")
+        assert words(window)
+    assert window.complaints == []
+
+
+def test_a_figure_is_saved_as_svg_and_as_csv(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "story")
+    with window.page.expect_download() as download:
+        window.press("csv-source-tokens-of-each-output-token")
+    lines = Path(download.value.path()).read_text("utf-8").splitlines()
+    assert len(lines) == len(trace.tokens.target_out) + 1
+    numbers = [float(cell) for cell in lines[1].split(",")[1:]]
+    assert numbers == pytest.approx(trace.array("evidence.occlusion")[0].tolist(), abs=1e-6)
+    with window.page.expect_download() as download:
+        window.press("svg-source-tokens-of-each-output-token")
+    picture = Path(download.value.path()).read_text("utf-8")
+    assert picture.startswith("<svg")
+    assert "class=" not in picture
+    assert "fill:rgb" in picture
+    assert window.complaints == []
+
+
+def test_a_cell_of_a_saved_table_is_no_formula(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path)
+    written = window.run(
+        "const { csv } = await import('glassbox/figure.js'); return csv(given);", [["=1+1", 'a"b', "x,y", -0.5]]
+    )
+    assert written == '\'=1+1,"a""b","x,y",-0.5\r\n'
+
+
+def test_the_head_that_the_model_needs_most_is_the_one_that_is_shown(window: Any, trace: Trace, tmp_path: Path) -> None:
+    document = json.loads(trace.dumps())
+    if "heads" not in document:
+        pytest.skip("the trace has no effects of heads")
+    effects = [
+        {"attention": f"decoder.{layer}.cross", "head": head, "exact_match": 0.1 if (layer, head) == (0, 1) else 0.9,
+         "newly_wrong": 1, "newly_right": 0}
+        for layer in (0, 1) for head in (0, 1)
+    ]  # fmt: skip
+    document["heads"] = {"rows": 10, "items": 10, "exact_match": 0.95, "heads": effects}
+    window.open(document, tmp_path, "story")
+    window.press("screen-1")
+    assert "head 1 of decoder layer 0" in words(window)
+    window.press("screen-2")
+    assert "falls from 95.0 % to 10.0 %" in words(window)
