@@ -41,7 +41,7 @@ CONTRACT = {
         --quiet --json
     """,
     "explain": """
-        MODEL TEXT --feature --target --tensor --head --edit --beam --set --pad-to --html --overwrite --quiet --json
+        MODEL TEXT --feature --target --tensor --head --heads --edit --beam --set --pad-to --html --overwrite --quiet --json
     """,
     "heads": """
         MODEL TABLE --source --feature --target --header --bad-rows --ledger --overwrite --beam --ensemble --set

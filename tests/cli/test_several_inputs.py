@@ -171,7 +171,9 @@ def test_rows_without_a_feature_and_with_the_separator_are_in_the_ledger(call, s
 
 
 HOLES = [(*ROWS[0],), ("dap", "daps", ""), ROWS[1], ("", "", ""), ("dap", "daps", " ; "), ("d\x1fp", "x", "V"), ROWS[2]]
-LEFT_OUT = "3 rows were left empty: row 2 (the feature 'tags' is empty), row 5 (the feature 'tags' is empty), row 6 (the"
+LEFT_OUT = (
+    "3 rows were left empty: row 2 (the feature 'tags' is empty), row 5 (the feature 'tags' is empty), row 6 (the"
+)
 
 
 @pytest.fixture
