@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: install demo lessons test test-all chaos check format bench profile wheel wheel-test clean
+.PHONY: install demo lessons docs test test-all chaos check format bench profile wheel wheel-test clean
 
 install: $(INSTALLED)
 
@@ -30,6 +30,14 @@ lessons: $(VENV)/installed-lessons
 
 $(VENV)/installed-lessons: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lessons]'
+	@touch $@
+
+# The documentation as a site, with search: build/site/index.html opens from the folder. Warnings and broken links are errors.
+docs: $(VENV)/installed-docs
+	OMP_NUM_THREADS=1 $(BIN)/python docs/site/build.py
+
+$(VENV)/installed-docs: $(INSTALLED) requirements-docs.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements-docs.txt
 	@touch $@
 
 # One thread a process: with more, processes that share two cores spend their time waiting for each other.

@@ -1,0 +1,124 @@
+"""The documentation as a site: `python docs/site/build.py`, or `make docs`. It opens from build/site/index.html.
+
+The pages of `docs/`, the lessons and the files next to README are copied into build/site-source with the same layout,
+so that their links stay true. The reference pages are written from the code, and the report of a translation is that
+of a model that is trained here, once. Sphinx makes the site; a warning, or a link without a target, is an error.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import links
+import reference
+
+from glassformer import explain, train
+from glassformer.datasets import dates
+from glassformer.glassbox.report import write_report
+from glassformer.recipes import find_recipe
+from glassformer.recipes.overrides import read_recipe
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+BUILD = ROOT / "build"
+SOURCE, SITE, MODEL = BUILD / "site-source", BUILD / "site", BUILD / "site-model"
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+PANELS = ROOT / "src/glassformer/glassbox/page/panels"
+REPORT = "live/report.html"
+TEXT, TARGET = "1969-07-20", "July 20, 1969"
+LESSONS = """# Lessons
+
+Notebooks, each with the numbers and pictures of its last run.
+
+```{toctree}
+:maxdepth: 1
+
+"""
+
+
+def gather() -> None:
+    """Write the source of the site: copies, the reference pages, and the report."""
+    shutil.rmtree(SOURCE, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", SOURCE / "docs", ignore=shutil.ignore_patterns("site", "*.py", "__pycache__"))
+    (SOURCE / "lessons").mkdir()
+    for notebook in sorted((ROOT / "lessons").glob("*.ipynb")):
+        shutil.copy2(notebook, SOURCE / "lessons")
+    for path in (*(ROOT / name for name in PAGES), *HERE.glob("*.md")):
+        shutil.copy2(path, SOURCE)
+    with (SOURCE / "docs/log/README.md").open("a", encoding="utf-8") as file:
+        file.write("\n```{toctree}\n:glob:\n:hidden:\n\n20*\n```\n")
+    notebooks = [path.stem for path in sorted((SOURCE / "lessons").glob("*.ipynb"))] + ["../docs/attention"]
+    listed = "\n".join(notebooks)
+    (SOURCE / "lessons/index.md").write_text(f"{LESSONS}{listed}\n```\n", encoding="utf-8")
+    for path in SOURCE.rglob("*.md"):
+        path.write_text(adapted(path.read_text(encoding="utf-8"), path), encoding="utf-8")
+    (SOURCE / "reference").mkdir()
+    for name in ("settings", "commands", "python"):
+        page = getattr(reference, f"{name}_page")()
+        (SOURCE / f"reference/{name}.md").write_text(page, encoding="utf-8")
+
+
+def adapted(text: str, page: Path) -> str:
+    """Return a page whose links to folders go to their README, and for the paper those of functions and panels."""
+    text = re.sub(r"\]\(([\w./-]+/)\)", r"](\1README.md)", text)
+    return linked_paper(text) if page.name == "paper.md" else text
+
+
+def linked_paper(text: str) -> str:
+    """Return the page of the paper with links to the functions, in the Python reference, and to the panels."""
+    listed = re.findall(r"(\w+): \{ title: '([^']+)'", (PANELS / "all.js").read_text(encoding="utf-8"))
+    panels = {title: key for key, title in listed} | {"Add & norm": "norm", "Embedding": "embedding"}
+    any_panel = "|".join(map(re.escape, sorted(panels, key=len, reverse=True)))
+    lessons = {path.stem[:2].lstrip("0"): path.stem for path in (SOURCE / "lessons").glob("*.ipynb")}
+    modules = {2: "glassformer.model", 3: "glassformer.reference"}  # by column
+    known = {module: reference.documented(module) for module in modules.values()}
+
+    def lesson(number: str) -> str:
+        return f"[{number}](../lessons/{lessons[number]}.ipynb)" if number in lessons else number
+
+    def linked(row: re.Match[str]) -> str:
+        cells = row[0].strip("|").split("|")
+        for column, module in modules.items():
+            for name in known[module]:
+                cells[column] = cells[column].replace(f"`{name}`", f"{{py:obj}}`~{module}.{name}`")
+        cells[5] = re.sub(any_panel, lambda found: f'<a href="../{REPORT}#{panels[found[0]]}">{found[0]}</a>', cells[5])
+        cells[6] = re.sub(r"\d", lambda found: lesson(found[0]), cells[6])
+        return f"|{'|'.join(cells)}|"
+
+    head, rest = text.split("\n\n## Departures", 1)
+    return re.sub(r"^\| \d.*\|$", linked, head, flags=re.MULTILINE) + "\n\n## Departures" + rest
+
+
+def trained() -> Path:
+    """Train the model of the report, with 18,000 parameters, unless it is there."""
+    run, done = MODEL / "run", MODEL / "done"
+    if not done.is_file():  # a run that was interrupted has a model, too
+        MODEL.mkdir(parents=True, exist_ok=True)
+        lines = (f"{source}\t{target}" for source, target in dates(10_000, seed=1)[:9_000])
+        (MODEL / "dates.tsv").write_text("\n".join(("iso\tenglish", *lines)) + "\n", encoding="utf-8")
+        settings = read_recipe(find_recipe("lessons/dates"))
+        train(MODEL / "dates.tsv", None, run, overrides=settings, overwrite=run.exists()).finish()
+        done.touch()
+    return run
+
+
+def build() -> list[str]:
+    """Build the site, and return what is wrong with it."""
+    from sphinx.cmd.build import main as sphinx
+
+    gather()
+    shutil.rmtree(SITE, ignore_errors=True)
+    options = ["-q", "-W", "--keep-going", "-n", "-b", "html", "-c", str(HERE), "-d", str(BUILD / "site-doctrees")]
+    if sphinx([*options, str(SOURCE), str(SITE)]) != 0:
+        return ["Sphinx has warnings"]
+    (SITE / REPORT).parent.mkdir()
+    write_report(explain(trained(), TEXT, target=TARGET, weights=True, history=True), SITE / REPORT)
+    return links.broken_links(SITE, skip=frozenset({"live", "_modules"}))
+
+
+if __name__ == "__main__":
+    wrong = build()
+    sys.exit("\n".join(wrong) or None)

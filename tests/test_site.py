@@ -1,0 +1,124 @@
+"""The documentation site: its reference is that of the code, and its link check finds links without a target."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import glassformer
+from glassformer.recipes import list_recipes
+from glassformer.settings import all_settings
+from tests.cli.test_help import CONTRACT
+
+SITE = Path(__file__).parents[1] / "docs/site"
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch):
+    """Import a module of docs/site by name."""
+    monkeypatch.syspath_prepend(str(SITE))
+
+    def load(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(name, SITE / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        loaded = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(loaded)
+        return loaded
+
+    yield load
+    for name in ("links", "reference"):
+        sys.modules.pop(name, None)
+
+
+def rows_of(section: str) -> list[str]:
+    return [line for line in section.splitlines() if line.startswith("| `")]
+
+
+def test_the_settings_page_has_every_setting_with_its_meaning_and_every_recipe(module) -> None:
+    settings, _, recipes = module("reference").settings_page().partition("## Recipes")
+    assert [line.split("`")[1] for line in rows_of(settings)] == list(all_settings())
+    assert [line.split("`")[1] for line in rows_of(recipes)] == list(list_recipes())
+    (dropout,) = [line for line in rows_of(settings) if "`model.dropout`" in line]
+    assert "| `0.1` | ≥ 0, \\< 1 |" in dropout
+
+
+def test_the_command_page_has_every_verb_with_every_option_of_the_contract(module) -> None:
+    page = module("reference").commands_page()
+    sections = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", page, flags=re.MULTILINE | re.DOTALL))
+    assert sections.keys() == CONTRACT.keys()
+    for verb, options in CONTRACT.items():
+        listed = set(re.findall(r"`(--[a-z-]+|[A-Z]{4,})`", "\n".join(rows_of(sections[verb]))))
+        assert set(options.split()) <= listed, verb
+    assert "| `--count` | `int range` | Number of neighbors. Default: `10`. |" in sections["neighbors"]
+    assert "bound method" not in page
+    assert "object at 0x" not in page
+
+
+def test_the_python_page_has_every_public_name_with_its_docstring(module) -> None:
+    page = module("reference").python_page()
+    for name in glassformer.__all__:
+        found = re.search(rf"^````{{py:(?:class|function)}} {name}\b.*\n\n(.*)$", page, flags=re.MULTILINE)
+        assert found, name
+        first = (getattr(glassformer, name).__doc__ or "").splitlines()[0]
+        assert found[1].replace("\\", "") == first
+    assert "{py:method} translate(texts, *, decoding=None" in page
+    assert "{py:classmethod} load(path" in page
+    assert "{py:function} layer_norm(" in page
+    assert "object at 0x" not in page
+
+
+def test_the_page_of_the_paper_links_functions_and_panels_that_exist(module) -> None:
+    build = module("build")
+    page = build.linked_paper((SITE.parent / "paper.md").read_text(encoding="utf-8"))
+    head, _, departures = page.partition("## Departures")
+    assert "{py:obj}`~glassformer.model.MultiHeadAttention`" in head
+    assert "{py:obj}`~glassformer.reference.softmax`" in head
+    panels = set(re.findall(r'report\.html#(\w+)">', head))
+    sources = (SITE.parents[1] / "src/glassformer/glassbox/page/panels/all.js").read_text(encoding="utf-8")
+    assert {"tokens", "norm", "embedding", "qkv", "search"} <= panels
+    assert panels <= set(re.findall(r"^  (\w+): \{ title", sources, flags=re.MULTILINE))
+    assert "py:obj" not in departures
+
+
+PAGE = (
+    '<p id="here"><a href="#here">a</a> <a href="https://example.org/x">b</a> <a href="{}">c</a><img src="sub/p.png">'
+)
+
+
+@pytest.mark.parametrize(
+    ("link", "wrong"),
+    [
+        ("sub/other.html", None),
+        ("sub/other.html#there", None),
+        ("sub/other%2Ehtml?q=1#there", None),
+        ("sub/", None),
+        ("sub/third.html", "does not exist"),
+        ("sub/other.html#nowhere", "no such place"),
+        ("#nowhere", "no such place"),
+        ('https://example.org/y"><script src="https://example.org/x.js', "needs a network"),
+    ],
+)
+def test_a_link_without_a_target_is_found(module, tmp_path: Path, link: str, wrong: str | None) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/p.png").touch()
+    (tmp_path / "sub/index.html").touch()
+    (tmp_path / "sub/other.html").write_text('<a name="there" href="../page.html#here">a</a>', encoding="utf-8")
+    (tmp_path / "page.html").write_text(PAGE.format(link), encoding="utf-8")
+    found = module("links").broken_links(tmp_path)
+    assert len(found) == (wrong is not None)
+    assert all(one.startswith("page.html: ") and one.endswith(wrong or "") for one in found)
+
+
+def test_a_page_that_is_skipped_is_not_read_and_is_a_target(module, tmp_path: Path) -> None:
+    (tmp_path / "live").mkdir()
+    (tmp_path / "live/report.html").write_text('<a href="missing.html">', encoding="utf-8")
+    (tmp_path / "page.html").write_text('<a href="live/report.html#attention">', encoding="utf-8")
+    links = module("links")
+    assert links.broken_links(tmp_path, skip=frozenset({"live"})) == []
+    assert len(links.broken_links(tmp_path)) == 2
