@@ -1,11 +1,11 @@
 """A server under load, compared with `translate` on the same texts.
 
-    python -m benchmarks.serving [--clients N] [--seconds N] [--texts N] [--model RUN]
+    python -m benchmarks.serving [--clients N] [--seconds N] [--texts N] [--workers N] [--model RUN]
 
 The model is that of the default command on dates. N clients on this machine send requests of a few texts, each the next
 one when it has its answer. Every answer must be, to the last bit of its score, that of `Translator.translate`. The
-server is a process of its own, `glassformer serve` with its defaults, and shares the cores with the clients. The rate
-of `translate` is measured before and after, in a process of its own. The table is written into docs/http-api.md.
+server is `glassformer serve` with a worker for each core, and shares the cores with the clients. The rate of
+`translate` is measured before and after, in a process of its own. The table is written into docs/http-api.md.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import asyncio
 import contextlib
 import datetime
 import json
+import os
 import re
 import statistics
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +33,7 @@ import psutil
 DOCUMENT = Path(__file__).parents[1] / "docs" / "http-api.md"
 RESULTS = Path(__file__).parent / "results"
 CLIENTS, SECONDS, TEXTS = 200, 60, 1
+READY_SECONDS = 10  # until all workers have loaded the model
 TRANSLATE = """
 import json, sys, time
 from pathlib import Path
@@ -64,17 +67,38 @@ def measure_translate(model: Path, texts: Sequence[str], answers: Path) -> tuple
 
 
 @contextlib.contextmanager
-def serving(model: Path) -> Iterator[tuple[psutil.Process, int]]:
+def serving(model: Path, workers: int) -> Iterator[tuple[psutil.Process, int]]:
     """The process and the port of a server."""
-    command = [sys.executable, "-m", "glassformer", "serve", str(model), "--port", "0"]
+    command = [sys.executable, "-m", "glassformer", "serve", str(model), "--port", "0", "--workers", str(workers)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             found = re.search(r":(\d+)", process.stderr.readline())
             assert found is not None
+            _wait_until_ready(int(found[1]), workers)
             yield psutil.Process(process.pid), int(found[1])
         finally:
             process.terminate()
+
+
+def _wait_until_ready(port: int, workers: int) -> None:
+    """Wait until every worker has loaded the model."""
+    while True:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/api/ready"):
+            break
+        time.sleep(0.1)
+    if workers > 1:
+        time.sleep(READY_SECONDS)
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    """The CPU time of a process and its children."""
+    return sum(sum(each.cpu_times()[:2]) for each in (process, *process.children()))
+
+
+def memory_mb(process: psutil.Process) -> float:
+    """The resident memory of a process and its children."""
+    return sum(each.memory_info().rss for each in (process, *process.children())) / 1e6
 
 
 async def ask(
@@ -127,7 +151,7 @@ async def load(
 
     async def watch() -> None:
         while time.monotonic() < end:
-            memory.append(process.memory_info().rss / 1e6)
+            memory.append(memory_mb(process))
             await asyncio.sleep(1)
 
     clients = [ask(port, requests_of(number), expected, end, outcome) for number in range(given.clients)]
@@ -144,6 +168,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=CLIENTS)
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--texts", type=int, default=TEXTS, help="texts of a request")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes of the server")
     parser.add_argument("--model", type=Path)
     given = parser.parse_args()
     model, texts = given.model or default_dates(), [source for source, _ in split_dates()[1][:1000]]
@@ -151,16 +176,17 @@ def main() -> None:
     answers = CACHE / "serving-answers.json"
     before = measure_translate(model, texts, answers)
     expected = json.loads(answers.read_text("utf-8"))
-    with serving(model) as (process, port):
-        begun, cpu = time.perf_counter(), sum(process.cpu_times()[:2])
+    with serving(model, given.workers) as (process, port):
+        begun, cpu = time.perf_counter(), cpu_seconds(process)
         outcome, memory = asyncio.run(load(port, process, texts, expected, given))
-        seconds, cpu = time.perf_counter() - begun, sum(process.cpu_times()[:2]) - cpu
+        seconds, cpu = time.perf_counter() - begun, cpu_seconds(process) - cpu
     after = measure_translate(model, texts, answers)
     rate = outcome.statuses["200"] * given.texts / seconds
     cuts = statistics.quantiles(outcome.seconds, n=100)
     figures = {
         "clients": given.clients,
         "texts": given.texts,
+        "workers": given.workers,
         "seconds": given.seconds,
         "requests": len(outcome.seconds),
         "statuses": dict(outcome.statuses),
@@ -186,6 +212,7 @@ def report(figures: dict[str, Any]) -> None:
     columns = [
         "clients",
         "texts of a request",
+        "workers",
         "requests",
         "refused (503)",
         "other failures",
@@ -198,6 +225,7 @@ def report(figures: dict[str, Any]) -> None:
     row = [
         f"{figures['clients']:,}",
         f"{figures['texts']}",
+        f"{figures['workers']}",
         f"{sum(statuses.values()):,}",
         f"{refused:,}",
         f"{sum(statuses.values()) - refused - statuses.get('200', 0):,}",

@@ -41,7 +41,8 @@ CONTRACT = {
         --quiet --json
     """,
     "explain": """
-        MODEL TEXT --feature --target --tensor --head --heads --edit --beam --set --pad-to --html --overwrite --quiet --json
+        MODEL TEXT --feature --target --tensor --head --heads --edit --beam --set --pad-to --html --overwrite --quiet
+        --json
     """,
     "heads": """
         MODEL TABLE --source --feature --target --header --bad-rows --ledger --overwrite --beam --ensemble --set
@@ -52,7 +53,9 @@ CONTRACT = {
     "info": "MODEL --json",
     "runs": "--json",
     "settings": "WORD --recipes --json",
-    "serve": "MODEL --host --port --text --time-limit --api-key-file --log --ensemble --device --precision --quiet",
+    "serve": """
+        MODEL --host --port --text --time-limit --workers --api-key-file --log --ensemble --device --precision --quiet
+    """,
     "export": """
         MODEL --to --out --precision --check --source --target --header --bad-rows --ensemble --quiet --json
     """,

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 import re
+import socket
 import sys
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from glassformer.cli.console import Reporter
 from glassformer.cli.options import DecodePrecision, Device, Ensemble, Quiet, local
 from glassformer.errors import MissingExtraError, TextError, UsageError, quoted
+
+if TYPE_CHECKING:
+    from glassformer.server.limits import Limits
 
 _NAMED = re.compile(r"(?P<name>[\w.-]{1,100})=(?P<path>.+)", re.DOTALL)
 
@@ -49,6 +53,10 @@ Text = Annotated[str | None, typer.Option("--text", help="The text that the page
 TimeLimit = Annotated[
     float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Maximum computing time of one request.")
 ]
+Workers = Annotated[
+    int,
+    typer.Option("--workers", min=1, metavar="N", help="Number of processes, each with its own copy of the models."),
+]
 KeyFile = Annotated[
     Path | None,
     typer.Option("--api-key-file", help="A file with the key of requests (default: the variable GLASSFORMER_API_KEY)."),
@@ -62,6 +70,7 @@ def serve(
     port: Port = 8000,
     text: Text = None,
     time_limit: TimeLimit = 60,
+    workers: Workers = 1,
     api_key_file: KeyFile = None,
     log: Log = False,
     ensemble: Ensemble = None,
@@ -79,6 +88,7 @@ def serve(
     from glassformer.server.run import listen
     from glassformer.server.run import serve as run
     from glassformer.server.served import load_models
+    from glassformer.server.workers import run_workers
 
     reporter = Reporter(quiet)
     paths = _check(models, text, ensemble)
@@ -86,14 +96,46 @@ def serve(
     with listen(host, port) as listening:  # closed where a model cannot be loaded, too
         address, hosts = _names(host, listening.getsockname()[0])
         limits = Limits(compute_seconds=time_limit)
-        options = {"ensemble": ensemble or [], "device": device, "precision": precision}
-        served = load_models(paths, limits=limits, example=text, **options)
+        options: dict[str, Any] = {
+            "ensemble": ensemble or [],
+            "device": device,
+            "precision": precision,
+            "example": text,
+        }
+        served = load_models(paths, limits=limits, **options)
         reporter.print(f"open http://{address}:{listening.getsockname()[1]}   (Ctrl-C stops it)")
         if hosts == ["*"] and key is None:
             reporter.warn("anybody who reaches this machine can use the model")
-        _log_requests(log)
-        run(create_app(*served, hosts=hosts, key=key), listening, limits, served[0].worker)
+        if workers == 1:
+            _log_requests(log)
+            run(create_app(*served, hosts=hosts, key=key), listening, limits, served[0].worker)
+        else:
+            del served  # it showed that the models can be loaded
+            run_workers(_work, (listening, paths, limits, options, hosts, key, log, workers), workers)
     reporter.print("stopped")
+
+
+def _work(
+    listening: socket.socket,
+    paths: dict[str, Path],
+    limits: Limits,
+    options: dict[str, Any],
+    hosts: list[str],
+    key: str | None,
+    log: bool,
+    n_workers: int,
+) -> None:
+    """Serve in one of several processes, with its part of the cores."""
+    import torch
+
+    from glassformer.server.api import create_app
+    from glassformer.server.run import serve as run
+    from glassformer.server.served import load_models
+
+    torch.set_num_threads(max(1, torch.get_num_threads() // n_workers))
+    served = load_models(paths, limits=limits, **options)
+    _log_requests(log)
+    run(create_app(*served, hosts=hosts, key=key), listening, limits, served[0].worker)
 
 
 def _check_installed() -> None:

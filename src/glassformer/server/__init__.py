@@ -8,5 +8,6 @@ keys         the API key
 observe      request ids, metrics, the log
 connections  the maximum number, idle ones are closed; the end of a server
 api          the routes: `create_app(served, …) -> FastAPI`
+workers      several processes on one socket
 run          the socket and the event loop: `serve(app, listening, limits, worker)`
 """

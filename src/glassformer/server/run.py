@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import math
 import socket
 
@@ -44,8 +45,10 @@ def serve(app: FastAPI, listening: socket.socket, limits: Limits, worker: Worker
         log_level="error",  # a warning is a line for each request that is not HTTP
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=math.ceil(limits.idle_seconds),
         backlog=ACCEPTED_AT_ONCE,
     )
+    gc.freeze()  # what was loaded stays: it is not examined again
     with listening:
         Server(config, limits, worker).run(sockets=[listening])

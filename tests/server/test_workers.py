@@ -1,0 +1,113 @@
+"""Several processes of a server on one socket."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+import pytest
+
+from glassformer import Translator
+
+TEXTS = ["1845-01-05", "1999-12-31"]
+GUARD = 60.0
+
+
+class Serving(NamedTuple):
+    """A server with two workers, its port, and what it says."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    said: Path
+
+    @property
+    def workers(self) -> list[psutil.Process]:
+        children = psutil.Process(self.process.pid).children()
+        return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+
+    def translate(self) -> list[list[object]]:
+        body = json.dumps({"texts": TEXTS}).encode()
+        url = f"http://127.0.0.1:{self.port}/api/translate"
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=GUARD) as answer:
+            return [[one["text"], one["score"]] for one in json.load(answer)["translations"]]
+
+    def metrics(self) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=GUARD) as answer:
+            return str(answer.read(), "utf-8")
+
+
+@pytest.fixture
+def serving(model_path: Path, tmp_path: Path) -> Iterator[Serving]:
+    said = tmp_path / "said"
+    command = [sys.executable, "-m", "glassformer", "serve", str(model_path), "--port", "0", "--workers", "2"]
+    with said.open("wb") as stderr, subprocess.Popen(command, stderr=stderr) as process:
+        end = time.monotonic() + GUARD
+        while not (found := re.search(r":(\d+) ", said.read_text("utf-8"))):
+            assert process.poll() is None, said.read_text("utf-8")
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        serving = Serving(process, int(found[1]), said)
+        try:
+            serving.translate()
+            yield serving
+        finally:
+            for worker in serving.workers if process.poll() is None else []:
+                worker.kill()
+            process.kill()
+
+
+def eventually(is_true: object) -> None:
+    end = time.monotonic() + GUARD
+    while not is_true():  # type: ignore[operator]
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_every_worker_gives_the_answers_of_translate_and_their_metrics_are_summed(serving, model_path):
+    expected = [[answer.text, answer.score] for answer in Translator.load(model_path).translate(TEXTS)]
+    assert len(serving.workers) == 2
+    for _ in range(20):
+        assert serving.translate() == expected
+    assert 'route="/api/translate",status="200"} 21.0' in serving.metrics()
+
+
+def test_a_worker_that_dies_is_replaced_and_the_others_answer(serving):
+    first = serving.workers[0]
+    first.kill()
+    eventually(lambda: "another one is started" in serving.said.read_text("utf-8"))
+    eventually(lambda: len(serving.workers) == 2)
+    for _ in range(5):
+        assert len(serving.translate()) == 2
+    assert first.pid not in [worker.pid for worker in serving.workers]
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_all_workers_stop_with_the_server(serving, sign):
+    workers = serving.workers
+    serving.process.send_signal(sign)
+    assert serving.process.wait(GUARD) == 0
+    assert serving.said.read_text("utf-8").splitlines()[1:] == ["stopped"]
+    assert not any(worker.is_running() for worker in workers)
+
+
+def test_no_worker_outlives_a_server_that_is_killed(serving):
+    workers = serving.workers
+    serving.process.kill()
+    eventually(lambda: not any(_runs(worker) for worker in workers))
+
+
+def _runs(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False
