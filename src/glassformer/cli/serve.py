@@ -111,7 +111,7 @@ def serve(
             run(create_app(*served, hosts=hosts, key=key), listening, limits, served[0].worker)
         else:
             del served  # it showed that the models can be loaded
-            run_workers(_work, (listening, paths, limits, options, hosts, key, log, workers), workers)
+            run_workers(_work, (listening, paths, limits, options, hosts, key, log), workers)
     reporter.print("stopped")
 
 
@@ -123,16 +123,12 @@ def _work(
     hosts: list[str],
     key: str | None,
     log: bool,
-    n_workers: int,
 ) -> None:
-    """Serve in one of several processes, with its part of the cores."""
-    import torch
-
+    """Serve in one of several processes."""
     from glassformer.server.api import create_app
     from glassformer.server.run import serve as run
     from glassformer.server.served import load_models
 
-    torch.set_num_threads(max(1, torch.get_num_threads() // n_workers))
     served = load_models(paths, limits=limits, **options)
     _log_requests(log)
     run(create_app(*served, hosts=hosts, key=key), listening, limits, served[0].worker)

@@ -29,6 +29,7 @@ def run_workers(target: Callable[..., None], arguments: tuple[Any, ...], n_worke
     try:
         with tempfile.TemporaryDirectory(prefix="glassformer-metrics-") as metrics:
             os.environ[METRICS] = metrics
+            os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // n_workers)))
             workers += [_start(target, arguments) for _ in range(n_workers)]
             while not stopping.is_set():
                 connection.wait([worker.sentinel for worker in workers], timeout=0.2)
