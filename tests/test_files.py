@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import RunError
-from glassformer.files import atomic, cannot_write, check_path, check_writable, shown, write_text
+from glassformer.files import atomic, cannot_write, check_path, check_writable, cleaned_up, shown, write_text
 
 
 def test_text_is_written_as_utf_8_with_plain_line_ends(tmp_path):
@@ -206,3 +208,33 @@ def test_a_lone_surrogate_is_written_as_an_escape(tmp_path):
     write_text(tmp_path / "a.txt", "a\udcff\ud800é")
     assert (tmp_path / "a.txt").read_text("utf-8") == "a\\udcff\\ud800é"
     assert shown(Path("t\udcff.csv")) == "t\\udcff.csv"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_sigterm_lets_what_is_unfinished_be_removed(tmp_path):
+    program = """
+import os, signal, sys
+from pathlib import Path
+from glassformer.data.cache import build
+
+def write(folder):
+    (folder / "rows").write_text("x")
+    os.kill(os.getpid(), signal.SIGTERM)
+    raise AssertionError("it goes on")
+
+build("key", write)
+"""
+    environment = os.environ | {"GLASSFORMER_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, b"")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_handler_of_sigterm_is_kept():
+    with cleaned_up():
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        mine = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        with cleaned_up():
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+        signal.signal(signal.SIGTERM, mine)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import RunError
+from glassformer.files import cleaned_up
 
 FOLDER_VARIABLE = "GLASSFORMER_CACHE"
 MAX_BYTES = 50 * 2**30
@@ -99,23 +100,24 @@ def build(key: str | None, write: Callable[[Path], dict[str, Any]]) -> Entry:
 
     Without a key it is that of the description, which then must depend on all of the content.
 
-    Raises RunError when the cache cannot be written; nothing of the entry is left then.
+    Raises RunError when the cache cannot be written; nothing of the entry is left then, nor after Ctrl-C and SIGTERM.
     """
     root = cache_folder()
     temporary = root / f"{key}.{secrets.token_hex(4)}{_PART}"
-    try:
-        with _write_errors(root):
-            temporary.mkdir(parents=True)
-        description = write(temporary)
-        key = key or key_of("content", description)
-        folder = root / key
-        with _write_errors(root):
-            files = {path.name: _check(path) for path in sorted(temporary.iterdir())}
-            written = {"key": key, "files": files, "description": description}
-            (temporary / _DESCRIPTION).write_text(json.dumps(written), encoding="utf-8")
-            is_damaged = _replace(temporary, folder, key)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with cleaned_up():
+        try:
+            with _write_errors(root):
+                temporary.mkdir(parents=True)
+            description = write(temporary)
+            key = key or key_of("content", description)
+            folder = root / key
+            with _write_errors(root):
+                files = {path.name: _check(path) for path in sorted(temporary.iterdir())}
+                written = {"key": key, "files": files, "description": description}
+                (temporary / _DESCRIPTION).write_text(json.dumps(written), encoding="utf-8")
+                is_damaged = _replace(temporary, folder, key)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
     with contextlib.suppress(OSError):
         _prune(root, keep=key)
     return Entry(folder, description, is_damaged)
