@@ -57,7 +57,7 @@ CONTRACT = {
         MODEL --host --port --text --time-limit --workers --api-key-file --log --ensemble --device --precision --quiet
     """,
     "export": """
-        MODEL --to --out --precision --check --source --target --header --bad-rows --ensemble --quiet --json
+        MODEL --to --out --precision --check --source --feature --target --header --bad-rows --ensemble --quiet --json
     """,
     "import": "--out --overwrite --quiet",
 }

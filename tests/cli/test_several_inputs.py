@@ -171,9 +171,7 @@ def test_rows_without_a_feature_and_with_the_separator_are_in_the_ledger(call, s
 
 
 HOLES = [(*ROWS[0],), ("dap", "daps", ""), ROWS[1], ("", "", ""), ("dap", "daps", " ; "), ("d\x1fp", "x", "V"), ROWS[2]]
-LEFT_OUT = (
-    "3 rows were left empty: row 2 (the feature 'tags' is empty), row 5 (the feature 'tags' is empty), row 6 (the"
-)
+LEFT_OUT = "3 rows were left empty: row 2 (the feature 'tags' is empty), row 5 (the feature 'tags' is empty), row 6"
 
 
 @pytest.fixture
@@ -338,10 +336,20 @@ def test_held_out_rows_are_a_table_that_evaluate_reads(call, run):
     assert call("evaluate", run, run / "held_out.jsonl", "--quiet").code == 0
 
 
-@pytest.mark.parametrize("to", ["onnx", "ctranslate2", "huggingface", "html"])
-def test_an_export_of_several_inputs_is_refused_before_anything_is_written(call, run, tmp_path, to):
-    answer = call("export", run, "--to", to, "--out", tmp_path / "out")
+def test_an_export_to_hugging_face_is_refused_before_anything_is_written(call, run, tmp_path):
+    pytest.importorskip("transformers")
+    answer = call("export", run, "--to", "huggingface", "--out", tmp_path / "out")
     assert answer.code == 2
-    assert "an export holds a model with one input" in answer.err
+    assert "a source has several inputs" in answer.err
     assert "tags (feature)" in answer.err
     assert not (tmp_path / "out").exists()
+
+
+def test_an_export_is_checked_on_a_table_with_its_features(call, run, inflection, tmp_path):
+    pytest.importorskip("onnxruntime")
+    moved = tsv(tmp_path / "moved.tsv", [("form", "Tag", "lemma"), *((form, tag, lemma) for lemma, form, tag in ROWS)])
+    words = ("export", run, "--to", "onnx", "--check", moved)
+    assert "there is no column 'tags'" in call(*words, "--out", tmp_path / "first").err
+    answer = call(*words, "--feature", "tags=Tag", "--out", tmp_path / "out", "--json")
+    assert answer.code == 0, answer.err
+    assert {search["rows"] for search in json.loads(answer.out)["check"]["searches"]} == {205}

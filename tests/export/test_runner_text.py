@@ -146,7 +146,7 @@ def test_a_vocabulary_without_bos_starts_targets_with_pad() -> None:
     saved["specials"] = {form: at - (at > 1) for form, at in saved["specials"].items() if form != "<bos>"}
     ours = Tokenizer.from_dict(saved).without_bos()
     export = object.__new__(runner().Export)
-    export.source, export.max_source_tokens = runner().Tokenizer(ours.to_dict()), 9
+    export.source, export.inputs, export.max_source_tokens = runner().Tokenizer(ours.to_dict()), None, 9
     assert export.source.bos_id == ours.vocabulary.bos_id == 0
     assert export.encode("the") == ours.frame(ours.encode("the"))
 
@@ -163,7 +163,7 @@ class Echo:
     """An export whose answer to a text is the text, with ids of characters."""
 
     def __init__(self) -> None:
-        self.search = {"num_beams": 4}
+        self.search, self.inputs = {"num_beams": 4}, None
         self.target = both("characters")[1]
 
     def encode(self, text: str) -> list[int]:

@@ -24,7 +24,8 @@ NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="node is not installed")
 
 PROGRAM = """
-const { Tokenizer, TextError, encodeSource, isBlank } = await import(process.argv[1]);
+const { Tokenizer, TextError, isBlank } = await import(process.argv[1]);
+const { encodeSource } = await import(process.argv[1].replace('text.js', 'source.js'));
 const { readFileSync } = await import('node:fs');
 const given = JSON.parse(readFileSync(0, 'utf-8'));
 const attempt = (compute) => {

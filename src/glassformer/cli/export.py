@@ -31,6 +31,7 @@ def export(
     precision: Precision = None,
     check: CheckTable = None,
     source: opt.SourceColumns = None,
+    features: opt.ModelFeatures = None,
     target: opt.TargetColumn = None,
     header: opt.Header = None,
     bad_rows: opt.BadRows = None,
@@ -44,10 +45,15 @@ def export(
     those of the model, with scores within a bound; otherwise nothing is written. check.json says what was compared.
     """
     from glassformer.export import export
+    from glassformer.hub import local_model
+    from glassformer.modelfile import ModelFile
 
     reporter = Reporter(quiet)
-    data = opt.data_options(source, target, header, bad_rows)
-    table = read_pairs(reporter, check, data, None, overwrite=False) if check is not None else None
+    data = opt.data_options(source, target, header, bad_rows, features)
+    table = None
+    if check is not None:
+        model_file = ModelFile.load(local_model(model))
+        table = read_pairs(reporter, check, data, None, overwrite=False, model_file=model_file)
     exported = export(
         model,
         to,

@@ -13,15 +13,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from glassformer.data.columns import held_out_columns
 from glassformer.errors import RunError, SettingsError, UsageError, nearest
 from glassformer.export.answer import Answer
 from glassformer.export.check import Beam, Check, Checker
 from glassformer.export.rows import Rows, drawn_rows, pair_rows
-from glassformer.files import cannot_write, check_path
+from glassformer.files import cannot_write, check_path, cleaned_up
 from glassformer.hub import local_model
 from glassformer.modelfile import ModelFile, find_model, library_versions
-from glassformer.rundirectory import RunDirectory
-from glassformer.text.inputs import listed
+from glassformer.rundirectory import HELD_OUT_COLUMNS, RunDirectory
+from glassformer.text.inputs import compose
+from glassformer.translator import Source
 
 CHECK_FILE = "check.json"
 
@@ -47,7 +49,7 @@ class Format(Protocol):
         """Write the model into an empty folder."""
         ...
 
-    def answer(self, folder: Path, texts: Sequence[str], num_beams: int) -> list[Answer]:
+    def answer(self, folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
         """Return the answers of the exported model, computed by its own runtime in a fresh process."""
         ...
 
@@ -98,7 +100,7 @@ def export(
     *,
     precision: str | None = None,
     ensemble: Sequence[str | Path] = (),
-    rows: Sequence[tuple[str, str]] | None = None,
+    rows: Sequence[tuple[Source, str]] | None = None,
     where: Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Exported:
@@ -126,7 +128,6 @@ def export(
     _check_free(out)
     path = find_model(local_model(model))
     model_file = ModelFile.load(path)
-    _check_one_input(model_file)
     target.check_supported(model_file)
     tested = _rows_to_check(model_file, path, rows, where)
     with _new_folder(out) as folder:
@@ -137,7 +138,7 @@ def export(
             raise cannot_write(out, error) from None
         report(f"checking {len(tested.rows)} texts in {to}: {tested.origin} and edge cases")
         checker = Checker(model_file, tested)
-        answers = [target.answer(folder, tested.texts, num_beams) for num_beams in checker.widths(target.beam)]
+        answers = [target.answer(folder, tested.given, num_beams) for num_beams in checker.widths(target.beam)]
         check = checker.check(answers, target.beam, exact=chosen == "float32")
         versions = library_versions(target.packages)
         record = {"format": to, "precision": chosen, **check.to_json(), "versions": versions}
@@ -147,25 +148,18 @@ def export(
 
 
 def _rows_to_check(
-    model_file: ModelFile, path: Path, rows: Sequence[tuple[str, str]] | None, where: Sequence[str] | None
+    model_file: ModelFile, path: Path, rows: Sequence[tuple[Source, str]] | None, where: Sequence[str] | None
 ) -> Rows:
     """Return the given rows, or the held-out rows of the run of the model at `path`, or else drawn texts."""
     if rows is not None:
         names = where if where is not None else [f"row {i}" for i in range(1, len(rows) + 1)]
         return pair_rows(rows, names, "the given rows", model_file)
-    if held_out := RunDirectory(path.parent).read_held_out():
-        pairs = [(source, target) for source, target in held_out]
+    inputs = model_file.source_tokenizer.inputs
+    columns = held_out_columns(inputs, model_file.data.columns[1]) if inputs else HELD_OUT_COLUMNS
+    if held_out := RunDirectory(path.parent).read_held_out(columns):
+        pairs: list[tuple[Source, str]] = [(compose(cells), target) for *cells, target in held_out]
         return pair_rows(pairs, [f"held-out row {i}" for i in range(1, len(pairs) + 1)], "held-out rows", model_file)
     return drawn_rows(model_file)
-
-
-def _check_one_input(model_file: ModelFile) -> None:
-    if inputs := model_file.source_tokenizer.inputs:
-        raise SettingsError(
-            "an export holds a model with one input",
-            got=f"inputs: {listed(inputs)}",
-            hint="glassformer translate and glassformer serve run a model with several inputs",
-        )
 
 
 def _check_free(out: Path) -> None:
@@ -184,19 +178,23 @@ def _check_free(out: Path) -> None:
 
 @contextlib.contextmanager
 def _new_folder(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `out`; after the block it is renamed to `out`. After an error it is deleted."""
+    """Yield a temporary folder beside `out`; after the block it is renamed to `out`.
+
+    After an error, Ctrl-C or SIGTERM it is deleted.
+    """
     temporary = out.absolute().with_name(f".{out.absolute().name}.{secrets.token_hex(4)}.part")
-    try:
+    with cleaned_up():
         try:
-            temporary.mkdir(parents=True)
-        except OSError as error:
-            raise cannot_write(out, error) from None
-        yield temporary
-        try:
-            if out.is_dir():
-                out.rmdir()
-            temporary.rename(out)
-        except OSError as error:
-            raise cannot_write(out, error) from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+            try:
+                temporary.mkdir(parents=True)
+            except OSError as error:
+                raise cannot_write(out, error) from None
+            yield temporary
+            try:
+                if out.is_dir():
+                    out.rmdir()
+                temporary.rename(out)
+            except OSError as error:
+                raise cannot_write(out, error) from None
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)

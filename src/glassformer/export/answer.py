@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.errors import EngineError
+from glassformer.translator import Source
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def read_answers(lines: Iterable[str]) -> list[Answer]:
         ) from None
 
 
-def run_answers(command: Sequence[str | Path], texts: Sequence[str]) -> list[Answer]:
+def run_answers(command: Sequence[str | Path], texts: Sequence[Source]) -> list[Answer]:
     """Run a command that reads one JSON string a line and prints one answer a line; return an answer for each text.
 
     Raises EngineError when the command fails, or answers another number of texts.
@@ -69,6 +70,6 @@ def run_answers(command: Sequence[str | Path], texts: Sequence[str]) -> list[Ans
     return answers
 
 
-def run_script(folder: Path, texts: Sequence[str], num_beams: int) -> list[Answer]:
+def run_script(folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
     """Run the `run.py` of an exported folder in a fresh Python process. Raises EngineError as `run_answers` does."""
     return run_answers([sys.executable, folder / "run.py", "--json", "--beam", str(num_beams)], texts)

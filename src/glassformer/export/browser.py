@@ -23,6 +23,7 @@ from typing import Any, final
 
 from glassformer.errors import EngineError
 from glassformer.export.answer import Answer, read_answers, run_answers
+from glassformer.translator import Source
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 NODE_PROGRAM = Path(__file__).parent / "page" / "node.mjs"
@@ -37,7 +38,7 @@ LAUNCHER = "import os, sys; [os.dup2(int(sys.argv[i]), i + 2) for i in (1, 2)]; 
 FIRST_FREE = 10  # file descriptors from here on are not those of the protocol, 3 and 4
 
 
-def page_answers(page: Path, texts: Sequence[str], num_beams: int) -> list[Answer]:
+def page_answers(page: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
     """Return the answer of the page to each text; `num_beams` 1 is greedy.
 
     The browser is $CHROME, or the first of BROWSERS on the PATH; without one, Node runs the modules of the page.

@@ -20,6 +20,7 @@ from glassformer.export.rows import Row, Rows
 from glassformer.metrics import quick_metric
 from glassformer.modelfile import ModelFile
 from glassformer.settings import DecodingSettings, Metric
+from glassformer.text.inputs import readable
 from glassformer.translator import encode_sources
 
 SCORE_BOUND = 1e-3
@@ -101,7 +102,7 @@ class Checker:
         self.model_file, self.rows = model_file, rows
         self.decoding = model_file.settings.decoding
         self._engine = TorchEngine.of([build_model(model_file)], model_file.target_tokenizer, torch.device("cpu"))
-        self._filled = [i for i, text in enumerate(rows.texts) if text.strip()]
+        self._filled = rows.filled
         texts, names = [rows.texts[i] for i in self._filled], [rows.rows[i].name for i in self._filled]
         self._sources = encode_sources(texts, names, model_file.source_tokenizer, model_file.settings)
         self._found: dict[int, list[Hypothesis]] = {}
@@ -272,7 +273,8 @@ class Checker:
         decode = self.model_file.target_tokenizer.decode
 
         def quote(row: Row, answer: Answer, right: Hypothesis) -> str:
-            text, got, right_text = (shortened(one, 40) for one in (row.text, answer.text, decode(right.ids)))
+            source = readable(row.text, self.rows.inputs)
+            text, got, right_text = (shortened(one, 40) for one in (source, answer.text, decode(right.ids)))
             return (
                 f"{row.name}: {text!r} gives {got!r} ({answer.score:.4f}), expected {right_text!r} ({right.score:.4f})"
             )

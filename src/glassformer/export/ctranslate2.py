@@ -11,6 +11,7 @@ from glassformer.export.answer import Answer, run_script
 from glassformer.export.check import Beam
 from glassformer.export.description import copy_runner, copy_tokenization, max_positions, write_description
 from glassformer.modelfile import ModelFile
+from glassformer.translator import Source
 
 
 @final
@@ -36,5 +37,5 @@ class CTranslate2Format:
         copy_tokenization(model_file, folder)
         copy_runner(folder, "ctranslate2_run.py", "run.py")
 
-    def answer(self, folder: Path, texts: Sequence[str], num_beams: int) -> list[Answer]:
+    def answer(self, folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
         return run_script(folder, texts, num_beams)

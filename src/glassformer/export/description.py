@@ -56,6 +56,8 @@ def write_description(model_file: ModelFile, folder: Path) -> None:
 def copy_tokenization(model_file: ModelFile, folder: Path) -> None:
     """Copy what makes ids of texts, for a runner in Python, into an exported folder."""
     copy_runner(folder, "text.py", "text.py")
+    if model_file.source_tokenizer.inputs:
+        copy_runner(folder, "inputs.py", "inputs.py")
     if "sentencepiece" in {side.settings.kind for side in (model_file.source_tokenizer, model_file.target_tokenizer)}:
         (folder / CUTTER.name).write_text(CUTTER.read_text(encoding="utf-8"), encoding="utf-8", newline="\n")
 

@@ -26,6 +26,7 @@ from glassformer.glassbox.report import PAGE as GLASSBOX_PAGE
 from glassformer.glassbox.report import base64_text, data_url, policy_hash, style_sheet
 from glassformer.glassbox.report import modules as glassbox_modules
 from glassformer.modelfile import ModelFile
+from glassformer.translator import Source
 
 PAGE = Path(__file__).parent / "page"
 FILE_NAME = "index.html"
@@ -54,7 +55,7 @@ class HtmlFormat:
         """Write the page. Raises SettingsError for weights that the precision cannot hold."""
         (folder / FILE_NAME).write_bytes(page_html(model_file, precision))
 
-    def answer(self, folder: Path, texts: Sequence[str], num_beams: int) -> list[Answer]:
+    def answer(self, folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
         """Answer texts with the page in a headless browser, or else in Node. Raises EngineError without either."""
         return page_answers(folder / FILE_NAME, texts, num_beams)
 

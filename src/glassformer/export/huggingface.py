@@ -25,6 +25,7 @@ from glassformer.export.huggingface_card import model_card
 from glassformer.export.huggingface_layout import Layout, check_supported
 from glassformer.export.tokenizer_json import joined_tokenizer, single_tokenizer
 from glassformer.modelfile import ModelFile
+from glassformer.translator import Source
 
 
 @final
@@ -57,7 +58,7 @@ class HuggingFaceFormat:
         write_description(model_file, folder)
         copy_runner(folder, "huggingface_run.py", "run.py")
 
-    def answer(self, folder: Path, texts: Sequence[str], num_beams: int) -> list[Answer]:
+    def answer(self, folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
         return run_script(folder, texts, num_beams)
 
 

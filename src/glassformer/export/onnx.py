@@ -17,11 +17,13 @@ from glassformer.export.onnx_graph import decoder, encoder
 from glassformer.export.onnx_precision import PRECISIONS
 from glassformer.export.tokenizer_json import tokenizer_files
 from glassformer.modelfile import ModelFile
+from glassformer.translator import Source
 
 WEIGHTS_FILE = "weights.bin"
 RUNNERS = {
     "onnx_run.py": "run.py",
     "text.js": "text.js",
+    "source.js": "source.js",
     "sentencepiece.js": "sentencepiece.js",
     "run.mjs": "run.mjs",
 }
@@ -54,7 +56,7 @@ class OnnxFormat:
         for runner, name in RUNNERS.items():
             copy_runner(folder, runner, name)
 
-    def answer(self, folder: Path, texts: Sequence[str], num_beams: int) -> list[Answer]:
+    def answer(self, folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
         return run_script(folder, texts, num_beams)
 
 

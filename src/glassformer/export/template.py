@@ -8,6 +8,7 @@ from glassformer.export.description import max_new_tokens
 from glassformer.glassbox.catalogue import weight_axes
 from glassformer.glassbox.trace import explain
 from glassformer.modelfile import ModelFile
+from glassformer.text.inputs import compose
 
 MAX_PARAMETERS = 12_000_000
 """Of a model that the glass box of the page computes, in float64 and in plain JavaScript."""
@@ -42,10 +43,11 @@ def trace_template(model_file: ModelFile) -> dict[str, Any] | None:
 
 
 def _shortest_text(model_file: ModelFile) -> str | None:
-    """Return a text of one token that is not white space, or None."""
-    tokenizer = model_file.source_tokenizer
+    """Return a text of one token that is not white space, or None; with several inputs a source of such texts."""
+    inputs, tokenizer = model_file.source_tokenizer.inputs, model_file.source_tokenizer.without_inputs()
     for token in tokenizer.vocabulary.ordinary.values():
         text = tokenizer.decode([token])
         if text.strip() and tokenizer.encode(text) == [token]:
-            return text
+            cells = (text if one.kind == "text" else (*one.symbols, "?")[0] for one in inputs)
+            return compose(list(cells)) if inputs else text
     return None

@@ -28,6 +28,7 @@ from glassformer.errors import SettingsError
 from glassformer.modelfile import ModelFile
 from glassformer.settings import SideSettings
 from glassformer.text import Tokenizer
+from glassformer.text.inputs import listed
 
 Part = dict[str, Any]
 """A component of the library, as it is written in JSON."""
@@ -111,6 +112,8 @@ class _Vocabularies:
         }
 
     def _check_kinds(self) -> None:
+        if self.source.inputs:
+            raise _refusal("a source has several inputs", f"inputs: {listed(self.source.inputs)}")
         for side in (self.source, self.target):
             if side.settings.kind not in _PRE_TOKENIZERS:
                 raise _refusal("the library splits a text in another way", f"tokens of the kind {side.settings.kind}")

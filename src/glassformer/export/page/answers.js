@@ -2,6 +2,7 @@
 
 import { bdi, button, el } from 'glassbox/dom.js';
 import { digits, percent } from 'glassbox/numbers.js';
+import { cellsOf } from 'translator/engine.js';
 
 const MAX_NAMED = 8; // unknown characters that are listed
 
@@ -32,19 +33,21 @@ export function remarks({ error, finished, unknown = [] }) {
 /** The address of the glass box of a text. */
 export const addressOf = (text, beams) => `?${new URLSearchParams({ explain: text, beams })}`;
 
-export function glassBoxLink(href, text, label = 'Open in the glass box') {
+export function glassBoxLink(href, text = null, label = 'Open in the glass box') {
   if (href === null) return null;
   const title = 'every number behind this answer, in a new tab';
   return el(
     'a',
-    { href, target: '_blank', rel: 'noopener', title, 'aria-label': label === '↗' ? `glass box of ${text}` : null },
+    { href, target: '_blank', rel: 'noopener', title, 'aria-label': text === null ? null : `glass box of ${text}` },
     label,
   );
 }
 
 /** The command that opens the glass box, where the page cannot. */
-function explainCommand(text) {
-  const command = `glassformer explain MODEL '${text.replaceAll("'", "'\\''")}' --html answer.html`;
+function explainCommand(inputs, source) {
+  const [text, ...others] = cellsOf(inputs, source).map((cell) => cell.replaceAll("'", "'\\''"));
+  const features = others.map((cell, i) => ` --feature '${inputs[i + 1].name}=${cell}'`).join('');
+  const command = `glassformer explain MODEL '${text}'${features} --html answer.html`;
   return el(
     'p.row',
     el('span.size', 'Every number behind it:'),
@@ -53,8 +56,11 @@ function explainCommand(text) {
   );
 }
 
-/** @param {string} text @param answer  of the worker @param {(text: string) => string|null} linkOf */
-export function answerCard(text, answer, linkOf) {
+/**
+ * @param inputs  of the source, or null @param {string} text @param answer  of the worker
+ * @param {(text: string) => string|null} linkOf
+ */
+export function answerCard(inputs, text, answer, linkOf) {
   if (!answer.error && !answer.ids.length && !text?.trim())
     return [el('p.hint', 'The answer appears here as you type.')];
   const notes = remarks(answer).map((note) => el(answer.error ? 'p.wrong' : 'p.note', note));
@@ -69,10 +75,10 @@ export function answerCard(text, answer, linkOf) {
         `probability ${percent(Math.exp(answer.score))}`,
       ),
       copyButton(answer.text, 'Copy'),
-      glassBoxLink(linkOf(text), text),
+      glassBoxLink(linkOf(text)),
     ),
     ...notes,
-    linkOf(text) === null ? explainCommand(text) : null,
+    linkOf(text) === null ? explainCommand(inputs, text) : null,
   ].filter(Boolean);
 }
 

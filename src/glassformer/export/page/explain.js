@@ -6,10 +6,22 @@ import { Trace } from 'glassbox/trace.js';
 import { show } from 'glassbox/view.js';
 import { traceText } from 'glassbox/whatif.js';
 import { addressOf } from 'translator/answers.js';
-import { Tokenizer, decodeParts, encodeSource, readTensor } from 'translator/engine.js';
+import {
+  Tokenizer,
+  cellsOf,
+  decodeParts,
+  encodeSource,
+  inputNames,
+  readTensor,
+  readable,
+  unknownOf,
+} from 'translator/engine.js';
+import { fieldsOf } from 'translator/inputs.js';
 
-/** Replace the page by the glass box of a text. */
-export async function openGlassBox(description, parts, text, beams) {
+/** Replace the page by the glass box of a source. */
+export async function openGlassBox(description, parts, source, beams) {
+  const { inputs } = description.source;
+  const text = readable(inputs, source);
   document.title = `${text}: every number`;
   document
     .getElementById('page')
@@ -17,20 +29,23 @@ export async function openGlassBox(description, parts, text, beams) {
       el('p.lead', { role: 'status' }, 'Computing every number behind the answer to “', el('bdi', text), '” …'),
     );
   await new Promise((resolve) => setTimeout(resolve, 30)); // let the browser draw
-  const trace = traceOf(description, parts, text, beams >= 1 ? beams : description.search.num_beams);
+  const trace = traceOf(description, parts, source, beams >= 1 ? beams : description.search.num_beams);
   document.body.replaceChildren(document.getElementById('glassbox').content.cloneNode(true));
-  show(trace, null, bar(text, trace.search.beam.num_beams));
+  show(trace, null, bar(inputs, source, trace.search.beam.num_beams));
 }
 
-/** The trace of a text. Throws an error in words for a text that has none. */
-export function traceOf(description, parts, text, beams) {
+/** The trace of a source. Throws an error in words for one that has none. */
+export function traceOf(description, parts, source, beams) {
   const { template } = description;
   if (!template) throw new Error('the model is too large for the glass box in a page: use “glassformer explain”');
   const tokenizer = new Tokenizer(description.source);
-  const ids = encodeSource(tokenizer, text, description.max_source_tokens);
+  const ids = encodeSource(tokenizer, source, description.max_source_tokens);
   if (!ids) throw new Error('there is nothing to explain: the text is empty');
   const base = baseTrace(description, parts, tokenizer, new Tokenizer(description.target));
-  return traceText(base, text, tokensOf(base, tokenizer, text, ids), beams);
+  const { inputs } = tokenizer;
+  const cells = cellsOf(inputs, source);
+  if (inputs) base.contract.inputs = Object.fromEntries(inputs.map(({ name }, i) => [name, cells[i]]));
+  return traceText(base, readable(inputs, source), tokensOf(base, tokenizer, source, ids), beams);
 }
 
 /** The template with the weights and the labels of the vocabularies. */
@@ -50,39 +65,35 @@ function baseTrace({ template, tensors, weight_bytes: size }, parts, source, tar
   return new Trace({ ...template, axes, tensors: { ...template.tensors, ...entries } }, weights);
 }
 
-/** The framed ids of a text as tokens of a trace. */
-function tokensOf({ vocabularies }, tokenizer, text, ids) {
+/** The framed ids of a source as tokens of a trace. */
+function tokensOf({ vocabularies }, tokenizer, source, ids) {
   const { specials, counts } = vocabularies.source;
   const kinds = new Map(Object.entries(specials).map(([kind, id]) => [id, kind]));
-  const unknown = tokenizer.unknown(text).values();
-  return ids.map((id) => ({
+  const unknown = unknownOf(tokenizer, source).values();
+  const names = inputNames(tokenizer, source);
+  const first = ids.indexOf(tokenizer.bos) === 0 ? 1 : 0; // the frame has no input
+  return ids.map((id, i) => ({
     id,
     text: tokenizer.pieces[id],
-    kind: kinds.get(id) ?? 'ordinary',
+    kind: kinds.get(id) ?? (id >= tokenizer.firstInput ? 'input' : 'ordinary'),
     count: counts[id] ?? null,
     given: id === tokenizer.unk ? (unknown.next().value ?? null) : null,
-    input: null, // a model with several inputs is not exported
+    input: names?.[i - first] ?? null,
   }));
 }
 
-/** Another text, and the way back to the translator. */
-function bar(text, beams) {
-  const input = el('input', {
-    name: 'text',
-    value: text,
-    'aria-label': 'text',
-    autocomplete: 'off',
-    spellcheck: 'false',
-  });
+/** Another source, and the way back to the translator. */
+function bar(inputs, source, beams) {
+  const fields = fieldsOf(inputs, source);
   const submit = (event) => {
     event.preventDefault();
-    location.assign(addressOf(input.value, beams) + location.hash);
+    location.assign(addressOf(fields.read(), beams) + location.hash);
   };
   return el(
     'form',
     { on: { submit } },
     el('a', { href: location.pathname }, '← translator'),
-    el('label.field', el('span', 'text'), input),
+    ...fields.elements,
     button('explain', () => {}, { type: 'submit', class: 'primary', data: { key: 'ask' } }),
   );
 }

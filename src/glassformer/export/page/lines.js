@@ -3,6 +3,7 @@
 import { bdi, button, el } from 'glassbox/dom.js';
 import { grouped, percent } from 'glassbox/numbers.js';
 import { glassBoxLink, remarks } from 'translator/answers.js';
+import { cellsOf, readable } from 'translator/engine.js';
 
 const MAX_SHOWN = 500; // rows of the table; the files have all
 const REPORT = 500; // milliseconds between two announcements
@@ -15,9 +16,12 @@ export function readLines(text) {
 }
 
 export class Lines {
-  /** @param {string[]} texts @param {string|null} fileName @param {() => void} stop @param {(text: string) => string|null} linkOf */
-  constructor(texts, fileName, stop, linkOf) {
-    Object.assign(this, { texts, fileName, linkOf, answers: Array(texts.length), n: 0, isOver: false });
+  /**
+   * @param inputs  of the source, or null @param {string[]} texts @param {string|null} fileName
+   * @param {() => void} stop @param {(text: string) => string|null} linkOf
+   */
+  constructor(inputs, texts, fileName, stop, linkOf) {
+    Object.assign(this, { inputs, texts, fileName, linkOf, answers: Array(texts.length), n: 0, isOver: false });
     this.started = performance.now();
     this.reported = this.started;
     this.meter = el('progress', { max: texts.length, value: 0, 'aria-label': 'texts translated' });
@@ -37,7 +41,8 @@ export class Lines {
   }
 
   emptyRow(text, row) {
-    return el('tr', el('td.size', String(row + 1)), el('td', bdi(text)), el('td.missing', '…'), el('td'), el('td'));
+    const shown = bdi(readable(this.inputs, text));
+    return el('tr', el('td.size', String(row + 1)), el('td', shown), el('td.missing', '…'), el('td'), el('td'));
   }
 
   /** Fill in the answer to text `row`. */
@@ -53,7 +58,7 @@ export class Lines {
       const isPlain = !answer.error && this.texts[row].trim();
       probability.replaceChildren(isPlain ? percent(Math.exp(answer.score)) : '');
       const href = isPlain ? this.linkOf(this.texts[row]) : null;
-      link.replaceChildren(...[glassBoxLink(href, this.texts[row], '↗')].filter(Boolean));
+      link.replaceChildren(...[glassBoxLink(href, readable(this.inputs, this.texts[row]), '↗')].filter(Boolean));
     }
     if (performance.now() > this.reported + REPORT) this.report();
   }
@@ -88,7 +93,14 @@ export class Lines {
   }
 
   asJson() {
-    return this.texts.map((source, row) => `${JSON.stringify({ source, ...this.fields(row) })}\n`).join('');
+    const line = (text, row) => `${JSON.stringify({ source: this.given(text), ...this.fields(row) })}\n`;
+    return this.texts.map(line).join('');
+  }
+
+  /** A source for programs: the text, or an object with each input by name. */
+  given(source) {
+    const { inputs } = this;
+    return inputs ? Object.fromEntries(cellsOf(inputs, source).map((cell, i) => [inputs[i].name, cell])) : source;
   }
 
   fields(row) {

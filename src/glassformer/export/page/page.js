@@ -3,6 +3,7 @@
 import { button, choices, el, slider, switchLight } from 'glassbox/dom.js';
 import { grouped } from 'glassbox/numbers.js';
 import { addressOf, answerCard } from 'translator/answers.js';
+import { OtherInputs } from 'translator/inputs.js';
 import { Lines, readLines } from 'translator/lines.js';
 
 const DELAY = 80; // milliseconds after the last key
@@ -41,12 +42,14 @@ export class TranslatorPage {
       accept: '.txt,.csv,.tsv,text/plain',
       on: { change: () => this.open(this.chooser.files[0]) },
     });
+    this.inputs = this.description.source.inputs ?? null;
+    this.others = new OtherInputs(this.inputs, () => this.typed());
     this.source = el('div.source');
     this.settings = el('div.row');
     this.output = el('div.output-area', { 'aria-live': 'polite', 'aria-busy': 'true' });
     const columns = el(
       'main.columns-2',
-      el('section.card', el('h2', el('label', { for: 'text' }, 'Text')), this.source),
+      el('section.card', el('h2', el('label', { for: 'text' }, this.inputs?.[0].name ?? 'Text')), this.source),
       el('section.card', { 'aria-label': 'answer' }, el('h2', 'Answer'), this.output),
     );
     this.elements = [this.header(), el('div.bar', this.settings), columns, this.footer()];
@@ -113,13 +116,14 @@ export class TranslatorPage {
       el('span.size.drop-hint', 'or drop one here: one text in each line'),
     );
     if (!this.file) {
-      this.source.replaceChildren(this.input, hint);
+      this.source.replaceChildren(this.input, ...this.others.elements, hint);
       return;
     }
     const close = button('Close the file', () => this.closeFile(), { data: { key: 'close-file' } });
     const { name, lines } = this.file;
     this.source.replaceChildren(
       el('p.file', el('strong', el('bdi', name)), el('span.size', `${grouped(lines.length)} lines`)),
+      ...this.others.elements,
       el('p.row', close),
     );
     close.focus();
@@ -148,7 +152,7 @@ export class TranslatorPage {
   }
 
   get texts() {
-    return this.file ? this.file.lines : readLines(this.input.value);
+    return (this.file ? this.file.lines : readLines(this.input.value)).map((line) => this.others.sourceOf(line));
   }
 
   acceptDrops() {
@@ -199,7 +203,8 @@ export class TranslatorPage {
     const { texts, beams } = this;
     const isMany = this.file !== null || texts.length > 1;
     this.lines?.end();
-    this.lines = isMany ? new Lines(texts, this.file?.name ?? null, () => this.stop(), this.linkOf(beams)) : null;
+    const name = this.file?.name ?? null;
+    this.lines = isMany ? new Lines(this.inputs, texts, name, () => this.stop(), this.linkOf(beams)) : null;
     if (this.lines) this.output.replaceChildren(...this.lines.elements);
     this.output.setAttribute('aria-live', isMany ? 'off' : 'polite'); // the progress has a status of its own
     const missing = [...texts.keys()].filter((row) => !this.show(row, this.known.get(`${beams} ${texts[row]}`)));
@@ -226,7 +231,7 @@ export class TranslatorPage {
   show(row, answer) {
     if (!answer) return false;
     if (this.lines) this.lines.show(row, answer);
-    else this.output.replaceChildren(...answerCard(this.texts[0], answer, this.linkOf(this.beams)));
+    else this.output.replaceChildren(...answerCard(this.inputs, this.texts[0], answer, this.linkOf(this.beams)));
     return true;
   }
 

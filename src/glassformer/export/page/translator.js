@@ -7,7 +7,8 @@
  * @typedef {{row: number, error: string}} Refused  why there is no answer
  */
 
-import { TextError, Tokenizer, encodeSource } from 'translator/text.js';
+import { encodeSource, readSource, unknownOf } from 'translator/source.js';
+import { TextError, Tokenizer } from 'translator/text.js';
 import { Arena } from 'translator/arena.js';
 import { Model } from 'translator/model.js';
 import { loadParameters } from 'translator/parameters.js';
@@ -49,15 +50,17 @@ export class Translator {
   /**
    * Yields lists of answers as they are found, in any order, and nothing in between so that a caller can stop.
    *
-   * @param {string[]} texts @param {number} beams  1: greedy search
+   * @param {(string|object)[]} texts  objects for a model with several inputs @param {number} beams  1: greedy search
    * @returns {Generator<(Found|Refused)[]|undefined, void>}
    */
   *translate(texts, beams) {
     const sources = [];
     for (const [row, text] of texts.entries()) {
       try {
-        const ids = encodeSource(this.source, text, this.description.max_source_tokens);
-        if (ids) sources.push({ row, ids, unknown: ids.includes(this.source.unk) ? this.source.unknown(text) : [] });
+        const source = readSource(this.source.inputs, text);
+        const ids = encodeSource(this.source, source, this.description.max_source_tokens);
+        const unknown = ids?.includes(this.source.unk) ? unknownOf(this.source, source) : [];
+        if (ids) sources.push({ row, ids, unknown });
         else yield [{ row, ...EMPTY }];
       } catch (error) {
         if (!(error instanceof TextError)) throw error;

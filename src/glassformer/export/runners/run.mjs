@@ -3,7 +3,9 @@
  * Translate lines with an exported model: `node run.mjs < texts.txt`. It needs onnxruntime-node alone.
  *
  *     npm install onnxruntime-node
- *     node run.mjs [--beam N] [--json]     --beam 1 is greedy search; --json: JSON strings in, JSON objects out
+ *     node run.mjs [--beam N] [--json]     --beam 1 is greedy search; --json: JSON in, JSON out
+ *
+ * A line is a text, or the inputs of a model with several, separated by tabs; with --json a string or an object.
  */
 
 import { isUtf8 } from 'node:buffer';
@@ -11,7 +13,8 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
-import { TextError, Tokenizer, encodeSource } from './text.js';
+import { encodeSource, readLine, readSource } from './source.js';
+import { TextError, Tokenizer } from './text.js';
 
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 const NOTHING = { ids: [], score: 0, rankScore: 0, finished: true };
@@ -128,14 +131,14 @@ function inLine(i, make) {
   }
 }
 
-function readString(line) {
+function readJson(inputs, line) {
+  let given = null;
   try {
-    const text = JSON.parse(line);
-    if (typeof text === 'string') return text;
+    given = JSON.parse(line);
   } catch {
     // reported below
   }
-  throw new TextError('expected a JSON string');
+  return readSource(inputs, given);
 }
 
 async function main() {
@@ -144,7 +147,8 @@ async function main() {
   const beams = Number(values.beam ?? description.search.num_beams);
   if (!Number.isInteger(beams) || beams < 1) throw new TextError(`--beam must be at least 1, not ${values.beam}`);
   const [source, target] = [new Tokenizer(description.source), new Tokenizer(description.target)];
-  const texts = readLines().map((line, i) => (values.json ? inLine(i, () => readString(line)) : line));
+  const read = values.json ? readJson : readLine;
+  const texts = readLines().map((line, i) => inLine(i, () => read(source.inputs, line)));
   const sources = texts.map((text, i) => inLine(i, () => encodeSource(source, text, description.max_source_tokens)));
   const model = sources.some(Boolean) ? await Model.load(description) : null;
   for (const ids of sources) {

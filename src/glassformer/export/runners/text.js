@@ -2,7 +2,7 @@
  * Text to ids and back, exactly as glassformer/text/ does it, for all kinds of token. It needs no library.
  *
  *     const source = new Tokenizer(description.source);            // description: the object of glassformer.json
- *     const ids = encodeSource(source, text, description.max_source_tokens);   // framed; null for an empty text
+ *     const ids = source.frame(source.encode(text));         // encodeSource of source.js also checks the length
  *     const answer = new Tokenizer(description.target).decode(targetIds);
  *
  * Characters are Unicode code points, never UTF-16 units. Text never becomes a special token.
@@ -139,12 +139,15 @@ function walkBack(letters, from, isUnknown) {
 
 const ENDS = new RegExp(`^[${SPACES}]+|[${SPACES}]+$`, 'g');
 
+/** A text without white space at its ends, as Python's str.strip() returns it. */
+export const strip = (text) => text.replace(ENDS, '');
+
 /** The pieces of an imported SentencePiece model; `spans` has where each comes from. */
 function sentencepiece({ sentencepiece: model }) {
   const cutter = new Cutter(model);
   return {
     split: (text) => cutter.cut(text).map(({ piece }) => piece),
-    join: (pieces) => pieces.join('').replaceAll(MARK, ' ').replace(ENDS, ''),
+    join: (pieces) => strip(pieces.join('').replaceAll(MARK, ' ')),
     spans: (text) => cutter.cut(text),
   };
 }
@@ -179,6 +182,18 @@ export const codePoint = (character) => `U+${character.codePointAt(0).toString(1
 
 // The tokenizer
 
+/** The key of the token of a symbol, or of the start of a text that is not the first input. */
+export const inputKey = (name, symbol = null) => JSON.stringify([name, symbol]);
+
+/** The written form and the key of each token of the inputs, in the order of their ids. */
+function inputTokens({ inputs = [], input_tokens: tokens = [] }) {
+  if (tokens.length) return tokens.map((form) => [form, form]); // of the target, which shares the vocabulary
+  return inputs.flatMap(({ name, kind, symbols }, i) => {
+    if (kind === 'feature') return symbols.map((symbol) => [`<${name}=${symbol}>`, inputKey(name, symbol)]);
+    return i ? [[`<${name}:>`, inputKey(name)]] : [];
+  });
+}
+
 /** Text to ids and back. `saved` is what Tokenizer.to_dict() of glassformer returned. */
 export class Tokenizer {
   constructor(saved) {
@@ -197,12 +212,17 @@ export class Tokenizer {
     /** Piece -> id of the ordinary pieces. */
     this.ids = new Map();
     this.pieces.forEach((piece, id) => written.has(id) || this.ids.set(piece, id));
+    this.inputs = saved.inputs ?? null; // of a source with several; the ids of their tokens follow all others
+    this.firstInput = this.pieces.length;
+    const further = inputTokens(saved).map(([form, key], i) => ({ form, key, id: this.firstInput + i }));
+    this.inputIds = new Map(further.map(({ key, id }) => [key, id]));
+    this.pieces.push(...further.map(({ form }) => form));
     const special = (...forms) => forms.map((form) => saved.specials[form]).find((id) => id !== undefined) ?? null;
     this.pad = special('<pad>', '<blank>');
     this.bos = special('<bos>', '<sos>', '<s>', '<start>') ?? this.pad; // a target of MarianMT starts with <pad>
     this.eos = special('<eos>', '</s>', '<end>');
     this.unk = special('<unk>');
-    this.isSpecial = new Set(written.keys());
+    this.isSpecial = new Set([...written.keys(), ...further.map(({ id }) => id)]);
   }
 
   get size() {
@@ -281,16 +301,4 @@ function originalColumn(text, index, settings) {
   let end = 0; // a normalized beginning may be longer or shorter than the original
   while (end < letters.length && isBefore(end)) end += 1;
   return end;
-}
-
-/**
- * The framed ids of a text for the encoder, or null for an empty one, whose answer is empty.
- * Throws TextError for a text that is longer than the model takes or that the vocabulary cannot represent.
- */
-export function encodeSource(tokenizer, text, maxTokens) {
-  if (isBlank(text)) return null;
-  const ids = tokenizer.encode(text);
-  if (ids.length > maxTokens)
-    throw new TextError('the text is longer than the model takes', `${ids.length} tokens, at most ${maxTokens}`);
-  return tokenizer.frame(ids);
 }

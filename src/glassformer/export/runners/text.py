@@ -1,5 +1,5 @@
 """Text to token ids and back, and the command line of `run.py`. It needs Python's standard library alone, and for the
-tokens of SentencePiece the file `sentencepiece_cut.py` next to it.
+tokens of SentencePiece the file `sentencepiece_cut.py` next to it, for a source with several inputs `inputs.py`.
 
 `glassformer.json` holds the tokenizers: the settings, pieces and merges or scores of a vocabulary. A text is normalized
 and split into pieces, and each piece is looked up; a special token is never the result of a text.
@@ -211,14 +211,15 @@ class Tokenizer:
         settings, specials = saved["settings"], saved["specials"]
         self.kind, self.form, self.lowercase = saved["kind"], settings["normalization"], settings["lowercase"]
         self.segmenter = SEGMENTERS[saved["kind"]](saved)
-        self.special_ids = set(specials.values())
-        ordinary = (i for i in range(len(specials) + len(saved["pieces"])) if i not in self.special_ids)
+        size, special_ids = len(specials) + len(saved["pieces"]), set(specials.values())
+        ordinary = (i for i in range(size) if i not in special_ids)
         self.ids: dict[str, int] = dict(zip(saved["pieces"], ordinary, strict=True))
         self.pieces = {i: piece for piece, i in self.ids.items()}
         roles = {role: specials[form] for role, forms in ROLES.items() for form in forms if form in specials}
         self.bos_id, self.eos_id = roles.get("bos", roles["pad"]), roles["eos"]  # targets of MarianMT start with <pad>
         self.unk_id = roles.get("unk")
         self.start = [self.bos_id] if settings.get("bos", True) else []
+        self.inputs = import_module("inputs").Inputs(saved["inputs"], size, self) if "inputs" in saved else None
 
     def normalize(self, text: str) -> str:
         text = text if self.form == "none" else unicodedata.normalize(self.form, text)
@@ -242,7 +243,7 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, without special tokens."""
-        text = self.segmenter.join([self.pieces[i] for i in ids if i not in self.special_ids])
+        text = self.segmenter.join([self.pieces[i] for i in ids if i in self.pieces])
         return unicodedata.normalize("NFC", text) if self.form == "NFD" else text
 
 
@@ -254,13 +255,14 @@ class Export:
         if description.get("format") != FORMAT:
             raise InputError(f"glassformer.json has the format {description.get('format')!r}, expected {FORMAT!r}")
         self.source, self.target = (Tokenizer(description[side]) for side in ("source", "target"))
+        self.inputs = self.source.inputs
         self.max_source_tokens: int = description["max_source_tokens"]
         self.search: dict[str, Any] = description["search"]
         self.model: dict[str, Any] = description["model"]
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a source, framed by <bos>, where the model has it, and <eos>. Raises InputError."""
-        ids = self.source.encode(text)
+        ids = (self.inputs or self.source).encode(text)
         if len(ids) > self.max_source_tokens:
             raise InputError(f"the text has {len(ids)} tokens, and the model takes at most {self.max_source_tokens}")
         return [*self.source.start, *ids, self.source.eos_id]
@@ -282,14 +284,14 @@ def main(export: Export, answer: Answer, add_options: Callable[[argparse.Argumen
     parser = argparse.ArgumentParser(description="Translate lines from standard input.")
     add_options(parser)
     parser.add_argument("--beam", type=int, default=export.search["num_beams"], help="beam width; 1: greedy search")
-    parser.add_argument("--json", action="store_true", help="lines are JSON strings, answers are JSON objects")
+    parser.add_argument("--json", action="store_true", help="lines are JSON: texts, or objects of inputs")
     options = parser.parse_args()
     if options.beam < 1:
         parser.error(f"--beam must be at least 1, not {options.beam}")
     if getattr(options, "threads", 1) < 1:
         parser.error(f"--threads must be at least 1, not {options.threads}")
     try:
-        texts = read_texts(sys.stdin.buffer.read(), as_json=options.json)
+        texts = read_texts(sys.stdin.buffer.read(), export.inputs, as_json=options.json)
         filled = [(i, text) for i, text in enumerate(texts) if text.strip()]
         found = iter(answer([in_line(i, export.encode, text) for i, text in filled], options) if filled else ())
     except InputError as error:
@@ -311,8 +313,8 @@ def write_answer(export: Export, found: Found, *, as_json: bool) -> str:
     return json.dumps(values) if as_json else text.replace("\r", " ").replace("\n", " ")
 
 
-def read_texts(data: bytes, *, as_json: bool) -> list[str]:
-    """Return the lines of the input, which end at \\n or \\r\\n; with `as_json` each is a JSON string.
+def read_texts(data: bytes, inputs: Any = None, *, as_json: bool) -> list[str]:
+    """Return the lines of the input, which end at \\n or \\r\\n; with `as_json` each is JSON. `inputs` read their own.
 
     A byte order mark at the start is dropped, as `glassformer translate` does.
     """
@@ -321,7 +323,8 @@ def read_texts(data: bytes, *, as_json: bool) -> list[str]:
     except UnicodeDecodeError as error:
         raise InputError(f"the input is not UTF-8: byte {error.start + 1}") from None
     lines = [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
-    return [in_line(i, read_string, line) for i, line in enumerate(lines)] if as_json else lines
+    read = (inputs.read_json if as_json else inputs.read_line) if inputs else read_string if as_json else str
+    return [in_line(i, read, line) for i, line in enumerate(lines)]
 
 
 def read_string(line: str) -> str:
