@@ -13,10 +13,10 @@ import pytest
 
 from glassformer.audit import Audit, audit
 from glassformer.audit.page import page_html, write_page
+from glassformer.data.given import as_table
 from glassformer.datasets import dates
 from glassformer.errors import RunError
 from glassformer.settings import Settings
-from glassformer.training.prepare import as_table
 
 HOSTILE = "<script>document.title='x'</script><img src=x onerror=alert(1)>&amp;\x1b[31m\u202e"
 PATH = "/a/folder/with/a/long/name/" + "n" * 60 + ".csv"

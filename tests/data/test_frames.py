@@ -11,6 +11,7 @@ import pytest
 from glassformer.data import cache, large
 from glassformer.data.frames import source_of_frame
 from glassformer.data.large import read_any, read_source
+from glassformer.data.ledger import Reason
 from glassformer.data.stored import StoredPairs
 from glassformer.data.tables import Table
 from glassformer.errors import ColumnError, TableError, UsageError
@@ -141,6 +142,15 @@ def test_a_dictionary_of_data_sets_and_a_lazy_frame_are_refused():
     lazy = type("LazyFrame", (), {"collect_schema": None, "sink_parquet": None})()
     with pytest.raises(UsageError, match=r"collect\(\)"):
         source_of_frame(lazy)
+
+
+def test_a_list_of_mappings_is_a_table():
+    rows = [{"id": 1, "target": "b", "source": "a"}, {"source": 2.5, "target": "c"}, {"source": "d"}]
+    table = read(rows, DataSettings(bad_rows="skip"))
+    assert [tuple(pair) for pair in table.pairs] == [("a", "b"), ("2.5", "c")]
+    assert table.ledger.entries[0].reason == Reason.MISSING_VALUE
+    with pytest.raises(UsageError, match="is not a mapping"):
+        read([{"source": "a", "target": "b"}, ("c", "d")], DataSettings())
 
 
 @pytest.mark.parametrize("value", [[("a", "b")], {"a": "b"}, iter(()), None, dict, Table])

@@ -13,10 +13,11 @@ import pytest
 import sacrebleu
 
 from glassformer.data.splits import TrainedSources
+from glassformer.data.tables import read_table
 from glassformer.errors import SettingsError, TableError, UsageError
 from glassformer.evaluation import Example, Measure, evaluate, score_texts
-from glassformer.settings import DecodingSettings
-from glassformer.text.inputs import Inputs
+from glassformer.settings import DataSettings, DecodingSettings
+from glassformer.text.inputs import Inputs, inputs_of
 
 METRICS = [
     "exact_match", "sequence_error_rate", "token_error_rate", "word_error_rate", "char_error_rate",
@@ -45,6 +46,7 @@ class LookUp:
     texts: list[str] = field(default_factory=list)
     where: Sequence[str] | None = None
     inputs: Inputs = ()
+    model_file: Any = None
     trained_sources: TrainedSources = field(default_factory=lambda: TrainedSources.of([]))
 
     @property
@@ -218,7 +220,6 @@ def test_a_source_is_translated_once_and_named_by_its_first_row() -> None:
     translator = dictionary()
     evaluate(translator, DICTIONARY, where=[f"row {row}" for row in range(1, 9)])
     assert translator.texts == ["live", "bow", "read", "cat"]
-    assert translator.where == ["row 1", "row 2", "row 4", "row 7"]
 
 
 @pytest.mark.parametrize("where", [["row 1"], "12345678", [*"123456789"]])
@@ -294,7 +295,7 @@ def test_answers_and_references_must_be_as_many() -> None:
         score_texts(["a"], ["a", "b"], split_tokens=list)
 
 
-@pytest.mark.parametrize("pairs", [["ab", "cd"], [("a", None)], [("a", "b", "c")], "ab", None, [1, 2]])
+@pytest.mark.parametrize("pairs", [["ab", "cd"], [("a", None)], [("a", "b", "c")], None, [1, 2]])
 def test_what_is_not_a_list_of_pairs_is_refused(pairs):
     look_up = LookUp({})
     with pytest.raises(UsageError, match="pair"):
@@ -330,3 +331,30 @@ def test_without_such_rows_or_without_others_there_is_no_second_score():
         assert (found.rows, found.items_without, found.metrics_without) == (rows, 2 - rows, {})
     unknown = evaluate(LookUp(answers, trained_sources=TrainedSources.none("no file")), pairs).trained_on
     assert (unknown.rows, unknown.unknown) == (0, "no file")
+
+
+def test_what_has_columns_is_scored_as_a_table(tmp_path):
+    rows = [{"word": source, "sound": target} for source, target in PRONUNCIATIONS] + [{"word": "", "sound": "x"}]
+    right = {source: Answer(target) for source, target in PRONUNCIATIONS}
+    model_file = SimpleNamespace(
+        source_tokenizer=SimpleNamespace(inputs=()), data=SimpleNamespace(columns=("source", "target"))
+    )
+    path = tmp_path / "t.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    for given in (rows, path, str(path), read_table(path, DataSettings())):
+        translator = LookUp(right, model_file=model_file)
+        report = evaluate(translator, given)
+        assert (report.rows_read, report.rows_scored, report.metrics["exact_match"].value) == (6, 5, 1)
+    turned = LookUp({target: Answer(source) for source, target in PRONUNCIATIONS}, model_file=model_file)
+    assert evaluate(turned, rows, data={"source": "sound", "target": "word"}).metrics["exact_match"].value == 1
+
+
+def test_a_table_is_read_with_the_inputs_of_the_model():
+    inputs = inputs_of(["lemma"], ["tags"])
+    model_file = SimpleNamespace(
+        source_tokenizer=SimpleNamespace(inputs=inputs), data=SimpleNamespace(columns=("lemma + tags", "form"))
+    )
+    rows = [{"tags": "V;PST", "form": "walked", "lemma": "walk"}, {"lemma": "go", "form": "goes", "tags": ""}]
+    translator = LookUp({"walk\x1fV;PST": Answer("walked")}, inputs=inputs, model_file=model_file)
+    report = evaluate(translator, rows)
+    assert (report.rows_read, report.rows_scored, report.metrics["exact_match"].value) == (2, 1, 1)

@@ -1,11 +1,11 @@
-"""Tables from Python that know their columns: frames of pandas and polars, `datasets`, and Arrow.
+"""Tables from Python that know their columns: frames of pandas and polars, `datasets`, Arrow, and lists of mappings.
 
 None of these libraries is imported: they are recognized by what they can do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -46,12 +46,22 @@ def _columns_and_rows(frame: Any) -> tuple[tuple[str, ...], Callable[[Sequence[i
         return tuple(frame.columns), lambda take: frame[:, list(take)].iter_rows()
     if hasattr(frame, "with_format") and hasattr(frame, "column_names"):  # datasets
         return _of_dataset(frame)
+    if isinstance(frame, list | tuple) and frame and isinstance(frame[0], Mapping):
+        keys = list(frame[0])
+        return tuple(map(str, keys)), lambda take: (_values_of(row, [keys[i] for i in take]) for row in frame)
     if hasattr(frame, "__arrow_c_stream__"):  # a table or a reader of pyarrow, a relation of duckdb, …
         reader = pyarrow("reading Arrow").RecordBatchReader.from_stream(frame)
         return tuple(reader.schema.names), lambda take: _rows(
             [arrow_values(batch.column(i)) for i in take] for batch in reader
         )
     return None
+
+
+def _values_of(row: Any, keys: Sequence[Any]) -> list[Any]:
+    """Return the values of a mapping. Raises UsageError for a row that is none."""
+    if not isinstance(row, Mapping):
+        raise UsageError("a row of a list of mappings is not a mapping", got=quoted(row))
+    return [row.get(key) for key in keys]
 
 
 def _of_dataset(dataset: Any) -> tuple[tuple[str, ...], Callable[[Sequence[int]], Iterator[Any]]]:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from glassformer.data.columns import columns_of_model
+from glassformer.data.given import Given, read_columns
 from glassformer.data.pairs import checked_pairs
 from glassformer.data.splits import TrainedSources
 from glassformer.errors import TableError, UsageError
@@ -34,7 +36,8 @@ from glassformer.metrics import (
     nearest_errors,
     nearest_references,
 )
-from glassformer.settings import DecodingSettings
+from glassformer.modelfile import ModelFile
+from glassformer.settings import DataSettings, DecodingSettings
 from glassformer.text.inputs import Inputs, readable
 
 WORST_EXAMPLES = 20
@@ -69,6 +72,8 @@ class _Translates(Protocol):
     def settings(self) -> _HasDecoding: ...
     @property
     def inputs(self) -> Inputs: ...
+    @property
+    def model_file(self) -> ModelFile: ...
     @property
     def trained_sources(self) -> TrainedSources: ...
     def translate(
@@ -166,8 +171,9 @@ def _metrics_json(metrics: dict[str, Measure]) -> dict[str, Any]:
 
 def evaluate(
     translator: _Translates,
-    pairs: Sequence[tuple[str, str]],
+    pairs: Given,
     *,
+    data: Mapping[str, Any] | None = None,
     decoding: DecodingSettings | None = None,
     bleu_tokenize: str = "13a",
     group: bool = True,
@@ -177,6 +183,8 @@ def evaluate(
 ) -> Report:
     """Translate the source of each (source, target) pair and score the answers against the targets.
 
+    `pairs` is what `plan` takes, such as a path or a frame; its columns are those of `data`, fields of DataSettings, or
+    else those that `glassformer evaluate` reads.
     Pairs of one source (in NFC) are one item, and its distinct targets its references; with `group=False` every
     pair is an item by itself. `options` are fields of DecodingSettings over `decoding`, by default the model's own (see
     `DecodingSettings.override`); `rows_read` is the number of rows of the table, those that were not kept included, by
@@ -185,9 +193,12 @@ def evaluate(
     Before translation, raises TableError when there are no pairs, UsageError for what is not a pair or when `where` has
     another length, and SettingsError for a BLEU tokenizer that cannot be used.
     """
-    pairs = list(checked_pairs(pairs, inputs=translator.inputs))
-    read = len(pairs) if rows_read is None else rows_read
-    if not pairs:
+    table = read_columns(pairs, lambda: _settings_for(translator.model_file, data or {}))
+    if table is not None:
+        rows_read, where = rows_read or table.ledger.read, where or table.locations
+    checked = list(checked_pairs(pairs if table is None else table.pairs, inputs=translator.inputs))
+    read = len(checked) if rows_read is None else rows_read
+    if not checked:
         raise TableError(
             "there are no rows to score",
             got=f"{read} read, 0 kept",
@@ -195,9 +206,9 @@ def evaluate(
         )
     check_bleu_tokenizer(bleu_tokenize)
     search = (decoding or translator.settings.decoding).override(options)
-    if where is not None and (isinstance(where, str) or len(where) != len(pairs)):
-        raise UsageError("each pair needs a name of its own", got=f"{len(where)} names for {len(pairs)} pairs")
-    items = group_by_source(pairs) if group else [Item(row, pair[0], (pair[1],)) for row, pair in enumerate(pairs)]
+    if where is not None and (isinstance(where, str) or len(where) != len(checked)):
+        raise UsageError("each pair needs a name of its own", got=f"{len(where)} names for {len(checked)} pairs")
+    items = group_by_source(checked) if group else [Item(row, pair[0], (pair[1],)) for row, pair in enumerate(checked)]
     names = None if where is None else [where[item.row] for item in items]
     start = time.perf_counter()
     answers = translator.translate([item.source for item in items], decoding=search, where=names)
@@ -208,7 +219,7 @@ def evaluate(
     measures, edits, lengths = score(texts, [item.references for item in items])
     return Report(
         rows_read=read,
-        rows_scored=len(pairs),
+        rows_scored=len(checked),
         items=len(items),
         items_with_several_references=sum(len(item.references) > 1 for item in items),
         metrics=measures,
@@ -216,8 +227,14 @@ def evaluate(
         decoding=search.model_dump(),
         unfinished=sum(not answer.finished for answer in answers),
         examples=_worst(items, answers, edits, lengths, split_tokens, translator.inputs),
-        trained_on=_trained_on(translator.trained_sources, pairs, items, texts, score),
+        trained_on=_trained_on(translator.trained_sources, checked, items, texts, score),
     )
+
+
+def _settings_for(model_file: ModelFile, given: Mapping[str, Any]) -> DataSettings:
+    """Return how a table is read for a model; `given` are fields of DataSettings."""
+    columns = columns_of_model(model_file.source_tokenizer.inputs, model_file.data.columns[1], given)
+    return DataSettings(**columns)
 
 
 def _trained_on(

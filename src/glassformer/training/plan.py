@@ -20,8 +20,7 @@ from glassformer.advise import Choice as Advised
 from glassformer.advise import advise
 from glassformer.data.cleaning import clean
 from glassformer.data.columns import columns_of_model
-from glassformer.data.frames import source_of_frame
-from glassformer.data.large import read_any, read_source
+from glassformer.data.given import Given, read_given
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import Table, check_same_columns
 from glassformer.engines.memory import check_training_fits
@@ -40,12 +39,9 @@ from glassformer.training.checkpoints import SavedRun, read_resume
 from glassformer.training.grow import grow_model, new_token_texts
 from glassformer.training.loop import Run
 from glassformer.training.notices import Notice, notices_of
-from glassformer.training.prepare import Prepared, as_table, fingerprint_of, prepare
+from glassformer.training.prepare import Prepared, fingerprint_of, prepare
 from glassformer.training.processes import Processes
 from glassformer.translator import Translator, encode_sources
-
-Pairs = Table | str | Path | Iterable[tuple[str, str]]
-"""A table, its path, pairs of source and target, or a frame: pandas, polars, `datasets`, Arrow."""
 
 SET_BY_USER = "set by you"
 
@@ -107,12 +103,12 @@ class Plan:
 
 
 def plan(
-    pairs: Pairs,
+    pairs: Given,
     out: str | Path = "run",
     *,
     overrides: Settings | Mapping[str, Any] | None = None,
-    valid: Pairs | None = None,
-    test: Pairs | None = None,
+    valid: Given | None = None,
+    test: Given | None = None,
     init: str | Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -145,9 +141,9 @@ def plan(
 def _plan(
     given: dict[str, Any],
     directory: RunDirectory,
-    pairs: Pairs,
-    valid: Pairs | None,
-    test: Pairs | None,
+    pairs: Given,
+    valid: Given | None,
+    test: Given | None,
     init: str | Path | None,
     complete: Settings | None,
     processes: Processes,
@@ -164,7 +160,7 @@ def _plan(
     start = None if init is None else ModelFile.load(local_model(init))
     given = _with_columns_of(start, merge(given, settled := _settled_by(start, given, init)))
     data = DataSettings(**given.get("data", {}))
-    table = clean(_read(pairs, data), data)  # tables to validate or test on are never cleaned
+    table = clean(read_given(pairs, data), data)  # tables to validate or test on are never cleaned
     held_out, tested = (_read_other(table, other, data) for other in (valid, test))
     tokenizers = _tokenizers_of(start, table)
     if saved is not None:
@@ -206,12 +202,12 @@ def _digest(planned: Plan) -> dict[str, str]:
 
 
 def train(
-    pairs: Pairs,
+    pairs: Given,
     settings: Settings | None = None,
     out: str | Path = "run",
     *,
     overrides: Mapping[str, Any] | None = None,
-    valid: Pairs | None = None,
+    valid: Given | None = None,
     init: str | Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -337,18 +333,11 @@ def _earlier(directory: RunDirectory, start: ModelFile | None, *, resume: bool) 
 # Tables
 
 
-def _read(pairs: Pairs, data: DataSettings) -> Table:
-    if isinstance(pairs, str | Path):
-        return read_any(pairs, data)
-    source = None if isinstance(pairs, Table) else source_of_frame(pairs)
-    return as_table(pairs, data) if source is None else read_source(source, data)
-
-
-def _read_other(table: Table, pairs: Pairs | None, data: DataSettings) -> Table | None:
+def _read_other(table: Table, pairs: Given | None, data: DataSettings) -> Table | None:
     """Read a table to validate or test on. Raises ColumnError when other columns are its source and target."""
     if pairs is None:
         return None
-    other = _read(pairs, data)
+    other = read_given(pairs, data)
     check_same_columns(table, other)
     return other
 

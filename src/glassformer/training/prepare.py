@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,16 @@ import numpy as np
 from glassformer.data.columns import held_out_columns
 from glassformer.data.corpus import Corpus
 from glassformer.data.ledger import Fault, Ledger, Reason
-from glassformer.data.pairs import checked_pairs
 from glassformer.data.splits import Overlap, TrainedSources
-from glassformer.data.tables import REASONS, Pair, Table, fingerprint
-from glassformer.errors import TableError, UsageError, quoted
+from glassformer.data.tables import Pair, Table, fingerprint
+from glassformer.errors import TableError
 from glassformer.files import shown
 from glassformer.modelfile import ModelFile
 from glassformer.records import Metrics, TrainingData
 from glassformer.rundirectory import HELD_OUT_COLUMNS, HELD_OUT_ROWS
-from glassformer.settings import DataSettings, Settings
+from glassformer.settings import Settings
 from glassformer.text import Tokenizer
-from glassformer.text.inputs import CellFault, Inputs, cells_of_values, compose, fault_of, inputs_of, split
+from glassformer.text.inputs import split
 from glassformer.training.encoding import Encoded, Tokenizers, encode_pairs, encode_training, held_out_rows
 
 MAX_UNKNOWN = 0.2  # of the tokens of one side
@@ -78,72 +77,6 @@ class Prepared:
     def model_file(self, tensors: dict[str, Any], metrics: Metrics) -> ModelFile:
         """A model of this preparation with the given weights."""
         return ModelFile(self.settings, self.source_tokenizer, self.target_tokenizer, tensors, self.data, metrics)
-
-
-def as_table(pairs: Table | Iterable[tuple[Any, str]], data: DataSettings | None = None) -> Table:
-    """Return pairs from Python as a Table, as `read_table` would. Raises UsageError for what is not a pair.
-
-    A source is a text, or a mapping of several inputs by name; `data` says which of them are features.
-    """
-    if isinstance(pairs, Table):
-        return pairs
-    kept: dict[int, Pair] = {}
-    ledger = Ledger()
-    sources = _GivenSources(data or DataSettings())
-    for row, pair in enumerate(checked_pairs(pairs, source_of=sources.source_of), 1):
-        ledger.read = row
-        if fault := sources.fault:
-            ledger.add(row, None, "(pairs)", REASONS[fault.kind], repr(fault.name))
-        elif pair.source.strip() and pair.target.strip():
-            kept[row] = pair
-        else:
-            ledger.add(row, None, "(pairs)", Reason.EMPTY_TARGET if pair.source.strip() else Reason.EMPTY_SOURCE)
-    ledger.kept = len(kept)
-    return Table(
-        path="(pairs)",
-        pairs=list(kept.values()),
-        rows=list(kept),
-        columns=None,
-        taken=(" + ".join(one.name for one in sources.inputs) or "source", "target"),
-        header=False,
-        format="python",
-        ledger=ledger,
-        inputs=sources.inputs,
-    )
-
-
-class _GivenSources:
-    """The sources of pairs from Python: `fault` is that of the last one. The first one decides on the inputs."""
-
-    def __init__(self, data: DataSettings) -> None:
-        self.fault: CellFault | None = None
-        self.inputs: Inputs = ()
-        self._data, self._is_first = data, True
-
-    def source_of(self, values: Any, where: str) -> str:
-        """Return the source of one row. Raises UsageError when it does not have the inputs of the first one."""
-        if self._is_first:
-            self._is_first = False
-            self.inputs = self._decide(values, where)
-        if not self.inputs and not isinstance(values, Mapping):
-            return values  # type: ignore[no-any-return]  # checked by the caller
-        cells = cells_of_values(values, self.inputs, where)
-        self.fault = fault_of(cells, self.inputs)
-        return compose(cells)
-
-    def _decide(self, values: Any, where: str) -> Inputs:
-        features = [str(name) for name in self._data.features]
-        if isinstance(values, Mapping):
-            rest = [str(name) for name in values if str(name) not in features]
-            return inputs_of([str(name) for name in self._data.sources] or rest, features)
-        if features:
-            raise UsageError(
-                "data.features names inputs, and a source is one text",
-                where=where,
-                got=quoted(values),
-                expected=f"a mapping with the text and: {', '.join(features)}",
-            )
-        return ()
 
 
 def fingerprint_of(table: Table, valid: Table | None) -> str:
