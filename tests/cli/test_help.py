@@ -19,7 +19,7 @@ CONTRACT = {
         --seed --quiet --json --drop-duplicates --drop-contradictions --max-length --min-ratio --max-ratio
         --strip-controls
     """,
-    "split": "TABLE --out --source --target --header --bad-rows --valid --test --seed --quiet --json",
+    "split": "TABLE --out --source --feature --target --header --bad-rows --valid --test --seed --quiet --json",
     "train": """
         TABLE --source --feature --target --header --no-header --bad-rows --valid --test --out --recipe --set --init
         --resume

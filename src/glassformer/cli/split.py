@@ -22,6 +22,7 @@ def split(
     table: opt.PairTable,
     out: PartsOut,
     source: opt.SourceColumns = None,
+    features: opt.FeatureColumns = None,
     target: opt.TargetColumn = None,
     header: opt.Header = None,
     bad_rows: opt.BadRows = None,
@@ -34,24 +35,30 @@ def split(
     """Split a table into files to train, validate and test on, so that no source is in two of them.
 
     Rows are copied as they are, with all columns, in the format of the table. rows.csv has the part of each row by its
-    number, ledger.jsonl the rows that are in no part.
+    number, ledger.jsonl the rows that are in no part. A folder of tables, or a pattern, gives a folder for each part.
     """
     from glassformer.data.extracts import check_empty, write_parts
-    from glassformer.data.splits import split, text_hash
-    from glassformer.data.tables import read_table
+    from glassformer.data.large import read_any
+    from glassformer.data.remote import is_address
+    from glassformer.data.splits import split
+    from glassformer.data.stored import source_hashes
+    from glassformer.errors import UsageError
     from glassformer.settings import DataSettings
 
     reporter = Reporter(quiet)
     check_empty(out)
-    data = DataSettings(**opt.data_options(source, target, header, bad_rows)["data"])
-    read = read_table(table, data)
+    if is_address(table):
+        raise UsageError("the parts of a remote table cannot be copied", where=table, hint="download it first")
+    data = DataSettings(**opt.data_options(source, target, header, bad_rows, features)["data"])
+    read = read_any(table, data)
     print_reading(reporter, read, out / "ledger.jsonl")
     parts = split(read.pairs, valid, test, seed)
     files = write_parts(read, data, parts, out)
+    hashes = source_hashes(read.pairs)
     found = {
         name: {
             "rows": len(indices),
-            "sources": len({text_hash(read.pairs[index].source) for index in indices}),
+            "sources": len(set(hashes[indices].tolist())),
             "files": [str(file) for file in files[name]],
         }
         for name, indices in parts.items()

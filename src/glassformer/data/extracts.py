@@ -2,11 +2,13 @@
 
     write_parts(table, data, {"train": [0, 2], "test": [1]}, folder)
 
-A compressed table is written without compression, and a byte order mark is dropped.
+The parts of a folder of tables are folders, with a file for each of its files that has rows in this part. A compressed
+table is written without compression, and a byte order mark is dropped.
 """
 
 from __future__ import annotations
 
+import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -16,7 +18,7 @@ from typing import Any, BinaryIO
 
 from glassformer.data.columns import Columns
 from glassformer.data.delimited import Row
-from glassformer.data.formats import open_source, table_files
+from glassformer.data.formats import open_source, suffix_of, table_files
 from glassformer.data.lines import BOM, COMPRESSIONS, Lines, open_bytes, pyarrow, system_errors
 from glassformer.data.tables import Table
 from glassformer.errors import RunError
@@ -29,38 +31,76 @@ HEADER = 0  # the number of the header where rows count from 1
 def write_parts(
     table: Table, data: DataSettings, parts: Mapping[str, Sequence[int]], folder: Path
 ) -> dict[str, list[Path]]:
-    """Write the kept pairs of each part (by index) as a table, and return the files of each.
+    """Write the kept pairs of each part (by index) as a table, and return the files of each, or its folder.
 
     Also written are `rows.csv`, with the row number and the part of each kept row, and `ledger.jsonl`. `data` are the
     settings that the table was read with. Raises RunError for a folder that is not empty or cannot be written.
     """
-    part_of = {table.rows[index]: name for name, indices in parts.items() for index in indices}
-    sources = table_files(table.path)
-    files = {name: [folder / _name(name, file, len(sources)) for file in sources] for name in parts}
+    part_of: dict[int, str] = {index: name for name, indices in parts.items() for index in indices}
     check_empty(folder)
+    names = _names([path for _, path in table.files])
+    starts = [*(start for start, _ in table.files or ((0, ""),)), len(table.rows)]
+    try:
+        for new in (folder, *(folder / name for name in parts if table.files)):
+            new.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+    files: dict[str, list[Path]] = {name: [folder / name] if table.files else [] for name in parts}
     with ExitStack() as stack:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise cannot_write(folder, error) from None
-        written = {name: [stack.enter_context(atomic(file)) for file in each] for name, each in files.items()}
-        if table.format in ("Parquet", "Arrow"):
-            _copy_batches(sources[0], part_of, {name: file for name, (file,) in written.items()}, table.format)
-        else:
-            _copy_lines(raw_rows(table.path, data), part_of, written)
+        for (_, path), name_of_file, (start, end) in zip(
+            table.files or ((0, table.path),), names or [""], pairwise(starts), strict=True
+        ):
+            of_rows = {table.rows[index]: part_of[index] for index in range(start, end)}
+            new_files = {
+                name: _new_files(folder, name, path, name_of_file) for name in parts if name in of_rows.values()
+            }
+            written = {name: [stack.enter_context(atomic(file)) for file in each] for name, each in new_files.items()}
+            _copy(path, data, of_rows, written)
+            if not table.files:
+                files = {name: new_files[name] for name in parts}
         sidecar = stack.enter_context(atomic(folder / "rows.csv"))
-        with sidecar.open("w", encoding="utf-8", newline="\n") as file:
-            file.write("row,part\n")
-            file.writelines(f"{row},{part_of[row]}\n" for row in table.rows)
+        with sidecar.open("w", encoding="utf-8", newline="") as file:
+            rows = csv.writer(file, lineterminator="\n")
+            rows.writerow(["file", "row", "part"] if table.files else ["row", "part"])
+            rows.writerows(
+                (*((table.file(index),) if table.files else ()), row, part_of[index])
+                for index, row in enumerate(table.rows)
+            )
     table.ledger.write(folder / "ledger.jsonl")
     return files
 
 
+def _names(paths: Sequence[str]) -> list[str]:
+    """Return a name for each file of a folder or pattern: its own, with a number before it where names are equal."""
+    names = [_without_compression(Path(path).name) for path in paths]
+    is_unique = len({name.casefold() for name in names}) == len(names)
+    return names if is_unique else [f"{number:05}-{name}" for number, name in enumerate(names, 1)]
+
+
+def _new_files(folder: Path, part: str, path: str, name: str) -> list[Path]:
+    """Return the files of a part for the rows of the table at `path`, which in a folder of tables is called `name`."""
+    sources = table_files(path)
+    return [folder / part / name] if name else [folder / _name(part, file, len(sources)) for file in sources]
+
+
+def _copy(path: str, data: DataSettings, part_of: Mapping[int, str], written: Mapping[str, Sequence[Path]]) -> None:
+    """Copy the rows of one table."""
+    file = table_files(path)[0]
+    if form := {".parquet": "Parquet", ".arrow": "Arrow"}.get(suffix_of(file)):
+        _copy_batches(file, part_of, {name: new for name, (new,) in written.items()}, form)
+    else:
+        _copy_lines(raw_rows(path, data), part_of, written)
+
+
 def _name(part: str, file: Path, n_files: int) -> str:
-    name = file.name
+    name = _without_compression(file.name)
+    return f"{part}.{name}" if n_files > 1 else part + Path(name).suffix
+
+
+def _without_compression(name: str) -> str:
     for compression in COMPRESSIONS:
         name = name[: -len(compression)] if name.lower().endswith(compression) else name
-    return f"{part}.{name}" if n_files > 1 else part + Path(name).suffix
+    return name
 
 
 def check_empty(folder: Path) -> None:

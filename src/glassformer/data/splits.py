@@ -126,7 +126,7 @@ def split(pairs: Sequence[Pair], valid: float, test: float, seed: int) -> dict[s
             got=f"{got or 'none'}, of {len(pairs):,} rows",
             hint="--valid and --test are fractions below 1, or numbers of rows",
         )
-    left, parts = list(range(len(pairs))), {}
+    left, parts, pairs = list(range(len(pairs))), {}, list(pairs)
     for name, size in sizes.items():
         others, held = hold_out([pairs[index] for index in left], 1.0, size, seed)
         if not held:
