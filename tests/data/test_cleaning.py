@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.data import large, workers
-from glassformer.data.cleaning import CONTROL, clean, strip_controls
+from glassformer.data.cleaning import CONTROL, RowFilters, clean, strip_controls
+from glassformer.data.given import as_table
 from glassformer.data.stored import StoredPairs
 from glassformer.data.tables import Pair, Table, fingerprint, read_table
 from glassformer.errors import SettingsError, TableError
 from glassformer.settings import DataSettings
-from glassformer.training.prepare import as_table
 
 quick = settings(max_examples=100, deadline=None)
 texts = st.text("abé\u0301\u200b\n\t \x1fя", min_size=1, max_size=5).filter(lambda text: text.strip())
@@ -248,3 +248,31 @@ def test_a_table_in_the_cache_is_cleaned_as_one_in_memory_and_stays_in_the_cache
             assert fingerprint(found.pairs) == fingerprint(expected.pairs)
             assert found.ledger.counts() == expected.ledger.counts()
             assert found.ledger.changed == expected.ledger.changed
+
+
+def test_a_table_in_the_cache_is_cleaned_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(large, "LARGE_BYTES", 0)
+    monkeypatch.setattr(workers, "n_cores", lambda: 1)
+    (folder := tmp_path / "tables").mkdir()
+    (folder / "a.csv").write_text("source,target\na,b\na,b\nc,\u200bd\nlong,x\n")
+    (folder / "b.csv").write_text("source,target\ne,f\na,b\ne,g\ne,f\n")
+    data = DataSettings(drop_duplicates=True, drop_contradictions=True, strip_controls=True, min_ratio=0.5)
+    first = clean(large.read_any(folder, data), data)
+    assert [tuple(pair) for pair in first.pairs] == [("a", "b"), ("c", "d"), ("e", "f")]
+    monkeypatch.setattr(RowFilters, "strip", None)  # the filters do not run again
+    again = clean(large.read_any(folder, data), data)
+    assert again.ledger.entries == first.ledger.entries
+    assert [(entry.row, Path(entry.file).name, entry.detail) for entry in first.ledger.entries] == [
+        (4, "a.csv", "1 / 4 characters, limit 0.5"),
+        (2, "a.csv", f"the same as row 1 of {folder / 'a.csv'}"),
+        (2, "b.csv", f"the same as row 1 of {folder / 'a.csv'}"),
+        (3, "b.csv", "target of 1 of 3 rows with this source"),
+        (4, "b.csv", f"the same as row 1 of {folder / 'b.csv'}"),
+    ]
+    assert (again.ledger.changed, again.ledger.kept, again.files, list(again.rows)) == (
+        1,
+        3,
+        ((0, str(folder / "a.csv")), (2, str(folder / "b.csv"))),
+        [1, 3, 1],
+    )

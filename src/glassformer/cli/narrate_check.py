@@ -23,7 +23,8 @@ def print_tested(reporter: Reporter, planned: Plan) -> None:
             taken = " → ".join(table.taken)
             reporter.print(f"read {table.path} ({table.format}), {taken}: {table.ledger.summary()}")
     for notice in planned.notices:
-        reporter.warn(notice.text) if notice.kind != "first row" else reporter.print(notice.text)
+        is_fact = notice.kind in ("first row", "large table")
+        reporter.print(notice.text) if is_fact else reporter.warn(notice.text)
 
 
 def print_check(check: Check, table: str) -> None:

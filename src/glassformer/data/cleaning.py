@@ -17,18 +17,19 @@ from __future__ import annotations
 import dataclasses
 import re
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from itertools import compress, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.cache import build, find, key_of
+from glassformer.data.cache import build, find, key_of, mapped
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.splits import text_hash
-from glassformer.data.stored import BLOCK_ROWS, PackedPairs, PairsWriter, StoredPairs
+from glassformer.data.stored import BLOCK_ROWS, PackedPairs, PairsWriter, StoredInts, StoredPairs
 from glassformer.data.tables import REASONS, Pair, Table
 from glassformer.errors import SettingsError, TableError
 from glassformer.settings import DataSettings
@@ -147,11 +148,14 @@ class Repetitions:
         is_wrong = (counts < most[group_of]) | (n_most[group_of] > 1)
         answers = np.empty_like(answer_of)
         answers[order] = answer_of
-        for index, answer in enumerate(answers.tolist()):
-            if data.drop_contradictions and is_wrong[answer]:
+        is_contradiction = is_wrong[answers] & data.drop_contradictions
+        is_repetition = (firsts[answers] != np.arange(len(answers))) & data.drop_duplicates
+        for index in map(int, np.flatnonzero(is_contradiction | is_repetition)):
+            answer = answers[index]
+            if is_contradiction[index]:
                 total = totals[group_of[answer]]
                 yield index, Fault(Reason.CONTRADICTION, f"target of {counts[answer]} of {total} rows with this source")
-            elif data.drop_duplicates and firsts[answer] != index:
+            else:
                 yield index, Fault(Reason.DUPLICATE, f"the same as {row_name(int(firsts[answer]))}")
 
 
@@ -160,56 +164,103 @@ def _is_new(values: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return np.concatenate(([True], values[1:] != values[:-1]))
 
 
+class _Outcome(NamedTuple):
+    """What filters do to a table: the indices of the pairs that are kept, those that are dropped, and why.
+
+    `n_changed` counts kept pairs that were changed.
+    """
+
+    kept: NDArray[np.int64]
+    dropped: list[tuple[int, Fault]]
+    n_changed: int
+
+    @classmethod
+    def of(cls, table: Table, filters: RowFilters) -> _Outcome:
+        """Apply the filters. Raises TableError when no row is left."""
+        kept, is_changed, repetitions, dropped = array("q"), bytearray(), Repetitions(), list[tuple[int, Fault]]()
+        compares = filters.data.drop_contradictions or filters.data.drop_duplicates
+        for index, pair in enumerate(table.pairs):
+            stripped = filters.strip(pair)
+            if fault := filters.fault(stripped):
+                dropped.append((index, fault))
+                continue
+            kept.append(index)
+            is_changed.append(stripped != pair)
+            if compares:
+                repetitions.add(stripped)
+        stays = np.ones(len(kept), np.bool_)
+        for position, fault in repetitions.dropped(lambda position: table.row_name(kept[position]), filters.data):
+            dropped.append((kept[position], fault))
+            stays[position] = False
+        n_changed = int(np.frombuffer(is_changed, np.uint8)[stays].sum()) if len(kept) else 0
+        found = cls(np.array(kept, np.int64)[stays], dropped, n_changed)
+        if not len(found.kept):
+            entries = ((table.rows[index], table.file(index), fault) for index, fault in dropped)
+            ledger = _ledger(table, entries, n_changed)
+            what, hint = "no row of the table is left after cleaning", "drop fewer rows"
+            raise TableError(what, where=table.path, got=ledger.summary(), hint=hint)
+        return found
+
+
 def clean(table: Table, data: DataSettings) -> Table:
     """Return the table without the rows that the settings drop; without such settings, the table itself.
 
-    Its ledger is a new one, with an entry for each dropped row; `changed` counts kept rows that were changed. Raises
-    SettingsError for limits that no row can satisfy, TableError when no row is left.
+    Its ledger is a new one, with an entry for each dropped row; `changed` counts kept rows that were changed. A table
+    in the cache is cleaned once: its pairs and what was dropped are in the cache then. Raises SettingsError for limits
+    that no row can satisfy, TableError when no row is left.
     """
-    filters, ledger = RowFilters(data, table.inputs), Ledger()
-    compares = data.drop_contradictions or data.drop_duplicates
-    if not (filters.any or compares):
+    filters = RowFilters(data, table.inputs)
+    if not (filters.any or data.drop_contradictions or data.drop_duplicates):
         return table
+    if isinstance(table.pairs, StoredPairs):
+        return _clean_stored(table, table.pairs, filters)
+    found = _Outcome.of(table, filters)
+    dropped = ((table.rows[index], table.file(index), fault) for index, fault in found.dropped)
+    kept = table.chosen(found.kept.tolist(), list(_pairs(table, found, filters)))
+    return dataclasses.replace(kept, ledger=_ledger(table, dropped, found.n_changed))
+
+
+def _ledger(table: Table, dropped: Iterable[tuple[int, str, Fault]], n_changed: int) -> Ledger:
+    """Return the ledger of a table after cleaning; `dropped` has the row, the file and the fault of each such row."""
+    ledger = Ledger()
     ledger.include(table.ledger)
-    kept, is_changed, repetitions = array("q"), bytearray(), Repetitions()
-    for index, pair in enumerate(table.pairs):
-        stripped = filters.strip(pair)
-        if fault := filters.fault(stripped):
-            ledger.drop(table.rows[index], table.file(index), fault)
-            continue
-        kept.append(index)
-        is_changed.append(stripped != pair)
-        if compares:
-            repetitions.add(stripped)
-    stays = np.ones(len(kept), np.bool_)
-    for position, fault in repetitions.dropped(lambda position: table.row_name(kept[position]), data):
-        ledger.drop(table.rows[kept[position]], table.file(kept[position]), fault)
-        stays[position] = False
-    ledger.changed += int(np.array(is_changed, np.int64)[stays].sum())
-    indices = np.array(kept, np.int64)[stays]
-    if not len(indices):
-        raise TableError(
-            "no row of the table is left after cleaning", where=table.path, got=ledger.summary(), hint="drop fewer rows"
-        )
-    return dataclasses.replace(table.chosen(indices.tolist(), _pairs(table, indices, filters)), ledger=ledger)
+    for entry in dropped:
+        ledger.drop(*entry)
+    ledger.changed += n_changed
+    return ledger
 
 
-def _pairs(table: Table, indices: NDArray[np.int64], filters: RowFilters) -> Sequence[Pair]:
-    """Return the pairs that are kept; those of a table in the cache are written there too."""
+def _pairs(table: Table, found: _Outcome, filters: RowFilters) -> Iterator[Pair]:
     is_kept = np.zeros(len(table.pairs), np.bool_)
-    is_kept[indices] = True
-    pairs = map(filters.strip, compress(table.pairs, is_kept))
-    if not isinstance(table.pairs, StoredPairs):
-        return list(pairs)
+    is_kept[found.kept] = True
+    return map(filters.strip, compress(table.pairs, is_kept))
+
+
+def _clean_stored(table: Table, stored: StoredPairs, filters: RowFilters) -> Table:
+    """Return a cleaned table whose pairs, rows and dropped rows are in the cache."""
+    starts, paths = zip(*(table.files or ((0, table.path),)), strict=True)
 
     def write(folder: Path) -> dict[str, Any]:
+        found = _Outcome.of(table, filters)
+        pairs = _pairs(table, found, filters)
         with PairsWriter(folder) as writer:
             while block := list(islice(pairs, BLOCK_ROWS)):
-                rows = indices[writer.n_pairs : writer.n_pairs + len(block)].tolist()
-                writer.append(PackedPairs.of([table.rows[index] for index in rows], block))
-            return {"fingerprint": writer.finish()}
+                indices = found.kept[writer.n_pairs : writer.n_pairs + len(block)].tolist()
+                writer.append(PackedPairs.of([table.rows[index] for index in indices], block))
+            fingerprint = writer.finish()
+        dropped = [[table.rows[i], bisect_right(starts, i) - 1, *fault] for i, fault in found.dropped]
+        new_starts = np.searchsorted(found.kept, starts).tolist()
+        return {"fingerprint": fingerprint, "starts": new_starts, "dropped": dropped, "changed": found.n_changed}
 
     settings = filters.data.model_dump(include=_SETTINGS)
-    key = key_of("cleaned", {"table": table.pairs.key, "settings": settings})
+    key = key_of("cleaned table", {"table": stored.key, "files": [*table.files], "settings": settings})
     entry = find(key)[0] or build(key, write)
-    return StoredPairs(entry.folder, key, entry.description["fingerprint"])
+    written = entry.description
+    dropped = ((row, paths[file], Fault(Reason(reason), detail)) for row, file, reason, detail in written["dropped"])
+    return dataclasses.replace(
+        table,
+        pairs=StoredPairs(entry.folder, key, written["fingerprint"]),
+        rows=StoredInts(mapped(entry.folder / "rows", np.int64)),
+        files=tuple(zip(written["starts"], paths, strict=True)) if table.files else (),
+        ledger=_ledger(table, dropped, written["changed"]),
+    )
