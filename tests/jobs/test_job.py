@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from glassformer.data.lines import open_bytes
 from glassformer.errors import RunError, TableError
 from glassformer.jobs import chunks
 from glassformer.jobs.inputs import Input
@@ -389,3 +390,41 @@ def test_an_output_that_is_a_link_stays_one(table, tmp_path):
     run(job_of(table, out))
     assert out.is_symlink()
     assert (tmp_path / "there" / "real.csv").read_text() == EXPECTED
+
+
+# Values and compression
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_a_compressed_output_is_resumed_after_its_whole_rows(table, tmp_path, suffix):
+    if suffix == ".zst":
+        pytest.importorskip("pyarrow")
+    out = tmp_path / f"out.csv{suffix}"
+    interrupted(job_of(table, out), 2)
+    with (tmp_path / f"{out.name}.part").open("ab") as part:
+        part.write(b"\x1f\x8b torn")
+    run(job_of(table, out), resume=True)
+    with open_bytes(out) as stream:
+        assert stream.read().decode() == EXPECTED
+
+
+def test_kept_cells_of_json_lines_keep_their_type(tmp_path):
+    path, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    cells = ["7", "1.50", "1e400", '"7"', "null", "true", '[1.0, {"a": [null, "\\u00e9"]}]', '{"b": 2}']
+    path.write_text("".join(f'{{"text": "a", "id": {cell}}}\n' for cell in cells) + '{"text": "b"}\n')
+    run(job_of(path, out, layout=Layout("jsonl", kept=("id",))))
+    expected = [json.dumps(json.loads(cell, parse_float=str, parse_int=int), ensure_ascii=False) for cell in cells]
+    expected[1:3] = ["1.50", "1e400"]
+    expected[6] = '[1.0, {"a": [null, "é"]}]'
+    assert out.read_text(encoding="utf-8").splitlines() == [
+        *(f'{{"id": {cell}, "translation": "A"}}' for cell in expected),
+        '{"id": null, "translation": "B"}',
+    ]
+
+
+def test_a_kept_cell_that_is_nested_too_deeply_is_a_damaged_row(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text(f'{{"text": "a", "id": {"[" * 900}{"]" * 900}}}\n')
+    with pytest.raises(TableError, match="damaged row") as caught:
+        run(job_of(path, tmp_path / "out.jsonl", layout=Layout("jsonl", kept=("id",))))
+    assert "nested too deeply" in str(caught.value.got)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.data.cells import Json
 from glassformer.errors import UsageError
 from glassformer.jobs.inputs import JobRow
 from glassformer.jobs.layout import Layout, choose_format, free_name
@@ -95,7 +96,8 @@ def test_the_format_is_the_requested_one_or_that_of_the_output_or_of_the_input(
         ("csv", None, True, False, "are JSON Lines"),
         ("lines", None, True, False, "are JSON Lines"),
         (None, "a.csv", True, False, "are JSON Lines"),
-        (None, "a.csv.gz", False, False, "the output is not compressed"),
+        (None, "a.parquet.gz", False, False, "Parquet is compressed by itself"),
+        ("parquet", "a.gz", False, False, "Parquet is compressed by itself"),
     ],
 )
 def test_formats_that_conflict_are_refused(requested, out, full, columns, message):
@@ -106,3 +108,22 @@ def test_formats_that_conflict_are_refused(requested, out, full, columns, messag
 def test_the_column_of_answers_has_a_name_of_its_own():
     assert free_name(("id",)) == "translation"
     assert free_name(("translation", "translation_2")) == "translation_3"
+
+
+def test_a_suffix_of_a_compression_is_after_that_of_the_format():
+    found = [choose_format(None, Path(name), "plain text", full=False, columns=False) for name in ("a.csv.gz", "a.gz")]
+    assert found == ["csv", "lines"]
+
+
+def test_kept_values_of_json_keep_their_type_and_are_json_in_csv():
+    rows = [JobRow(1, "a", (Json("1.50"), Json('[1, "é"]'), "1.50")), JobRow(2, "b", (Json("null"), Json("true"), ""))]
+    answers = [Translation("A", -0.5, -0.25, ("t",), (-0.5,), finished=True)] * 2
+    kept = ("n", "list", "text")
+    assert Layout("jsonl", kept=kept).encode(rows, answers).decode().splitlines() == [
+        '{"n": 1.50, "list": [1, "é"], "text": "1.50", "translation": "A"}',
+        '{"n": null, "list": true, "text": "", "translation": "A"}',
+    ]
+    full = Layout("jsonl", full=True, kept=kept).encode(rows, answers).decode().splitlines()
+    assert '"kept": {"n": 1.50, "list": [1, "é"], "text": "1.50"}' in full[0]
+    assert json.loads(full[1])["kept"] == {"n": None, "list": True, "text": ""}
+    assert Layout("csv", kept=kept).encode(rows, answers).decode() == '1.50,"[1, ""é""]",1.50,A\n,true,,A\n'

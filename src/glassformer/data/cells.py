@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
 from typing import Any, Literal, cast
 
 from glassformer.data.delimited import Row
 from glassformer.data.ledger import Fault, Reason
 
-Kind = Literal["text", "optional"]
-"""What a cell must be: text, or text that may be missing and is then empty."""
+Kind = Literal["text", "optional", "any"]
+"""What a cell must be: text, text that may be missing and is then empty, or any value, of which `Json` is not text."""
+
+
+class Json(str):
+    """A value that is not text, as JSON: a number as it is written, true, false, null, a list, an object."""
+
+    __slots__ = ()
 
 
 class FaultError(ValueError):
@@ -33,12 +41,36 @@ def text_row(
 
 
 def _cell(value: object, name: str, kind: Kind) -> str:
+    if kind == "any" and _is_json(value):
+        try:
+            return Json(json_text(value))
+        except RecursionError:
+            raise FaultError(Reason.NESTED_TOO_DEEPLY, repr(name)) from None
     try:
         return as_text(value, name)
     except FaultError as wrong:
         if kind == "optional" and wrong.fault.reason is Reason.MISSING_VALUE:
             return ""
         raise
+
+
+def _is_json(value: object) -> bool:
+    is_plain = value is None or isinstance(value, (bool, int, float, list, dict, Json))
+    return is_plain or _is_missing(value)
+
+
+def json_text(value: object) -> str:
+    """Return a value as JSON; numbers that were read from JSON are as they were written. What JSON lacks is text."""
+    if isinstance(value, Json):
+        return str(value)
+    if isinstance(value, dict):
+        members = (f"{json.dumps(str(name), ensure_ascii=False)}: {json_text(one)}" for name, one in value.items())
+        return f"{{{', '.join(members)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(json_text, value))}]"
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "null"
+    return json.dumps(value if isinstance(value, (bool, int, float)) else str(value), ensure_ascii=False)
 
 
 def as_text(value: object, name: str) -> str:

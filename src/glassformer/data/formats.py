@@ -22,7 +22,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
-from glassformer.data.cells import FaultError, Kind, arrow_values, text_row
+from glassformer.data.cells import FaultError, Json, Kind, arrow_values, text_row
 from glassformer.data.delimited import Row, csv_rows, tsv_rows
 from glassformer.data.ledger import Fault, Reason
 from glassformer.data.lines import COMPRESSIONS, Lines, corrupt, open_bytes, pyarrow, system_errors
@@ -221,7 +221,7 @@ def _refuse_constant(name: str) -> None:
 
 # Numbers keep their written form: 1.50 stays 1.50.
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_json_object, parse_int=str, parse_float=str, parse_constant=_refuse_constant
+    object_pairs_hook=_json_object, parse_int=Json, parse_float=Json, parse_constant=_refuse_constant
 )
 
 

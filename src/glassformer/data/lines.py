@@ -40,6 +40,20 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
                 yield file
 
 
+def compressed(data: bytes, path: Path) -> bytes:
+    """Return bytes as a part of the file at a path, compressed if its name ends in .gz or .zst.
+
+    Parts follow each other in the file. Raises MissingExtraError for .zst without pyarrow.
+    """
+    match path.suffix.lower():
+        case ".gz":
+            return gzip.compress(data, 6, mtime=0)
+        case ".zst":
+            return cast(bytes, pyarrow("writing .zst").compress(data, codec="zstd", asbytes=True))
+        case _:
+            return data
+
+
 @contextmanager
 def system_errors(path: str) -> Iterator[None]:
     """Raise TableError for the errors of the operating system and of decompressors inside the context."""

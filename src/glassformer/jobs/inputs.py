@@ -78,8 +78,8 @@ class Input:
             return open_lines(self.source)
         prefix = () if self.prefix_column is None else (self.prefix_column,)
         columns = (*self.texts, *self.keep, *prefix)
-        further: Kind = "optional"
-        kinds = [further if 0 < i < len(self.texts) else "text" for i in range(len(columns))]
+        kinds: list[Kind] = ["text", *["optional"] * (len(self.texts) - 1)]
+        kinds += [*["any"] * len(self.keep), *["optional"] * len(prefix)]
         return open_columns(self.source, columns, self.data, kinds=kinds, suffix=self.suffix)
 
     def scan(self, digest: Digest | None = None) -> OpenRows:

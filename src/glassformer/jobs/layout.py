@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.lines import COMPRESSIONS
+from glassformer.data.cells import Json
+from glassformer.data.formats import suffix_of
+from glassformer.data.lines import COMPRESSIONS, compressed
 from glassformer.errors import UsageError, nearest
 from glassformer.jobs.alignment import pharaoh
 from glassformer.jobs.inputs import JobRow
@@ -69,8 +71,9 @@ class Layout:
         return _json_lines(dict(zip(self.names, cells, strict=True)) for cells in values)
 
     def _values(self, row: JobRow, answer: Translation) -> tuple[Any, ...]:
+        kept = row.kept if self.format == "jsonl" else map(_as_text, row.kept)
         scores = (answer.score, list(answer.token_scores)) if self.scores else ()
-        return (*row.kept, answer.text, *scores, *((pharaoh(answer),) if self.alignments else ()))
+        return (*kept, answer.text, *scores, *((pharaoh(answer),) if self.alignments else ()))
 
     def _full(self, row: JobRow, answer: Translation) -> dict[str, Any]:
         kept = {"kept": dict(zip(self.kept, row.kept, strict=True))} if self.kept else {}
@@ -85,9 +88,9 @@ def choose_format(requested: str | None, out: Path | None, input_format: str, *,
     """
     if requested is not None and requested not in FORMATS:
         raise UsageError(f"there is no format {requested!r}", hint=nearest(requested, FORMATS))
-    suffix = "" if out is None else out.suffix.lower()
-    if suffix in COMPRESSIONS:
-        raise UsageError("the output is not compressed", where=str(out), hint=f"a name without {suffix}")
+    suffix = "" if out is None else suffix_of(out)
+    if out is not None:
+        compressed(b"", out)  # raises an error where its library is not installed
     chosen = requested or OF_SUFFIX.get(suffix)
     if full:
         if chosen not in (None, "jsonl", "lines" if requested is None else "jsonl"):
@@ -98,6 +101,8 @@ def choose_format(requested: str | None, out: Path | None, input_format: str, *,
         raise UsageError(
             "plain lines have no place for more than the answer", hint="--to csv, tsv or jsonl, or a suffix of --out"
         )
+    if chosen == "parquet" and out is not None and out.suffix.lower() in COMPRESSIONS:
+        raise UsageError("Parquet is compressed by itself", where=str(out), hint=f"a name without {out.suffix}")
     if chosen == "parquet" and out is None:
         raise UsageError("Parquet needs a file", hint="--out FILE.parquet, or --to jsonl")
     return chosen
@@ -130,8 +135,22 @@ def _cell(value: Any) -> str:
     return value if isinstance(value, str) else " ".join(map(repr, value)) if isinstance(value, list) else repr(value)
 
 
+def _as_text(cell: str) -> str:
+    """Return a kept cell as text; a missing one is empty."""
+    return "" if cell == "null" and isinstance(cell, Json) else cell
+
+
 def _json_lines(values: Iterator[dict[str, Any]]) -> bytes:
-    return _encoded("".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values))
+    return _encoded("".join(_json(value) + "\n" for value in values))
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, Json):
+        return value
+    if isinstance(value, dict):
+        members = (f"{json.dumps(name, ensure_ascii=False)}: {_json(one)}" for name, one in value.items())
+        return f"{{{', '.join(members)}}}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _encoded(text: str) -> bytes:

@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
+from glassformer.data.lines import compressed
 from glassformer.errors import RunError
 from glassformer.files import cannot_write, check_writable, next_to, replace_file
 from glassformer.jobs.parquet import write_parquet
@@ -109,8 +110,9 @@ class FileOutput:
                 yield
 
     def append(self, rows: bytes, progress: Progress) -> None:
-        """Add rows. After an error the part file has whole rows only."""
+        """Add rows, compressed as the suffix says. After an error the part file has whole rows only."""
         assert self._file is not None
+        rows = compressed(rows, self.path) if rows else b""
         with self._errors(progress):
             try:
                 self._file.write(rows)

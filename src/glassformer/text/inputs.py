@@ -25,6 +25,7 @@ UNIT_SEPARATOR = "\x1f"
 CUTS = (";", "|", " ")
 """The characters that can separate the symbols of a feature; the first of those that are equally frequent is used."""
 
+_SHOWN_SYMBOLS = 10  # in a message
 _NO_SYMBOL = "".join(CUTS)  # a cell of these alone has no symbol
 
 
@@ -206,12 +207,15 @@ def cells_of_values(values: object, inputs: Inputs, where: str) -> list[str]:
         what = "this model has one input" if isinstance(values, Mapping) else "a source is not text"
         raise UsageError(what, where=where, got=quoted(values), expected="a str")
     if not isinstance(values, Mapping):
+        missing = ", ".join(f"the {one.kind} {one.name!r}" for one in inputs[1:])
+        what = f"a source has {len(inputs)} inputs, and they are given by name"
+        options = " ".join(f"--feature {one.name}=VALUE" for one in inputs[1:])
         raise UsageError(
-            f"a source has {len(inputs)} inputs, and they are given by name",
+            f"{what}; missing: {missing}" if isinstance(values, str) else what,
             where=where,
             got=quoted(values),
             expected=f"a mapping with a text for each of: {listed(inputs)}",
-            hint="on the command line: --feature NAME=VALUE for each but the first",
+            hint=f"on the command line: {options}{_known(inputs)}",
         )
     cells = {str(name): cell for name, cell in values.items()}
     check_names(cells, inputs, where)
@@ -297,6 +301,13 @@ def fault_of(cells: Sequence[str], inputs: Inputs) -> CellFault | None:
         if one.kind == "feature" and not cell.strip(_NO_SYMBOL).strip():
             return CellFault("empty feature", one.name)
     return None
+
+
+def _known(inputs: Sequence[Input]) -> str:
+    """Return some symbols of each feature, for messages."""
+    named = (f"{one.name}: {', '.join(one.symbols[:_SHOWN_SYMBOLS])}" for one in inputs if one.symbols)
+    text = "; ".join(named)
+    return f" (symbols of {text})" if text else ""
 
 
 def listed(inputs: Sequence[Input]) -> str:
