@@ -35,7 +35,7 @@ from glassformer.server.limits import Limits
 from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.text import learn
 
-GUARD = 60  # seconds after which a test that waits gives up; no server here takes as long
+GUARD = 600  # seconds after which a test that waits gives up; on an idle machine no server here takes 10
 FILES = 256
 LAUNCHER = """
 import json, resource, sys
