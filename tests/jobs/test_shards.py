@@ -429,6 +429,20 @@ def test_a_shard_that_was_cut_is_refused_and_a_deleted_one_is_translated_again(t
     assert merged(shards, manifest) == EXPECTED
 
 
+def test_a_shard_of_which_one_byte_was_changed_is_not_merged(table):
+    shards = shards_of(table)
+    manifest = opened(shards)
+    work(shards, manifest)
+    path = shards.output(manifest.shards[3]).path
+    content = path.read_bytes()
+    path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
+    error = refused(shards.merged, manifest)
+    assert (error.what, error.where) == ("the file of a shard is not as it was written", str(path))
+    assert "when shard-00004.* of its folder are deleted" in str(error.hint)
+    path.write_bytes(content)
+    assert merged(shards, manifest) == EXPECTED
+
+
 def test_a_file_in_place_of_a_shard_is_not_replaced(table):
     shards = shards_of(table)
     manifest = opened(shards)

@@ -11,6 +11,7 @@ job neither loses nor repeats a row.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -136,6 +137,8 @@ class FileOutput:
             self._file.close()
         if not self.is_finished(progress):
             progress.complete = True
+            if self._keep_record:
+                progress.output_digest = file_digest(self.part)
             self.save(progress)
             with self._errors(progress):
                 if self.parquet:
@@ -175,3 +178,9 @@ class FileOutput:
             found = cannot_write(self.part, error)
             found.hint = f"{found.hint or 'choose another --out'}; --resume continues after row {progress.rows:,}"
             raise found from None
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

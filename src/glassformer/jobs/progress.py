@@ -48,8 +48,9 @@ class Progress(_Record):
     """The rows of a job that are done.
 
     `job` says what the job is: models, options, columns; all of it must be the same when it is resumed. `digest` is
-    that of the input rows that are done, `n_bytes` the size of their output. `tried` and `certain` are those of
-    `GreedyFirst`. `left_out`, `unfinished` and `unknown` are for the warnings at the end.
+    that of the input rows that are done, `n_bytes` the size of their output, `output_digest` that of the output of a
+    shard that is done. `tried` and `certain` are those of `GreedyFirst`. `left_out`, `unfinished` and `unknown` are for
+    the warnings at the end.
     """
 
     format: int = FORMAT
@@ -58,6 +59,7 @@ class Progress(_Record):
     n_bytes: NonNegativeInt = 0
     digest: str = ""
     complete: bool = False
+    output_digest: str = ""
     tried: NonNegativeInt = 0
     certain: NonNegativeInt = 0
     left_out: Rows = Field(default_factory=Rows)

@@ -27,7 +27,7 @@ from glassformer.jobs.inputs import Digest, Input, JobRow, take
 from glassformer.jobs.job import Job
 from glassformer.jobs.layout import Layout
 from glassformer.jobs.manifest import FORMAT, Manifest, Shard, ranges
-from glassformer.jobs.output import FileOutput
+from glassformer.jobs.output import FileOutput, file_digest
 from glassformer.jobs.progress import Progress
 from glassformer.jobs.stream import Search, translate_chunk
 from glassformer.translator import Translator
@@ -142,12 +142,19 @@ class Shards:
                     return found
             elif not exists:
                 return self._not_begun(shard)
-            raise RunError(
-                "the file of a shard is not as it was written",
-                where=str(output.path),
-                got=f"{output.path.stat().st_size:,} bytes",
-                hint="--overwrite starts again",
-            )
+            raise self._changed(output, f"{output.path.stat().st_size:,} bytes")
+
+    @staticmethod
+    def _changed(output: FileOutput, got: str) -> RunError:
+        what = "the file of a shard is not as it was written"
+        return RunError(what, where=str(output.path), got=got, hint="--overwrite starts again")
+
+    def _check_contents(self, shard: Shard, progress: Progress) -> None:
+        """Raise RunError when the file of a shard that is done does not have the bytes that were written."""
+        output = self.output(shard)
+        with self._explained(output):
+            if progress.output_digest and file_digest(output.path) != progress.output_digest:
+                raise self._changed(output, "other bytes")
 
     def _not_begun(self, shard: Shard) -> Progress:
         return Progress(job=self._name(shard), tried=shard.tried, certain=shard.certain)
@@ -226,7 +233,10 @@ class Shards:
             raise
 
     def merged(self, manifest: Manifest) -> tuple[Progress, Iterator[bytes]]:
-        """Return what was notable, and the bytes of the output of one job. Raises RunError when shards are missing."""
+        """Return what was notable, and the bytes of the output of one job.
+
+        Raises RunError, before any byte, when shards are missing or their files were changed.
+        """
         missing = [shard for shard in manifest.shards if not self.is_done(shard)]
         if missing:
             named = ", ".join(map(str, missing[:NAMED]))
@@ -236,7 +246,10 @@ class Shards:
                 where=str(self.folder),
                 hint="the same command without --merge translates them",
             )
-        return Progress.joined([self.progress(shard) for shard in manifest.shards]), self._bytes(manifest)
+        done = [self.progress(shard) for shard in manifest.shards]
+        for shard, progress in zip(manifest.shards, done, strict=True):
+            self._check_contents(shard, progress)
+        return Progress.joined(done), self._bytes(manifest)
 
     def _bytes(self, manifest: Manifest) -> Iterator[bytes]:
         n_head = len(self.layout.head())
