@@ -83,6 +83,13 @@ def test_a_long_history_is_thinned_and_keeps_its_end():
     assert points[-1][0] == max(x for x, _ in points) == 704.0
 
 
+@pytest.mark.parametrize(("step", "loss"), [(10**400, 1.0), (4, 10**400), (4, 5e-324)])
+def test_numbers_that_no_run_has_do_not_end_the_training(tmp_path, step, loss):
+    line = {"event": "progress", "step": step, "loss": loss}
+    (tmp_path / "history.jsonl").write_text(json.dumps(line) + "\n")
+    write_curve(RunDirectory(tmp_path))
+
+
 def test_a_damaged_history_has_no_picture_and_no_error(tmp_path):
     (tmp_path / "history.jsonl").write_text("{\n", encoding="utf-8")
     write_curve(RunDirectory(tmp_path))

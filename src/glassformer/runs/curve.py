@@ -34,7 +34,7 @@ Points = list[tuple[int, float]]
 
 def write_curve(run: RunDirectory) -> None:
     """Write the learning curve of a run; a history that is damaged, or a full disk, does not end the training."""
-    with contextlib.suppress(RunError):
+    with contextlib.suppress(RunError, ArithmeticError, ValueError):  # numbers that no run has
         write_text(run.curve, learning_curve(read_history(run.history)))
 
 
