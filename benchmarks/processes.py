@@ -91,7 +91,7 @@ def answer(connection: Connection) -> Any:
 
 
 def work(task: str, precision: str) -> None:
-    """Compute what the first process is told to, until its connection ends."""
+    """Compute at each order that the first process gets, until its connection ends."""
     processes = Processes.join()
     connection = Client(os.environ[ADDRESS], "AF_UNIX") if processes.is_first else None
     facts, act = prepare(task, precision, processes)

@@ -86,16 +86,16 @@ class Doors:
 
     def signed(self, number: int) -> str | None:
         """Load and translate with a file that somebody changed and gave a new digest: any answer, or an error."""
-        chance = Random(number)
+        drawn = Random(number)
         tensors, parts = read_tensors(self.original, FORMAT)
         if number % 5:
-            name = chance.choice(list(parts))
+            name = drawn.choice(list(parts))
             changed = copy.deepcopy(parts)
-            changed[name] = changed_json(parts[name], chance)
+            changed[name] = changed_json(parts[name], drawn)
             parts = changed
         else:
-            name = chance.choice(list(tensors))
-            tensors[name] = np.ascontiguousarray(chance.choice(
+            name = drawn.choice(list(tensors))
+            tensors[name] = np.ascontiguousarray(drawn.choice(
                 [tensors[name].T, tensors[name] * 1e30, tensors[name] * 0, -tensors[name], tensors[name][:-1]]
             ), np.float32)  # fmt: skip
         write_tensors(self.path, FORMAT, tensors, parts)
