@@ -31,6 +31,7 @@ EXIT_CODES = {
     "TooLongError": 1,
     "ModelFileError": 1,
     "RunError": 1,
+    "WriteError": 1,
     "DeviceError": 1,
     "EngineError": 1,
     "NotFiniteError": 1,

@@ -29,13 +29,23 @@ from glassformer.tensorfile import Entry, memory_limit, parse_json, read_entries
 Arrays = dict[str, NDArray[Any]]
 
 
-def write_tensors(path: Path, format_name: str, tensors: Mapping[str, NDArray[Any]], parts: Mapping[str, Any]) -> None:
-    """Write tensors and JSON parts atomically as one safetensors file, with a digest of all contents."""
+def write_tensors(
+    path: Path,
+    format_name: str,
+    tensors: Mapping[str, NDArray[Any]],
+    parts: Mapping[str, Any],
+    *,
+    previous: Path | None = None,
+) -> None:
+    """Write tensors and JSON parts atomically as one safetensors file, with a digest of all contents.
+
+    The old file is then `previous`, if that is given.
+    """
     header = {name: json.dumps(part, sort_keys=True, allow_nan=False) for name, part in parts.items()}
     header["format"] = format_name
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     header["digest"] = _digest(arrays, header)
-    with atomic(path) as temporary:
+    with atomic(path, previous=previous) as temporary:
         temporary.touch()
         mode = temporary.stat().st_mode  # the library creates files that only their owner can read
         try:

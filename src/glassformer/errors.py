@@ -8,7 +8,8 @@
     ├── TextError               1   a text that the vocabulary or the model cannot represent
     │   └── TooLongError        1   texts that are longer than the model takes
     ├── ModelFileError          1   a model file that is missing, damaged or not valid
-    ├── RunError                1   a run directory or output that cannot be written or resumed
+    ├── RunError                1   a run directory or output that cannot be found, trained or resumed
+    │   └── WriteError          1   a file that cannot be written, or a run directory that was moved
     ├── DeviceError             1   a device or precision that is not available, or too little memory
     ├── EngineError             1   an engine whose results differ from those of the model
     │   └── NotFiniteError      1   a log-probability that is NaN or infinite
@@ -111,6 +112,10 @@ class ModelFileError(GlassformerError):
 
 class RunError(GlassformerError):
     """A run or another output cannot be written, found or resumed."""
+
+
+class WriteError(RunError):
+    """A file cannot be written, or a run directory was moved or removed during training."""
 
 
 class DeviceError(GlassformerError):

@@ -14,18 +14,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from glassformer.errors import RunError, quoted
+from glassformer.errors import RunError, WriteError, quoted
 
 NAME_MAX, PATH_MAX = 255, 4096  # bytes; used if the system does not report its own limits
 
 
 @contextlib.contextmanager
-def atomic(path: Path) -> Iterator[Path]:
+def atomic(path: Path, *, previous: Path | None = None) -> Iterator[Path]:
     """Yield a temporary path in the folder of `path`; after the block it is synced and renamed to `path`.
 
-    If `path` is a link, its target is replaced and the link is kept. The new file has the permissions of the old one.
-    After an error the temporary file is deleted and the old file is unchanged. A device or a pipe is written to
-    directly. Raises RunError when the folder cannot be written or the disk is full.
+    The old file is then `previous`, if that is given. If `path` is a link, its target is replaced and the link is kept.
+    The new file has the permissions of the old one. After an error the temporary file is deleted and the old file is
+    unchanged. A device or a pipe is written to directly. Raises WriteError when the folder cannot be written, or the
+    disk is full.
     """
     check_path(path)
     if path.exists() and not path.is_file() and not path.is_dir():
@@ -41,7 +42,7 @@ def atomic(path: Path) -> Iterator[Path]:
         if file.is_file():
             temporary.touch(0o600)  # the permissions of the old file may be narrower than the default
         yield temporary
-        replace_file(temporary, file)
+        replace_file(temporary, file, previous)
     except OSError as error:
         raise cannot_write(path, error) from None
     finally:
@@ -49,14 +50,29 @@ def atomic(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def replace_file(temporary: Path, file: Path) -> None:
-    """Sync a file that is complete, and rename it to `file`, whose permissions it gets if that exists."""
+def replace_file(temporary: Path, file: Path, previous: Path | None = None) -> None:
+    """Sync a file that is complete, and rename it to `file`, whose permissions it gets if that exists.
+
+    The old file is then `previous`, if that is given.
+    """
     with temporary.open("rb") as written:
         os.fsync(written.fileno())
     if file.is_file():
         with contextlib.suppress(PermissionError):  # some mounted file systems have no permissions
             temporary.chmod(stat.S_IMODE(file.stat().st_mode))
+        if previous is not None:
+            name_also(file, previous)
     temporary.replace(file)
+
+
+def name_also(file: Path, other: Path) -> None:
+    """Give a file a second name, which is at no moment without a file. Not on file systems without hard links."""
+    temporary = _temporary(other)
+    with contextlib.suppress(OSError):
+        temporary.hardlink_to(file)
+        temporary.replace(other)
+    with contextlib.suppress(OSError):
+        temporary.unlink(missing_ok=True)  # a file is not renamed to a name that it has already
 
 
 def _temporary(file: Path) -> Path:
@@ -134,8 +150,8 @@ def check_writable(path: Path) -> None:
             raise cannot_write(path, OSError(number, os.strerror(number)))
 
 
-def cannot_write(path: Path, error: OSError) -> RunError:
-    """Return the RunError for an OSError while writing."""
+def cannot_write(path: Path, error: OSError) -> WriteError:
+    """Return the error for an OSError while writing."""
     hints = {
         errno.ENOSPC: "free some space, or write to another disk; no existing data is lost",
         errno.EDQUOT: "free some space, or write to another disk; no existing data is lost",
@@ -146,7 +162,7 @@ def cannot_write(path: Path, error: OSError) -> RunError:
         errno.EEXIST: "a part of this path is a file; choose another path",
         errno.ENAMETOOLONG: "choose a shorter name",
     }
-    return RunError(
+    return WriteError(
         "cannot write the file",
         where=quoted(str(path)) if error.errno == errno.ENAMETOOLONG else str(path),
         got=error.strerror or str(error),

@@ -16,7 +16,8 @@ RUN/
 └── checkpoints/
     ├── step-0000500.safetensors       weights of the last validations: ordinary model files
     ├── snapshot-0000250.safetensors   snapshots for inspection: the same
-    └── resume.safetensors             what --resume needs
+    ├── resume.safetensors             the newest checkpoint: what --resume needs
+    └── resume-previous.safetensors    the one before it, in case the newest is damaged
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from glassformer.errors import RunError
+from glassformer.errors import RunError, WriteError
 from glassformer.files import cannot_write, check_path, write_text
 
 HELD_OUT_ROWS = 1000
@@ -43,7 +44,7 @@ LOGS = ("tensorboard", "mlflow")
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
 _PART = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part")  # an interrupted `files.atomic` may leave it
 _LIBRARY_PART = re.compile(r"\.tmp[A-Za-z0-9]{6}")  # safetensors may leave it when killed while writing
-_WEIGHTS = re.compile(r"(step|snapshot)-\d{7,}\.safetensors|resume\.safetensors")
+_WEIGHTS = re.compile(r"(step|snapshot)-\d{7,}\.safetensors|resume(-previous)?\.safetensors")
 
 
 @dataclass
@@ -112,6 +113,10 @@ class RunDirectory:
     def resume(self) -> Path:
         return self.checkpoints / "resume.safetensors"
 
+    @property
+    def previous_resume(self) -> Path:
+        return self.checkpoints / "resume-previous.safetensors"
+
     def checkpoint(self, step: int) -> Path:
         return self.checkpoints / f"step-{step:07d}.safetensors"
 
@@ -170,14 +175,17 @@ class RunDirectory:
             self._identity = None
             lock.release()
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the directory is still the one that was locked."""
+        return self._identity is None or self._current_identity() == self._identity
+
     def check_locked(self) -> None:
-        """Raise RunError when the locked directory was moved or removed, before a new one is created in its path."""
-        if self._identity is not None and self._current_identity() != self._identity:
-            raise RunError(
-                "the run directory was moved or removed during training",
-                where=str(self.path),
-                hint="resume the run at its new path: --out NEW_PATH --resume (it continues from its last save)",
-            )
+        """Raise WriteError when the locked directory was moved or removed, before a new one is created in its path."""
+        if not self.is_held:
+            what = "the run directory was moved or removed during training"
+            hint = "if it was moved, resume it there: --out NEW_PATH --resume (it continues from its last save)"
+            raise WriteError(what, where=str(self.path), hint=hint)
 
     def _current_identity(self) -> tuple[int, int] | None:
         try:
@@ -207,11 +215,8 @@ class RunDirectory:
                 hint="choose another --out",
             )
         if not overwrite:
-            raise RunError(
-                "the run already exists; nothing was written",
-                where=str(self.path),
-                hint="resume it with --resume, replace it with --overwrite, or choose another --out",
-            )
+            hint = "resume it with --resume, replace it with --overwrite, or choose another --out"
+            raise RunError("the run already exists; nothing was written", where=str(self.path), hint=hint)
         if foreign:
             raise RunError(
                 "the directory contains other files, which --overwrite would delete; nothing was written",
@@ -222,13 +227,10 @@ class RunDirectory:
 
     def check_resumable(self) -> None:
         """Raise RunError when the directory has no run to resume."""
-        if not self.resume.exists() or not self.recipe.exists():
-            raise RunError(
-                "there is no run to resume",
-                where=str(self.path),
-                expected=f"{self.recipe.name} and {self.resume.relative_to(self.path)} in it",
-                hint=f"start a new one, {'with --overwrite' if self.recipe.exists() else 'without --resume'}",
-            )
+        if not (self.resume.exists() or self.previous_resume.exists()):
+            expected = f"{self.resume.relative_to(self.path)} in it"
+            hint = f"start a new one, {'with --overwrite' if self.recipe.exists() else 'without --resume'}"
+            raise RunError("there is no run to resume", where=str(self.path), expected=expected, hint=hint)
 
     def _names(self) -> list[str]:
         """Return the names in the directory, without the lock and the temporary files of an interrupted process."""
@@ -376,16 +378,13 @@ class RunDirectory:
         try:
             lines = self.held_out.read_text(encoding="utf-8").splitlines() if self.held_out.exists() else []
             rows = [tuple(row[column] for column in columns) for row in map(json.loads, lines)]
+            if not all(isinstance(text, str) for row in rows for text in row):
+                raise ValueError("a row that is not text")
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise self._damaged_held_out(columns, str(error)) from None
-        if not all(isinstance(text, str) for row in rows for text in row):
-            raise self._damaged_held_out(columns, "a row that is not text")
+            expected = f"one {{{', '.join(f'{json.dumps(column)}: …' for column in columns)}}} a line"
+            what = "the held-out rows of the run are damaged"
+            raise RunError(what, where=str(self.held_out), got=str(error), expected=expected) from None
         return rows
-
-    def _damaged_held_out(self, columns: Sequence[str], got: str) -> RunError:
-        expected = f"one {{{', '.join(f'{json.dumps(column)}: …' for column in columns)}}} a line"
-        what = "the held-out rows of the run are damaged"
-        return RunError(what, where=str(self.held_out), got=got, expected=expected)
 
     def repair_history(self) -> None:
         """Remove an incomplete last line."""

@@ -168,12 +168,24 @@ def test_sharding_needs_several_processes(tmp_path):
     assert "torchrun --nproc-per-node" in str(raised.value)
 
 
-@pytest.mark.parametrize("environment", [{"WORLD_SIZE": "2"}, {"WORLD_SIZE": "two", "RANK": "0"}])
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"WORLD_SIZE": "2"},
+        {"WORLD_SIZE": "two", "RANK": "0"},
+        {"WORLD_SIZE": "0", "RANK": "0"},
+        {"WORLD_SIZE": "1", "RANK": "1"},
+        {"WORLD_SIZE": "2", "RANK": "-1", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"},
+        {"WORLD_SIZE": "2", "RANK": "0"},
+        {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": ""},
+    ],
+)
 def test_an_incomplete_environment_names_the_command(monkeypatch, environment):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(UsageError, match="the environment of torchrun is incomplete"):
+    with pytest.raises(UsageError, match="the environment of torchrun is incomplete or not valid") as raised:
         Processes.join()
+    assert "torchrun --nproc-per-node" in str(raised.value)
 
 
 def test_processes_that_do_not_answer_are_an_error(monkeypatch):

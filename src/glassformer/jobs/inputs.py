@@ -78,8 +78,10 @@ class Input:
             return open_lines(self.source)
         prefix = () if self.prefix_column is None else (self.prefix_column,)
         columns = (*self.texts, *self.keep, *prefix)
-        kinds: list[Kind] = ["text", *["optional"] * (len(self.texts) - 1)]
-        kinds += [*["any"] * len(self.keep), *["optional"] * len(prefix)]
+        kinds: list[Kind] = ["text"]
+        kinds += ["optional" for _ in self.texts[1:]]
+        kinds += ["any" for _ in self.keep]
+        kinds += ["optional" for _ in prefix]
         return open_columns(self.source, columns, self.data, kinds=kinds, suffix=self.suffix)
 
     def scan(self, digest: Digest | None = None) -> OpenRows:

@@ -1,4 +1,7 @@
-"""The resume file: weights, optimizer, tokenizers, random state, settings, their changes and position of a run."""
+"""The resume file: weights, optimizer, tokenizers, random state, settings, their changes and position of a run.
+
+The file before the newest one is kept too. It is read when the newest one is damaged.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 from torch import nn
 
 from glassformer.container import Arrays, read_tensors, write_tensors
 from glassformer.errors import ModelFileError, RunError, SettingsError, quoted
 from glassformer.kernels.sharding import like, whole
 from glassformer.modelfile import tokenizers_from_dict
+from glassformer.rundirectory import RunDirectory
 from glassformer.settings import Settings
 from glassformer.text import Tokenizer
 from glassformer.training.changes import Change, differences, undo_last
@@ -66,11 +70,16 @@ class Position:
 
 @dataclass(frozen=True)
 class Origin:
-    """The fingerprint of the pairs of a run, which never changes, its settings, and how they were changed."""
+    """The fingerprint of the pairs of a run, which never changes, its settings, and how they were changed.
+
+    `tables` describe the pairs, and `environment` what computes: both are only compared when the run is resumed.
+    """
 
     fingerprint: str
     settings: Settings
     changes: tuple[Change, ...] = ()
+    tables: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def save_resume(
@@ -82,9 +91,9 @@ def save_resume(
     tokenizers: Mapping[str, Any],
     processes: Processes = Processes(),  # noqa: B008  (immutable)
 ) -> None:
-    """Write the resume file, atomically. `tokenizers` is the result of `tokenizers_to_dict`.
+    """Write the resume file, atomically; the old one is then the previous one of `RunDirectory`.
 
-    All processes of a run must call it, and the first one writes.
+    `tokenizers` is the result of `tokenizers_to_dict`. All processes of a run must call it, and the first one writes.
     """
     tensors = {f"model.{name}": whole(value.detach()).cpu().numpy() for name, value in model.named_parameters()}
     for (name, _), state in zip(model.named_parameters(), _states(optimizer), strict=True):
@@ -95,12 +104,13 @@ def save_resume(
         return
     parts = {
         "position": asdict(position),
-        "data": {"fingerprint": origin.fingerprint},
+        "data": {"fingerprint": origin.fingerprint, **origin.tables},
+        "environment": dict(origin.environment),
         "settings": origin.settings.model_dump(mode="json"),
         "changes": [asdict(change) for change in origin.changes],
         "tokenizers": tokenizers,
     }
-    write_tensors(path, RESUME_FORMAT, tensors, parts)
+    write_tensors(path, RESUME_FORMAT, tensors, parts, previous=_previous(path))
 
 
 def _random_states() -> Arrays:
@@ -111,8 +121,16 @@ def _random_states() -> Arrays:
 
 
 def read_resume(path: Path) -> SavedRun:
-    """Read what the resume file says about a run. Raises ModelFileError for a damaged file."""
-    return _read(path)[1]
+    """Read what the resume file says about a run, or the previous one if it is damaged. Raises ModelFileError."""
+    return _read_newest(path)[1]
+
+
+def newest_step(path: Path) -> int | None:
+    """Return the step of the newest checkpoint that can be read; None if there is none."""
+    try:
+        return read_resume(path).position.step
+    except ModelFileError:
+        return None
 
 
 def load_resume(
@@ -129,7 +147,7 @@ def load_resume(
 
     Raises RunError when the table or the shape of the model have changed, ModelFileError for a damaged file.
     """
-    tensors, saved_run = _read(path)
+    tensors, saved_run = _read_newest(path)
     saved_run.check_table(fingerprint, path)
     saved = {name: array.shape for name, array in tensors.items() if name.startswith("model.")}
     if saved != {f"model.{name}": tuple(value.shape) for name, value in model.named_parameters()}:
@@ -166,6 +184,13 @@ class SavedRun(BaseModel):
     settings: Settings
     tokenizers: dict[str, Any]
     changes: tuple[Change, ...] = ()
+    environment: dict[str, str] = {}
+    _damage: str | None = PrivateAttr(default=None)
+
+    @property
+    def damage(self) -> str | None:
+        """What is wrong with the newest checkpoint, if this is the previous one."""
+        return self._damage
 
     def tokenizer_pair(self) -> tuple[Tokenizer, Tokenizer]:
         """The tokenizers of source and target, which are not learned again: another library version may differ."""
@@ -198,6 +223,24 @@ class SavedRun(BaseModel):
                 hint="restore the old recipe.toml, and change a setting with --resume --set NAME=VALUE; "
                 "or start a new run with the changed one: --recipe",
             )
+
+
+def _previous(path: Path) -> Path:
+    return path.with_name(RunDirectory(path).previous_resume.name)
+
+
+def _read_newest(path: Path) -> tuple[Arrays, SavedRun]:
+    """Read the resume file, or the previous one if it is damaged or not there. Raises ModelFileError."""
+    try:
+        return _read(path)
+    except ModelFileError as error:
+        try:
+            tensors, saved = _read(_previous(path))
+        except ModelFileError:
+            error.hint = "there is no other checkpoint: restore it, or start a new run from the model with --init"
+            raise error from None
+        saved._damage = ": ".join(filter(None, (error.what, error.got)))
+        return tensors, saved
 
 
 def _read(path: Path) -> tuple[Arrays, SavedRun]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from glassformer.container import Arrays
 from glassformer.engines.torch import get_weights, set_weights
+from glassformer.errors import ModelFileError
 from glassformer.modelfile import ModelFile
 from glassformer.records import Metrics
 from glassformer.rundirectory import RunDirectory
@@ -17,10 +18,24 @@ from glassformer.training.validation import Measured, Validator
 BEST_VALIDATION = "the best validation"
 
 
+def model_of(directory: RunDirectory) -> ModelFile:
+    """Read the model of a run. Raises ModelFileError, which says how the run writes it again."""
+    return _load(directory.model, "delete it and resume the run: it is written again")
+
+
 def weights_to_choose(directory: RunDirectory) -> tuple[Arrays, list[Arrays]]:
-    """Read the best weights of a run, and the last validated ones that it kept."""
-    kept = [ModelFile.load(path).tensors for path in directory.kept_checkpoints()]
-    return ModelFile.load(directory.model).tensors, kept
+    """Read the best weights of a run, and the last validated ones that it kept. Raises ModelFileError."""
+    hint = "delete it and resume the run: the weights are then chosen without it"
+    kept = [_load(path, hint).tensors for path in directory.kept_checkpoints()]
+    return model_of(directory).tensors, kept
+
+
+def _load(path: Path, hint: str) -> ModelFile:
+    try:
+        return ModelFile.load(path)
+    except ModelFileError as error:
+        error.hint = hint
+        raise
 
 
 def choose_weights(

@@ -24,7 +24,8 @@ from glassformer.records import Metrics
 from glassformer.rundirectory import RunDirectory
 from glassformer.training.changes import Change, changes_of
 from glassformer.training.checkpoints import Origin, Position, SavedRun, load_resume, save_resume
-from glassformer.training.choice import choose_weights, chosen_mean, measure_weights, weights_to_choose
+from glassformer.training.choice import choose_weights, chosen_mean, measure_weights, model_of, weights_to_choose
+from glassformer.training.differences import environment_of
 from glassformer.training.epoch import batches_of_epoch, started_event
 from glassformer.training.events import (
     Event,
@@ -121,10 +122,11 @@ class Run:
         with self.output.held():
             self._open_directory()
             self._begun = True
-            for event in self._events():
-                self._finished = isinstance(event, Finished)
-                self.output.event(event)
-                yield event
+            with self.output.naming_newest():
+                for event in self._events():
+                    self._finished = isinstance(event, Finished)
+                    self.output.event(event)
+                    yield event
 
     # Events
 
@@ -153,12 +155,14 @@ class Run:
                 measured = measure_weights(self.validator, chosen)
                 position.best_value, position.best_loss = measured.value, measured.loss
             self._save()
-        if self.changes:
+            self._save()  # so that the previous checkpoint has the changes, too
+        if self.changes or not directory.recipe.exists():
             self.output.recipe(self.changes)
 
     @property
     def _origin(self) -> Origin:
-        return Origin(self.prepared.fingerprint, self.settings, self.changes)
+        prepared, environment = self.prepared, environment_of(self.processes)
+        return Origin(prepared.fingerprint, self.settings, self.changes, prepared.tables, environment)
 
     def _events(self) -> Iterator[Event]:
         yield started_event(self.prepared, self.position, self.device, resumed=self.resumed, changes=self.new_changes)
@@ -354,7 +358,7 @@ class Run:
     def _finish(self, reason: str) -> Finished:
         """Choose the weights of the model, unless that was done before a resume, and write the model card."""
         position, directory = self.position, self.directory
-        metrics, is_done = self._from_first(lambda: (ModelFile.load(directory.model).metrics, directory.card.exists()))
+        metrics, is_done = self._from_first(lambda: (model_of(directory).metrics, directory.card.exists()))
         if metrics.chosen is None or not is_done:
             metrics = self._choose(metrics)
         assert metrics.value is not None
@@ -379,6 +383,8 @@ class Run:
         """Read the newest checkpoint: weights, optimizer, random state, position."""
         path, fingerprint = self.directory.resume, self.prepared.fingerprint
         saved = load_resume(path, self.model, self.updater.optimizer, fingerprint, self.processes)
+        if saved.damage:
+            self.output.restore_previous()
         self.position.go_to(saved.position)
         self.updater.take(self.position)
         return saved

@@ -11,14 +11,25 @@ from glassformer.data.tables import Table, first_row_note
 from glassformer.training.grow import unknown_text
 from glassformer.training.prepare import Prepared
 
+NoticeKind = Literal[
+    "changed",
+    "environment",
+    "damaged checkpoint",
+    "first row",
+    "large table",
+    "also trained on",
+    "audit",
+    "too long",
+    "new tokens",
+    "unknown tokens",
+]
+
 
 @dataclass(frozen=True)
 class Notice:
-    """A notice before a run: `kind` for programs, `text` for people, and the path of its table, or of a changed run."""
+    """A notice before a run: `kind` for programs, `text` for people, and the path of its table, or of a resumed run."""
 
-    kind: Literal[
-        "changed", "first row", "large table", "also trained on", "audit", "too long", "new tokens", "unknown tokens"
-    ]
+    kind: NoticeKind
     text: str
     table: str
 

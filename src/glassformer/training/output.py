@@ -9,13 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 from glassformer.container import Arrays
-from glassformer.files import write_text
-from glassformer.modelfile import ModelFile
+from glassformer.errors import WriteError
+from glassformer.files import name_also, write_text
 from glassformer.records import Metrics
 from glassformer.rundirectory import RunDirectory
 from glassformer.runs.curve import write_curve
 from glassformer.training.card import model_card
 from glassformer.training.changes import Change, recipe_of
+from glassformer.training.checkpoints import newest_step
+from glassformer.training.choice import model_of
 from glassformer.training.events import Event, Finished, Validated
 from glassformer.training.prepare import Prepared
 
@@ -40,6 +42,26 @@ class Output:
                 yield
             finally:
                 self.directory.restore_replaced()
+
+    @contextlib.contextmanager
+    def naming_newest(self) -> Iterator[None]:
+        """Let the error of a file that cannot be written say from which checkpoint the run can be resumed."""
+        try:
+            yield
+        except WriteError as error:
+            if self.writes and self.directory.is_held:
+                path = self.directory.resume
+                step = newest_step(path)
+                rest = "the run has no checkpoint yet"
+                if step is not None:
+                    rest = f"then use --resume: the checkpoint of step {step:,} is complete ({path})"
+                error.hint = f"{error.hint}; {rest}"
+            raise
+
+    def restore_previous(self) -> None:
+        """Replace the newest checkpoint, which is damaged, by the previous one."""
+        if self.writes:
+            name_also(self.directory.previous_resume, self.directory.resume)
 
     def open(self, *, resumed: bool, overwrite: bool) -> None:
         """Recover the run directory or create it."""
@@ -96,7 +118,7 @@ class Output:
     def chosen(self, weights: Arrays, changes: dict[str, Any], errors: dict[str, Any] | None) -> None:
         """Write the weights that were chosen at the end as the model of the run, and its wrong answers."""
         if self.writes:
-            best = ModelFile.load(self.directory.model)
+            best = model_of(self.directory)
             self.directory.check_locked()
             if errors is not None:
                 write_text(self.directory.errors, json.dumps(errors, ensure_ascii=False))
@@ -104,6 +126,7 @@ class Output:
             replace(best, settings=self.prepared.settings, tensors=weights, metrics=metrics).save(self.directory.model)
 
     def card(self, finished: Finished, changes: Sequence[Change]) -> None:
-        """Write the model card."""
+        """Write the model card. The previous checkpoint of a run that has ended is not needed."""
         if self.writes:
             write_text(self.directory.card, model_card(self.prepared, finished, changes))
+            self.directory.previous_resume.unlink(missing_ok=True)

@@ -14,7 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
+
+import numpy as np
 
 from glassformer.advise import Choice as Advised
 from glassformer.advise import advise
@@ -25,7 +27,7 @@ from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import Table, check_same_columns
 from glassformer.engines.memory import check_training_fits
 from glassformer.engines.torch import find_device
-from glassformer.errors import UsageError
+from glassformer.errors import ModelFileError, SettingsError, UsageError
 from glassformer.evaluation import Report, evaluate
 from glassformer.hub import local_model
 from glassformer.modelfile import ModelFile, tokenizers_to_dict
@@ -36,9 +38,10 @@ from glassformer.text import Tokenizer
 from glassformer.text.inputs import listed
 from glassformer.training.changes import changes_of, description
 from glassformer.training.checkpoints import SavedRun, read_resume
+from glassformer.training.differences import check_tables, describe_environment, environment_of
 from glassformer.training.grow import grow_model, new_token_texts
 from glassformer.training.loop import Run
-from glassformer.training.notices import Notice, notices_of
+from glassformer.training.notices import Notice, NoticeKind, notices_of
 from glassformer.training.prepare import Prepared, fingerprint_of, prepare
 from glassformer.training.processes import Processes
 from glassformer.translator import Translator, encode_sources
@@ -56,14 +59,12 @@ class Choice:
     set_by_user: bool = False
 
 
-NoticeKind = Literal[
-    "changed", "first row", "large table", "also trained on", "audit", "too long", "new tokens", "unknown tokens"
-]
-
-
 @dataclass(frozen=True)
 class Plan:
-    """A run before it begins. `settings` are complete; `start` is the model to start from, read from `init`."""
+    """A run before it begins. `settings` are complete; `start` is the model to start from, read from `init`.
+
+    `checkpoint` is the step and the time of the checkpoint that is resumed.
+    """
 
     settings: Settings
     choices: tuple[Choice, ...]
@@ -78,6 +79,7 @@ class Plan:
     resume: bool = False
     overwrite: bool = False
     processes: Processes = field(default_factory=Processes)
+    checkpoint: str = ""
 
     def run(self, device: str = "auto") -> Run:
         """The run: an iterable of events. Raises DeviceError for a device that is not available or too small."""
@@ -154,7 +156,7 @@ def _plan(
     """Decide for this process. `complete` are settings over which nothing is advised."""
     saved, notices = None, tuple[Notice, ...]()
     if resume:
-        saved, given, notices = _resumed(directory, given, init, overwrite)
+        saved, given, notices = _resumed(directory, given, init, overwrite, processes)
     elif processes.is_first:
         directory.check_free(overwrite=overwrite)
     start = None if init is None else ModelFile.load(local_model(init))
@@ -165,6 +167,7 @@ def _plan(
     tokenizers = _tokenizers_of(start, table)
     if saved is not None:
         settings, choices = Settings(**given), tuple[Choice, ...]()
+        check_tables(saved.data, table, held_out, directory.resume)
         saved.check_table(fingerprint_of(table, held_out), directory.resume)
         tokenizers = saved.tokenizer_pair()
     elif complete is not None:
@@ -187,17 +190,23 @@ def _plan(
         resume=resume,
         overwrite=overwrite,
         processes=processes,
+        checkpoint="" if saved is None else f"step {saved.position.step:,}, {saved.position.seconds:.3f} s",
     )
 
 
 def _digest(planned: Plan) -> dict[str, str]:
     """Return what all processes of a run must have in common."""
     tokenizers = json.dumps(tokenizers_to_dict(*planned.prepared.tokenizers), sort_keys=True)
+    start = hashlib.sha256()
+    for _, array in sorted(planned.start.tensors.items()) if planned.start else ():
+        start.update(np.ascontiguousarray(array).data)
     return {
         "versions": f"glassformer {version('glassformer')}, torch {version('torch')}",
         "rows": planned.prepared.fingerprint[:12],
         "settings": hashlib.sha256(planned.settings.model_dump_json().encode()).hexdigest()[:12],
         "tokens": hashlib.sha256(tokenizers.encode()).hexdigest()[:12],
+        "checkpoints": planned.checkpoint,
+        "models to start from": start.hexdigest()[:12],
     }
 
 
@@ -236,9 +245,9 @@ def _given(overrides: Settings | Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _resumed(
-    directory: RunDirectory, given: Mapping[str, Any], init: object, overwrite: bool
+    directory: RunDirectory, given: Mapping[str, Any], init: object, overwrite: bool, processes: Processes
 ) -> tuple[SavedRun, dict[str, Any], tuple[Notice, ...]]:
-    """Return what was saved of a run, its settings with those given, and a notice of what changes.
+    """Return what was saved of a run, its settings with those given, and notices of what changes or is damaged.
 
     Raises RunError when its recipe was edited, UsageError for a given setting that cannot change and for arguments that
     exclude `resume`.
@@ -252,13 +261,30 @@ def _resumed(
             )
     directory.check_resumable()
     saved = read_resume(directory.resume)
-    saved.check_recipe(Settings(**read_recipe(directory.recipe)), directory.recipe)
+    if directory.recipe.exists():
+        saved.check_recipe(_recipe_of_run(directory.recipe), directory.recipe)
     before, position = saved.settings, saved.position
     after = Settings(**merge(before.model_dump(), given))
     changes = changes_of(before, after, position.step, directory.recipe)
-    text = description(before, after, changes, position.step, position.batch)
-    notices = (Notice("changed", text, str(directory.path)),) if changes else ()
+    texts: dict[NoticeKind, str | None] = {
+        "damaged checkpoint": saved.damage
+        and f"the newest checkpoint is damaged ({saved.damage}); "
+        f"the run continues from the one before it, after step {position.step:,}",
+        "environment": describe_environment(saved.environment, environment_of(processes)),
+        "changed": description(before, after, changes, position.step, position.batch) if changes else None,
+    }
+    notices = tuple(Notice(kind, text, str(directory.path)) for kind, text in texts.items() if text)
     return saved, after.model_dump(), notices
+
+
+def _recipe_of_run(path: Path) -> Settings:
+    """Read the recipe of a run that is resumed. Raises SettingsError."""
+    try:
+        return Settings(**read_recipe(path))
+    except SettingsError as error:
+        error.where = str(path)
+        error.hint = error.hint or "delete it: the checkpoint has all settings, and the recipe is written again"
+        raise
 
 
 def _settled_by(start: ModelFile | None, given: Mapping[str, Any], init: object) -> dict[str, Any]:
@@ -326,7 +352,11 @@ def _choices(advised: Iterable[Advised], given: Mapping[str, Any], *, has_start:
 def _earlier(directory: RunDirectory, start: ModelFile | None, *, resume: bool) -> TrainedSources | None:
     """The sources trained on before: by the model to start from, or by the run until it was interrupted."""
     if resume:
-        return TrainedSources.load(directory.sources) if directory.sources.exists() else None
+        try:
+            return TrainedSources.load(directory.sources) if directory.sources.exists() else None
+        except ModelFileError as error:
+            error.hint = "delete it: it is written again, without the sources of a model that the run began from"
+            raise
     return None if start is None else TrainedSources.of_model(start.path, start.data.sources_digest)
 
 

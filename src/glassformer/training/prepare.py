@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from glassformer.rundirectory import HELD_OUT_COLUMNS, HELD_OUT_ROWS
 from glassformer.settings import Settings
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import split
+from glassformer.training.differences import tables_of
 from glassformer.training.encoding import Encoded, Tokenizers, encode_pairs, encode_training, held_out_rows
 
 MAX_UNKNOWN = 0.2  # of the tokens of one side
@@ -32,7 +33,8 @@ class Prepared:
     """The data of a run. `data` is the record for the model file, `test_ledger` the ledger of the test table.
 
     `trained` are the sources to train on; `overlaps` count the rows to validate and test on that have one of them.
-    `notes` are about a large table: tokens that are learned from a sample, ids that were damaged.
+    `notes` are about a large table: tokens that are learned from a sample, ids that were damaged. `tables` are what a
+    checkpoint says about the tables.
     """
 
     settings: Settings
@@ -47,6 +49,7 @@ class Prepared:
     overlaps: tuple[Overlap, ...]
     test_ledger: Ledger = field(default_factory=Ledger)
     notes: tuple[str, ...] = ()
+    tables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
@@ -140,6 +143,7 @@ def prepare(
         tuple(overlaps),
         test.ledger if test else Ledger(),
         encoded.notes,
+        tables_of(table, valid),
     )
 
 

@@ -30,6 +30,7 @@ from glassformer.model import Transformer
 
 T = TypeVar("T")
 
+_ADDRESS = ("MASTER_ADDR", "MASTER_PORT")
 WAIT = timedelta(minutes=30)  # for the slowest process, which may be reading a table
 
 
@@ -54,10 +55,13 @@ class Processes:
         try:
             rank, count = int(os.environ["RANK"]), int(given)
             local, restarts = (int(os.environ.get(name, 0)) for name in ("LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT"))
+            if not 0 <= rank < count or (count > 1 and not all(os.environ.get(name) for name in _ADDRESS)):
+                raise ValueError
         except (KeyError, ValueError) as error:
             raise UsageError(
-                "the environment of torchrun is incomplete",
-                got=f"WORLD_SIZE={given}, RANK={os.environ.get('RANK')}",
+                "the environment of torchrun is incomplete or not valid",
+                got=", ".join(f"{name}={os.environ.get(name)}" for name in ("WORLD_SIZE", "RANK", *_ADDRESS)),
+                expected="a RANK from 0 to WORLD_SIZE - 1, and the address of the first process",
                 hint="start it with: torchrun --nproc-per-node N -m glassformer train …",
             ) from error
         if count > 1 and not distributed.is_initialized():

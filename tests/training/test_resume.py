@@ -1,0 +1,171 @@
+"""What a run is resumed from, and what is compared: tables, settings, versions, processes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.container import read_tensors, write_tensors
+from glassformer.data.tables import Pair, Table
+from glassformer.errors import ModelFileError, RunError, SettingsError
+from glassformer.rundirectory import RunDirectory
+from glassformer.training import Saved, train
+from glassformer.training.checkpoints import RESUME_FORMAT
+from glassformer.training.differences import describe_environment
+from glassformer.training.plan import _digest, plan
+from glassformer.training.prepare import as_table
+from tests.chaos.conftest import PAIRS, SETTINGS, digest
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing interrupted."""
+    out = tmp_path_factory.mktemp("ended") / "run"
+    train(PAIRS, SETTINGS, out, device="cpu").finish()
+    return out
+
+
+@pytest.fixture(scope="module")
+def _interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("interrupted") / "run"
+    run = train(PAIRS, SETTINGS, out, device="cpu")
+    for event in run:
+        if isinstance(event, Saved) and event.step == 12:
+            run.stop()
+    return out
+
+
+@pytest.fixture
+def interrupted(_interrupted: Path, tmp_path: Path) -> RunDirectory:
+    """A run that was stopped after half of its steps, which a test may damage."""
+    return RunDirectory(Path(shutil.copytree(_interrupted, tmp_path / "run")))
+
+
+def finish(run: RunDirectory) -> str:
+    train(PAIRS, None, run.path, resume=True, device="cpu").finish()
+    return digest(run.path)
+
+
+# The newest checkpoint that is whole
+
+
+def test_the_previous_checkpoint_is_kept_until_the_run_has_ended(interrupted, ended):
+    assert interrupted.previous_resume.is_file()
+    assert not RunDirectory(ended).previous_resume.exists()
+
+
+@pytest.mark.parametrize("damage", ["truncated", "changed", "removed"])
+def test_when_the_newest_checkpoint_is_damaged_the_run_continues_from_the_one_before_it(interrupted, ended, damage):
+    content = bytearray(interrupted.resume.read_bytes())
+    content[-5] ^= 1
+    if damage == "removed":
+        interrupted.resume.unlink()
+    else:
+        interrupted.resume.write_bytes(content if damage == "changed" else content[:1000])
+    planned = plan(PAIRS, interrupted.path, resume=True)
+    (notice,) = (notice for notice in planned.notices if notice.kind == "damaged checkpoint")
+    assert notice.text.startswith("the newest checkpoint is damaged (")
+    assert notice.text.endswith("the run continues from the one before it, after step 12")
+    for event in planned.run("cpu"):
+        if event.step == 12:  # the damaged file is gone before another one is written
+            read_tensors(interrupted.resume, RESUME_FORMAT)
+    assert digest(interrupted.path) == digest(ended)
+
+
+def test_when_both_checkpoints_are_damaged_the_error_names_the_newest(interrupted):
+    interrupted.resume.write_bytes(b"")
+    interrupted.previous_resume.write_bytes(b"")
+    with pytest.raises(ModelFileError, match="truncated or damaged") as caught:
+        plan(PAIRS, interrupted.path, resume=True)
+    assert caught.value.where == str(interrupted.resume)
+
+
+def test_after_a_change_of_settings_the_previous_checkpoint_has_it_too(interrupted):
+    run = plan(PAIRS, interrupted.path, resume=True, overrides={"training.steps": 20}).run("cpu")
+    for _ in run:
+        break
+    interrupted.resume.write_bytes(b"")
+    assert plan(PAIRS, interrupted.path, resume=True).settings.training.steps == 20
+
+
+# What differs
+
+
+def table(pairs: list[tuple[str, str]]) -> Table:
+    return as_table([Pair(*pair) for pair in pairs])
+
+
+@pytest.mark.parametrize(
+    ("pairs", "got"),
+    [
+        ([*PAIRS, ("a", "b")], "61 rows with fingerprint {0} in (pairs); the first 60 rows are the same"),
+        (PAIRS[:-1], "59 rows with fingerprint {0} in (pairs); the first 56 rows are the same"),
+        (
+            [*PAIRS[:20], ("a", "b"), *PAIRS[21:]],
+            "60 rows with fingerprint {0} in (pairs); the first 18 rows are the same, and one of the rows 19 to 22",
+        ),
+        (
+            PAIRS[::-1],
+            "60 rows with fingerprint {0} in (pairs); the first 0 rows are the same, and one of the rows 1 to 3",
+        ),
+    ],
+)
+def test_another_table_is_refused_with_the_rows_that_differ(interrupted, pairs, got):
+    with pytest.raises(RunError, match="the table is not the one that this run was trained on") as caught:
+        plan(pairs, interrupted.path, resume=True)
+    expected = read_tensors(interrupted.resume, RESUME_FORMAT)[1]["data"]["fingerprint"][:12]
+    assert caught.value.expected == f"60 rows with fingerprint {expected}"
+    before, after = got.split("{0}")
+    assert caught.value.got.startswith(before)
+    assert after in caught.value.got
+    assert caught.value.hint.startswith("restore the old table")
+
+
+def test_another_validation_table_is_refused_by_its_own_name(interrupted):
+    with pytest.raises(RunError, match="the validation table is not the one of this run") as caught:
+        plan(PAIRS, interrupted.path, resume=True, valid=PAIRS[:10])
+    assert caught.value.got.startswith("10 rows with fingerprint ")
+    assert caught.value.expected == "no validation table: held-out rows"
+
+
+def test_other_versions_are_allowed_and_named(interrupted):
+    def change(parts: dict[str, Any]) -> None:
+        parts["environment"] |= {"torch": "1.0", "processes": "2"}
+
+    tensors, parts = read_tensors(interrupted.resume, RESUME_FORMAT)
+    assert plan(PAIRS, interrupted.path, resume=True).notices == ()
+    change(parts)
+    write_tensors(interrupted.resume, RESUME_FORMAT, tensors, parts)
+    (notice,) = plan(PAIRS, interrupted.path, resume=True).notices
+    assert notice.kind == "environment"
+    assert notice.text.startswith("the run was computed with processes 2, torch 1.0, and continues with processes 1, ")
+    assert ": allowed, but its weights may differ by rounding" in notice.text
+
+
+def test_several_processes_compare_their_checkpoints_and_the_models_that_they_start_from(interrupted, tmp_path):
+    def compared(**options: Any) -> dict[str, str]:
+        return _digest(plan(PAIRS, **options))
+
+    resumed = compared(out=interrupted.path, resume=True)
+    assert resumed["checkpoints"].startswith("step 12, ")
+    starts = [interrupted.model, *interrupted.kept_checkpoints()[:1], None]
+    assert len({compared(out=tmp_path / "new", init=init)["models to start from"] for init in starts}) == 3
+
+
+def test_the_same_environment_and_an_old_checkpoint_need_no_notice():
+    assert describe_environment({"torch": "2"}, {"torch": "2", "python": "3"}) is None
+    assert describe_environment({}, {"torch": "2"}) is None
+    assert "continues with tokenizers none" in str(describe_environment({"tokenizers": "1"}, {}))
+
+
+def test_a_recipe_that_is_not_there_is_written_again_and_a_damaged_one_says_so(interrupted, ended):
+    interrupted.recipe.write_bytes(b"\xff")
+    with pytest.raises(SettingsError) as caught:
+        plan(PAIRS, interrupted.path, resume=True)
+    assert (caught.value.where, caught.value.hint[:9]) == (str(interrupted.recipe), "delete it")
+    interrupted.recipe.unlink()
+    assert finish(interrupted) == digest(ended)
+    assert interrupted.recipe.read_text() == (ended / "recipe.toml").read_text()
