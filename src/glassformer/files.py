@@ -68,7 +68,7 @@ def replace_file(temporary: Path, file: Path, previous: Path | None = None) -> N
 def name_also(file: Path, other: Path) -> None:
     """Give a file a second name, which is at no moment without a file. Not on file systems without hard links."""
     temporary = _temporary(other)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, NotImplementedError):
         temporary.hardlink_to(file)
         temporary.replace(other)
     with contextlib.suppress(OSError):

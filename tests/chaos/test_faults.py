@@ -54,6 +54,8 @@ def fault_at(moment: int, kind: str, patch: pytest.MonkeyPatch) -> list[int]:
         os.truncate(path, path.stat().st_size // 2)
 
     def half_renamed(real: Callable[..., Any], path: Path, other: Path) -> None:
+        if kind != "torn":
+            return  # a rename that fails leaves the file of before
         if path.is_file():
             os.truncate(path, path.stat().st_size // 2)
         real(path, other)
@@ -73,6 +75,7 @@ def fault_at(moment: int, kind: str, patch: pytest.MonkeyPatch) -> list[int]:
     patch.setattr(Path, "write_text", faulty(Path.write_text, half_text))
     patch.setattr(Path, "replace", faulty(Path.replace, half_renamed))
     patch.setattr(os, "fsync", faulty(os.fsync, lambda real, file: real(file)))
+    patch.setattr(os, "link", faulty(os.link, lambda *_, **__: None))
     return count
 
 
