@@ -332,7 +332,7 @@ class Check(Strict):
 class Trace(Strict):
     """Every number behind one translation. Names in `gold.…` belong to the gold target, teacher-forced.
 
-    `text` is for people, `inputs` has the cell of each input, `heads` is of a table, `notices` say what is left out.
+    `text` is for people, `inputs` has each input's cell, `heads` is measured on a table, `notices` say what is missing.
     """
 
     text: str

@@ -37,3 +37,27 @@ def test_the_focus_of_the_keyboard_lights_as_the_pointer_does(window: Any, trace
     window.page.focus("#steps [data-row='2']")
     assert window.run(LIT, "[data-stage='decoder.1.cross.queries'] tr") == ["t2"]
     assert window.run(LIT, "[data-stage='decoder.1.cross.keys'] tr") == []
+
+
+def test_a_selected_score_lights_its_row_of_the_queries_and_of_the_keys(
+    window: Any, trace: Trace, tmp_path: Path
+) -> None:
+    window.open(trace, tmp_path, "attention")
+    window.page.click("[data-stage='decoder.1.cross.scores'] td[data-cell='0,1,3']")
+    window.panel("qkv")
+    rows = "return [...document.querySelectorAll(given)].findIndex((each) => each.classList.contains('partner'))"
+    found = {kind: window.run(rows, f"[data-stage='decoder.1.cross.{kind}'] tbody tr") for kind in ("queries", "keys")}
+    assert found == {"queries": 1, "keys": 3}
+    window.press("head-1")
+    assert window.page.locator("tr.partner").count() == 0
+
+
+def test_a_token_is_lit_in_the_panel_of_tokens_and_in_the_alignment(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path)
+    window.page.hover(".chip >> nth=2")
+    assert window.run(LIT, "#panel *") == ["s2", "s2"]
+    window.page.hover("#steps [data-row='1']")
+    assert set(window.run(LIT, "#panel *")) == {"t1"}
+    window.panel("alignment")
+    window.page.hover("#steps [data-row='2']")
+    assert window.run(LIT, ".picture-box text") == ["t2"] * 3

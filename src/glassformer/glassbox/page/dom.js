@@ -93,11 +93,21 @@ export const table = (caption, columns, rows, options = {}) =>
       'thead',
       el(
         'tr',
-        columns.map((column) => el('th', { scope: 'col' }, column)),
+        columns.map((column) => (column === '' ? el('td') : el('th', { scope: 'col' }, column))),
       ),
     ),
     el('tbody', rows),
   );
+
+/** What scrolls sideways and has nothing in it that takes the focus takes it itself, so that the keyboard scrolls it. */
+export function letKeyboardScroll(root) {
+  for (const box of root.querySelectorAll('.scroller:not([tabindex])')) {
+    if (box.scrollWidth <= box.clientWidth || box.querySelector('button, [tabindex="0"], input')) continue;
+    const name = box.querySelector('caption')?.textContent || box.closest('section, figure')?.ariaLabel || 'table';
+    for (const [attribute, value] of Object.entries({ tabindex: 0, role: 'group', 'aria-label': name }))
+      box.setAttribute(attribute, value);
+  }
+}
 
 /** Change from the light to the dark theme, or back. */
 export function switchLight() {

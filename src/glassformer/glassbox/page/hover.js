@@ -25,7 +25,10 @@ export function followTokens() {
       for (const found of document.querySelectorAll(`[data-at~="${light}"]`)) found.classList.add('glow');
     for (const picture of document.querySelectorAll('[data-down]')) crosshair(picture, lights);
   };
-  addEventListener('pointerover', (event) => show(lightsAt(event.target), event.target));
+  addEventListener('pointerover', (event) => {
+    const [pointed, focused] = [event.target, document.activeElement];
+    show(lightsAt(pointed).length ? lightsAt(pointed) : lightsAt(focused), pointed);
+  });
   addEventListener('focusin', (event) => show(lightsAt(event.target), event.target));
   addEventListener('focusout', () => show([], document.body));
   document.addEventListener('pointerleave', () => show(lightsAt(document.activeElement), document.activeElement));

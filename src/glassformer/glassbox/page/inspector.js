@@ -72,7 +72,7 @@ function open(app, name, cell = null) {
       cell.slice(-2).map((index) => index - 4),
     );
   app.goTo(name, cell);
-  const found = cellOf(name, cell) ?? document.querySelector(`[data-stage="${CSS.escape(name)}"] h3`);
+  const found = cellOf(name, cell) ?? document.querySelector(`[data-stage="${CSS.escape(name)}"] h2`);
   found?.scrollIntoView({ block: 'center', inline: 'nearest' });
   found?.focus({ preventScroll: true });
 }

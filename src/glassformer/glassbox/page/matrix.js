@@ -93,8 +93,11 @@ function grid(view, shown) {
   const body = rows.map((row) =>
     el(
       'tr',
-      { class: row === options.row ? 'lit' : row === partner ? 'partner' : null, data: lights(x.axes[0], row) },
-      el('th', { scope: 'row' }, x.axes[0] ? heading(view, 0, row, options.onRow) : ''),
+      {
+        class: `${row === options.row ? 'lit' : ''} ${row === partner ? 'partner' : ''}`,
+        data: lights(x.axes[0], row),
+      },
+      x.axes[0] ? el('th', { scope: 'row' }, heading(view, 0, row, options.onRow)) : el('td'),
       columns.map((column) => cell(view, row, column, scale)),
     ),
   );

@@ -32,7 +32,7 @@ export function stage(app, name, options = {}) {
     { 'aria-label': `${title}: ${tensorTitle(app.trace, name)}`, data: { stage: name } },
     el(
       'header',
-      el('h3', title),
+      el('h2', title),
       el('span.size', { title: shapeText(x) }, size(x)),
       step ? badge(app.trace, name) : el('span.badge.gray', 'given'),
       button(app.state.depth === 'formula' ? el('code', name) : 'inspect', () => app.pick(name, null), {

@@ -4,7 +4,7 @@ import { listen, read, write } from 'glassbox/address.js';
 import { App } from 'glassbox/app.js';
 import { arrive } from 'glassbox/arrive.js';
 import { askForm } from 'glassbox/ask.js';
-import { el } from 'glassbox/dom.js';
+import { el, letKeyboardScroll } from 'glassbox/dom.js';
 import { bar, checks, header, steps, tabs, tools } from 'glassbox/frame.js';
 import { followTokens } from 'glassbox/hover.js';
 import { closeOnEscape, inspector, keepPlace } from 'glassbox/inspector.js';
@@ -86,6 +86,7 @@ function draw(app, isQuiet) {
   if (key && document.activeElement?.dataset.key !== key)
     document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
   markProducts(app);
+  letKeyboardScroll(part('panel'));
   if (app.reveal || isOther) scroll(app, isOther);
   else place();
 }

@@ -111,7 +111,7 @@ function oneRow(app, name) {
     'section',
     { 'aria-label': 'one row or column' },
     el(
-      'h3',
+      'h2',
       isColumn ? 'weights on column ' : 'weights of row ',
       el('bdi', `${index} ${app.trace.label(whole, index)}`),
     ),

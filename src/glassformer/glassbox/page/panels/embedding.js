@@ -56,44 +56,63 @@ function waves(app, name) {
   if (step?.op !== 'sinusoids')
     return el('p.hint', 'This model has learned position embeddings, so there are no sinusoids to show.');
   const { base, d_model: width } = step.attributes;
-  const column = Math.min(app.state.wave ?? 4, width - 1);
-  const row = (position) => Float64Array.from({ length: width }, (_, i) => sinusoid(position, i, base, width));
-  const positions = Array.from({ length: POSITIONS }, (_, position) => position);
-  const here = Math.min(app.state.column, POSITIONS - 1);
-  const encoded = row(here);
-  const products = positions.map((position) => dot(encoded, 0, row(position), 0, width));
-  const recorded = app.trace.get(name);
-  const first = Array.from({ length: Math.min(6, recorded.shape[0]) }, (_, position) => position);
-  const texts = first.map((position) => digits(rowOf(recorded, position)[column]));
+  const [wave, products] = [el('div'), el('div')];
+  const showWave = (column) => wave.replaceChildren(...waveOf(app, name, step.attributes, column));
+  const showProducts = (position) => products.replaceChildren(productsOf(step.attributes, position));
+  const [column, here] = [Math.min(app.state.wave ?? 4, width - 1), Math.min(app.state.column, POSITIONS - 1)];
+  showWave(column);
+  showProducts(here);
   return el(
     'section',
     { 'aria-label': 'sinusoids' },
     el('h2', 'Sinusoids'),
-    slider('feature', { max: width - 1, value: column }, (wave) => app.set({ wave })),
-    lines(
-      `feature ${column} at positions 0 to ${POSITIONS - 1}`,
-      [
-        {
-          name: column % 2 ? 'cosine' : 'sine',
-          numbers: positions.map((position) => sinusoid(position, column, base, width)),
-        },
-      ],
-      { axis: 'position' },
-    ),
-    el(
-      'p.size',
-      `wavelength ${digits(2 * Math.PI * base ** ((2 * Math.floor(column / 2)) / width))} positions; ` +
-        `in this trace: ${texts.join(', ')} …`,
-    ),
-    slider('position p', { max: POSITIONS - 1, value: here }, (position) => app.set({ column: position })),
-    lines(`PE(${here}) · PE(q) for q from 0 to ${POSITIONS - 1}`, [{ name: 'dot product', numbers: products }], {
-      axis: 'position q',
-      mark: here,
-    }),
+    drawn('feature', { max: width - 1, value: column }, showWave, (chosen) => app.set({ wave: chosen })),
+    wave,
+    drawn('position p', { max: POSITIONS - 1, value: here }, showProducts, (chosen) => app.set({ column: chosen })),
+    products,
     el(
       'p.words',
       'The dot product depends only on the distance between p and q, and it is largest at distance 0. For a ' +
         'fixed k, PE(p + k) is a linear function of PE(p), so that a head can learn to attend by relative position.',
     ),
   );
+}
+
+const range = (length) => Array.from({ length }, (_, i) => i);
+
+/** A slider that shows while it moves, and keeps the number when it is released. */
+function drawn(label, options, show, keep) {
+  const field = slider(label, options, (value) => {
+    field.querySelector('output').textContent = value;
+    show(value);
+  });
+  const input = field.querySelector('input');
+  input.addEventListener('change', () => keep(Number(input.value)));
+  return field;
+}
+
+function waveOf(app, name, { base, d_model: width }, column) {
+  const recorded = app.trace.get(name);
+  const texts = range(Math.min(6, recorded.shape[0])).map((position) => digits(rowOf(recorded, position)[column]));
+  const numbers = range(POSITIONS).map((position) => sinusoid(position, column, base, width));
+  return [
+    lines(`feature ${column} at positions 0 to ${POSITIONS - 1}`, [{ name: column % 2 ? 'cosine' : 'sine', numbers }], {
+      axis: 'position',
+    }),
+    el(
+      'p.size',
+      `wavelength ${digits(2 * Math.PI * base ** ((2 * Math.floor(column / 2)) / width))} positions; ` +
+        `in this trace: ${texts.join(', ')} …`,
+    ),
+  ];
+}
+
+function productsOf({ base, d_model: width }, here) {
+  const row = (position) => Float64Array.from(range(width), (i) => sinusoid(position, i, base, width));
+  const encoded = row(here);
+  const numbers = range(POSITIONS).map((position) => dot(encoded, 0, row(position), 0, width));
+  return lines(`PE(${here}) · PE(q) for q from 0 to ${POSITIONS - 1}`, [{ name: 'dot product', numbers }], {
+    axis: 'position q',
+    mark: here,
+  });
 }

@@ -99,7 +99,7 @@ function marked(parts, side) {
       if (part[side] === '')
         return side === 'answer' ? el('mark.gap', { title: `missing: ${visible(part[other])}` }, '‸') : null;
       const title = part[other] ? `${other}: ${visible(part[other])}` : `not in the ${other}`;
-      return el('mark', { class: side, title }, text);
+      return el('mark', { class: `in-${side}`, title }, text);
     }),
   );
 }

@@ -32,7 +32,7 @@ const sign = (isRight, text) =>
   );
 
 const lab = (title, words, ...parts) =>
-  el('section.stage', { 'aria-label': title, data: { mistake: title } }, el('h3', title), el('p.words', words), parts);
+  el('section.stage', { 'aria-label': title, data: { mistake: title } }, el('h2', title), el('p.words', words), parts);
 
 const meanOf = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
 

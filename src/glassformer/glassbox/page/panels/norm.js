@@ -114,7 +114,7 @@ function onePosition(app, name, row) {
   return el(
     'section.stage',
     { 'aria-label': 'layer norm of one position' },
-    el('h3', 'layer norm of one position: ', el('bdi', `${row} ${app.trace.label(x.axes[0], row)}`)),
+    el('h2', 'layer norm of one position: ', el('bdi', `${row} ${app.trace.label(x.axes[0], row)}`)),
     el(
       'p.size',
       `μ = ${digits(mu)}, σ² = ${digits(sigmaSquared)} (divided by ${x.shape[1]}, not ` +

@@ -1,6 +1,6 @@
 /** Training: loss, learning rate, gradient norm, metric; the same source translated by the saved checkpoints. */
 
-import { bdi, button, choices, el, slider } from 'glassbox/dom.js';
+import { bdi, button, choices, el, letKeyboardScroll, slider } from 'glassbox/dom.js';
 import { lines, markAt } from 'glassbox/chart.js';
 import { grouped, percent } from 'glassbox/numbers.js';
 import { picture } from 'glassbox/picture.js';
@@ -99,6 +99,7 @@ function checkpointsPart(app, checkpoints, charts) {
     input.value = time;
     field.querySelector('output').textContent = `${time} of ${last}`;
     answer.replaceChildren(...answerOf(app, checkpoints, time, same));
+    letKeyboardScroll(answer);
     for (const chart of charts.querySelectorAll('.chart')) markAt(chart, checkpoints[time].step);
   };
   const nearest = (step) => {
