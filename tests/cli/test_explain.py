@@ -11,7 +11,9 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
+from glassformer.cli.heads import _print_heads
 from glassformer.evaluation import evaluate
+from glassformer.glassbox.run_records import HeadEffect, HeadEffects
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.modelfile import ModelFile
@@ -32,6 +34,7 @@ def test_the_summary_tells_tokens_rows_search_and_checks(call, run, expected):
     best = expected.search.beam.answers[0]
     assert answer.out.startswith(f"{TEXT}\n→ {best.text}   probability {np.exp(best.score):.4f}")
     for part in (
+        "the log-probability of the output token falls most without this source token",
         "source tokens",
         "decoder rows",
         "answers of a beam of 2; the encoder ran once",
@@ -45,6 +48,20 @@ def test_the_summary_tells_tokens_rows_search_and_checks(call, run, expected):
     ):
         assert part in answer.out
     assert "what if" not in answer.out
+
+
+def test_the_summary_begins_with_a_picture_of_the_alignment(call, run, expected):
+    lines = call("explain", run, TEXT).out.splitlines()
+    assert lines[3].split() == [token.text.replace(" ", "␣") for token in expected.tokens.source]
+    occlusion = expected.array(expected.evidence.occlusion)
+    for line, token, numbers in zip(lines[4:], expected.tokens.target_out, occlusion, strict=False):
+        label, *blocks = line.split()
+        assert label == token.text.replace(" ", "␣")
+        assert len(blocks) == len(numbers)
+        if numbers.max() > 0:
+            assert blocks[int(numbers.argmax())] == "█"
+    narrow = call("explain", run, TEXT, columns=40).out
+    assert "the picture of the alignment does not fit here" in narrow
 
 
 def test_json_is_the_whole_trace(call, run, expected):
@@ -266,7 +283,18 @@ def test_heads_ranks_them_by_what_they_are_worth(call, run, table):
     ]
     assert f"exact match {found['exact_match']:.2%} of 200 rows" in answer.out
     listed = [line.split()[2] for line in answer.out.splitlines() if line.startswith(("encoder", "decoder"))]
-    assert listed == [f"{share:.2%}" for share in sorted(each["exact_match"] for each in found["heads"])]
+    needed = [each for each in found["heads"] if each["newly_wrong"] or each["newly_right"]]
+    assert listed == [f"{share:.2%}" for share in sorted(each["exact_match"] for each in needed)]
+    folded = len(found["heads"]) - len(needed)
+    assert (f"{folded} of 6 heads change no answer" in answer.out) == (folded > 0)
+
+
+def test_heads_folds_those_that_change_no_answer(capsys):
+    effects = [HeadEffect("encoder.0.self", 0, 0.5, 5, 0), *(HeadEffect("decoder.0.cross", i, 1, 0, 0) for i in (0, 1))]
+    _print_heads(HeadEffects(10, 10, 1.0, effects))
+    out = capsys.readouterr().out
+    assert "encoder.0.self" in out
+    assert "2 of 3 heads change no answer: decoder.0.cross 0, 1" in out
 
 
 def test_heads_and_evaluate_agree_on_a_table_with_repeated_sources(call, run, table, table_of, tmp_path):

@@ -109,7 +109,7 @@ def test_info_tells_what_a_model_is(call, run, table):
         "1 encoder, 1 decoder, pre-norm, sinusoidal positions",
         "d_model 32, d_ff 32, 2 heads of d_k 16, d_v 16",
         f"{table}: 180 rows, 20 held out",
-        "metric exact_match",
+        " of 20 held-out rows",
         "glassformer ",
     ):
         assert told in answer.out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -651,3 +652,26 @@ def test_a_text_is_shown_as_it_stands_and_not_as_a_picture(tmp_path, call, small
     answer = call("train", table, "--out", tmp_path / "run", "--test", table, *small(training__steps="1"))
     assert ":heart:" in answer.out + answer.err
     assert "❤" not in answer.out + answer.err
+
+
+def test_the_end_names_the_commands_that_look_inside(trained, call, tmp_path):
+    run, said = trained
+    explain = next(line.strip() for line in said.err.splitlines() if line.strip().startswith("glassformer explain"))
+    assert shlex.split(explain)[2:3] == [str(run)]
+    page = tmp_path / "report.html"
+    answer = call(*shlex.split(explain)[1:-1], page)
+    assert answer.code == 0, answer.err
+    assert page.exists()
+    for command in (f"glassformer serve {run}", f"glassformer info {run}"):
+        assert command in said.err
+
+
+def test_a_metric_that_is_not_that_of_the_best_validation_is_explained(trained):
+    run, said = trained
+    values = [event["value"] for event in history(run) if event["event"] == "validated"]
+    final = ModelFile.load(run).metrics
+    jumped = f"{max(values):.4f}" != f"{final.value:.4f}"
+    assert ("the best validation had exact_match" in said.err) == jumped
+    if jumped:
+        assert "it translated 10 of the 20 held-out sources, with greedy search" in said.err
+    assert final.n_sources in (10, 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -61,7 +62,16 @@ def _print_heads(found: HeadEffects) -> None:
     rows = [
         (head.attention, str(head.head), f"{head.exact_match:.2%}", f"{head.newly_wrong:,}", f"{head.newly_right:,}")
         for head in sorted(found.heads, key=lambda effect: effect.exact_match)
+        if head.newly_wrong or head.newly_right
     ]
     counted = f"{found.rows:,} rows" if found.items == found.rows else f"{found.items:,} sources ({found.rows:,} rows)"
     title = f"exact match {found.exact_match:.2%} of {counted} with all heads; with one head off:"
     print_table(title, ("attention", "head", "exact match", "newly wrong", "newly right"), rows)
+    unneeded: dict[str, list[str]] = {}
+    for head in found.heads:
+        if not (head.newly_wrong or head.newly_right):
+            unneeded.setdefault(head.attention, []).append(str(head.head))
+    if unneeded:
+        n_heads = sum(map(len, unneeded.values()))
+        named = "; ".join(f"{attention} {', '.join(heads)}" for attention, heads in unneeded.items())
+        sys.stdout.write(f"{n_heads} of {len(found.heads)} heads change no answer: {named}\n")

@@ -211,7 +211,7 @@ def test_the_shortcuts_work_and_are_listed(window: Any, trace: Trace, tmp_path: 
     keyboard.press("e")
     keyboard.type("?]")  # a text is typed, and does nothing else
     assert window.page.locator("dialog").count() == 0
-    assert window.page.input_value("[name=text]").endswith("?]")
+    assert window.page.input_value("[name=text]") == "?]"
     assert window.complaints == []
 
 
@@ -224,4 +224,4 @@ def test_the_first_number_is_near_for_the_keyboard(window: Any, trace: Trace, tm
             window.page.keyboard.press("Enter")  # “Skip to the panel”
         presses += 1
         assert presses < 40
-    assert presses <= 14
+    assert presses <= 18  # it was 72

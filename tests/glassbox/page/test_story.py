@@ -100,6 +100,20 @@ def test_a_token_of_the_first_screen_selects_its_row(window: Any, trace: Trace, 
     assert "Output token 1" in words(window)
 
 
+def test_the_story_of_an_edited_model_is_that_of_the_edited_model(
+    window: Any, case: Any, trace: Trace, tmp_path: Path
+) -> None:
+    words_of_edit = "head decoder.1.cross 1 off"
+    window.open(trace, tmp_path, "whatif")
+    window.press(f"toggle-{words_of_edit}")
+    window.settle()
+    window.panel("story")
+    edited = explain(case.model, case.text, edits=[words_of_edit], num_beams=3)
+    assert f"depends most on source token {int(edited.array('evidence.occlusion')[0].argmax())}" in words(window)
+    window.panel("alignment")
+    assert window.complaints == []
+
+
 def test_the_story_is_told_without_weights_and_without_evidence(window: Any, case: Any, tmp_path: Path) -> None:
     small = without_weights(explain(case.model, case.text, evidence=False, num_beams=1))
     window.open(small, tmp_path, "story")
@@ -134,7 +148,7 @@ def test_a_figure_is_saved_as_svg_and_as_csv(window: Any, trace: Trace, tmp_path
     picture = Path(download.value.path()).read_text("utf-8")
     assert picture.startswith("<svg")
     assert "class=" not in picture
-    assert "fill:rgb" in picture
+    assert 'fill="rgb' in picture
     assert window.complaints == []
 
 

@@ -28,7 +28,7 @@ export const KEYS = {
   locked: [null, NUMBER],
   view: ['steps', one('steps', 'lookup', 'mistakes')],
   search: ['beam', one('beam', 'greedy')],
-  order: ['layer', WORD],
+  order: ['layer', one('layer', 'damage', 'entropy', 'kind')],
   scale: ['linear', one('linear', 'log')],
   loss: ['linear', one('linear', 'log')],
   evidence: ['all', one('all', 'attention', 'occlusion', 'gradient')],

@@ -42,7 +42,7 @@ export function measure(trace) {
 /** Whether the page can compute the occlusion of every source token in about a second. */
 export function canMeasure(trace) {
   if (!trace.hasWeights) return false;
-  const weights = trace.names().filter((name) => trace.tensors[name]?.origin === 'weight');
+  const weights = trace.names().filter((name) => /\.(weight|table)$/.test(name));
   const size = weights.reduce((sum, name) => sum + trace.get(name).numbers.length, 0);
   return size * trace.tokens.source.length <= MAX_WORK;
 }

@@ -4,7 +4,7 @@
  * @example figure('weights of row 3', svg('svg', …), [['key', 'weight'], ['<bos>', 0.5]])
  */
 
-import { button, el } from 'glassbox/dom.js';
+import { button, el, svg } from 'glassbox/dom.js';
 
 const STYLES = [
   'fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-opacity', 'stroke-dasharray', 'opacity', 'font-family',
@@ -51,20 +51,20 @@ export function csv(rows) {
   return `${rows.map((row) => row.map(cell).join(',')).join('\r\n')}\r\n`;
 }
 
-/** The picture without the style sheet of the page: each element has its own style. */
+/** The picture without the style sheet of the page: each element has its colors as attributes, which the policy of the page allows. */
 export function standalone(image) {
   const copy = image.cloneNode(true);
   const [from, to] = [image, copy].map((root) => [root, ...root.querySelectorAll('*')]);
   from.forEach((element, i) => {
     const style = getComputedStyle(element);
-    to[i].removeAttribute('class');
-    to[i].setAttribute('style', STYLES.map((name) => `${name}:${style.getPropertyValue(name)}`).join(';'));
+    for (const name of ['class', 'style']) to[i].removeAttribute(name);
+    for (const name of STYLES) to[i].setAttribute(name, style.getPropertyValue(name));
   });
   const ground = getComputedStyle(document.documentElement).getPropertyValue('--panel').trim();
   const box = image.getBoundingClientRect();
   copy.setAttribute('xmlns', 'http://www.w3.org/2000/svg');
   if (!copy.hasAttribute('width')) copy.setAttribute('width', Math.round(box.width));
-  copy.setAttribute('style', `${copy.getAttribute('style')};background:${ground}`);
+  copy.prepend(svg('rect', { width: '100%', height: '100%', fill: ground }));
   return new XMLSerializer().serializeToString(copy);
 }
 

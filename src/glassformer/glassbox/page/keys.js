@@ -47,7 +47,7 @@ export function listenToKeys(app, panels) {
     n: () => app.set({ depth: 'numbers' }),
     f: () => app.set({ depth: 'formula' }),
     d: () => press('light'),
-    e: () => document.querySelector('#ask input')?.focus(),
+    e: () => document.querySelector('#ask input')?.select(),
   };
   addEventListener('keydown', (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;

@@ -76,7 +76,8 @@ export function traceText(base, text, source, beams) {
 
 /** The decrease of each output token's log-probability when a source token is occluded [T S], `by` the mask or <unk>. */
 export function occlude(trace, by = trace.evidence.occluded_by) {
-  const model = new Model(trace, trace.edits.map(parseEdit));
+  const inWeights = ['head', 'sublayer', 'layer']; // edits that the weights of the trace have already
+  const model = new Model(trace, trace.edits.map(parseEdit).filter(({ kind }) => !inWeights.includes(kind)));
   const ids = trace.tokens.source.map((token) => token.id);
   const seen = visibleSource(trace);
   const { inputs, targets } = rowsOf(trace, trace.search.beam.answers[0]);

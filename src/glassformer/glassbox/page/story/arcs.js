@@ -60,9 +60,10 @@ function draw(app, x) {
     },
     svg('text.story-label', { x: 0, y: 14 }, 'source'),
     curves.map(({ path }) => path),
-    above.map((box, i) => tokenBox(box, TOP, source[i].kind)),
+    above.map((box, i) => tokenBox(box, TOP, source[i].kind, { data: { at: `s${i}` } })),
     below.map((box, row) =>
       tokenBox(box, BOTTOM, `${outputs[row].kind} pick ${row === app.row ? 'here' : ''}`, {
+        data: { at: `t${row}` },
         on: { click: () => app.set({ row }), mouseenter: () => row !== app.row && app.set({ row }) },
       }),
     ),
