@@ -175,3 +175,21 @@ def test_the_head_that_the_model_needs_most_is_the_one_that_is_shown(window: Any
     assert "head 1 of decoder layer 0" in words(window)
     window.press("screen-2")
     assert "falls from 95.0 % to 10.0 %" in words(window)
+
+
+def test_the_numbers_of_every_panel_are_saved_too(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "attention")
+    name = "decoder.1.cross.weights"
+    with window.page.expect_download() as download:
+        window.page.click(f"[data-stage='{name}'] [data-key^='csv-']")
+    header, *lines = Path(download.value.path()).read_text("utf-8").splitlines()
+    numbers = [[float(cell) for cell in line.split(",")[-len(trace.tokens.source) :]] for line in lines]
+    assert header.startswith("head,target,0 <bos>")
+    flat = trace.array(name).reshape(-1, len(trace.tokens.source))
+    assert numbers == [pytest.approx(row.tolist(), abs=1e-6) for row in flat]
+    for panel in ("search", "space", "alignment", "training"):
+        window.panel(panel)
+        if panel != "training" or trace.training:
+            assert window.page.locator("#panel [data-key^='svg-']").count() >= 1, panel
+            assert window.page.locator("#panel [data-key^='csv-']").count() >= 1, panel
+    assert window.complaints == []

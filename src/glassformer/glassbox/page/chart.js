@@ -1,6 +1,7 @@
 /** Line charts in SVG, with real text; series differ by dash and name, not by color alone. */
 
 import { el, svg } from 'glassbox/dom.js';
+import { saveButtons } from 'glassbox/figure.js';
 import { digits, grouped } from 'glassbox/numbers.js';
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM, TOP] = [640, 176, 60, 10, 26, 10];
@@ -63,6 +64,12 @@ export function lines(title, given, { axis = '', mark = null, log = false, onPic
       title,
       series.length > 1 ? series.map(({ name }, i) => el(`span.key.key-${i}`, name)) : null,
       value,
+      saveButtons(title, image, () => [
+        [axis || 'x', ...series.map(({ name }) => name)],
+        ...series.flatMap(({ numbers, xs: given }, i) =>
+          numbers.map((number, at) => [given?.[at] ?? at, ...series.map((_, other) => (other === i ? number : ''))]),
+        ),
+      ]),
     ),
   );
   scales.set(figure, x);

@@ -19,24 +19,28 @@ const STYLES = [
  */
 export function figure(title, content, rows = null, caption = title) {
   const image = content.matches('svg') ? content : content.querySelector('svg');
+  return el('figure.saved', el('div.scroller', content), el('figcaption', caption, saveButtons(title, image, rows && (() => rows))));
+}
+
+/**
+ * The buttons alone, for a figure that is made elsewhere.
+ *
+ * @param {string} title  the name of the files
+ * @param {SVGElement|null} image
+ * @param {(() => (string|number)[][])|null} rows  as in `figure`; they are made when they are saved
+ */
+export function saveButtons(title, image, rows) {
   const save = (what, label, make) =>
     button(label, () => download(`${nameOf(title)}.${what}`, make()), {
       class: 'link',
       'aria-label': `save ${title} as ${label}`,
+      title: `save as ${label}`,
       data: { key: `${what}-${nameOf(title)}` },
     });
   return el(
-    'figure.saved',
-    el('div.scroller', content),
-    el(
-      'figcaption',
-      caption,
-      el(
-        'span.save',
-        image ? save('svg', 'SVG', () => [standalone(image), 'image/svg+xml']) : null,
-        rows ? save('csv', 'CSV', () => [csv(rows), 'text/csv']) : null,
-      ),
-    ),
+    'span.save',
+    image ? save('svg', 'SVG', () => [standalone(image), 'image/svg+xml']) : null,
+    rows ? save('csv', 'CSV', () => [csv(rows()), 'text/csv']) : null,
   );
 }
 

@@ -1,6 +1,7 @@
 /** A small matrix as SVG with its labels and numbers, which can be saved to a file. */
 
-import { button, el, svg } from 'glassbox/dom.js';
+import { el, svg } from 'glassbox/dom.js';
+import { saveButtons } from 'glassbox/figure.js';
 
 const [CELL, HIGH, LEFT, TOP, MAX_CELLS] = [40, 20, 78, 46, 60];
 
@@ -83,8 +84,7 @@ export function picture(title, rows, down, across, { scale, row: selected, light
       'figcaption',
       title + part,
       power ? ` · numbers × 10^${power}` : '',
-      ' ',
-      button('save SVG', () => save(image, title), { class: 'link', 'aria-label': `save ${title} as SVG` }),
+      saveButtons(title, image, () => [['', ...across], ...rows.map((row, i) => [down[i], ...row])]),
     ),
     el('div.scroller', image),
   );
@@ -121,25 +121,4 @@ const cut = (label, length) => (label.length > length ? `${label.slice(0, length
 function short(number) {
   const text = number.toFixed(2);
   return Number(text) === 0 ? '·' : text.replace('-', '−').replace(/^(−?)0\./, '$1.');
-}
-
-/** The picture as a file, with its colors on the page. */
-function save(image, title) {
-  const copy = image.cloneNode(true);
-  const style = getComputedStyle(document.documentElement);
-  const [plus, minus, ink, ground] = ['--plus', '--minus', '--ink', '--panel'].map((name) =>
-    style.getPropertyValue(name).trim(),
-  );
-  copy.prepend(
-    svg(
-      'style',
-      `text{font:12px sans-serif;fill:${ink}} .plus{fill:${plus}} .minus{fill:${minus}} svg{background:${ground}}`,
-    ),
-  );
-  const link = el('a', {
-    download: `${title.replace(/\W+/g, '-')}.svg`,
-    href: URL.createObjectURL(new Blob([copy.outerHTML], { type: 'image/svg+xml' })),
-  });
-  link.click();
-  URL.revokeObjectURL(link.href);
 }

@@ -2,6 +2,7 @@
 
 import { button, el } from 'glassbox/dom.js';
 import { operation, tensorTitle } from 'glassbox/labels.js';
+import { saveButtons } from 'glassbox/figure.js';
 import { formula } from 'glassbox/mathml.js';
 import { matrix, size } from 'glassbox/matrix.js';
 import { shapeText } from 'glassbox/numbers.js';
@@ -41,6 +42,7 @@ export function stage(app, name, options = {}) {
         title: name,
         data: { key: `stage-${name}` },
       }),
+      saveButtons(name, null, () => rowsOf(app.trace, change ?? app.trace.get(name))),
     ),
     explanation(app, step, options.words),
     isChange && !change
@@ -48,6 +50,20 @@ export function stage(app, name, options = {}) {
       : matrix(app, name, isChange ? { ...options, whole: change } : options),
     options.after,
   );
+}
+
+/** All numbers of a tensor, a row for each of its last axis but one, with the labels. */
+function rowsOf(trace, { axes, shape, numbers }) {
+  const columns = shape.at(-1) ?? 1;
+  const name = (axis, index) => `${index} ${trace.label(axis, index)}`.trim();
+  const before = axes.slice(0, -1);
+  const heading = Array.from({ length: columns }, (_, i) => (axes.length ? name(axes.at(-1), i) : ''));
+  const lines = Array.from({ length: numbers.length / columns }, (_, row) => {
+    const last = shape.at(-2) ?? 1;
+    const index = before.length > 1 ? [Math.floor(row / last), row % last] : [row];
+    return [...before.map((axis, i) => name(axis, index[i])), ...numbers.subarray(row * columns, (row + 1) * columns)];
+  });
+  return [[...before, ...heading], ...lines];
 }
 
 function explanation(app, step, words) {

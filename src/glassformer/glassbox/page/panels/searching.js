@@ -2,6 +2,7 @@
 
 import { beamTree, chance, pathOf } from 'glassbox/beamtree.js';
 import { bdi, choices, el, table } from 'glassbox/dom.js';
+import { saveButtons } from 'glassbox/figure.js';
 import { digits, grouped, percent } from 'glassbox/numbers.js';
 import { pickable } from 'glassbox/pick.js';
 import { visible } from 'glassbox/trace.js';
@@ -16,6 +17,7 @@ export function searching(app) {
     describe: (node) => readOut.replaceChildren(...details(app, search, node)),
     open: (node) => open(app, search, node),
   };
+  const drawn = beamTree(search, actions);
   return [
     el(
       'p.lead',
@@ -37,7 +39,14 @@ export function searching(app) {
       el('span.badge.gray', `decoder ran ${grouped(search.decoder_runs)}×`),
     ),
     readOut,
-    el('div.scroller.tree', { tabindex: 0, role: 'region', 'aria-label': 'search tree' }, beamTree(search, actions)),
+    el('div.scroller.tree', { tabindex: 0, role: 'region', 'aria-label': 'search tree' }, drawn),
+    saveButtons(`${kind} search`, drawn, () => [
+      ['id', 'parent', 'step', 'token', 'log-probability', 'sum', 'with length penalty', 'rank', 'state', 'reason'],
+      ...search.nodes.map((node) => [
+        ...[node.id, node.parent ?? '', node.step, node.text, node.log_prob, node.sum, node.rank_score],
+        ...[node.rank, node.state, node.reason],
+      ]),
+    ]),
     el(
       'p.hint',
       'Each column is a decoding step, and each box a candidate; the dot at its left is at the log-probability of all ' +

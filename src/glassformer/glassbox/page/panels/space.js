@@ -2,6 +2,7 @@
 
 import { bdi, button, choices, el, select, svg, table } from 'glassbox/dom.js';
 import { analogy, neighbors, principal } from 'glassbox/geometry.js';
+import { saveButtons } from 'glassbox/figure.js';
 import { digits, grouped, percent, rowOf } from 'glassbox/numbers.js';
 import { visible } from 'glassbox/trace.js';
 
@@ -81,13 +82,14 @@ function plane(app, name, tokens, rows, picked) {
       svg('text', labels[at] ?? { x: 7, y: 4 }, visible(token.text)),
     );
   });
+  const image = svg(
+    'svg',
+    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'group', 'aria-label': `${shown.length} tokens in the plane` },
+    marks,
+  );
   return el(
     'figure.plane',
-    svg(
-      'svg',
-      { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'group', 'aria-label': `${shown.length} tokens in the plane` },
-      marks,
-    ),
+    image,
     el(
       'figcaption',
       `${grouped(shown.length)} of ${grouped(tokens.length)} tokens; the plane explains ` +
@@ -96,6 +98,10 @@ function plane(app, name, tokens, rows, picked) {
           ? ` ${grouped(labels.filter((label) => label === null).length)} labels are hidden where they would overlap: ` +
             'point at a token to see its label.'
           : ''),
+      saveButtons(`plane of ${name}`, image, () => [
+        ['id', 'token', 'first component', 'second component'],
+        ...shown.map(({ id, text }, at) => [id, text, ...points[at]]),
+      ]),
     ),
   );
 }
