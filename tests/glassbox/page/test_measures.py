@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glassformer.glassbox.report import without_weights
 from glassformer.glassbox.run_records import Errors, WrongAnswer
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
@@ -53,8 +55,12 @@ def test_a_log_scale_makes_small_probabilities_visible(window: Any, trace: Trace
     window.open(trace, tmp_path, "logits")
     window.press("scale-log")
     expected = sampled(trace.array("logits")[0].astype(float), 1, 1)
-    for token, fraction, _ in window.run(f"return {BARS}"):
-        assert fraction == pytest.approx(max(0, 1 + np.log10(expected[token]) / 6), abs=1e-3)
+    bars = window.run(f"return {BARS}")
+    decades = int(re.search(r"10−(\d+)", window.page.inner_text("[aria-label='predictions']"))[1])
+    assert 10**-decades < min(expected[token] for token, _, _ in bars)
+    for token, fraction, _ in bars:
+        assert fraction == pytest.approx(1 + np.log10(expected[token]) / decades, abs=1e-3)
+        assert fraction > 0
 
 
 def test_each_layer_has_a_bar_with_the_probability_of_the_output_token(
@@ -149,9 +155,19 @@ def test_the_difference_is_marked_inside_the_answer(window: Any, trace: Trace, t
     assert gold.locator("mark").all_inner_texts() == ["y", "3"]
     assert answer.locator("mark").all_inner_texts() == ["i", "x"]
     assert answer.inner_text() == "Mai␣183x"
+
+
+def test_an_error_is_opened_in_the_page_or_with_a_command(window: Any, trace: Trace, tmp_path: Path) -> None:
+    found = replace(trace, errors=Errors(100, 1, [WrongAnswer("cab", "May 1833", "Mai 183x", -1.0)]))
+    window.open(found, tmp_path, "errors")
     window.page.click("td button")
-    assert "--target 'May 1833'" in window.page.inner_text("code.command")
-    assert "…" not in window.page.inner_text("code.command")
+    window.page.wait_for_selector("dd:has-text('cab')")
+    window.open(without_weights(found), tmp_path, "errors")
+    window.page.click("td button")
+    command = window.page.inner_text("code.command")
+    assert "--target 'May 1833'" in command
+    assert "…" not in command
+    assert window.complaints == []
 
 
 def test_labels_of_the_embedding_map_do_not_overlap(window: Any, random_model: Any, tmp_path: Path) -> None:

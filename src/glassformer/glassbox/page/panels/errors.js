@@ -4,6 +4,7 @@ import { bdi, button, el, table } from 'glassbox/dom.js';
 import { digits, grouped, percent } from 'glassbox/numbers.js';
 import { difference, kindOf } from 'glassbox/mistakekinds.js';
 import { normalize } from 'glassbox/text.js';
+import { cannotOpen, traceOf } from 'glassbox/typing.js';
 import { visible } from 'glassbox/trace.js';
 
 const LISTED = 50;
@@ -131,17 +132,17 @@ function group(app, name, examples, i) {
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** With a server a button that opens the pair; in a file one that shows the command that does it, and copies it. */
+/** A button that opens the pair; where this page cannot, one that shows the command that does it, and copies it. */
 function opener(app, { source, gold }) {
-  if (!app.server) {
-    const model = app.trace.provenance.model.replace(/\/model\.safetensors$/, '');
-    const command = `glassformer explain ${[model, source].map(quoted).join(' ')} --target ${quoted(gold)} --html error.html`;
-    const copy = (event) => {
-      navigator.clipboard?.writeText(command).catch(() => {});
-      event.currentTarget.replaceWith(el('code.command', { tabindex: 0 }, command));
-    };
-    return button('command', copy, { class: 'link', title: command });
+  if (!cannotOpen(app)) {
+    const open = async () => app.open(await traceOf(app, { text: source, target: app.server ? gold : null }));
+    return button('open', open, { class: 'link' });
   }
-  const open = async () => app.open(await app.server.trace(source, gold, app.trace.search.beam.num_beams));
-  return button('open', open, { class: 'link' });
+  const model = app.trace.provenance.model.replace(/\/model\.safetensors$/, '');
+  const command = `glassformer explain ${[model, source].map(quoted).join(' ')} --target ${quoted(gold)} --html error.html`;
+  const copy = (event) => {
+    navigator.clipboard?.writeText(command).catch(() => {});
+    event.currentTarget.replaceWith(el('code.command', { tabindex: 0 }, command));
+  };
+  return button('command', copy, { class: 'link', title: command });
 }

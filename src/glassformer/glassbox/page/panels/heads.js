@@ -95,6 +95,7 @@ function legend(app, worst) {
       el('sup', 'H'),
       ' tokens with equal weights.',
     ),
+    el('p.size', 'Layers, heads and positions count from 0.'),
     el(
       'details',
       el('summary', 'Kinds of heads, for this text'),

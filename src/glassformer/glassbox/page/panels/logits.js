@@ -4,12 +4,12 @@ import { bdi, button, choices, el, slider, table } from 'glassbox/dom.js';
 import { digits, percent, rowOf } from 'glassbox/numbers.js';
 import { noEdits } from 'glassbox/panels/selection.js';
 import { pickable } from 'glassbox/pick.js';
-import { sampled } from 'glassbox/sampling.js';
+import { probabilityOf, sampled } from 'glassbox/sampling.js';
 import { decodeIds, specialIds } from 'glassbox/whatif.js';
 import { stage } from 'glassbox/stage.js';
 import { visible } from 'glassbox/trace.js';
 
-const DECADES = 6; // of the log scale: from a millionth to 1
+const [MIN_DECADES, MAX_DECADES] = [3, 12]; // of the log scale
 
 export function logits(app) {
   const { row } = app;
@@ -48,15 +48,21 @@ function distribution(app, row, { top }, target) {
   const bars = el('ul.bars.distribution');
   const words = el('p.size', { role: 'status' });
   const setting = (name, initial) => app.state[name] ?? initial;
+  const isLog = app.state.scale === 'log';
+  const decades = decadesOf(top);
+  const length = isLog ? (p) => Math.max(0, 1 + Math.log10(Math.max(p, 1e-300)) / decades) : (p) => p;
+  const text = (p) => (isLog && p > 0 && p < 1e-4 ? p.toExponential(1).replace('-', '−') : percent(p));
   const draw = () => {
     const [temperature, topP] = [setting('temperature', 1), setting('topP', 1)];
     const { probabilities, kept } = all
       ? sampled(rowOf(all, row), temperature, topP)
       : { probabilities: null, kept: null };
     bars.replaceChildren(
-      ...top.map(([id, text, probability]) =>
+      ...top.map(([id, token, probability]) =>
         option(app, {
           id,
+          token,
+          length,
           text,
           probability,
           drawn: probabilities?.[id] ?? probability,
@@ -98,32 +104,29 @@ function distribution(app, row, { top }, target) {
       control('topP', 'top-p', { min: 0.05, max: 1, step: 0.05 }, 'top-p'),
     ),
     bars,
-    app.state.scale === 'log'
-      ? el('p.size', `Log scale: a full bar is 1, an empty one 10⁻${'⁰¹²³⁴⁵⁶'[DECADES]}.`)
-      : null,
+    isLog ? el('p.size', 'Log scale: a full bar is 1, an empty one 10', el('sup', `−${decades}`), '.') : null,
     words,
   ];
 }
 
-/** The length of a bar, from 0 to 1. */
-function lengthOf(app, probability) {
-  if (app.state.scale !== 'log') return probability;
-  return Math.max(0, 1 + Math.log10(Math.max(probability, 1e-300)) / DECADES);
-}
+/** How many powers of ten the log scale has, so that all of the most probable tokens have a bar. */
+const decadesOf = (top) =>
+  Math.min(MAX_DECADES, Math.max(MIN_DECADES, Math.ceil(0.2 - Math.log10(Math.max(top.at(-1)[2], 1e-300)))));
 
-function option(app, { id, text, probability, drawn, isKept, isTarget }) {
-  const percentOf = (number) => `${lengthOf(app, number) * 100}%`;
+function option(app, { id, token, length, text, probability, drawn, isKept, isTarget }) {
+  const percentOf = (number) => `${length(number) * 100}%`;
   const mark = Math.abs(drawn - probability) < 1e-6 ? null : el('b', { style: { '--at': percentOf(probability) } });
   const inside = [
-    el('bdi', { title: text }, visible(text)),
+    el('bdi', { title: token }, visible(token)),
     el('i', { class: isKept ? null : 'cut', style: { '--fraction': percentOf(drawn) } }, mark),
   ];
   const facts = [
-    el('span', pickable(app, app.name('log_probs'), [app.row, id], percent(drawn))),
+    el('span', pickable(app, app.name('log_probs'), [app.row, id], text(drawn))),
     el('small', isKept ? '' : 'outside top-p ', isTarget ? `← ${app.rows.kind}` : ''),
   ];
   const special = specialIds(app.trace.vocabularies.target).has(id);
-  if (!app.canEdit || special || app.state.gold) return el('li', { data: { token: id } }, inside, facts);
+  if (!app.canEdit || special || app.state.gold)
+    return el('li', { data: { token: id } }, el('span.bar', inside), facts);
   const force = () => {
     const ids = [...app.rows.targets.slice(0, app.row).map((token) => token.id), id];
     const others = app.words.filter((words) => !words.startsWith('prefix '));
@@ -134,8 +137,8 @@ function option(app, { id, text, probability, drawn, isKept, isTarget }) {
     { data: { token: id } },
     button(inside, force, {
       class: 'bar',
-      title: `force ${text}`,
-      'aria-label': `force '${text}'`,
+      title: `force ${token}`,
+      'aria-label': `force '${token}'`,
       data: { key: `force-${id}` },
     }),
     facts,
@@ -188,9 +191,7 @@ function lensCell(app, name, row, token, title) {
   const { top, rank } = app.trace.predictions[name][row];
   const [id, text, probability] = top[0];
   const x = app.trace.get(name);
-  const ofTarget = x
-    ? sampled(rowOf(x, row), 1, 1).probabilities[token.id]
-    : (top.find(([other]) => other === token.id)?.[2] ?? 0);
+  const ofTarget = x ? probabilityOf(rowOf(x, row), token.id) : (top.find(([other]) => other === token.id)?.[2] ?? 0);
   return el(
     'td.lens',
     { class: id === token.id ? 'right' : null, title: `${title} ${rank}` },

@@ -19,9 +19,9 @@ export function attentionPicker(app) {
     ),
     el(
       'span.field',
+      { title: 'layers and heads count from 0' },
       el('span', 'head'),
       choices('head', heads, head, (chosen) => app.set({ head: chosen })),
-      el('small', 'counted from 0, as layers are'),
     ),
   );
 }
