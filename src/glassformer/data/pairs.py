@@ -14,7 +14,7 @@ PAIR = "a source and a target, both text: (source, target)"
 
 
 def checked_pairs(
-    pairs: Iterable[Any],
+    pairs: object,
     name: str = "pairs",
     *,
     inputs: Inputs = (),

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -196,9 +196,7 @@ def evaluate(
     table = read_columns(pairs, lambda: _settings_for(translator.model_file, data or {}))
     if table is not None:
         rows_read, where = rows_read or table.ledger.read, where or table.locations
-    checked = list(
-        checked_pairs(cast("Iterable[Any]", pairs) if table is None else table.pairs, inputs=translator.inputs)
-    )
+    checked = list(checked_pairs(pairs if table is None else table.pairs, inputs=translator.inputs))
     read = len(checked) if rows_read is None else rows_read
     if not checked:
         raise TableError(
