@@ -1,8 +1,9 @@
-"""Make the notebooks from their sources: `python lessons/build.py [NUMBER ...]`, from any directory.
+"""Make the notebooks from their sources: `python lessons/build.py [--text] [NUMBER ...]`, from any directory.
 
 A source is a page of Markdown, `source/02-one-head.md`. Its blocks of Python become code cells, all else Markdown
 cells. A block that begins with "```python fold" is a code cell that Jupyter shows folded. The code is formatted in the
-source; the notebook is executed, and its outputs and pictures are stored in it.
+source; the notebook is executed, and its outputs and pictures are stored in it. With `--text` only the Markdown cells
+are made again, and the outputs stay; that is an error where the code has changed.
 """
 
 from __future__ import annotations
@@ -76,15 +77,28 @@ def _merged(outputs: list[Any]) -> list[Any]:
     return merged
 
 
-def main(numbers: list[str]) -> None:
-    """Write the notebooks of the lessons `numbers`, or of all."""
+def keep_outputs(notebook: nbformat.NotebookNode, before: nbformat.NotebookNode) -> None:
+    """Take the outputs of an earlier version of a notebook. Raises ValueError where the code is not the same."""
+    new, old = ([cell for cell in each.cells if cell.cell_type == "code"] for each in (notebook, before))
+    if [cell.source for cell in new] != [cell.source for cell in old]:
+        raise ValueError("the code has changed: build without --text")
+    for cell, same in zip(new, old, strict=True):
+        cell.outputs, cell.execution_count = same.outputs, same.execution_count
+
+
+def main(arguments: list[str]) -> None:
+    """Write the notebooks of the lessons whose numbers are given, or of all."""
+    numbers = [argument for argument in arguments if argument != "--text"]
     for source in sources():
         if numbers and source.stem.partition("-")[0].lstrip("0") not in numbers:
             continue
         began = time.monotonic()
         subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", source], check=True)
         notebook = convert(source.read_text(encoding="utf-8"))
-        execute(notebook)
+        if "--text" in arguments:
+            keep_outputs(notebook, nbformat.read(notebook_of(source), as_version=4))
+        else:
+            execute(notebook)
         nbformat.write(notebook, notebook_of(source))
         size = notebook_of(source).stat().st_size // 1000
         print(f"{notebook_of(source).name}: {time.monotonic() - began:.0f} s, {size} kB")

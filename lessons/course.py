@@ -102,8 +102,8 @@ class Exercises:
         test, _ = self.tests[number]
         assert bool(test(answer)), f"the answer to exercise {number} is wrong"
         assert not self._accepts(number, None), f"exercise {number} accepts any answer"
-        if isinstance(answer, list) and isinstance(np.ravel(answer)[0], np.number):
-            answer = np.round(answer, 4).tolist()
+        if isinstance(answer, np.ndarray):
+            answer = f"an array of shape {answer.shape}"
         print(f"Exercise {number}: {answer.__name__ if callable(answer) else answer}")
 
     def _accepts(self, number: int, answer: Any) -> bool:
