@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import links
@@ -28,15 +29,8 @@ SOURCE, SITE, MODEL = BUILD / "site-source", BUILD / "site", BUILD / "site-model
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 PANELS = ROOT / "src/glassformer/glassbox/page/panels"
 REPORT = "live/report.html"
+NO_README = "# Lessons\n\n```{toctree}\n:maxdepth: 1\n"
 TEXT, TARGET = "1969-07-20", "July 20, 1969"
-LESSONS = """# Lessons
-
-Notebooks, each with the numbers and pictures of its last run.
-
-```{toctree}
-:maxdepth: 1
-
-"""
 
 
 def gather() -> None:
@@ -44,21 +38,26 @@ def gather() -> None:
     shutil.rmtree(SOURCE, ignore_errors=True)
     shutil.copytree(ROOT / "docs", SOURCE / "docs", ignore=shutil.ignore_patterns("site", "*.py", "__pycache__"))
     (SOURCE / "lessons").mkdir()
-    for notebook in sorted((ROOT / "lessons").glob("*.ipynb")):
-        shutil.copy2(notebook, SOURCE / "lessons")
+    for path in (*(ROOT / "lessons").glob("*.ipynb"), *(ROOT / "lessons").glob("*.md")):
+        shutil.copy2(path, SOURCE / "lessons")
     for path in (*(ROOT / name for name in PAGES), *HERE.glob("*.md")):
         shutil.copy2(path, SOURCE)
-    with (SOURCE / "docs/log/README.md").open("a", encoding="utf-8") as file:
-        file.write("\n```{toctree}\n:glob:\n:hidden:\n\n20*\n```\n")
-    notebooks = [path.stem for path in sorted((SOURCE / "lessons").glob("*.ipynb"))] + ["../docs/attention"]
-    listed = "\n".join(notebooks)
-    (SOURCE / "lessons/index.md").write_text(f"{LESSONS}{listed}\n```\n", encoding="utf-8")
+    append_contents(SOURCE / "docs/log/README.md", sorted((SOURCE / "docs/log").glob("20*.md")))
+    notebooks = (*sorted((SOURCE / "lessons").glob("*.ipynb")), *(SOURCE / "docs").glob("*.ipynb"))
+    append_contents(SOURCE / "lessons/README.md", notebooks)
     for path in SOURCE.rglob("*.md"):
         path.write_text(adapted(path.read_text(encoding="utf-8"), path), encoding="utf-8")
     (SOURCE / "reference").mkdir()
     for name in ("settings", "commands", "python"):
         page = getattr(reference, f"{name}_page")()
         (SOURCE / f"reference/{name}.md").write_text(page, encoding="utf-8")
+
+
+def append_contents(page: Path, pages: Sequence[Path]) -> None:
+    """Append a list of pages to a page, for the navigation. A page that does not exist shows the list itself."""
+    names = "\n".join(f"/{path.relative_to(SOURCE).with_suffix('').as_posix()}" for path in pages)
+    start = f"{page.read_text(encoding='utf-8')}\n```{{toctree}}\n:hidden:\n" if page.exists() else NO_README
+    page.write_text(f"{start}\n{names}\n```\n", encoding="utf-8")
 
 
 def adapted(text: str, page: Path) -> str:

@@ -15,7 +15,7 @@ import glassformer
 from glassformer.cli import app
 from glassformer.cli.settings import _value, limits
 from glassformer.recipes import description, list_recipes
-from glassformer.settings_reference import list_settings
+from glassformer.settings_reference import SettingInfo, list_settings
 
 MODULES = {
     "glassformer": tuple(glassformer.__all__),
@@ -47,16 +47,19 @@ def settings_page() -> str:
     parts = ["# Settings\n\nWritten from the code. `glassformer settings WORD` prints the settings with a word. "]
     parts.append("The defaults are those of the paper; `train` chooses many settings from the data and prints ")
     parts.append("each with its reason ([zero configuration](../docs/defaults.md)).\n\n")
-    columns = ("setting", "default", "limits or choices", "meaning")
+    columns = ("setting", "default", "meaning, and limits or choices")
     for section, members in groupby(list_settings(), key=lambda info: info.section):
-        rows = [
-            (code(info.name), code(_value(info.default)), cell(limits(info)), cell(info.description))
-            for info in members
-        ]
+        rows = [(code(info.name), code(_value(info.default)), meaning(info)) for info in members]
         parts.append(f"## {section}\n\n{table(columns, rows)}")
     recipes = [(code(name), cell(description(path))) for name, path in list_recipes().items()]
     parts.append("## Recipes\n\n`train --recipe NAME` takes one of these, or a TOML file.\n\n")
     return "".join(parts) + table(("recipe", "what it is for"), recipes)
+
+
+def meaning(info: SettingInfo) -> str:
+    """Return the description of a setting, with its limits or choices on a line of their own."""
+    limit = limits(info)
+    return cell(info.description) + (f"<br>{code(limit)}" if limit else "")
 
 
 def commands_page() -> str:
