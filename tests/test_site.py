@@ -87,6 +87,12 @@ def test_the_page_of_the_paper_links_functions_and_panels_that_exist(module) -> 
     assert "py:obj" not in departures
 
 
+def test_links_to_folders_and_to_sources_of_lessons_go_to_pages_of_the_site(module) -> None:
+    text = "[log](docs/log/) [2](../lessons/source/02-one-head.md#3-scores) [code](lessons/build.py) [a](b.md)"
+    expected = "[log](docs/log/README.md) [2](../lessons/02-one-head.ipynb#3-scores) [code](lessons/build.py) [a](b.md)"
+    assert module("build").adapted(text, Path("README.md")) == expected
+
+
 PAGE = (
     '<p id="here"><a href="#here">a</a> <a href="https://example.org/x">b</a> <a href="{}">c</a><img src="sub/p.png">'
 )

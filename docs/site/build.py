@@ -61,7 +61,11 @@ def append_contents(page: Path, pages: Sequence[Path]) -> None:
 
 
 def adapted(text: str, page: Path) -> str:
-    """Return a page whose links to folders go to their README, and for the paper those of functions and panels."""
+    """Return a page for the site: links to a folder go to its README, those to the source of a lesson to the lesson.
+
+    The page of the paper has links to functions, panels and lessons.
+    """
+    text = re.sub(r"(lessons/)source/([\w-]+)\.md\b", r"\1\2.ipynb", text)
     text = re.sub(r"\]\(([\w./-]+/)\)", r"](\1README.md)", text)
     return linked_paper(text) if page.name == "paper.md" else text
 
