@@ -85,8 +85,8 @@ def test_the_charts_follow_the_checkpoint(window: Any, trained: Trace, tmp_path:
     window.run(SET, ["checkpoint", 1])
     assert window.run(marks) == [50] * 4
     assert "step 50: hi" in window.page.inner_text(".then")
-    box = window.page.locator(".chart svg").first.bounding_box()
-    window.page.mouse.click(box["x"] + box["width"] * 0.16, box["y"] + box["height"] / 2)
+    chart = window.page.locator(".chart svg").first
+    chart.click(position={"x": chart.bounding_box()["width"] * 0.16, "y": 60})
     assert window.run(marks) == [10] * 4
     assert "hhh" in window.page.inner_text(".then")
 
