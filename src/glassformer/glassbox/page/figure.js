@@ -68,7 +68,9 @@ export function standalone(image) {
   const box = image.getBoundingClientRect();
   copy.setAttribute('xmlns', 'http://www.w3.org/2000/svg');
   if (!copy.hasAttribute('width')) copy.setAttribute('width', Math.round(box.width));
-  copy.prepend(svg('rect', { width: '100%', height: '100%', fill: ground }));
+  const back = svg('rect', { width: '100%', height: '100%', fill: ground });
+  back.removeAttribute('class');
+  copy.prepend(back);
   return new XMLSerializer().serializeToString(copy);
 }
 
