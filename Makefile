@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: install demo lessons docs test test-all chaos check format bench profile wheel wheel-test clean
+.PHONY: install demo lessons docs test test-lessons test-all chaos check format bench profile wheel wheel-test clean
 
 install: $(INSTALLED)
 
@@ -44,6 +44,10 @@ $(VENV)/installed-docs: $(INSTALLED) requirements-docs.txt
 # Neighboring tests share fixtures, so that each process takes a half, and more from the other when it is done.
 test: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not gpu"
+
+# All notebooks of the course from top to bottom, trainings included.
+test-lessons: $(VENV)/installed-dev
+	$(BIN)/python -m pytest tests/test_lessons.py
 
 test-all: $(VENV)/installed-dev
 	$(BIN)/python -m pytest

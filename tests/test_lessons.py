@@ -95,6 +95,13 @@ def test_a_lesson_has_three_to_five_exercises_with_answers_that_were_checked(nam
     assert "assert" in text
 
 
+def test_every_link_of_a_lesson_has_its_target() -> None:
+    for path in (LESSONS / "README.md", *build.sources()):
+        for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+            assert (LESSONS / target).exists(), f"{path.name} links to {target}"
+    assert len(NAMES) == 8
+
+
 @pytest.mark.parametrize("name", sorted(set(NAMES) - TRAINED))
 def test_a_lesson_prints_the_numbers_that_are_stored_in_it(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -121,6 +128,19 @@ def test_lesson_2_computes_the_golden_attention(monkeypatch: pytest.MonkeyPatch,
     np.testing.assert_array_equal([names[x] for x in "QKV"], [golden[x] for x in "qkv"])
     for quantity in ("scores", "scaled", "weights", "output"):
         np.testing.assert_allclose(names[quantity], golden[quantity], atol=1e-7)
+
+
+def test_outputs_are_kept_where_only_the_text_has_changed() -> None:
+    before, after, other = (build.convert(f"{text}\n\n```python\n{code}\n```\n") for text, code in TEXTS_AND_CODES)
+    before.cells[1].outputs = [nbformat.v4.new_output("stream", text="2\n")]
+    build.keep_outputs(after, before)
+    assert printed(after) == "2\n"
+    assert after.cells[0].source == "new text"
+    with pytest.raises(ValueError, match="build without --text"):
+        build.keep_outputs(other, before)
+
+
+TEXTS_AND_CODES = [("text", "print(2)"), ("new text", "print(2)"), ("text", "print(3)")]
 
 
 def test_an_answer_is_right_or_wrong_or_not_there_and_an_error_in_it_is_named(
