@@ -99,7 +99,7 @@ def test_every_link_of_a_lesson_has_its_target() -> None:
     for path in (LESSONS / "README.md", *build.sources()):
         for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
             assert (LESSONS / target).exists(), f"{path.name} links to {target}"
-    assert len(NAMES) == 8
+    assert len(NAMES) == 9
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - TRAINED))
