@@ -197,9 +197,9 @@ def _plan(
 def _digest(planned: Plan) -> dict[str, str]:
     """Return what all processes of a run must have in common."""
     tokenizers = json.dumps(tokenizers_to_dict(*planned.prepared.tokenizers), sort_keys=True)
-    start = hashlib.sha256()
-    for _, array in sorted(planned.start.tensors.items()) if planned.start else ():
-        start.update(np.ascontiguousarray(array).data)
+    start, tensors = hashlib.sha256(), planned.start.tensors if planned.start else {}
+    for name in sorted(tensors):
+        start.update(np.ascontiguousarray(tensors[name]).data)
     return {
         "versions": f"glassformer {version('glassformer')}, torch {version('torch')}",
         "rows": planned.prepared.fingerprint[:12],
