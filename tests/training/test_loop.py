@@ -328,7 +328,7 @@ def test_a_resumed_run_refuses_another_table_and_another_validation_table(tmp_pa
     valid = PAIRS[:3]
     train(PAIRS, settings(training={"steps": 1}), tmp_path / "run", valid=valid, device="cpu").finish()
     for pairs, held in ((PAIRS[1:], valid), (PAIRS, None), (PAIRS, PAIRS[:2])):
-        with pytest.raises(RunError, match="the table is not the one that this run was trained on"):
+        with pytest.raises(RunError, match="table is not the one"):
             train(pairs, None, tmp_path / "run", valid=held, resume=True, device="cpu")
     train(PAIRS, None, tmp_path / "run", valid=valid, resume=True, device="cpu")
     with pytest.raises(RunError, match="the table is not the one"):  # and not its tokens, which are unknown

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from glassformer.container import read_tensors, write_tensors
+from glassformer.data.given import as_table
 from glassformer.data.tables import Pair, Table
 from glassformer.errors import ModelFileError, RunError, SettingsError
 from glassformer.rundirectory import RunDirectory
@@ -16,7 +17,6 @@ from glassformer.training import Saved, train
 from glassformer.training.checkpoints import RESUME_FORMAT
 from glassformer.training.differences import describe_environment
 from glassformer.training.plan import _digest, plan
-from glassformer.training.prepare import as_table
 from tests.chaos.conftest import PAIRS, SETTINGS, digest
 
 

@@ -59,7 +59,7 @@ def choose_weights(
     else:
         changes = {"chosen": chosen, "value": measured.value}
     if metrics.n_sources is not None:
-        changes["n_sources"] = measured.errors["rows"]
+        changes["n_sources"] = measured.errors.get("rows")
     return mean if "step" in changes else best, changes, measured.errors
 
 

@@ -107,7 +107,7 @@ class Validator:
     def metrics_of(self, measured: Measured, step: int) -> Metrics:
         """Return the record for the model file of weights after `step` updates."""
         rows: Literal["training", "validation"] = "training" if self.prepared.valid is None else "validation"
-        known = {} if self.metric == "loss" else {"n_sources": measured.errors["rows"]}
+        known = {} if self.metric == "loss" else {"n_sources": measured.errors.get("rows")}
         return Metrics(metric=self.metric, value=measured.value, step=step, rows=rows, **known)
 
     def _search(
