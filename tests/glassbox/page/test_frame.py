@@ -110,7 +110,7 @@ def test_before_after_and_difference_are_those_of_the_tensors(
         window.press(f"compare-{kind}")
         shown = window.page.inner_text(f"[data-stage='{name}'] {cell}").replace("−", "-")
         assert float(shown) == pytest.approx(number, abs=6e-4), kind
-    assert "after − before" in window.page.inner_text(f"[data-stage='{name}'] h3")
+    assert "after − before" in window.page.inner_text(f"[data-stage='{name}'] h2")
     assert window.complaints == []
 
 
