@@ -1,7 +1,7 @@
 /**
  * A figure with buttons that save it: as SVG, with the colors of the page, and as CSV.
  *
- * @example figure('weights of row 3', svg('svg', …), [['key', 'weight'], ['<bos>', 0.5]])
+ * @example figure('weights of step 3', svg('svg', …), [['key', 'weight'], ['<bos>', 0.5]])
  */
 
 import { button, el, svg } from 'glassbox/dom.js';

@@ -30,7 +30,7 @@ export const query = {
         `Softmax turns the scores into weights that add up to 100 %: ${percent(weights[best])} is on ` +
           `${quoted(source[best])}, so the output of the head is mostly the value of that token.`,
       ],
-      picture: figure(`scores and weights of row ${row}`, draw(app, scores, weights, best), [
+      picture: figure(`scores and weights of step ${row}`, draw(app, scores, weights, best), [
         ['position', 'source token', 'score', 'weight'],
         ...source.map((token, i) => [i, token.text, scores[i], weights[i]]),
       ]),
