@@ -91,7 +91,7 @@ class Updater:
         losses = self._accumulate(batches, n_tokens, step)
         self.processes.sum_gradients(self.model.parameters())
         smoothed, plain = self.processes.sum_(torch.stack([torch.stack(parts) for parts in losses]).sum(dim=0)).unbind()
-        norm = self._clip(training.clip_norm or math.inf)
+        norm = whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm or math.inf))
         rate = self.rate_factor * learning_rate(step, training, self.settings.model.d_model, seconds)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -160,14 +160,6 @@ class Updater:
             hidden, targets = teacher_forced(self.model, self.corpus, rows, self.device)
             smoothed, plain = cross_entropy(*output_layer(self.model, hidden), targets, training.label_smoothing)
         return smoothed * weight / n_tokens, (smoothed.detach() * weight, plain * weight)
-
-    def _clip(self, max_norm: float) -> Tensor:
-        """Clip the gradient; return its norm before. With parts it does not depend on the number of cores."""
-        parameters = list(self.model.parameters())
-        if self.batch_parts == 1:
-            return whole(torch.nn.utils.clip_grad_norm_(parameters, max_norm))
-        (norm,) = on_own_threads(lambda _: torch.nn.utils.clip_grad_norm_(parameters, max_norm), [None])
-        return norm
 
     # Memory
 
