@@ -448,6 +448,16 @@ def test_a_missing_column_is_an_error_that_lists_the_columns(folder, text, data,
     assert error.exit_code == 2
 
 
+def test_a_member_that_the_first_json_object_lacks_can_be_null_in_it(folder):
+    data = DataSettings(source="x", features=("tags",), target="y")
+    rows = '{"x": "a", "y": "b"%s}\n{"x": "c", "y": "d", "tags": "N;V"}\n'
+    error = failure(ColumnError, read_table, put(folder, "a.jsonl", rows % ""), data)
+    assert error.hint == ("valid: x, y; the columns are the members of the first object: add one that it lacks as null")
+    skipped = data.model_copy(update={"bad_rows": "skip"})
+    table = read_table(put(folder, "b.jsonl", rows % ', "tags": null'), skipped)
+    assert list(table.rows) == [2]
+
+
 HUGE_POSITIONS = {
     "5,000 nines": ("9" * 5000, "there is no column 99999999999999999999… (5,000 digits)"),
     "19 digits": ("1" * 19, "there is no column 1111111111111111111"),

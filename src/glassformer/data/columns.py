@@ -53,13 +53,17 @@ class Columns:
     header: bool
     consumed: bool  # the first row is the header, and not data
     guessed: bool  # the header was detected from the cells of the first row only
+    of_first_object: bool = False  # the names are the members of the first JSON object
 
     @classmethod
     def of(cls, source: Source, requested: Sequence[ColumnName], header: str, table: str) -> Columns:
         """Create the columns of a table. Raises TableError when `header` is "yes" and the first row is damaged."""
         if source.names is not None:
             own = source.format != "parallel text"
-            return cls(table, source.names, (), source.width, header=own, consumed=False, guessed=False)
+            is_json = source.format == "JSON Lines"
+            return cls(
+                table, source.names, (), source.width, own, consumed=False, guessed=False, of_first_object=is_json
+            )
         if header == "yes" and source.first_fault:
             raise TableError(
                 "the header is damaged",
@@ -167,7 +171,10 @@ class Columns:
                 hint="if the first row is a header, use --header and one of its names",
             )
         name = shortened(str(column))
-        raise ColumnError(f"there is no column {name!r}", where=self.table, hint=nearest(name, names))
+        hint = nearest(name, names)
+        if self.of_first_object:
+            hint += "; the columns are the members of the first object: add one that it lacks as null"
+        raise ColumnError(f"there is no column {name!r}", where=self.table, hint=hint)
 
     def _other(self, known: Sequence[int], given: str, missing: str) -> int:
         """Return the only column that is not known. Raises ColumnError when there are several, or none."""
