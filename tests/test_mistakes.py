@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -10,12 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 from glassformer import reference
 from glassformer.decoding import length_penalty
 from glassformer.model import MultiHeadAttention
-from glassformer.settings import ModelSettings
+from glassformer.settings import ModelSettings, SideSettings
+from glassformer.text.learning import learn
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/mistakes.md").read_text(encoding="utf-8")
@@ -71,10 +75,56 @@ def half_precision() -> list[str]:
 
 
 def removed_infinity() -> list[str]:
-    for name in ("infty", "Inf"):
-        with pytest.raises(AttributeError):
-            getattr(np, name)
-    return ["AttributeError", "`np.inf`"]
+    removed = [name for name in ("infty", "Inf", "inf") if not hasattr(np, name)]
+    assert np.exp(-np.inf) == 0
+    return ["AttributeError", f"{len(removed)} of 3 spellings", "`np.inf`"]
+
+
+def inverted_mask() -> list[str]:
+    reversed_meaning = reference.attention(Q, K, V, ~CAUSAL).weights
+    assert reversed_meaning[3].sum() == 0
+    module = torch.nn.MultiheadAttention(8, 1, batch_first=True)
+    hidden = torch.from_numpy(~CAUSAL)
+    weights = module(*[torch.randn(1, 4, 8)] * 3, attn_mask=hidden)[1][0]
+    assert (weights[hidden] == 0).all()
+    assert (weights[~hidden] > 0).all()
+    return decimals(reversed_meaning[0, 1:].sum(), reversed_meaning[0, 0])
+
+
+def nothing_visible() -> list[str]:
+    scores = np.full((1, 2), -np.inf)
+    with np.errstate(invalid="ignore"):
+        powers = np.exp(scores - scores.max())
+    assert np.isnan(powers / powers.sum()).all()
+    zeros = reference.softmax(np.zeros((1, 2)), np.zeros((1, 2), dtype=bool))[0]
+    return [f"NaN instead of {zeros[0]:.0f} and {zeros[1]:.0f}"]
+
+
+def cut_at_commas() -> list[str]:
+    line = '1845-01-05,"January 5, 1845"'
+    return [line, f"{len(line.split(','))} pieces instead of {len(next(csv.reader([line])))} cells"]
+
+
+def special_tokens_in_a_text() -> list[str]:
+    characters = learn(["a<eos>b"], SideSettings(kind="characters"))
+    cut = re.findall(r"<eos>|.", "a<eos>b")
+    return [f"{len(cut)} tokens instead of {len(characters.encode('a<eos>b'))}"]
+
+
+def not_shifted() -> list[str]:
+    sequence = ["<bos>", *DUTCH, "<eos>"]
+    wrong = sum(fed == target for fed, target in zip(sequence[:-1], sequence[:-1], strict=True))
+    right = sum(fed == target for fed, target in itertools.pairwise(sequence))
+    return [f"{wrong} of {len(DUTCH) + 1} targets", f"instead of {right} of {len(DUTCH) + 1}"]
+
+
+def first_of_two_micro_batches() -> list[str]:
+    w = torch.zeros(1, requires_grad=True)
+    found = []
+    for losses in ([(w - 3) ** 2], [(w - 3) ** 2, (w - 1) ** 2]):
+        (gradient,) = torch.autograd.grad(sum(losses) / len(losses), w)
+        found.append((w - 0.1 * gradient).item())
+    return ["w becomes {:.1f} instead of {:.1f}".format(*found)]
 
 
 def variance_of_scores() -> list[str]:
@@ -143,8 +193,10 @@ NUMBERS: dict[str, Callable[[], list[str]]] = {
     "division by √d_model": lambda: [*decimals(512**0.5, digits=1), f"instead of {np.sqrt(ModelSettings().d_k):.0f}"],
     "no division at all": variance_of_scores,
     "no causal mask": lambda: decimals(reference.attention(Q, K, V).weights[0, 1:].sum()),
+    "inverted mask": inverted_mask,
     "mask after the softmax": lambda: decimals((reference.attention(Q, K, V).weights * CAUSAL).sum(axis=1)[:3]),
     "−10⁹ for a hidden score": half_precision,
+    "softmax of a row with nothing visible": nothing_visible,
     "`np.infty`, `np.Inf`": removed_infinity,
     "padded queries masked instead of padded keys": lambda: decimals(reference.softmax(np.zeros((5, 8)))[0, 5:].sum()),
     '"the diagonal is the largest"': lambda: [f"in {((Q @ K.T).argmax(axis=1) == np.arange(4)).sum()} of 4 rows"],
@@ -163,11 +215,14 @@ NUMBERS: dict[str, Callable[[], list[str]]] = {
     ],
     "ε outside the root": epsilon,
     "norm before the sublayer, called post-norm": lambda: decimals((ROW + norm_of(ROW)).std()),
-    "target not shifted": lambda: ["fed `<bos> y`, predicts `y <eos>`"],  # lesson 6 trains with it
+    "a line of CSV is cut at its commas": cut_at_commas,
+    "special tokens read out of a text": special_tokens_in_a_text,
+    "target not shifted": not_shifted,
     '"the target is `<eos>`"': lambda: [f"has {len(DUTCH) + 1} targets"],
     "label smoothing spread over V − 1": smoothing,
     "pads in the loss": lambda: [f"{np.mean([0.4, 0.2, 0, 0]):.2f} instead of {np.mean([0.4, 0.2]):.1f}"],
     "mean of means": lambda: [f"{np.mean([1.0, 0.5]):.2f} instead of {(2 * 1.0 + 8 * 0.5) / 10:.1f}"],
+    "a step after the first of several micro-batches": first_of_two_micro_batches,
     "teacher-forced accuracy as quality": lambda: decimals(0.99**17),
     '"greedy search finds the most probable answer"': garden_path,
     "sums of answers of unlike length compared": lambda: decimals(
@@ -198,7 +253,10 @@ def test_the_numbers_of_the_wrong_sentences_are_computed() -> None:
     reverse = reference.attention(Q[::-1], K[::-1], V[::-1]).output
     changes = decimals(np.abs(reverse[::-1] - plain).max(), np.abs(reverse - plain).max())
     text = " ".join(PAGE.partition("## Sentences")[2].split())
-    for number in (*(f"{n:,}" for n in parameters), *changes):
+    norms = decimals(norm_of(ROW)[0, [0, -1]])
+    reads = MultiHeadAttention(ModelSettings()).w_q.weight.shape[1]
+    sentences = [f"{reads} of 512 numbers, not {512 // 8}", f"{len(DUTCH) + 1} targets for {len(DUTCH)} words"]
+    for number in (*(f"{n:,}" for n in parameters), *changes, *norms, *sentences):
         assert number in text, number
 
 
