@@ -45,9 +45,9 @@ $(VENV)/installed-docs: $(INSTALLED) requirements-docs.txt
 test: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not gpu"
 
-# All notebooks of the course from top to bottom, trainings included.
+# All notebooks of the course from top to bottom, trainings included: three minutes of processor time.
 test-lessons: $(VENV)/installed-dev
-	$(BIN)/python -m pytest tests/test_lessons.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal tests/test_lessons.py
 
 test-all: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
