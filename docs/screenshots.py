@@ -16,7 +16,7 @@ IMAGES = Path(__file__).parent / "images"
 
 
 class Shot(NamedTuple):
-    """A picture of a panel, after some clicks; `top` is scrolled to the upper edge."""
+    """A picture of the page, after some clicks; `top` is scrolled to the upper edge. `only` is the element in it."""
 
     name: str
     panel: str
@@ -24,6 +24,7 @@ class Shot(NamedTuple):
     top: str = ""
     width: int = 1280
     height: int = 760
+    only: str = ""
 
 
 CELL = "[data-stage='decoder.2.cross.scores'] td[data-cell='0,1,7']"
@@ -38,6 +39,7 @@ SHOTS = (
     Shot("search", "search", (), ".so-far"),
     Shot("whatif", "whatif", ("[data-key='toggle-positions off']",), "[aria-label='before and after']", height=620),
     Shot("alignment", "alignment", height=680),
+    Shot("examples", "examples?example=search&v=1", height=1200, only="#panel"),
     Shot("mistakes", "attention", ("[data-key='view-mistakes']",), height=620),
     Shot("narrow", "attention", ("[data-key='depth-words']",), "[data-stage='decoder.2.cross.scores']", 390, 760),
 )
@@ -53,7 +55,7 @@ def take(browser: Any, url: str, shot: Shot) -> None:
     if shot.top:
         page.evaluate("(top) => document.querySelector(top).scrollIntoView()", shot.top)
     page.wait_for_timeout(200)
-    page.screenshot(path=IMAGES / f"{shot.name}.png")
+    (page.locator(shot.only) if shot.only else page).screenshot(path=IMAGES / f"{shot.name}.png")
     page.close()
 
 

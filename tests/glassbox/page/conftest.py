@@ -25,7 +25,7 @@ from glassformer.glassbox.schema import Trace
 CHROMIUM = Path("/usr/bin/chromium")
 PANELS = (
     "story", "tokens", "embedding", "qkv", "attention", "norm", "heads", "logits",
-    "search", "whatif", "space", "training", "alignment", "errors",
+    "search", "whatif", "space", "training", "alignment", "errors", "examples",
 )  # fmt: skip
 
 

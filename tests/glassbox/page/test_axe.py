@@ -14,7 +14,12 @@ from glassformer.glassbox.schema import Trace
 pytestmark = pytest.mark.browser
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
-VIEWS = {"attention": ("view-lookup", "view-mistakes"), "search": ("search-greedy",), "heads": ("sort-damage",)}
+VIEWS = {
+    "attention": ("view-mistakes",),
+    "search": ("search-greedy",),
+    "heads": ("sort-damage",),
+    "examples": ("example-padding", "example-norms", "example-search", "example-lookup"),
+}
 SCORE = "[data-stage='decoder.1.cross.scores'] td[data-cell='0,1,2']"
 
 
@@ -45,6 +50,8 @@ def test_axe_finds_no_violation(
             if window.page.locator(f"[data-key='{view}']").count():
                 window.press(view)
                 found[f"{name}, {view}"] = violations(window)
+    window.page.fill("[data-key='field-query-0']", "much")
+    found["examples, not a number"] = violations(window)
     window.panel("attention")
     window.press("view-steps")
     window.page.click(SCORE)

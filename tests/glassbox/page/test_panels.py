@@ -152,10 +152,6 @@ def test_the_mistakes_lab_shows_what_reveals_a_mistake(window: Any, trace: Trace
     labs = window.all("[data-mistake]", signs)
     assert len(labs) == 5
     assert all("true" in lab and "false" in lab for lab in labs)
-    window.press("view-lookup")
-    weights = window.all("[data-weight]", "Number(each.dataset.weight)")
-    assert sum(weights) == pytest.approx(1)
-    assert weights[0] == max(weights)
 
 
 def test_what_a_trace_leaves_out_is_said_where_it_would_be(window: Any, trace: Trace, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ AVOIDED = re.compile(
     r"|quantit(y|ies)|redone|trained|normed|look-up|colour\w*|grey|centre\w*|normalis\w*|neighbour\w*|favour\w*)\b",
     re.IGNORECASE,
 )
+EXAMPLES = ("padding", "norms", "search", "lookup")
 NAMES = re.compile("This model was trained with")  # a model is trained
 VISIBLE = """
 const texts = [document.body.innerText];
@@ -42,9 +43,12 @@ def test_every_panel_uses_the_terms_of_the_field(window: Any, trace: Trace, tmp_
             window.press(f"depth-{depth}")
             assert avoided_words(window) == [], (name, depth)
     window.panel("attention")
-    for view in ("lookup", "mistakes"):
-        window.press(f"view-{view}")
-        assert avoided_words(window) == [], view
+    window.press("view-mistakes")
+    assert avoided_words(window) == []
+    window.panel("examples")
+    for example in EXAMPLES:
+        window.press(f"example-{example}")
+        assert avoided_words(window) == [], example
 
 
 def test_layers_are_numbered_as_in_the_names_of_tensors(window: Any, trace: Trace, tmp_path: Path) -> None:
@@ -104,9 +108,9 @@ def test_a_page_without_weights_does_not_say_that_the_server_shows_them(
     assert "glassformer serve MODEL" in window.page.inner_text("#panel")
 
 
-@pytest.mark.parametrize("view", ["lookup", "mistakes"])
-def test_the_views_of_attention_fit_a_narrow_window(window: Any, trace: Trace, tmp_path: Path, view: str) -> None:
-    window.open(trace, tmp_path, "attention")
-    window.press(f"view-{view}")
+@pytest.mark.parametrize("view", ["view-mistakes", *(f"example-{example}" for example in EXAMPLES)])
+def test_the_views_of_a_panel_fit_a_narrow_window(window: Any, trace: Trace, tmp_path: Path, view: str) -> None:
+    window.open(trace, tmp_path, "attention" if view.startswith("view") else "examples")
+    window.press(view)
     window.page.set_viewport_size({"width": 390, "height": 844})
     assert window.run("return document.documentElement.scrollWidth") <= 390

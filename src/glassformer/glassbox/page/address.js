@@ -26,7 +26,8 @@ export const KEYS = {
   gold: [false, FLAG],
   compare: ['after', one('before', 'after', 'difference')],
   locked: [null, NUMBER],
-  view: ['steps', one('steps', 'lookup', 'mistakes')],
+  view: ['steps', one('steps', 'mistakes')],
+  example: ['lookup', one('lookup', 'padding', 'norms', 'search')],
   search: ['beam', one('beam', 'greedy')],
   order: ['layer', one('layer', 'damage', 'entropy', 'kind')],
   scale: ['linear', one('linear', 'log')],
@@ -39,7 +40,7 @@ export const KEYS = {
 };
 
 /** A change of one of these is a new entry of the history: Back returns to the state before it. */
-const STEPS = ['panel', 'screen', 'part', 'view'];
+const STEPS = ['panel', 'screen', 'part', 'view', 'example'];
 
 const VERSION = '1'; // of the form of an address
 const LONG = 400; // characters of a text that a file has anyway

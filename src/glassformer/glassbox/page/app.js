@@ -28,6 +28,7 @@ export class App {
     this.turn = 0; // of the last computation; the results of earlier ones are dropped
     this.known = new Map();
     this.windows = new Map();
+    this.sheets = new Map(); // of the worked examples, see examples/sheet.js
     this.listeners = [];
     const cross = this.base.attentions().at(-1);
     this.defaults = { ...defaults(), part: cross, attention: cross };

@@ -4,6 +4,7 @@ import { alignment } from 'glassbox/panels/alignment.js';
 import { attention } from 'glassbox/panels/attention.js';
 import { embedding } from 'glassbox/panels/embedding.js';
 import { errors } from 'glassbox/panels/errors.js';
+import { examples } from 'glassbox/panels/examples.js';
 import { heads } from 'glassbox/panels/heads.js';
 import { logits } from 'glassbox/panels/logits.js';
 import { norm } from 'glassbox/panels/norm.js';
@@ -31,4 +32,5 @@ export const panels = {
   training: { title: 'Training', draw: training },
   alignment: { title: 'Alignment', draw: alignment },
   errors: { title: 'Errors', draw: errors },
+  examples: { title: 'Worked examples', draw: examples },
 };

@@ -4,20 +4,18 @@ import { button, choices, el } from 'glassbox/dom.js';
 import { digits, entropies, headOf, percent, rowOf } from 'glassbox/numbers.js';
 import { lightOf } from 'glassbox/hover.js';
 import { attentionPicker, maskOf } from 'glassbox/panels/selection.js';
-import { lookup } from 'glassbox/panels/lookup.js';
 import { mistakes } from 'glassbox/panels/mistakes.js';
 import { product } from 'glassbox/product.js';
 import { stage } from 'glassbox/stage.js';
 
 const VIEWS = [
   ['steps', 'computation'],
-  ['lookup', 'as a lookup'],
   ['mistakes', 'mistakes lab'],
 ];
 
 export function attention(app) {
   const view = app.state.view ?? 'steps';
-  const draw = { steps, lookup, mistakes }[view];
+  const draw = { steps, mistakes }[view];
   return [choices('view', VIEWS, view, (chosen) => app.set({ view: chosen })), draw(app)];
 }
 

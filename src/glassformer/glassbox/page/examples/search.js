@@ -1,0 +1,208 @@
+/** A small search tree whose probabilities can be changed: greedy search loses where the first token is a garden path. */
+
+import { choices, el, svg, table } from 'glassbox/dom.js';
+import { digits } from 'glassbox/numbers.js';
+import { beam, best, pathsOf, product, TOKENS } from 'glassbox/examples/garden.js';
+import { finding, Sheet, sheetOf } from 'glassbox/examples/sheet.js';
+
+/** The probability of A after each path; that of B is the rest. */
+const STARTS = {
+  2: { '': 0.6, A: 0.5, B: 0.9 },
+  3: { '': 0.6, A: 0.55, B: 0.4, AA: 0.5, AB: 0.8, BA: 0.5, BB: 0.95 },
+};
+const WIDTHS = [1, 2, 3, 4];
+const [COLUMN, WIDE, HIGH, GAP, LEFT, TOP] = [154, 128, 74, 8, 58, 24]; // pixels, as in style/examples.css
+
+const other = (path) => path.slice(0, -1) + (path.endsWith('A') ? 'B' : 'A');
+
+function start(length) {
+  const given = Object.entries(STARTS[length]).flatMap(([path, p]) => [
+    [`${path}A`, p],
+    [`${path}B`, 1 - p],
+  ]);
+  const sheet = new Sheet(Object.fromEntries(given), [0, 1]);
+  sheet.follow = (path, p) => ({ [other(path)]: 1 - p });
+  return sheet;
+}
+
+export function search(app) {
+  const chosen = sheetOf(app, 'search', () => ({ length: 2, width: 2 }));
+  const { length, width } = chosen;
+  const sheet = sheetOf(app, `search of ${length}`, () => start(length));
+  const choose = (name) => (value) => {
+    chosen[name] = value;
+    app.notify(false, null);
+  };
+  const size = { '--w': `${LEFT + length * COLUMN}px`, '--h': `${heightOf(length)}px` };
+  const tree = el('div.editable-tree', { style: size }, el('div.edges'), nodes(sheet, length));
+  const result = sheet.result(() => {
+    const found = searched(sheet, width, length);
+    decorate(tree, found, length);
+    return verdict(found, width, length);
+  });
+  return [
+    el(
+      'p.lead',
+      'A model gives probabilities of the next token only; the probability of an answer is their product. Greedy search takes ' +
+        'the most probable token at each step. Beam search keeps the best answers so far, and can therefore find an answer that ' +
+        'begins with a less probable token.',
+    ),
+    el(
+      'div.row',
+      choices('tokens of an answer', [[2, '2 tokens'], [3, '3 tokens']], length, choose('length')),
+      choices('beam width', WIDTHS.map((number) => [number, number === 1 ? 'beam width 1' : String(number)]), width, choose('width')),
+    ),
+    el('p.size', 'Change a probability. The other one after the same tokens follows, so that the two add up to 1.'),
+    el('div.scroller', tree),
+    legend(),
+    el('div.row', sheet.preset(length === 2 ? 'numbers of lesson 7' : 'first numbers', { ...sheet.start }), preset(sheet, length)),
+    result,
+  ];
+}
+
+/** Numbers with which greedy search finds the best answer. */
+const preset = (sheet, length) =>
+  sheet.preset(
+    'greedy search wins',
+    Object.fromEntries(Object.keys(STARTS[length]).flatMap((path) => [[`${path}A`, 0.7], [`${path}B`, 0.3]])),
+  );
+
+/** At least two digits after the point. */
+const probability = (p) => p.toFixed(4).replace(/0{1,2}$/, '');
+
+const heightOf = (length) => TOP + 2 ** length * (HIGH + GAP);
+
+/** The upper left corner of a node: leaves below each other, the others in the middle of theirs. */
+function place(path, length) {
+  const below = 2 ** (length - path.length);
+  const first = [...path].reduce((at, token) => at * 2 + TOKENS.indexOf(token), 0) * below;
+  return [LEFT + (path.length - 1) * COLUMN, TOP + (first + (below - 1) / 2) * (HIGH + GAP)];
+}
+
+const all = (length) => Array.from({ length }, (_, i) => pathsOf(i + 1)).flat();
+
+function nodes(sheet, length) {
+  const steps = Array.from({ length }, (_, i) =>
+    el('span.step-name', { style: { '--x': `${LEFT + i * COLUMN}px`, '--y': '0px' } }, `step ${i}`),
+  );
+  const boxes = all(length).map((path) => {
+    const [x, y] = place(path, length);
+    const before = path.slice(0, -1);
+    const label = before ? `probability of ${path.at(-1)} after ${before}` : `probability of ${path} as the first token`;
+    return el(
+      'div.choice',
+      { style: { '--x': `${x}px`, '--y': `${y}px` }, data: { path } },
+      el('div.row', el('b.token', path.at(-1)), sheet.field(path, label)),
+      el('small', { data: { of: path } }),
+    );
+  });
+  return [...steps, ...boxes];
+}
+
+function searched(sheet, width, length) {
+  const given = (path) => sheet.number(path);
+  return { given, greedy: beam(given, 1, length), beam: beam(given, width, length), best: best(given, length) };
+}
+
+/** What both searches did, in each box and in the edges. */
+function decorate(tree, found, length) {
+  const candidates = new Map(found.beam.steps.flat().map((one) => [one.path, one]));
+  const states = all(length).map((path) => {
+    const one = candidates.get(path);
+    const isOf = (answer) => answer.path.startsWith(path);
+    return {
+      path,
+      p: product(found.given, path),
+      isGreedy: isOf(found.greedy.answer),
+      isBeam: isOf(found.beam.answer),
+      words: one ? `${one.isKept ? 'kept' : 'pruned'}, rank ${one.rank}` : 'not reached',
+      state: one?.isKept ? 'kept' : 'pruned',
+    };
+  });
+  for (const { path, p, words, state, isGreedy, isBeam } of states) {
+    const box = tree.querySelector(`[data-path="${path}"]`);
+    box.className = `choice ${state}${isGreedy ? ' greedy' : ''}${isBeam ? ' beam' : ''}`;
+    box.querySelector('[data-of]').replaceChildren(`${path}: ${probability(p)}`, el('br'), words);
+    Object.assign(box.dataset, { p: String(p), state: words });
+  }
+  tree.querySelector('.edges').replaceChildren(edges(states, length));
+}
+
+function edges(states, length) {
+  const line = ({ path, state, isGreedy, isBeam }) => {
+    const [x, y] = place(path, length);
+    const [fromX, fromY] = path.length > 1 ? place(path.slice(0, -1), length) : [LEFT - COLUMN, (heightOf(length) - HIGH + TOP - GAP) / 2];
+    const from = path.length > 1 ? fromX + WIDE : 40;
+    const draw = (kind, by) =>
+      svg(`path.${kind}`, { d: `M${from} ${fromY + HIGH / 2 + by}C${(from + x) / 2} ${fromY + HIGH / 2 + by} ${(from + x) / 2} ${y + HIGH / 2 + by} ${x} ${y + HIGH / 2 + by}` });
+    return [draw(state, 0), isBeam ? draw('beam', isGreedy ? -3 : 0) : null, isGreedy ? draw('greedy', isBeam ? 3 : 0) : null];
+  };
+  const middle = (heightOf(length) + TOP - GAP) / 2;
+  return svg(
+    'svg',
+    { width: LEFT + length * COLUMN, height: heightOf(length), 'aria-hidden': 'true' },
+    states.map(line),
+    svg('text', { x: 0, y: middle + 4 }, '<bos>'),
+  );
+}
+
+const legend = () =>
+  el(
+    'p.size.tree-key',
+    el('span.key-beam', 'answer of beam search'),
+    el('span.key-greedy', 'answer of greedy search'),
+    el('span.key-pruned', 'pruned or not reached'),
+  );
+
+function verdict(found, width, length) {
+  const [greedy, beamed] = [found.greedy.answer, found.beam.answer];
+  const of = ({ path, p }) => `${path} with ${probability(p)}`;
+  const rows = [
+    ['greedy search', greedy],
+    [`beam search, width ${width}`, beamed],
+    [`best of all ${2 ** length}`, found.best],
+  ];
+  const isLess = (one, than) => one.p < than.p - 1e-12;
+  return [
+    finding(
+      `Greedy search finds ${of(greedy)}, beam search of width ${width} finds ${of(beamed)}. `,
+      isLess(greedy, beamed) ? `Greedy search loses: ${whyLost(found.greedy, beamed)} ` : '',
+      isLess(beamed, greedy) ? 'Here greedy search is the better one. ' : '',
+      isLess(beamed, found.best)
+        ? `Beam search misses ${of(found.best)}: ${whyLost(found.beam, found.best)}`
+        : 'No answer is more probable than that of beam search.',
+    ),
+    el(
+      'div.scroller',
+      table(
+        '',
+        ['search', 'answer', 'product', 'probability', 'sum of logarithms'],
+        rows.map(([name, { path, p }]) =>
+          el(
+            'tr',
+            { data: { search: name, answer: path, p: String(p) } },
+            el('th', { scope: 'row' }, name),
+            [path, [...path].map((_, i) => probability(found.given(path.slice(0, i + 1)))).join(' · '), probability(p), p > 0 ? digits(Math.log(p)) : '−∞'].map((part) =>
+              el('td', part),
+            ),
+          ),
+        ),
+      ),
+    ),
+    el(
+      'p.hint',
+      'The panel “Search” has the tree of this model. Lesson 7 of the course computes the same numbers in Python, and adds the length penalty.',
+    ),
+  ];
+}
+
+/** At which step a search pruned the beginning of an answer, and what it kept in its place. */
+function whyLost({ steps }, lost) {
+  for (const [step, candidates] of steps.entries()) {
+    const own = candidates.find(({ path }) => lost.path.startsWith(path));
+    if (!own || own.isKept) continue;
+    const last = candidates.findLast(({ isKept }) => isKept);
+    return `at step ${step} it kept ${last.path} with ${probability(last.p)} and pruned ${own.path} with ${probability(own.p)}.`;
+  }
+  return '';
+}
