@@ -60,5 +60,8 @@ function largestOf(x, [top, bottom], [left, right]) {
   return found;
 }
 
+/** Whether a square stands for several numbers. */
+export const isThinned = (x) => x.shape.some((length) => length > MAX_CELLS);
+
 /** The largest absolute value of a matrix, for its scale. */
 export const scaleOf = (x) => x.numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12);

@@ -4,6 +4,7 @@ import { button, choices, el, slider } from 'glassbox/dom.js';
 import { sinusoid } from 'glassbox/interpreter.js';
 import { digits, dot, rowOf } from 'glassbox/numbers.js';
 import { lines } from 'glassbox/chart.js';
+import { positionTable } from 'glassbox/panels/positiontable.js';
 import { noEdits } from 'glassbox/panels/selection.js';
 import { stage } from 'glassbox/stage.js';
 
@@ -46,6 +47,7 @@ export function embedding(app) {
     stage(app, name('scaled'), shown),
     stage(app, name('positions'), shown),
     stage(app, name('input'), shown),
+    positionTable(app, name('positions')),
     waves(app, name('positions')),
   ];
 }
@@ -53,8 +55,7 @@ export function embedding(app) {
 /** A column of the position encoding as a curve, and PE(p) · PE(p + k), which depends only on k. */
 function waves(app, name) {
   const step = app.trace.stepOf.get(name) ?? app.trace.stepOf.get(`${name}_before_edit`);
-  if (step?.op !== 'sinusoids')
-    return el('p.hint', 'This model has learned position embeddings, so there are no sinusoids to show.');
+  if (step?.op !== 'sinusoids') return null;
   const { base, d_model: width } = step.attributes;
   const [wave, products] = [el('div'), el('div')];
   const showWave = (column) => wave.replaceChildren(...waveOf(app, name, step.attributes, column));

@@ -1,0 +1,115 @@
+/** A matrix as a picture with axes and a legend. The pointer and the arrow keys read its numbers. */
+
+import { el, svg } from 'glassbox/dom.js';
+import { saveButtons } from 'glassbox/figure.js';
+import { heat, isThinned, scaleOf } from 'glassbox/heat.js';
+import { at, digits, grouped } from 'glassbox/numbers.js';
+
+const [LEFT, TOP, RIGHT, BOTTOM] = [46, 8, 10, 38];
+const MAX_TICKS = 6;
+const UNITS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000];
+const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+/**
+ * @param {string} title
+ * @param {import('./numbers.js').Named} x  with two axes
+ * @param {{down: string, across: string, width: number, height: number, rows?: string[]}} options  the names of the axes,
+ *   the size in pixels, and the labels of the rows, by default their numbers
+ */
+export function heatmap(title, x, { down, across, width, height, rows = null }) {
+  const scale = scaleOf(x);
+  const [plotWidth, plotHeight] = [width - LEFT - RIGHT, height - TOP - BOTTOM];
+  const step = [plotHeight / x.shape[0], plotWidth / x.shape[1]];
+  const spot = svg('rect.spot', { width: Math.max(4, step[1]), height: Math.max(4, step[0]), visibility: 'hidden' });
+  const image = svg(
+    'svg.heatmap',
+    {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: 'group',
+      tabindex: 0,
+      'aria-label':
+        `${title}: ${grouped(x.shape[0])} × ${grouped(x.shape[1])}, ${down} downwards, ${across} to the right, ` +
+        `from ${digits(least(x))} to ${digits(largest(x))}; the arrow keys read single numbers`,
+      data: { key: `heatmap-${title}` },
+    },
+    svg('rect.ground', { x: LEFT, y: TOP, width: plotWidth, height: plotHeight }),
+    heat(x, scale, { x: LEFT, y: TOP, width: plotWidth, height: plotHeight, 'aria-hidden': 'true' }),
+    (rows ? [...rows.keys()] : ticks(x.shape[0])).map((row) =>
+      svg('text', { x: LEFT - 6, y: TOP + (row + 0.5) * step[0] + 4, 'text-anchor': 'end' }, rows ? rows[row] : String(row)),
+    ),
+    ticks(x.shape[1]).map((column) =>
+      svg('text', { x: LEFT + (column + 0.5) * step[1], y: TOP + plotHeight + 14, 'text-anchor': 'middle' }, String(column)),
+    ),
+    svg('text.axis-name', { x: LEFT + plotWidth / 2, y: height - 6, 'text-anchor': 'middle' }, across),
+    svg('text.axis-name', { x: 12, y: TOP + plotHeight / 2, 'text-anchor': 'middle', transform: `rotate(-90 12 ${TOP + plotHeight / 2})` }, down),
+    spot,
+  );
+  const reading = el('output', ' ');
+  const read = (row, column) => {
+    spot.setAttribute('x', LEFT + column * step[1] - (Math.max(4, step[1]) - step[1]) / 2);
+    spot.setAttribute('y', TOP + row * step[0] - (Math.max(4, step[0]) - step[0]) / 2);
+    spot.setAttribute('visibility', 'visible');
+    reading.textContent = `${down} ${rows ? rows[row] : row}, ${across} ${column}: ${digits(at(x, [row, column]))}`;
+    image.dataset.at = `${row},${column}`;
+  };
+  follow(image, x.shape, step, read);
+  return el(
+    'figure.heatmap-box',
+    el('figcaption', el('b', title), saveButtons(title, image, () => numbersOf(x, down, across, rows))),
+    el('div.scroller', image),
+    legend(x, scale),
+    reading,
+  );
+}
+
+const largest = (x) => x.numbers.reduce((best, number) => Math.max(best, number), -Infinity);
+const least = (x) => x.numbers.reduce((best, number) => Math.min(best, number), Infinity);
+
+/** Round numbers from 0 on, at most six. */
+function ticks(length) {
+  const unit = UNITS.find((step) => (length - 1) / step < MAX_TICKS) ?? 2000;
+  return Array.from({ length: Math.floor((length - 1) / unit) + 1 }, (_, i) => i * unit);
+}
+
+/** The pointer reads the cell below it, the arrow keys go from cell to cell. */
+function follow(image, [rows, columns], step, read) {
+  const inside = (index, length) => Math.max(0, Math.min(length - 1, index));
+  image.addEventListener('pointermove', (event) => {
+    const box = image.getBoundingClientRect();
+    const zoom = box.width / image.viewBox.baseVal.width;
+    const [y, x] = [(event.clientY - box.top) / zoom - TOP, (event.clientX - box.left) / zoom - LEFT];
+    const [row, column] = [Math.floor(y / step[0]), Math.floor(x / step[1])];
+    if (row >= 0 && row < rows && column >= 0 && column < columns) read(row, column);
+  });
+  image.addEventListener('keydown', (event) => {
+    if (!MOVES[event.key]) return;
+    event.preventDefault();
+    const here = image.dataset.at?.split(',').map(Number);
+    const [down, right] = here ? MOVES[event.key] : [0, 0];
+    const [row, column] = here ?? [0, 0];
+    read(inside(row + down, rows), inside(column + right, columns));
+  });
+}
+
+function legend(x, scale) {
+  const isSigned = least(x) < 0;
+  const full = Number(scale.toPrecision(6));
+  return el(
+    'p.legend',
+    el('span', isSigned ? digits(-full) : '0'),
+    el(isSigned ? 'i.scale.signed' : 'i.scale'),
+    el('span', digits(full)),
+    el('small', isSigned ? 'orange: below 0 · blue: above 0' : '', isThinned(x) ? ' · a square is the largest of several numbers' : ''),
+  );
+}
+
+function numbersOf(x, down, across, rows) {
+  const [height, width] = x.shape;
+  const heading = [`${down} \\ ${across}`, ...Array.from({ length: width }, (_, i) => i)];
+  return [
+    heading,
+    ...Array.from({ length: height }, (_, row) => [rows ? rows[row] : row, ...x.numbers.subarray(row * width, (row + 1) * width)]),
+  ];
+}
