@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from glassformer.errors import ModelFileError, RunError
+from glassformer.glassbox import embeddings
 from glassformer.glassbox.history import MAX_CHECKPOINTS, MAX_EVENTS, last_sample, read_history
 from glassformer.glassbox.run_records import Errors, WrongAnswer
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
+from glassformer.settings import ModelSettings
 
 PROGRESS = {"event": "progress", "loss": 2.0, "learning_rate": 0.1, "gradient_norm": 3.0, "epoch": 0}
 VALIDATED = {"event": "validated", "loss": 1.5, "metric": "exact_match", "value": 0.5, "best": True}
@@ -57,6 +59,34 @@ def test_the_text_goes_through_every_checkpoint(case, folder, random_model):
     other = explain(random_model(case.model.settings.model, 6), case.text, num_beams=1)
     assert early.text == other.translation
     np.testing.assert_allclose(early.attention, other.array("evidence.attention"), atol=1e-4)
+
+
+@pytest.mark.parametrize("most", [embeddings.MAX_NUMBERS, 360, 100])
+def test_the_rows_of_the_embeddings_are_those_of_each_checkpoint(case, folder, random_model, monkeypatch, most):
+    """All tokens where they fit; otherwise tokens of the text, as many as fit."""
+    monkeypatch.setattr(embeddings, "MAX_NUMBERS", most)
+    trace = explain(folder, case.text, history=True, num_beams=1, evidence=False)
+    files = (random_model(case.model.settings.model, 6), case.model)
+    of_text = {"source_embedding.weight": trace.tokens.source, "target_embedding.weight": trace.tokens.target_out}
+    for found, (name, tokens) in zip(trace.training.embeddings, of_text.items(), strict=True):
+        everything = list(range(len(case.model.tensors[name])))
+        text_ids = sorted({token.id for token in tokens})
+        expected = {embeddings.MAX_NUMBERS: everything, 360: text_ids, 100: text_ids[:3]}[most]
+        assert (found.name, found.ids) == (name, expected)
+        for rows, file in zip(found.rows, files, strict=True):
+            np.testing.assert_allclose(rows, file.tensors[name][expected], rtol=1e-4)
+    assert Trace.loads(trace.dumps()) == trace
+
+
+def test_one_embedding_of_both_sides_is_recorded_once(tmp_path, random_model):
+    shape = ModelSettings(d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="all")
+    model = random_model(shape, 3)
+    model.save(tmp_path / "model.safetensors")
+    model.save(tmp_path / "checkpoints" / "step-0000100.safetensors")
+    write(tmp_path, [PROGRESS | {"step": 100}])
+    (found,) = explain(tmp_path, "abc", history=True, evidence=False, num_beams=1).training.embeddings
+    assert found.name == "source_embedding.weight"
+    np.testing.assert_allclose(found.rows[0], model.tensors[found.name], rtol=1e-4)
 
 
 def test_a_long_history_is_thinned_with_its_ends(case, folder):

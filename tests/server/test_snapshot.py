@@ -128,9 +128,9 @@ def test_a_run_that_is_replaced_while_its_history_is_read_does_no_harm(
 ) -> None:
     from glassformer.glassbox import trace as trace_module
 
-    def damaged(folder: Path, subject: Any) -> Any:
+    def damaged(folder: Path, *others: Any) -> Any:
         (folder / "model.safetensors").unlink()
-        return read(folder, subject)
+        return read(folder, *others)
 
     with client_of(run) as client:
         wanted = answers(client)["traced"]

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from glassformer.errors import ModelFileError
+from glassformer.glassbox.embeddings import EmbeddingRows
 from glassformer.glassbox.explained import Explained
 from glassformer.glassbox.run_records import CheckpointAnswer, Errors, HistoryPoint, Training, Validation
 from glassformer.glassbox.whatif import Edits, attentions
@@ -33,8 +34,10 @@ Finite = Annotated[float | None, BeforeValidator(_finite)]
 """A number; None if it was not finite."""
 
 
-def training_of(folder: Path, explained: Explained) -> Training | None:
+def training_of(folder: Path, explained: Explained, targets: Sequence[int] = ()) -> Training | None:
     """The history of a run, and the text translated by each checkpoint, thinned out; None if there is no history.
+
+    The rows of the embeddings are those of all tokens or, if these are too many, of the text and its `targets`.
 
     Raises RunError for a damaged history (it names the line) and for a checkpoint without a step in its name,
     ModelFileError for a checkpoint that is damaged or of another model.
@@ -45,14 +48,14 @@ def training_of(folder: Path, explained: Explained) -> Training | None:
     events = read_history(run.history)
     progress = [HistoryPoint(**_take(_Progress, event, run.history)) for event in events if event.kind == "progress"]
     validated = [Validation(**_take(_Validated, event, run.history)) for event in events if event.kind == "validated"]
-    return Training(
-        history=_thin(progress, MAX_EVENTS),
-        validations=validated,
-        checkpoints=[
-            _answer_of(run.step_of(path), path, explained)
-            for path in _thin(run.checkpoints_and_snapshots(), MAX_CHECKPOINTS)
-        ],
-    )
+    paths = _thin(run.checkpoints_and_snapshots(), MAX_CHECKPOINTS)
+    embeddings = EmbeddingRows.of(explained.file, explained.source_ids, targets, len(paths))
+    checkpoints = []
+    for path in paths:
+        file = _checkpoint(path, explained)
+        checkpoints.append(_answer_of(run.step_of(path), file, explained))
+        embeddings.add(file)
+    return Training(_thin(progress, MAX_EVENTS), validated, checkpoints, embeddings.histories())
 
 
 def errors_of(folder: Path) -> Errors | None:
@@ -128,8 +131,8 @@ def _thin(items: Sequence[Kind], limit: int) -> list[Kind]:
     return [items[round(index)] for index in np.linspace(0, len(items) - 1, limit)]
 
 
-def _answer_of(step: int, path: Path, explained: Explained) -> CheckpointAnswer:
-    """The translation of the text by a checkpoint, by greedy search."""
+def _checkpoint(path: Path, explained: Explained) -> ModelFile:
+    """Load a checkpoint of the model that is explained."""
     file = ModelFile.load(path)
     if any(
         (
@@ -139,6 +142,11 @@ def _answer_of(step: int, path: Path, explained: Explained) -> CheckpointAnswer:
         )
     ):
         raise ModelFileError("a checkpoint of the run is of another model", where=str(path), hint="train again")
+    return file
+
+
+def _answer_of(step: int, file: ModelFile, explained: Explained) -> CheckpointAnswer:
+    """The translation of the text by a checkpoint, by greedy search."""
     forward = explained.forward(Edits(), file.tensors)
     answer = explained.search(forward, 1).answers[0]
     fed, targets = explained.rows_of_answer(answer)

@@ -84,7 +84,7 @@ def explain(
     folder = find_model(local_model(model)).parent if history is True and isinstance(model, str | Path) else history
     if isinstance(folder, str | Path):
         folder = Path(folder)
-        trace = replace(trace, training=training_of(folder, explained), errors=errors_of(folder))
+        trace = replace(trace, training=training_of(folder, explained, opened.targets), errors=errors_of(folder))
     pytorch = opened.pytorch
     checks = [
         *check(trace, opened.forward.named_weights()),

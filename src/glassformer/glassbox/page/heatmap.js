@@ -6,6 +6,7 @@ import { heat, isThinned, scaleOf } from 'glassbox/heat.js';
 import { at, digits, grouped } from 'glassbox/numbers.js';
 
 const [LEFT, TOP, RIGHT, BOTTOM] = [46, 8, 10, 38];
+const [LETTER, MAX_LABEL] = [6.7, 24]; // pixels and number of the characters of a row label
 const MAX_TICKS = 6;
 const UNITS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000];
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
@@ -16,9 +17,11 @@ const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRi
  * @param {{down: string, across: string, width: number, height: number, rows?: string[]}} options  the names of the axes,
  *   the size in pixels, and the labels of the rows, by default their numbers
  */
-export function heatmap(title, x, { down, across, width, height, rows = null }) {
+export function heatmap(title, x, { down, across, width, height, rows: given = null }) {
   const scale = scaleOf(x);
-  const [plotWidth, plotHeight] = [width - LEFT - RIGHT, height - TOP - BOTTOM];
+  const rows = given?.map((label) => (label.length > MAX_LABEL ? `${label.slice(0, MAX_LABEL - 1)}…` : label));
+  const left = rows ? Math.max(LEFT, (down ? 30 : 12) + Math.ceil(LETTER * Math.max(...rows.map((label) => label.length)))) : LEFT;
+  const [plotWidth, plotHeight] = [width - left - RIGHT, height - TOP - BOTTOM];
   const step = [plotHeight / x.shape[0], plotWidth / x.shape[1]];
   const spot = svg('rect.spot', { width: Math.max(4, step[1]), height: Math.max(4, step[0]), visibility: 'hidden' });
   const image = svg(
@@ -34,30 +37,31 @@ export function heatmap(title, x, { down, across, width, height, rows = null }) 
         `from ${digits(least(x))} to ${digits(largest(x))}; the arrow keys read single numbers`,
       data: { key: `heatmap-${title}` },
     },
-    svg('rect.ground', { x: LEFT, y: TOP, width: plotWidth, height: plotHeight }),
-    heat(x, scale, { x: LEFT, y: TOP, width: plotWidth, height: plotHeight, 'aria-hidden': 'true' }),
+    svg('rect.ground', { x: left, y: TOP, width: plotWidth, height: plotHeight }),
+    heat(x, scale, { x: left, y: TOP, width: plotWidth, height: plotHeight, 'aria-hidden': 'true' }),
     (rows ? [...rows.keys()] : ticks(x.shape[0])).map((row) =>
-      svg('text', { x: LEFT - 6, y: TOP + (row + 0.5) * step[0] + 4, 'text-anchor': 'end' }, rows ? rows[row] : String(row)),
+      svg('text', { x: left - 6, y: TOP + (row + 0.5) * step[0] + 4, 'text-anchor': 'end' }, rows ? rows[row] : String(row)),
     ),
     ticks(x.shape[1]).map((column) =>
-      svg('text', { x: LEFT + (column + 0.5) * step[1], y: TOP + plotHeight + 14, 'text-anchor': 'middle' }, String(column)),
+      svg('text', { x: left + (column + 0.5) * step[1], y: TOP + plotHeight + 14, 'text-anchor': 'middle' }, String(column)),
     ),
-    svg('text.axis-name', { x: LEFT + plotWidth / 2, y: height - 6, 'text-anchor': 'middle' }, across),
+    svg('text.axis-name', { x: left + plotWidth / 2, y: height - 6, 'text-anchor': 'middle' }, across),
     svg('text.axis-name', { x: 12, y: TOP + plotHeight / 2, 'text-anchor': 'middle', transform: `rotate(-90 12 ${TOP + plotHeight / 2})` }, down),
     spot,
   );
   const reading = el('output', ' ');
   const read = (row, column) => {
-    spot.setAttribute('x', LEFT + column * step[1] - (Math.max(4, step[1]) - step[1]) / 2);
+    spot.setAttribute('x', left + column * step[1] - (Math.max(4, step[1]) - step[1]) / 2);
     spot.setAttribute('y', TOP + row * step[0] - (Math.max(4, step[0]) - step[0]) / 2);
     spot.setAttribute('visibility', 'visible');
-    reading.textContent = `${down} ${rows ? rows[row] : row}, ${across} ${column}: ${digits(at(x, [row, column]))}`;
+    reading.textContent = `${down ? `${down} ` : ''}${given ? given[row] : row}, ${across} ${column}: ${digits(at(x, [row, column]))}`;
     image.dataset.at = `${row},${column}`;
   };
-  follow(image, x.shape, step, read);
+  follow(image, x.shape, step, left, read);
   return el(
     'figure.heatmap-box',
-    el('figcaption', el('b', title), saveButtons(title, image, () => numbersOf(x, down, across, rows))),
+    { style: { '--left': `${left}px` } },
+    el('figcaption', el('b', title), saveButtons(title, image, () => numbersOf(x, down, across, given))),
     el('div.scroller', image),
     legend(x, scale),
     reading,
@@ -74,12 +78,12 @@ function ticks(length) {
 }
 
 /** The pointer reads the cell below it, the arrow keys go from cell to cell. */
-function follow(image, [rows, columns], step, read) {
+function follow(image, [rows, columns], step, left, read) {
   const inside = (index, length) => Math.max(0, Math.min(length - 1, index));
   image.addEventListener('pointermove', (event) => {
     const box = image.getBoundingClientRect();
     const zoom = box.width / image.viewBox.baseVal.width;
-    const [y, x] = [(event.clientY - box.top) / zoom - TOP, (event.clientX - box.left) / zoom - LEFT];
+    const [y, x] = [(event.clientY - box.top) / zoom - TOP, (event.clientX - box.left) / zoom - left];
     const [row, column] = [Math.floor(y / step[0]), Math.floor(x / step[1])];
     if (row >= 0 && row < rows && column >= 0 && column < columns) read(row, column);
   });

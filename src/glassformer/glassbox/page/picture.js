@@ -3,7 +3,8 @@
 import { el, svg } from 'glassbox/dom.js';
 import { saveButtons } from 'glassbox/figure.js';
 
-const [CELL, HIGH, LEFT, TOP, MAX_CELLS] = [40, 20, 78, 46, 60];
+const [CELL, HIGH, MAX_CELLS] = [40, 20, 60];
+const [LETTER, SHORT, LONG] = [6.7, 5, 18]; // of a label: pixels of a letter, letters that fit above a cell, letters that are shown
 
 /**
  * @param {string} title
@@ -17,6 +18,12 @@ export function picture(title, rows, down, across, { scale, row: selected, light
   const largest = scale ?? Math.max(1e-12, ...rows.flatMap((row) => [...row].map(Math.abs)));
   const power = largest < 0.1 ? Math.ceil(-Math.log10(largest)) : 0; // small numbers are shown times a power of ten
   const [height, width] = [Math.min(rows.length, MAX_CELLS), Math.min(across.length, MAX_CELLS)];
+  const [downwards, upwards] = [down.slice(0, height), across.slice(0, width)].map((labels) =>
+    Math.min(LONG, Math.max(0, ...labels.map((label) => label.length))),
+  );
+  const isSlanted = upwards > SHORT;
+  const rise = isSlanted ? Math.ceil(upwards * LETTER * Math.SQRT1_2) : 0;
+  const [left, top] = [Math.max(78, Math.ceil(downwards * LETTER) + 12), isSlanted ? rise + 20 : 46];
   const cells = rows.slice(0, height).flatMap((row, r) =>
     [...row].slice(0, width).map((number, c) => {
       const strength = Math.min(1, Math.abs(number) / largest);
@@ -25,8 +32,8 @@ export function picture(title, rows, down, across, { scale, row: selected, light
         onPick ? { ...cellButton(r, c, onPick), 'aria-label': `${down[r]}, ${across[c]}: ${number.toFixed(4)}` } : {},
         svg('title', `${down[r]} × ${across[c]}: ${number.toFixed(4)}`),
         svg('rect', {
-          x: LEFT + c * CELL,
-          y: TOP + r * HIGH,
+          x: left + c * CELL,
+          y: top + r * HIGH,
           width: CELL - 1,
           height: HIGH - 1,
           class: number < 0 && strength > 0.02 ? 'minus' : 'plus',
@@ -34,7 +41,7 @@ export function picture(title, rows, down, across, { scale, row: selected, light
         }),
         svg(
           'text',
-          { x: LEFT + c * CELL + CELL / 2, y: TOP + r * HIGH + 14, 'text-anchor': 'middle' },
+          { x: left + c * CELL + CELL / 2, y: top + r * HIGH + 14, 'text-anchor': 'middle' },
           short(number * 10 ** power),
         ),
       );
@@ -43,8 +50,8 @@ export function picture(title, rows, down, across, { scale, row: selected, light
   const image = svg(
     'svg',
     {
-      width: LEFT + width * CELL,
-      height: TOP + height * HIGH,
+      width: left + width * CELL + rise,
+      height: top + height * HIGH,
       role: onPick ? 'group' : 'img',
       'aria-label': `${title}: ${rows.length} × ${across.length}`,
       on: onPick ? { keydown: walk } : {},
@@ -55,21 +62,21 @@ export function picture(title, rows, down, across, { scale, row: selected, light
       .map((label, c) =>
         svg(
           'text.label',
-          { x: LEFT + c * CELL + CELL / 2, y: TOP - 6, 'text-anchor': 'middle', data: light(lights[1], c) },
-          cut(label, 5),
+          { ...above(left + c * CELL + CELL / 2, top - 6, isSlanted), data: light(lights[1], c) },
+          cut(label, LONG),
         ),
       ),
     down.slice(0, height).map((label, r) =>
       svg(
         'text.label',
         {
-          x: LEFT - 6,
-          y: TOP + r * HIGH + 14,
+          x: left - 6,
+          y: top + r * HIGH + 14,
           'text-anchor': 'end',
           'font-weight': r === selected ? 700 : 400,
           data: light(lights[0], r),
         },
-        cut(label, 10),
+        cut(label, LONG),
       ),
     ),
     cells,
@@ -89,6 +96,10 @@ export function picture(title, rows, down, across, { scale, row: selected, light
     el('div.scroller', image),
   );
 }
+
+/** The place of a label above a column; long labels rise to the right, so that none meets the next. */
+const above = (x, y, isSlanted) =>
+  isSlanted ? { x, y, transform: `rotate(-45 ${x} ${y})` } : { x, y, 'text-anchor': 'middle' };
 
 const light = (kind, index) => (kind ? { at: `${kind}${index}` } : {});
 

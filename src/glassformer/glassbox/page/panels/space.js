@@ -1,14 +1,16 @@
-/** Embedding map: tokens in the plane of the first two principal components, neighbors by cosine, a − b + c. */
+/** Embedding map: tokens in the plane of the first two principal components, neighbors, a − b + c, rows through training. */
 
-import { bdi, button, choices, el, select, svg, table } from 'glassbox/dom.js';
-import { analogy, neighbors, principal } from 'glassbox/geometry.js';
+import { choices, el, svg } from 'glassbox/dom.js';
+import { principal } from 'glassbox/geometry.js';
 import { saveButtons } from 'glassbox/figure.js';
-import { digits, grouped, percent, rowOf } from 'glassbox/numbers.js';
+import { grouped, percent, rowOf } from 'glassbox/numbers.js';
+import { arithmetic, nearest } from 'glassbox/panels/neighbors.js';
+import { rowHistory } from 'glassbox/panels/rowhistory.js';
 import { visible } from 'glassbox/trace.js';
 
-const [WIDTH, HEIGHT, EDGE] = [640, 420, 26];
+const [MAX_WIDTH, HEIGHT, EDGE] = [760, 420, 26];
 const MAX_TOKENS = 1000; // in the plane
-const NEAREST = 8;
+const MAX_LABEL = 24; // characters
 
 export function space(app) {
   const side = app.state.map ?? 'source';
@@ -22,7 +24,7 @@ export function space(app) {
       ['target', 'target'],
     ],
     side,
-    (map) => app.set({ map, picked: null, analogy: null }),
+    (map) => app.set({ map, picked: null, analogy: null, expected: null }),
   );
   if (!matrix)
     return [
@@ -47,23 +49,26 @@ export function space(app) {
     both,
     plane(app, name, tokens, rows, picked),
     el('div.columns', nearest(app, name, tokens, rows, picked), arithmetic(app, tokens, rows)),
+    rowHistory(app, name, tokens, picked),
   ];
 }
 
 function plane(app, name, tokens, rows, picked) {
   const shown = tokens.slice(0, MAX_TOKENS);
+  const width = Math.min(MAX_WIDTH, app.width);
   const key = `plane of ${name}`;
   if (!app.windows.has(key)) app.windows.set(key, principal(rows.slice(0, MAX_TOKENS)));
   const { points, fractions } = app.windows.get(key);
   const [xs, ys] = [0, 1].map((i) => points.map((point) => point[i]));
   const scale = (all, length) => (number) =>
     EDGE + ((number - Math.min(...all)) / (Math.max(...all) - Math.min(...all) || 1)) * (length - 2 * EDGE);
-  const [x, y] = [scale(xs, WIDTH), scale(ys, HEIGHT)];
+  const [x, y] = [scale(xs, width), scale(ys, HEIGHT)];
   const spots = points.map(([left, up]) => [x(left), y(-up + Math.max(...ys) + Math.min(...ys))]);
   const labels = placeLabels(
     spots,
-    shown.map((token) => visible(token.text)),
+    shown.map((token) => labelOf(token.text)),
     picked,
+    width,
   );
   const marks = shown.map((token, at) => {
     const choose = () => app.set({ picked: at });
@@ -79,12 +84,12 @@ function plane(app, name, tokens, rows, picked) {
         on: { click: choose, keydown: (event) => (event.key === 'Enter' ? choose() : null) },
       },
       svg('circle', { r: at === picked ? 6 : 3 }),
-      svg('text', labels[at] ?? { x: 7, y: 4 }, visible(token.text)),
+      svg('text', labels[at] ?? inward(spots[at], width), labelOf(token.text)),
     );
   });
   const image = svg(
     'svg',
-    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'group', 'aria-label': `${shown.length} tokens in the plane` },
+    { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: 'group', 'aria-label': `${shown.length} tokens in the plane` },
     marks,
   );
   return el(
@@ -108,8 +113,14 @@ function plane(app, name, tokens, rows, picked) {
 
 const [LETTER, LINE] = [7.3, 12]; // pixels of a label
 
+/** A token as a label; a very long one ends with "…", and the name of its point has all of it. */
+const labelOf = (text) => (visible(text).length > MAX_LABEL ? `${visible(text).slice(0, MAX_LABEL - 1)}…` : visible(text));
+
+/** Where a label is that is shown on demand: on the side where the plane has more room. */
+const inward = ([x], width) => (x > width / 2 ? { x: -7, y: 4, 'text-anchor': 'end' } : { x: 7, y: 4 });
+
 /** Where the label of each point is: right, left, above or below, where it overlaps nothing; null: nowhere. */
-function placeLabels(spots, texts, picked) {
+function placeLabels(spots, texts, picked, all) {
   const taken = spots.map(([x, y]) => [x - 3, y - 3, x + 3, y + 3]);
   const found = spots.map(() => null);
   const overlaps = ([left, top, right, bottom], other) =>
@@ -118,16 +129,17 @@ function placeLabels(spots, texts, picked) {
   for (const at of order) {
     const [x, y] = spots[at];
     const width = texts[at].length * LETTER;
+    const gap = at === picked ? 11 : 7;
     const tries = [
-      { x: 7, y: 4, 'text-anchor': 'start' },
-      { x: -7, y: 4, 'text-anchor': 'end' },
+      { x: gap, y: 4, 'text-anchor': 'start' },
+      { x: -gap, y: 4, 'text-anchor': 'end' },
       { x: 0, y: -7, 'text-anchor': 'middle' },
       { x: 0, y: 16, 'text-anchor': 'middle' },
     ];
     for (const place of tries) {
       const left = x + place.x - { start: 0, end: width, middle: width / 2 }[place['text-anchor']];
       const box = [left, y + place.y - LINE + 2, left + width, y + place.y + 2];
-      const isInside = box[0] >= 0 && box[2] <= WIDTH && box[1] >= 0 && box[3] <= HEIGHT;
+      const isInside = box[0] >= 0 && box[2] <= all && box[1] >= 0 && box[3] <= HEIGHT;
       if (!isInside || taken.some((other, i) => i !== at && overlaps(box, other))) continue;
       taken.push(box);
       found[at] = place;
@@ -135,55 +147,4 @@ function placeLabels(spots, texts, picked) {
     }
   }
   return found;
-}
-
-const lines = (tokens, found) =>
-  found
-    .slice(0, NEAREST)
-    .map(({ index, cosine }, i) =>
-      el(
-        'tr',
-        el('th', { scope: 'row' }, String(i + 1)),
-        el('td', bdi(visible(tokens[index].text))),
-        el('td', digits(cosine)),
-        el('td', tokens[index].unseen ? 'not in the training data' : ''),
-      ),
-    );
-
-function nearest(app, name, tokens, rows, picked) {
-  return el(
-    'section',
-    { 'aria-label': 'neighbors' },
-    el('h2', 'Neighbors of ', bdi(visible(tokens[picked].text))),
-    el('p.hint', 'Select a point on the map.'),
-    button('inspect its embedding', () => app.pick(name, [tokens[picked].id, 0]), {
-      class: 'link',
-      data: { key: 'inspect-embedding' },
-    }),
-    table(
-      'nearest by cosine',
-      ['rank', 'token', 'cosine', ''],
-      lines(tokens, neighbors(rows, rows[picked], new Set([picked]))),
-    ),
-  );
-}
-
-function arithmetic(app, tokens, rows) {
-  const chosen = app.state.analogy ?? [0, 1, 2].map((i) => Math.min(i, tokens.length - 1));
-  const listed = tokens.slice(0, MAX_TOKENS).map((token, at) => [at, visible(token.text)]);
-  const pick = (i, label) =>
-    select(label, listed, chosen[i], (at) => app.set({ analogy: chosen.with(i, Number(at)) }), `analogy-${i}`);
-  const query = analogy(...chosen.map((at) => rows[at]));
-  return el(
-    'section',
-    { 'aria-label': 'arithmetic' },
-    el('h2', 'a − b + c'),
-    el('div.row', pick(0, 'a'), pick(1, '− b'), pick(2, '+ c')),
-    table(
-      'nearest to a − b + c (without a, b and c)',
-      ['rank', 'token', 'cosine', ''],
-      lines(tokens, neighbors(rows, query, new Set(chosen))),
-    ),
-    el('p.hint', 'In a small model such sums often have no meaning. Compare the cosines.'),
-  );
 }
