@@ -69,6 +69,11 @@ class Window:
     def press(self, key: str) -> None:
         self.page.click(f"[data-key='{key}']")
 
+    def depth(self, name: str) -> None:
+        """Words, numbers or formula, in the panels that have matrices."""
+        if self.page.locator(f"[data-key='depth-{name}']").is_visible():
+            self.press(f"depth-{name}")
+
     def run(self, program: str, given: Any = None) -> Any:
         """The body of an async function of `given`, which may import the page's modules."""
         return self.page.evaluate(f"async (given) => {{ {program} }}", given)

@@ -25,7 +25,7 @@ def test_no_panel_sends_a_request_or_logs_an_error(window: Any, trace: Trace, tm
         for name in window.panels:
             window.panel(name)
             for depth in ("words", "formula", "numbers"):
-                window.press(f"depth-{depth}")
+                window.depth(depth)
             assert window.run("return document.documentElement.scrollWidth") <= width, name
     assert window.complaints == []
 

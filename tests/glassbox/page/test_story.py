@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from glassformer.glassbox.report import without_weights
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.settings import ModelSettings
+from tests.glassbox.page.conftest import attentions
 
 pytestmark = pytest.mark.browser
 
@@ -175,6 +177,89 @@ def test_the_head_that_the_model_needs_most_is_the_one_that_is_shown(window: Any
     assert "head 1 of decoder layer 0" in words(window)
     window.press("screen-2")
     assert "falls from 95.0 % to 10.0 %" in words(window)
+
+
+def test_the_head_that_an_answer_needs_most_is_that_of_python(
+    window: Any, case: Any, trace: Trace, tmp_path: Path
+) -> None:
+    """The page computes the answer without each head; Python gets the same answer as the gold target of an edited model."""
+    rows = [(row, token.id) for row, token in enumerate(trace.tokens.target_out)]
+
+    def probability(edits: list[str]) -> float:
+        found = explain(case.model, case.text, target=trace.translation, edits=edits, num_beams=1)
+        scores = found.array("gold.log_probs")
+        return float(np.exp(sum(scores[row, token] for row, token in rows)))
+
+    names = [(name, head) for name in attentions(trace) for head in range(trace.axes["head"].length)]
+    expected = {(name, head): probability([f"head {name} {head} off"]) for name, head in names}
+    name, head = min(expected, key=lambda each: expected[each])
+    window.open(trace, tmp_path, "story")
+    window.press("screen-2")
+    window.page.wait_for_selector(".story-words:has-text('This answer needs')")
+    layer, kind = name.split(".")[1:]
+    side = name.split(".")[0]
+    assert f"needs head {head} of {side} layer {layer}, {kind}-attention, most" in words(window)
+    found = window.run(
+        "const { headsOfAnswer } = await import('glassbox/story/needed.js');"
+        "const { App } = await import('glassbox/app.js');"
+        "const app = new App(JSON.parse(document.getElementById('trace').textContent));"
+        "while (!headsOfAnswer(app)) await new Promise((resolve) => setTimeout(resolve, 20));"
+        "return headsOfAnswer(app).heads.map(({ name, head, score }) => [name, head, Math.exp(score)]);"
+    )
+    assert {(name, head): pytest.approx(score, rel=1e-3) for name, head, score in found} == expected
+    assert window.complaints == []
+
+
+def test_what_a_hidden_token_changes_is_said_as_probabilities(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "story")
+    occlusion, log_probs = trace.array("evidence.occlusion"), trace.array("log_probs")
+    row = int(occlusion.max(axis=1).argmax())
+    before = log_probs[row, trace.tokens.target_out[row].id]
+    window.press(f"row-{row}")
+    shown = [f"{np.exp(number) * 100:.1f} %" for number in (before, before - occlusion[row].max())]
+    assert f"its probability falls from {shown[0]} to {shown[1]}" in words(window)
+
+
+def test_the_beam_says_what_it_kept_and_by_how_much_the_next_one_lost(
+    window: Any, trace: Trace, tmp_path: Path
+) -> None:
+    window.open(trace, tmp_path, "story")
+    window.press("screen-5")
+    gaps = {}
+    for step in range(1, len(trace.tokens.target_out)):
+        nodes = [node for node in trace.search.beam.nodes if node.step == step]
+        kept = [node.sum for node in nodes if node.state != "pruned"]
+        lost = [node.sum for node in nodes if node.state == "pruned"]
+        if kept and lost:
+            gaps[step] = (min(kept) - max(lost), len(kept))
+    step = min(gaps, key=lambda each: gaps[each][0])
+    gap, kept_count = gaps[step]
+    assert f"In step {step} the beam keeps the {kept_count} most probable texts" in words(window)
+    assert f"is {100 * (1 - np.exp(-gap)):.1f} % below the" in words(window)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_label_of_a_picture_is_cut_off(window: Any, trace: Trace, tmp_path: Path, width: int) -> None:
+    window.page.set_viewport_size({"width": width, "height": 844})
+    window.open(trace, tmp_path, "story")
+    for at in range(N_SCREENS):
+        window.press(f"screen-{at}")
+        window.page.wait_for_selector(".story-words:not(:has-text('comput'))")
+        outside = """[...each.querySelectorAll('text')].filter((text) => {
+          const [one, all] = [text, each].map((part) => part.getBoundingClientRect());
+          return one.left < all.left - 1 || one.right > all.right + 1 || one.top < all.top - 1 || one.bottom > all.bottom + 2;
+        }).map((text) => text.textContent)"""
+        assert window.all(".story svg", outside) in ([], [[]]), at
+
+
+def test_a_story_has_no_controls_without_effect(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "story")
+    for key in ("depth-words", "decoder rows-true"):
+        assert not window.page.locator(f"[data-key='{key}']").is_visible()
+    window.panel("attention")
+    assert window.page.locator("[data-key='depth-words']").is_visible()
+    window.panel("search")
+    assert not window.page.locator("[data-key='depth-words']").is_visible()
 
 
 def test_the_numbers_of_every_panel_are_saved_too(window: Any, trace: Trace, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_every_panel_uses_the_terms_of_the_field(window: Any, trace: Trace, tmp_
     for name in window.panels:
         window.panel(name)
         for depth in ("words", "formula", "numbers"):
-            window.press(f"depth-{depth}")
+            window.depth(depth)
             assert avoided_words(window) == [], (name, depth)
     window.panel("attention")
     window.press("view-mistakes")

@@ -4,6 +4,7 @@
  */
 
 import { svg } from 'glassbox/dom.js';
+import { powerOfTen } from 'glassbox/numbers.js';
 import { visible } from 'glassbox/trace.js';
 
 const [COLUMN, WIDE, HIGH, GAP, LEFT, TOP] = [126, 96, 34, 5, 52, 26];
@@ -13,7 +14,8 @@ const TICKS = [0.5, 1, 2, 5, 10, 20, 50, 100];
 export const chance = (log) => {
   const p = Math.exp(log);
   if (p > 0.995 && p < 1) return '> 99 %';
-  return p >= 0.01 ? `${Math.round(p * 100)} %` : '< 1 %';
+  if (p >= 0.01) return `${Math.round(p * 100)} %`;
+  return p >= 0.001 ? `${(p * 100).toFixed(1)} %` : `≈ ${powerOfTen(Math.round(log / Math.LN10))}`;
 };
 
 /** The nodes from the first token to this one. */

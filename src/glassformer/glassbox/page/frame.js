@@ -37,13 +37,13 @@ export function header(app) {
   const isLong = Math.max(trace.text.length, trace.translation.length) > 60;
   return el(
     'dl.answer',
-    { class: isLong ? 'long' : null },
+    { class: isLong ? 'wide' : null },
     pair('source', sourceOf(app)),
     pair(
       `output (${beams === 1 ? 'greedy search' : `beam width ${beams}`})`,
       [
         bdi(trace.translation || '(empty)', 'output'),
-        el('small', ` ${percent(Math.exp(best.score))}${best.finished ? '' : ', unfinished'}`),
+        el('small', el('span.long', ' probability'), ` ${percent(Math.exp(best.score))}${best.finished ? '' : ', unfinished'}`),
       ],
       `probability of the output; length penalty α = ${alpha}; the encoder ran ${trace.search.beam.encoder_runs}×`,
     ),

@@ -26,7 +26,7 @@ export function map(app) {
       stack(app, here, 'encoder', ['self', 'feed_forward']),
       stack(app, here, 'decoder', ['self', 'cross', 'feed_forward']),
     ),
-    el('p.size.legend', here ? null : app.state.panel === 'examples' ? NO_MODEL : 'This panel is about the whole model.'),
+    el('p.size.about', here ? null : app.state.panel === 'examples' ? NO_MODEL : 'This panel is about the whole model.'),
   ];
 }
 

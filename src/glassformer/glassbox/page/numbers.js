@@ -85,6 +85,18 @@ export function percent(p) {
   return `${p > 0 && p < 0.001 ? Number((p * 100).toPrecision(2)) : (p * 100).toFixed(1)} %`;
 }
 
+const RAISED = { '-': '⁻', ...Object.fromEntries([...'⁰¹²³⁴⁵⁶⁷⁸⁹'].map((digit, i) => [i, digit])) };
+
+/** "10⁻⁷" */
+export const powerOfTen = (exponent) => `10${[...String(exponent)].map((letter) => RAISED[letter]).join('')}`;
+
+/** A probability in percent, or "8.5 × 10⁻⁷" where percent would have too many zeros. */
+export function probability(p) {
+  if (p === 0 || p >= 1e-5) return percent(p);
+  const [digits, exponent] = p.toExponential(1).split('e');
+  return `${digits} × ${powerOfTen(Number(exponent))}`;
+}
+
 export const grouped = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ',');
 
 export const shapeText = (x) => x.axes.map((name, i) => `${name} ${grouped(x.shape[i])}`).join(' × ') || 'one number';

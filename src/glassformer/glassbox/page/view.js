@@ -83,6 +83,8 @@ function draw(app, isQuiet) {
     part('tabs').querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   } else markPicked(app);
   part('inspector').replaceChildren(...compact(inspector(app)));
+  part('tools').dataset.shown = app.state.panel;
+  part('tools').classList.toggle('no-matrix', !document.querySelector('#main .matrix, #main .scalar'));
   if (key && document.activeElement?.dataset.key !== key)
     document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
   markProducts(app);

@@ -110,7 +110,7 @@ export function decodeIds(trace, side, ids) {
   return text;
 }
 
-const visibleSource = (trace) => trace.tokens.source.map((token) => token.kind !== 'pad');
+export const visibleSource = (trace) => trace.tokens.source.map((token) => token.kind !== 'pad');
 
 function check(base, edits) {
   const attentions = base.attentions();
@@ -186,7 +186,7 @@ function searchAgain(base, model, memory, forced) {
 }
 
 /** The decoder input of an answer, and its targets: the same tokens, shifted by one. */
-function rowsOf(trace, answer) {
+export function rowsOf(trace, answer) {
   const { bos, eos } = trace.vocabularies.target.specials;
   const targets = answer.finished ? [...answer.ids, eos] : answer.ids;
   return { inputs: [bos, ...targets.slice(0, -1)], targets };

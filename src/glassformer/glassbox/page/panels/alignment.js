@@ -86,7 +86,7 @@ function one(app, kind) {
 
 function correlations({ trace, row }) {
   const text = (number) => (number === null ? 'not defined' : digits(number));
-  return table(
+  const found = table(
     'rank correlation with attention (Spearman, absolute values)',
     ['', 'all cells', `step ${row}`],
     Object.entries(trace.evidence.correlations).map(([name, { all, rows }]) =>
@@ -99,6 +99,7 @@ function correlations({ trace, row }) {
       ),
     ),
   );
+  return [found, el('p.hint', '1: the measure ranks the source tokens as attention does. 0: the two are not related.')];
 }
 
 function again(app) {

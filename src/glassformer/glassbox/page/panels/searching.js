@@ -52,7 +52,8 @@ export function searching(app) {
       'Each column is a decoding step, and each box a candidate; the dot at its left is at the log-probability of all ' +
         'tokens so far. In a box: the token; above, the probability of the token given those before it; below, the ' +
         'probability of all tokens so far. Thick blue: the answer. Double border: finished. Gray, dashed: pruned. ' +
-        'Select a box to open the numbers of its hypothesis.',
+        'Select a box to open the numbers of its hypothesis. A difference of log-probabilities is in nats: 1 nat is a factor of ' +
+        'e = 2.72.',
     ),
     el('p.size', `The search stopped: ${search.stopped}.`),
     compared(app),

@@ -97,7 +97,7 @@ function checkpointsPart(app, checkpoints, charts) {
   };
   const show = (time) => {
     input.value = time;
-    field.querySelector('output').textContent = `${time} of ${last}`;
+    field.querySelector('output').textContent = `${time + 1} of ${checkpoints.length}`;
     answer.replaceChildren(...answerOf(app, checkpoints, time, same));
     letKeyboardScroll(answer);
     for (const chart of charts.querySelectorAll('.chart')) markAt(chart, checkpoints[time].step);

@@ -3,7 +3,7 @@
 import { svg } from 'glassbox/dom.js';
 import { influence } from 'glassbox/evidence.js';
 import { figure } from 'glassbox/figure.js';
-import { digits, percent, rowOf } from 'glassbox/numbers.js';
+import { at, percent, probability, rowOf, shortDigits } from 'glassbox/numbers.js';
 import { endOf, layOut, quoted, tokenBox } from 'glassbox/story/parts.js';
 
 const [TOP, BOTTOM, HIGH] = [22, 200, 250];
@@ -19,15 +19,16 @@ export const arcs = {
     const best = largest(rowOf(x, row));
     const how =
       kind === 'occlusion'
-        ? `without ${quoted(source[best])} its log-probability changes by ${digits(-rowOf(x, row)[best])}`
-        : `${percent(rowOf(x, row)[best])} of the cross-attention (mean over layers and heads) is on it`;
+        ? fall(trace, row, rowOf(x, row)[best], quoted(source[best]))
+        : `: ${percent(rowOf(x, row)[best])} of the cross-attention (mean over layers and heads) is on it`;
     return {
       words: [
         kind === 'occlusion'
-          ? 'Each output token is joined to the source tokens that it depends on: the wider the line, the more its ' +
-            'log-probability falls when that source token is hidden.'
-          : 'Each output token is joined to the source tokens that it attends to: the wider the line, the larger the weight.',
-        `Output token ${row}, ${quoted(outputs[row])}, depends most on source token ${best}, ${quoted(source[best])}: ${how}.`,
+          ? 'The model writes the output token by token. Each output token is joined to the source tokens that it depends ' +
+            'on: the wider the line, the more its log-probability falls when that source token is hidden.'
+          : 'The model writes the output token by token. Each output token is joined to the source tokens that it attends ' +
+            'to: the wider the line, the larger the weight.',
+        `Output token ${row}, ${quoted(outputs[row])}, depends most on source token ${best}, ${quoted(source[best])}${how}.`,
       ],
       picture: figure('source tokens of each output token', draw(app, x), [
         ['output token', ...source.map((token, i) => `${i} ${token.text}`)],
@@ -37,6 +38,17 @@ export const arcs = {
     };
   },
 };
+
+/** What hiding a source token does to an output token, as probabilities where they are in the page. */
+function fall(trace, row, change, source) {
+  const logProbs = trace.get('log_probs');
+  if (!logProbs) return `: when ${source} is hidden, its probability is divided by ${shortDigits(Math.exp(change))}`;
+  const before = at(logProbs, [row, trace.tokens.target_out[row].id]);
+  const [from, to] = [before, before - change].map((log) => probability(Math.exp(log)));
+  return change <= 0 || from === to
+    ? `, but little: when ${source} is hidden, its probability is still ${to}`
+    : `: when ${source} is hidden, its probability falls from ${from} to ${to}`;
+}
 
 const largest = (numbers) => numbers.indexOf(Math.max(...numbers));
 

@@ -2,7 +2,7 @@
 
 import { svg } from 'glassbox/dom.js';
 import { figure } from 'glassbox/figure.js';
-import { digits, percent } from 'glassbox/numbers.js';
+import { digits, percent, powerOfTen, probability } from 'glassbox/numbers.js';
 import { LETTER } from 'glassbox/story/parts.js';
 import { visible } from 'glassbox/trace.js';
 
@@ -10,7 +10,7 @@ const [LINE, TOP, LONGEST] = [26, 24, 22];
 
 export const beam = {
   title: 'The beam, and what it gave up',
-  choose: ({ trace }) => ({ row: closest(trace.search.beam) }),
+  choose: ({ trace }) => ({ row: closest(trace.search.beam, trace.tokens.target_out.length) }),
   draw(app) {
     const { beam: search } = app.trace.search;
     const step = Math.min(app.row, search.nodes.at(-1).step);
@@ -21,12 +21,13 @@ export const beam = {
     return {
       words: [
         lost
-          ? `In step ${step} the beam keeps ${kept.length} of ${nodes.length} candidates and gives up “${textOf(search, lost)}”: ${lost.reason}.`
+          ? `In step ${step} the beam keeps the ${kept.length} most probable texts so far (${width(search, step)}). The first that it gives up is ` +
+            `“${textOf(search, lost)}”: ${comparison(search, kept.at(-1), lost)}.`
           : `In step ${step} nothing is given up: all ${nodes.length} candidates have a slot.`,
         other
-          ? `The answer has ${percent(Math.exp(search.answers[0].score))}; the second, “${visible(other.text)}”, ` +
-            `has ${percent(Math.exp(other.score))}.`
-          : `The answer has ${percent(Math.exp(search.answers[0].score))}, and greedy search finds ` +
+          ? `The probability of the answer is ${percent(Math.exp(search.answers[0].score))}, that of the second, “${visible(other.text)}”, ` +
+            `${probability(Math.exp(other.score))}.`
+          : `The probability of the answer is ${percent(Math.exp(search.answers[0].score))}, and greedy search finds ` +
             `${app.trace.search.greedy.answers[0].text === search.answers[0].text ? 'the same' : `“${visible(app.trace.search.greedy.answers[0].text)}”`}.`,
       ],
       picture: figure(`candidates of step ${step}`, draw(app, search, nodes), [
@@ -38,10 +39,24 @@ export const beam = {
   },
 };
 
-/** The step in which a candidate was pruned by the smallest difference. */
-function closest({ nodes }) {
+/** How many texts the beam keeps: finished ones have a slot for good. */
+function width({ num_beams: beams, nodes }, step) {
+  const finished = nodes.filter((node) => node.step < step && node.state === 'finished').length;
+  return `beam width ${beams}${finished ? `, ${finished} finished before` : ''}`;
+}
+
+/** Why a candidate was pruned: its probability next to that of the last one that was kept. */
+function comparison(search, last, lost) {
+  if (!last) return lost.reason;
+  const [one, other] = [last, lost].map(({ sum }) => probability(Math.exp(sum)));
+  const below = percent(1 - Math.exp(lost.sum - last.sum));
+  return `its probability, ${other}, is ${below} below the ${one} of “${textOf(search, last)}”, the last that is kept`;
+}
+
+/** The step of the answer in which a candidate was pruned by the smallest difference. */
+function closest({ nodes }, steps) {
   const last = (step) => Math.min(...nodes.filter((node) => node.step === step && node.state !== 'pruned').map((node) => node.sum));
-  const pruned = nodes.filter((node) => node.state === 'pruned' && node.parent !== null);
+  const pruned = nodes.filter((node) => node.state === 'pruned' && node.parent !== null && node.step < steps);
   const gaps = pruned.map((node) => ({ step: node.step, gap: last(node.step) - node.sum }));
   return gaps.reduce((one, other) => (other.gap < one.gap ? other : one), { step: 0, gap: Infinity }).step;
 }
@@ -61,7 +76,7 @@ function draw(app, search, nodes) {
   const BAR = Math.max(70, Math.min(330, app.width - LEFT - 140));
   const least = Math.floor(Math.min(-1, ...nodes.map((node) => node.sum / Math.LN10)));
   const x = (sum) => LEFT + (1 - sum / Math.LN10 / least) * BAR;
-  const height = TOP + nodes.length * LINE + 8;
+  const height = TOP + nodes.length * LINE + 24;
   const ticks = Array.from({ length: Math.min(-least, 12) + 1 }, (_, i) => Math.round((least * i) / Math.min(-least, 12)));
   return svg(
     'svg',
@@ -73,7 +88,14 @@ function draw(app, search, nodes) {
       'aria-label': nodes.map((node) => `${textOf(search, node)}: ${percent(Math.exp(node.sum))}, ${node.state}`).join('; '),
     },
     svg('text.story-label', { x: LEFT, y: 12 }, 'probability of the text so far, log scale'),
-    [...new Set(ticks)].map((power) => svg('line.axis', { x1: x(power * Math.LN10), x2: x(power * Math.LN10), y1: TOP - 4, y2: height - 6 })),
+    [...new Set(ticks)].map((power, i, { length }) => {
+      const at = x(power * Math.LN10);
+      const isNamed = (length - 1 - i) % Math.ceil((length * 44) / BAR) === 0;
+      return [
+        svg('line.axis', { x1: at, x2: at, y1: TOP - 4, y2: height - 20 }),
+        isNamed ? svg('text.story-label', { x: at, y: height - 6, 'text-anchor': 'middle' }, power ? powerOfTen(power) : '1') : null,
+      ];
+    }),
     nodes.map((node, i) => {
       const y = TOP + i * LINE;
       const text = textOf(search, node);
@@ -83,7 +105,7 @@ function draw(app, search, nodes) {
         svg('title', `${text}: sum ${digits(node.sum)}, ${node.reason}`),
         svg('text', { x: LEFT - 10, y: y + 16, 'text-anchor': 'end' }, names[i]),
         svg('rect', { class: node.state === 'pruned' ? 'pruned' : 'plus', x: LEFT, y: y + 4, width: Math.max(1, x(node.sum) - LEFT), height: LINE - 10 }),
-        svg('text.story-label', { x: x(node.sum) + 6, y: y + 16 }, `${percent(Math.exp(node.sum))} ${node.state}`),
+        svg('text.story-label', { x: x(node.sum) + 6, y: y + 16 }, `${probability(Math.exp(node.sum))} ${node.state}`),
       );
     }),
   );

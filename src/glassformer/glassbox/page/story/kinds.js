@@ -1,93 +1,108 @@
-/** Screen 3: heads that do different things. */
+/** Screen 3: the head that the answer needs most, and heads that do different things. */
 
 import { svg } from 'glassbox/dom.js';
 import { figure } from 'glassbox/figure.js';
-import { at, entropies, headOf, percent } from 'glassbox/numbers.js';
+import { KINDS, kindOf } from 'glassbox/headkinds.js';
+import { at, entropies, grouped, headOf, percent, probability } from 'glassbox/numbers.js';
 import { titleOf } from 'glassbox/panels/selection.js';
+import { canCompute, headsOfAnswer, neededMost } from 'glassbox/story/needed.js';
 import { mostNeeded } from 'glassbox/story/query.js';
 
-const [TILE, MAX_CELLS] = [150, 40];
-
-/** Each kind: what it is called, and how well a head fits it, from 0 to 1. */
-const KINDS = [
-  ['the previous token', (head) => meanOf(head, (row) => row - 1)],
-  ['the same position', (head) => meanOf(head, (row) => row)],
-  ['the first token', (head) => meanOf(head, () => 0)],
-  ['a copy of the output', copying],
-  ['all tokens evenly', ({ weights }) => {
-    const found = entropies(weights);
-    return found.reduce((sum, one) => sum + one, 0) / found.length / (Math.log(weights.shape[1]) || 1);
-  }],
-];
+const [TILE, MAX_CELLS, MARGIN] = [150, 40, 6];
+const ENOUGH = 0.5; // of the weight, as for the kinds of the panel Heads
 
 export const kinds = {
   title: 'Heads that do different things',
   choose: () => ({}),
   draw(app) {
     const heads = headsOf(app.trace);
-    const found = KINDS.map(([words, fit]) => {
-      const best = heads.map((head) => ({ head, fit: fit(head) ?? -1 })).reduce((one, other) => (other.fit > one.fit ? other : one));
-      return { words, ...best };
-    }).filter(({ fit }) => fit > 0.25);
+    const answer = headsOfAnswer(app);
+    const [onTable, most] = [mostNeeded(app.base), answer && neededMost(answer)];
+    const important = mostImportant(onTable, most);
+    const found = [...important, ...bestOfKinds(heads)].map((one) => ({ ...heads.find(({ name, head }) => name === one.name && head === one.head), ...one }));
     return {
       words: [
-        needed(app.base),
-        `The model has ${heads.length} heads, and training gave them different patterns. Each picture is the head that attends most to …`,
-        found.length
-          ? 'The fit is the mean weight on that key (for “evenly” the entropy, as a part of its maximum); a row is a query, a column a key.'
-          : 'In this model no head follows one of the usual patterns: previous token, same position, first token, copy.',
+        [needed(app, answer, most), table(app.base, onTable)].filter(Boolean).join(' '),
+        found.length > important.length
+          ? `${important.length ? 'The other pictures are' : 'The pictures are'} the heads that fit a pattern best; the number is the mean weight on those keys ` +
+            '(“evenly”: the entropy, in percent of its maximum). A row is a query, a column a key.'
+          : 'In this model no head has half of its weight on the previous token, the same position, the first token or a copy.',
       ].filter(Boolean),
-      picture: figure('heads of different kinds', draw(app, found), [
-        ['kind', 'attention', 'head', 'fit'],
-        ...found.map(({ words, head, fit }) => [words, head.name, head.index, fit]),
-      ]),
+      picture: found.length
+        ? figure('heads of different kinds', draw(app, found), [
+            ['kind', 'attention', 'head', 'weight'],
+            ...found.map(({ title, name, head, fit }) => [title, name, head, fit ?? '']),
+          ])
+        : null,
       proof: { label: 'Heads: all of them, with switches', changes: { panel: 'heads' } },
     };
   },
 };
 
-/** The head that the model needs most, where that is measured. */
-function needed(base) {
-  const worst = mostNeeded(base);
+/** The head that this answer needs most, and the one that a table of sources needs most. */
+function mostImportant(onTable, most) {
+  const [title, here] = ['needed most', { name: most?.name, head: most?.head }];
+  if (!onTable) return most ? [{ title, words: 'for this answer', ...here }] : [];
+  const there = { name: onTable.attention, head: onTable.head };
+  if (most && there.name === here.name && there.head === here.head) return [{ title, words: 'here and on the table', ...here }];
+  return [...(most ? [{ title, words: 'for this answer', ...here }] : []), { title, words: 'on the table', ...there }];
+}
+
+/** What the answer of this text loses with one head. */
+function needed({ trace }, answer, most) {
+  const count = `The model has ${trace.attentions().length * trace.axes.head.length} heads.`;
+  if (!answer)
+    return canCompute(trace)
+      ? `${count} Which of them this answer needs is being computed …`
+      : `${count} Which of them this answer needs cannot be computed here: ${trace.hasWeights ? 'the model is too large' : 'this page does not include the weights of the model'}.`;
+  const [before, after] = [answer.whole, most.score].map((score) => probability(Math.exp(score)));
+  const name = `head ${most.head} of ${titleOf(most.name)}`;
+  return before === after
+    ? `${count} This answer needs none of them alone: without any one head its probability is still ${after}.`
+    : `${count} This answer needs ${name}, most: without it the probability of the answer is ${after} instead of ${before}.`;
+}
+
+/** The head that a table of sources needs most, where that is measured. */
+function table({ heads }, worst) {
   if (!worst) return null;
   return (
-    `Without head ${worst.head} of ${titleOf(worst.attention)} exact match falls from ${percent(base.heads.exact_match)} ` +
-    `to ${percent(worst.exact_match)}: no other head is needed as much.`
+    `On ${grouped(heads.items)} sources, exact match falls from ${percent(heads.exact_match)} to ${percent(worst.exact_match)} ` +
+    `without head ${worst.head} of ${titleOf(worst.attention)}: no other head is needed as much.`
   );
 }
 
-const headsOf = (trace) =>
-  trace.attentions().flatMap((name) => {
+function headsOf(trace) {
+  const outputs = trace.tokens.target_out.map((token) => token.text);
+  return trace.attentions().flatMap((name) => {
     const all = trace.get(`${name}.weights`);
-    return Array.from({ length: all.shape[0] }, (_, index) => ({ trace, name, index, weights: headOf(all, index) }));
+    const keys = trace.axes[all.axes[2]].labels;
+    return Array.from({ length: all.shape[0] }, (_, head) => {
+      const weights = headOf(all, head);
+      const { weights: fits } = kindOf(weights, name.endsWith('.cross'), keys, outputs);
+      return { name, head, weights, fits: { ...fits, even: evenness(weights) } };
+    });
   });
-
-/** The mean weight on the key that a row has; rows without one do not count. */
-function meanOf({ name, weights }, keyOf) {
-  if (name.endsWith('cross') && keyOf(5) !== 0) return null; // positions of two sequences
-  const [rows, keys] = weights.shape;
-  let [sum, n] = [0, 0];
-  for (let row = 1; row < rows; row += 1) {
-    const key = keyOf(row);
-    if (key < 0 || key >= keys) continue;
-    sum += at(weights, [row, key]);
-    n += 1;
-  }
-  return n ? sum / n : null;
 }
 
-/** Cross-attention: the weight on source tokens with the text of the output token. */
-function copying({ trace, name, weights }) {
-  if (!name.endsWith('cross')) return null;
-  const { source, target_out: outputs } = trace.tokens;
-  let [sum, n] = [0, 0];
-  outputs.forEach((output, row) => {
-    const same = source.flatMap((token, key) => (token.kind === 'ordinary' && token.text === output.text ? [key] : []));
-    if (!same.length) return;
-    sum += same.reduce((total, key) => total + at(weights, [row, key]), 0);
-    n += 1;
+const TITLES = { ...Object.fromEntries(Object.entries(KINDS).map(([kind, [title]]) => [kind, title])), even: 'all tokens evenly' };
+
+/** Of each kind the head that fits it best, if it fits. */
+function bestOfKinds(heads) {
+  return Object.entries(TITLES).flatMap(([kind, title]) => {
+    const best = heads.reduce((one, other) => ((other.fits[kind] ?? 0) > (one?.fits[kind] ?? 0) ? other : one), null);
+    return best && best.fits[kind] >= ENOUGH
+      ? [{ title, name: best.name, head: best.head, fit: best.fits[kind], words: percent(best.fits[kind]) }]
+      : [];
   });
-  return n ? sum / n : null;
+}
+
+/** The mean entropy of the rows with more than one visible key, as a fraction of its maximum. */
+function evenness(weights) {
+  const rows = entropies(weights).flatMap((entropy, row) => {
+    const keys = Array.from({ length: weights.shape[1] }, (_, key) => key).filter((key) => at(weights, [row, key]) > 0);
+    return keys.length > 1 ? [entropy / Math.log(keys.length)] : [];
+  });
+  return rows.length ? rows.reduce((sum, one) => sum + one, 0) / rows.length : 0;
 }
 
 function draw(app, found) {
@@ -97,22 +112,22 @@ function draw(app, found) {
   return svg(
     'svg',
     {
-      viewBox: `0 0 ${across * wide} ${Math.max(1, down * high)}`,
-      width: across * wide,
+      viewBox: `0 0 ${across * wide + MARGIN} ${Math.max(1, down * high)}`,
+      width: across * wide + MARGIN,
       height: Math.max(1, down * high),
       role: 'img',
-      'aria-label': found.map(({ words, head, fit }) => `head ${head.index} of ${titleOf(head.name)} ${words}: ${percent(fit)}`).join('; '),
+      'aria-label': found.map(({ title, words, name, head }) => `head ${head} of ${titleOf(name)}, ${title}: ${words}`).join('; '),
     },
-    found.map((one, i) => tile(app, one, (i % across) * wide, Math.floor(i / across) * high)),
+    found.map((one, i) => tile(app, one, (i % across) * wide + MARGIN, Math.floor(i / across) * high)),
   );
 }
 
-function tile(app, { words, head, fit }, x, y) {
-  const [rows, columns] = head.weights.shape.map((length) => Math.min(length, MAX_CELLS));
+function tile(app, { title, words, name, head, weights }, x, y) {
+  const [rows, columns] = weights.shape.map((length) => Math.min(length, MAX_CELLS));
   const [across, down] = [TILE / columns, TILE / rows];
   const cells = Array.from({ length: rows * columns }, (_, i) => {
     const [row, column] = [Math.floor(i / columns), i % columns];
-    const weight = at(head.weights, [row, column]);
+    const weight = at(weights, [row, column]);
     if (weight < 0.02) return null;
     return svg('rect.plus', {
       x: x + 14 + column * across,
@@ -122,13 +137,13 @@ function tile(app, { words, head, fit }, x, y) {
       'fill-opacity': (0.12 + 0.88 * weight).toFixed(2),
     });
   });
-  const open = () => app.set({ panel: 'attention', part: head.name, attention: head.name, head: head.index, view: 'steps' });
+  const open = () => app.set({ panel: 'attention', part: name, attention: name, head, view: 'steps' });
   return svg(
     'g.story-tile',
     { on: { click: open } },
-    svg('text.story-label.strong', { x, y: y + 13 }, `… ${words}`),
-    svg('text.story-label', { x, y: y + 29 }, `${titleOf(head.name).replace('-attention', '').replace('layer ', '')}, head ${head.index}`),
-    svg('text.story-label', { x, y: y + 44 }, `fit ${percent(fit)}`),
+    svg('text.story-label.strong', { x, y: y + 13 }, title),
+    svg('text.story-label', { x, y: y + 29 }, `${titleOf(name).replace('-attention', '').replace('layer ', '')}, head ${head}`),
+    svg('text.story-label', { x, y: y + 44 }, words),
     svg('rect.ground', { x: x + 14, y: y + 52, width: TILE, height: TILE }),
     cells,
     svg('text.story-label', { x: x + 14, y: y + TILE + 66 }, 'keys →'),

@@ -34,9 +34,10 @@ export const layers = {
     const first = all[0][row].top[0];
     return {
       words: [
-        `In ${stepName(app.rows, row)}, layer 0 alone would have said ${quoted(first[1])} (${percent(first[2])}); ` +
-          `the last layer says ${quoted(all.at(-1)[row].top[0][1])} (${percent(all.at(-1)[row].top[0][2])}).`,
-        `Of ${outputs.length} output tokens the first layer has ${right[0]} and the last ${right.at(-1)}: the layers above correct the rest.`,
+        `In ${stepName(trace, row)}, the model would have said ${quoted(first[1])} (${percent(first[2])}) after layer 0; ` +
+          `after the last layer it says ${quoted(all.at(-1)[row].top[0][1])} (${percent(all.at(-1)[row].top[0][2])}).`,
+        `The output layer is applied to the residual stream after each decoder layer (logit lens): of ${outputs.length} output tokens, ` +
+          `${right[0]} are the most probable ones after layer 0, and ${right.at(-1)} after the last layer.`,
       ],
       picture: figure('the prediction after each layer', draw(app, all), [
         ['layer', 'step', 'output token', 'prediction', 'probability'],

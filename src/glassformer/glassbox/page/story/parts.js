@@ -1,9 +1,10 @@
 /** What the screens of the story draw with: tokens in boxes, and names of parts for people. */
 
 import { svg } from 'glassbox/dom.js';
+import { at } from 'glassbox/numbers.js';
 import { visible } from 'glassbox/trace.js';
 
-export const LETTER = 7.4; // pixels of a letter of a token
+export const LETTER = 7.9; // pixels of a letter of a token, in the widest of the fonts
 const LONGEST = 12; // letters of a token that are drawn
 
 export const cut = (text, length = LONGEST) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
@@ -34,12 +35,14 @@ export const tokenBox = ({ x, width, text }, y, kind = '', options = {}) =>
 export const quoted = (token) => `“${visible(token.text ?? token)}”`;
 
 /** Steps, such as "step 9: “1” → “4”": what the decoder reads, and what it predicts. */
-export const stepName = ({ inputs, targets }, row) => `step ${row}: ${quoted(inputs[row])} → ${quoted(targets[row])}`;
+export const stepName = ({ tokens: { target_in: inputs, target_out: outputs } }, row) =>
+  `step ${row}: ${quoted(inputs[row])} → ${quoted(outputs[row])}`;
 
 export const probabilityOf = ({ trace }, row) => {
   const { target_out: outputs } = trace.tokens;
   const { top } = trace.predictions.logits[row];
-  return top.find(([id]) => id === outputs[row].id)?.[2] ?? 0;
+  const logProbs = trace.get('log_probs');
+  return top.find(([id]) => id === outputs[row].id)?.[2] ?? (logProbs ? Math.exp(at(logProbs, [row, outputs[row].id])) : 0);
 };
 
 /** The step whose output token has the smallest probability; `<eos>` counts too. */

@@ -25,10 +25,10 @@ export const query = {
     const best = weights.indexOf(Math.max(...weights));
     return {
       words: [
-        `In ${stepName(app.rows, row)}, head ${head} of decoder layer ${name.split('.')[1]} compares one query with ` +
+        `In ${stepName(trace, row)}, head ${head} of decoder layer ${name.split('.')[1]} compares one query with ` +
           `the key of each source token, and each dot product, divided by √d_k, is a score.`,
-        `Softmax turns the scores into weights that add up to 100 %: ${percent(weights[best])} is on ` +
-          `${quoted(source[best])}, so the output of the head is mostly the value of that token.`,
+        `Softmax turns the scores into weights that add up to 100 %: ${percent(weights[best])} is on ${quoted(source[best])}` +
+          `${weights[best] > 0.5 ? ', so the output of the head is mostly the value of that token' : ''}.`,
       ],
       picture: figure(`scores and weights of step ${row}`, draw(app, scores, weights, best), [
         ['position', 'source token', 'score', 'weight'],
@@ -73,7 +73,7 @@ export function mostNeeded({ heads }, pattern = /./) {
 function draw(app, scores, weights, best) {
   const { source } = app.trace.tokens;
   const shown = source.slice(0, MAX_KEYS);
-  const NAME = 8 + LETTER * Math.max(6, ...shown.map((token, i) => nameOf(token, i).length));
+  const NAME = 44 + LETTER * Math.max(3, ...shown.map((token) => nameOf(token).length));
   const BAR = Math.max(46, Math.min(180, (app.width - NAME - GAP - 92) / 2));
   const size = Math.max(...[...scores].map(Math.abs), 1e-9);
   const [zero, second] = [NAME + BAR / 2, NAME + BAR + GAP];
@@ -96,7 +96,7 @@ function draw(app, scores, weights, best) {
   );
 }
 
-const nameOf = (token, i) => `${i} ${cut(visible(token.text), 9)}`;
+const nameOf = (token) => cut(visible(token.text), 9);
 
 function line(token, i, [score, weight], { size, zero, second, NAME, BAR, isBest }) {
   const y = 20 + i * LINE;
@@ -104,7 +104,8 @@ function line(token, i, [score, weight], { size, zero, second, NAME, BAR, isBest
   return svg(
     'g.story-bar',
     { class: isBest ? 'here' : '' },
-    svg('text', { x: NAME - 10, y: y + 15, 'text-anchor': 'end' }, nameOf(token, i)),
+    svg('text.story-label', { x: 24, y: y + 15, 'text-anchor': 'end' }, String(i)),
+    svg('text', { x: NAME - 10, y: y + 15, 'text-anchor': 'end' }, nameOf(token)),
     svg('rect', { class: score < 0 ? 'minus' : 'plus', x: score < 0 ? zero - length : zero, y: y + 3, width: length, height: LINE - 7 }),
     svg('text.story-label', { x: NAME + BAR + 4, y: y + 15 }, shortDigits(score)),
     svg('rect.track', { x: second, y: y + 3, width: BAR, height: LINE - 7 }),

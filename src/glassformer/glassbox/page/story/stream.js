@@ -23,9 +23,9 @@ export const stream = {
     const most = lines.reduce((one, other) => (other.added > one.added ? other : one));
     return {
       words: [
-        `In ${stepName(app.rows, row)}, one vector of ${trace.axes.d_model.length} numbers goes through the decoder, ` +
+        `In ${stepName(trace, row)}, one vector of ${trace.axes.d_model.length} numbers goes through the decoder, ` +
           `and each sublayer adds to it${trace.isPreNorm ? '' : ' (post-norm: then it is normalized again)'}.`,
-        `Its length goes from ${digits(start)} to ${digits(lines.at(-1).stream)}; the largest addition, ${digits(most.added)}, is that of ${titleOf(most.part)}.`,
+        `Its length (Euclidean norm) goes from ${digits(start)} to ${digits(lines.at(-1).stream)}; the largest addition, ${digits(most.added)}, is that of ${titleOf(most.part)}.`,
       ],
       picture: figure('the residual stream', draw(app, start, lines, most), [
         ['sublayer', 'length of the stream', 'length of what is added'],
@@ -48,8 +48,8 @@ function draw(app, start, lines, most) {
   const scale = Math.max(start, ...lines.map((line) => Math.max(line.stream, line.added))) || 1;
   const width = LEFT + 2 * BAR;
   const bar = (x, y, number, kind) => [
-    svg('rect', { class: kind, x, y: y + 5, width: Math.max(1, (number / scale) * (BAR - 50)), height: LINE - 11 }),
-    svg('text.story-label', { x: x + (number / scale) * (BAR - 50) + 5, y: y + 17 }, digits(number)),
+    svg('rect', { class: kind, x, y: y + 5, width: Math.max(1, (number / scale) * (BAR - 66)), height: LINE - 11 }),
+    svg('text.story-label', { x: x + (number / scale) * (BAR - 66) + 5, y: y + 17 }, digits(number)),
   ];
   const height = TOP + (lines.length + 1) * LINE;
   return svg(

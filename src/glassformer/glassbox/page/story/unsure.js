@@ -21,8 +21,8 @@ export const unsure = {
     const wrong = wrongRow(app);
     return {
       words: [
-        `${row === least ? 'The least certain step is' : 'This is'} ${stepName({ inputs: trace.tokens.target_in, targets: outputs }, row)}, ` +
-          `with ${percent(probabilityOf(app, row))}; the next candidate is ${quoted(second[1])} with ${percent(second[2])}.`,
+        `${row === least ? 'The least certain step is' : 'This is'} ${stepName(trace, row)}, ` +
+          `with a probability of ${percent(probabilityOf(app, row))}; the next candidate is ${quoted(second[1])} with ${percent(second[2])}.`,
         last(app, wrong),
       ],
       picture: figure(`the most probable tokens of step ${row}`, draw(app, top), [
@@ -49,10 +49,10 @@ function last({ trace, base }, wrong) {
   if (wrong !== null && base.tokens.gold)
     return `The gold target is “${visible(base.target)}”: the first different token is in step ${wrong}, ${quoted(trace.tokens.target_out[wrong])}.`;
   const { errors } = base;
-  if (!errors) return `The whole answer has ${percent(Math.exp(trace.search.beam.answers[0].score))}: the product over all steps.`;
+  if (!errors) return `The probability of the whole answer is ${percent(Math.exp(trace.search.beam.answers[0].score))}: the product over all steps.`;
   return errors.wrong
     ? `On held-out rows, ${grouped(errors.wrong)} of ${grouped(errors.rows)} answers are wrong (${percent(errors.wrong / errors.rows)}).`
-    : `On held-out rows, all ${grouped(errors.rows)} answers are correct, so this is a model that is rarely unsure.`;
+    : `On held-out rows, all ${grouped(errors.rows)} answers are correct.`;
 }
 
 function draw(app, top) {
