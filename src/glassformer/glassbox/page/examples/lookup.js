@@ -113,7 +113,7 @@ function computed(sheet) {
       'ul.lines-of',
       FILMS.map((film, i) => el('li', { data: { [kind]: String(found[kind][i]) } }, el('span', film), el('span', write(i)))),
     );
-  const step = (title, words, ...parts) => el('li', el('h3', title), el('p', words), parts);
+  const step = (title, words, ...parts) => el('li', el('h2', title), el('p', words), parts);
   return [
     finding(
       isEqual ? 'All keys have the same weight. ' : `The largest weight, ${percent(weights[largest])}, is that of ${FILMS[largest]}. `,
