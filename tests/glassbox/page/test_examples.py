@@ -207,6 +207,7 @@ def test_with_three_tokens_a_beam_of_two_misses_the_best_answer_and_a_beam_of_th
     fill(window, {"BBA": "1.5"})
     assert "probability of A after BB: 1.5 is not between 0 and 1" in window.page.inner_text("[data-result]")
     assert window.page.input_value("[data-field='BBB']") == "0.05"
+    assert set(window.all("[data-path]", "each.className + each.querySelector('small').textContent")) == {"choice"}
 
 
 def test_padding_has_the_weight_0_with_the_mask(opened: Any) -> None:
@@ -224,6 +225,10 @@ def test_padding_has_the_weight_0_with_the_mask(opened: Any) -> None:
         assert figures(window, "without") == pytest.approx((powers / powers.sum()).tolist())
     fill(window, {"score-6": 3})
     assert figures(window, "weight")[5:] == [0, 0]
+    fill(window, {"score-0": "-"})
+    assert set(window.all("[data-weight]", "each.textContent")) == {""}
+    assert "score of position 0: “-” is not a number" in window.page.inner_text("[data-result]")
+    fill(window, {"score-0": 2})
     lost = np.exp([1, 3]).sum() / np.exp([2, 1, 0.5, 1.5, 0, 1, 3]).sum()
     assert f"Without it, padding has {lost:.1%}".replace("%", " %") in finding(window)
 

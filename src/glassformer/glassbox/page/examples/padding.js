@@ -164,13 +164,8 @@ function scoresPart(sheet, row) {
       ),
     ];
   };
-  const clear = () => body.forEach((tr) => tr.querySelectorAll('[data-weight], [data-without]').forEach((cell) => cell.replaceChildren('')));
-  const result = sheet.result(fill);
-  const compute = sheet.show;
-  sheet.show = () => {
-    if (sheet.problems.length) clear();
-    compute();
-  };
+  const clear = () => body.forEach((tr) => tr.querySelectorAll('[data-masked], [data-weight], [data-without]').forEach((cell) => cell.replaceChildren()));
+  const result = sheet.result(fill, clear);
   const columns = ['position', 'score', 'masked score', 'weight', 'without the mask'];
   return [
     el(

@@ -35,11 +35,12 @@ export function search(app) {
   };
   const size = { '--w': `${LEFT + length * COLUMN}px`, '--h': `${heightOf(length)}px` };
   const tree = el('div.editable-tree', { style: size }, el('div.edges'), nodes(sheet, length));
-  const result = sheet.result(() => {
+  const draw = () => {
     const found = searched(sheet, width, length);
     decorate(tree, found, length);
     return verdict(found, width, length);
-  });
+  };
+  const result = sheet.result(draw, () => undecided(tree));
   return [
     el(
       'p.lead',
@@ -102,6 +103,15 @@ function nodes(sheet, length) {
 function searched(sheet, width, length) {
   const given = (path) => sheet.number(path);
   return { given, greedy: beam(given, 1, length), beam: beam(given, width, length), best: best(given, length) };
+}
+
+/** The tree without what the searches did. */
+function undecided(tree) {
+  for (const box of tree.querySelectorAll('[data-path]')) {
+    box.className = 'choice';
+    box.querySelector('[data-of]').replaceChildren();
+  }
+  tree.querySelector('.edges').replaceChildren();
 }
 
 /** What both searches did, in each box and in the edges. */

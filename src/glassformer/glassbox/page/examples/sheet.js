@@ -103,11 +103,17 @@ export class Sheet {
     );
   }
 
-  /** The place of the result; where a number is not valid, what is wrong is there instead. @param {() => any[]} draw */
-  result(draw) {
+  /**
+   * The place of the result; where a number is not valid, what is wrong is there instead.
+   *
+   * @param {() => any[]} draw
+   * @param {() => void} clear  removes results that are elsewhere
+   */
+  result(draw, clear = () => {}) {
     const box = el('div.result', { data: { result: '' } });
     this.show = () => {
       const { problems } = this;
+      if (problems.length) clear();
       const parts = problems.length
         ? [el('p.wrong', { role: 'alert' }, 'The result is not computed.'), el('ul.wrong', problems.map((problem) => el('li', problem)))]
         : draw();

@@ -66,7 +66,7 @@ function aboutLearned(app, step, learned) {
   return (
     'This model learned a row for each position. The table of sinusoids, which the paper chose, is below it for comparison. ' +
     (isWhole
-      ? `The model has ${grouped(learned.shape[0])} rows; those of positions that no text of the training data has keep their first, random numbers.`
+      ? `The model has ${grouped(learned.shape[0])} rows; those of positions that no text of the training data reaches are not learned.`
       : 'This page does not include the weights of the model, so it has only the rows of this text.')
   );
 }
