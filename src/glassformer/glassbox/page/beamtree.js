@@ -36,7 +36,7 @@ export function beamTree(search, actions) {
   const [width, height] = [LEFT + steps * COLUMN, layout.height];
   const image = svg(
     'svg',
-    { width, height, role: 'group', 'aria-label': `${search.nodes.length} candidates in ${steps} steps` },
+    { viewBox: `0 0 ${width} ${height}`, width, height, role: 'group', 'aria-label': `${search.nodes.length} candidates in ${steps} steps` },
     axis(layout, width),
     Array.from({ length: steps }, (_, step) =>
       svg('text.heading', { x: LEFT + step * COLUMN + 14, y: 14 }, `step ${step}`),

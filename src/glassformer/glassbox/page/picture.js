@@ -50,6 +50,7 @@ export function picture(title, rows, down, across, { scale, row: selected, light
   const image = svg(
     'svg',
     {
+      viewBox: `0 0 ${left + width * CELL + rise} ${top + height * HIGH}`,
       width: left + width * CELL + rise,
       height: top + height * HIGH,
       role: onPick ? 'group' : 'img',

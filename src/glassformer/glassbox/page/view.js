@@ -14,6 +14,9 @@ import { markProducts } from 'glassbox/product.js';
 import { panels } from 'glassbox/panels/all.js';
 import { result } from 'glassbox/result.js';
 
+const PAPER = 640; // pixels of the width of a printed page, without its margins
+const printed = matchMedia('print');
+
 const part = (id) => document.getElementById(id);
 
 /**
@@ -36,6 +39,7 @@ export function show(contract, server = null, form = null) {
   };
   listen(open);
   addEventListener('resize', () => draw(app, false));
+  printed.addEventListener('change', () => draw(app, false)); // as wide as the paper, in its colors
   part('skip').addEventListener('click', (event) => {
     event.preventDefault(); // the address is that of the page
     part('panel').focus();
@@ -49,13 +53,14 @@ export function show(contract, server = null, form = null) {
   checkAll(app);
 }
 
-/** The heights of what stays at the top, for what stays below it. */
+/** The heights of what is at the top and at the bottom, for what stays between them. */
 function keepHeights() {
   const measure = () => {
-    for (const name of ['top', 'header'])
-      document.documentElement.style.setProperty(`--${name}`, `${Math.round(part(name).getBoundingClientRect().height)}px`);
+    for (const name of ['bar', 'top', 'header', 'steps'])
+      document.documentElement.style.setProperty(`--${name}`, `${part(name).offsetHeight}px`);
   };
-  new ResizeObserver(measure).observe(part('top'));
+  const sizes = new ResizeObserver(measure);
+  for (const name of ['bar', 'top', 'steps']) sizes.observe(part(name));
   measure();
 }
 
@@ -65,7 +70,7 @@ function draw(app, isQuiet) {
   const isOther = part('panel').dataset.panel !== app.state.panel;
   const place = keepPlace();
   part('main').classList.toggle('inspecting', app.state.tensor !== null);
-  const width = Math.max(280, part('panel').clientWidth - 52);
+  const width = printed.matches ? PAPER : Math.max(280, part('panel').clientWidth - 52);
   const isSame = isQuiet && width === app.width;
   app.width = width;
   if (!isSame) {

@@ -1,0 +1,123 @@
+"""Where the page is read: phones to 4k, 200 % zoom, dark, and on paper."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.glassbox.schema import Trace
+
+pytestmark = pytest.mark.browser
+
+SIZES = {
+    "390": (390, 844),
+    "768": (768, 1024),
+    "1280, 200 % zoom": (640, 400),
+    "1280": (1280, 800),
+    "1920": (1920, 1080),
+    "3840": (3840, 2160),
+}
+
+# What a control hides of another one, what is cut without "…", and what leaves the window
+FAULTS = """
+const shown = (each) => each.checkVisibility() && each.getClientRects().length;
+const box = (each) => each.getBoundingClientRect();
+const found = [];
+const controls = [...document.querySelectorAll('button, input, select, a')].filter(shown);
+const scrolled = (each) => each.closest('.scroller, .track, #tabs, .map, #map, #inspector, dl, .lines') !== null;
+for (const each of controls.filter((one) => !scrolled(one) && !one.closest('.skip, svg') && one.id !== 'skip')) {
+  const { left, right } = box(each);
+  if (left < -1 || right > innerWidth * 1.001 + 1) found.push(`outside: ${each.outerHTML.slice(0, 120)}`);
+}
+for (const one of controls) {
+  for (const other of controls) {
+    if (one === other || one.parentElement !== other.parentElement || one.closest('svg')) continue;
+    const [a, b] = [box(one), box(other)];
+    const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+    const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+    if (across > 2 && down > 2) found.push(`overlap: ${one.textContent} / ${other.textContent}`);
+  }
+}
+for (const each of document.querySelectorAll('h1, h2, h3, p, dt, dd, li, th, td, label, button, figcaption, small')) {
+  const style = getComputedStyle(each);
+  if (!shown(each) || style.clipPath !== 'none' || each.closest('.visually-hidden, .skip, svg')) continue;
+  const isCut = each.scrollWidth > each.clientWidth + 2 && each.clientWidth > 0;
+  if (isCut && ['hidden', 'clip'].includes(style.overflowX) && style.textOverflow !== 'ellipsis')
+    found.push(`cut: ${each.tagName}.${each.className} ${each.textContent.slice(0, 40)}`);
+}
+return [...new Set(found)];
+"""
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_nothing_overlaps_is_cut_or_scrolls_the_page_sideways(
+    window: Any, trained: Trace, tmp_path: Path, size: str
+) -> None:
+    width, height = SIZES[size]
+    window.page.set_viewport_size({"width": width, "height": height})
+    window.open(trained, tmp_path, "story")
+    for name in window.panels:
+        window.panel(name)
+        assert window.run("return document.documentElement.scrollWidth - innerWidth") <= 0, name
+        assert window.run(FAULTS) == [], name
+    assert window.complaints == []
+
+
+@pytest.mark.parametrize("size", ["1280, 200 % zoom", "3840"])
+def test_header_steps_and_inspector_fit_the_window(window: Any, trace: Trace, tmp_path: Path, size: str) -> None:
+    """On large screens the page is enlarged, and at 200 % zoom it is half as large: what stays in sight still fits."""
+    width, height = SIZES[size]
+    window.page.set_viewport_size({"width": width, "height": height})
+    window.open(trace, tmp_path, "attention")
+    window.page.click("[data-stage='decoder.1.cross.weights'] td[data-cell]")
+    assert "decoder layer 1, cross-attention" in window.page.inner_text("#inspector")
+    box = window.page.locator("#inspector").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width + 1
+    assert box["y"] + box["height"] <= height + 1
+    if size == "3840":
+        steps = window.page.locator("#steps").bounding_box()
+        assert steps["y"] + steps["height"] <= height + 1
+        assert box["y"] + box["height"] <= steps["y"] + 1
+        letters = window.run("return document.querySelector('h1').getBoundingClientRect().height")
+        assert letters > 30
+
+
+@pytest.mark.parametrize("light", ["light", "dark"])
+def test_paper_is_white_and_as_wide_as_its_figures(window: Any, trained: Trace, tmp_path: Path, light: str) -> None:
+    window.page.emulate_media(color_scheme=light)
+    window.page.set_viewport_size({"width": 1800, "height": 900})
+    window.open(trained, tmp_path, "attention")
+    columns = "[data-stage='decoder.1.cross.output'] tbody tr:first-child td"
+    on_screen = window.page.locator(columns).count()
+    window.page.emulate_media(media="print", color_scheme=light)
+    assert window.page.locator(columns).count() <= on_screen
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    assert window.run(ground) == "rgb(255, 255, 255)"
+    for control in ("#tools", "#tabs", "#map", "#steps", "#ask", ".save"):
+        assert not window.page.locator(control).first.is_visible(), control
+    assert window.page.locator("[data-key='attention']").is_visible()  # which attention it is
+    window.page.emulate_media(media="screen")
+    assert window.page.locator("#tabs").is_visible()
+    assert window.complaints == []
+
+
+def test_a_printed_figure_has_a_page_of_its_own(window: Any, trained: Trace, tmp_path: Path) -> None:
+    def pages() -> int:
+        return len(re.findall(rb"/Type\s*/Page\b(?!s)", window.page.pdf(format="A4")))
+
+    window.open(trained, tmp_path, "story")
+    assert pages() == 1
+    window.panel("training")
+    window.settle()
+    charts = window.page.locator(".chart").count()
+    assert charts == 4
+    assert charts <= pages() <= charts + 1
+    window.panel("attention")
+    window.settle()
+    matrices = window.page.locator("#panel .stage:has(.matrix)").count()
+    assert matrices <= pages() <= matrices + 1
+    assert window.complaints == []
