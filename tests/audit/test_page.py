@@ -82,7 +82,8 @@ def browser() -> Iterator[Any]:
     if not CHROMIUM.exists():
         pytest.skip("/usr/bin/chromium is not available: apt-get install chromium")
     with playwright.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
+        arguments = ["--no-sandbox", "--no-zygote", "--disable-gpu"]
+        started = running.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
         yield started
         started.close()
 

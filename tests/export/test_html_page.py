@@ -117,7 +117,7 @@ def browser() -> Iterator[Any]:
     if not CHROMIUM.exists():
         pytest.skip("/usr/bin/chromium is not available: apt-get install chromium")
     with playwright.sync_playwright() as running:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        arguments = ["--no-sandbox", "--no-zygote", "--disable-gpu", "--disable-dev-shm-usage"]
         started = running.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
         yield started
         started.close()

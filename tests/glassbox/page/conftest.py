@@ -39,10 +39,14 @@ class Window:
         self.page = page
         self.origin = "file:"
         self.complaints: list[str] = []
-        page.on("console", lambda message: self.complaints.append(message.text) if message.type != "log" else None)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)[:500]))
-        page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda request: self._see(request.url))
+        self._listeners = {
+            "console": lambda message: self.complaints.append(message.text) if message.type != "log" else None,
+            "pageerror": lambda error: self.complaints.append(str(error)[:500]),
+            "dialog": lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()),
+            "request": lambda request: self._see(request.url),
+        }
+        for event, listener in self._listeners.items():
+            page.on(event, listener)
 
     def _see(self, url: str) -> None:
         if not url.startswith((self.origin, "data:", "blob:")):
@@ -55,7 +59,7 @@ class Window:
         path.write_bytes(report_html(whole))
         self.page.goto("about:blank")
         self.page.goto(f"file://{path}#{panel}")
-        self.settle()
+        self.page.wait_for_selector("body[data-checked='true']", timeout=30_000)
         return self
 
     def settle(self) -> None:
@@ -86,28 +90,54 @@ class Window:
         )
         return found
 
+    def leave(self) -> None:
+        """Leave the page blank, for another test."""
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)
+        self.page.goto("about:blank")
+
     def checks(self) -> tuple[int, ...]:
         """How many tensors are right, wrong, and in the trace."""
         return tuple(map(int, self.page.get_attribute("[data-checks]", "data-checks").split("/")))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api")
     if not CHROMIUM.exists():
         pytest.skip("/usr/bin/chromium is not available: apt-get install chromium")
     with playwright.sync_playwright() as running:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        arguments = [
+            "--no-sandbox",
+            "--no-zygote",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+        ]  # a zygote doubles the time
         started = running.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
         yield started
         started.close()
 
 
+@pytest.fixture(scope="package")
+def pages(browser: Any) -> list[Any]:
+    """The page that one test leaves to the next: a new one takes three times the processor time of most tests."""
+    return []
+
+
 @pytest.fixture
-def window(browser: Any) -> Iterator[Window]:
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
-    yield Window(page)
-    page.close()
+def window(browser: Any, pages: list[Any], request: pytest.FixtureRequest) -> Iterator[Window]:
+    page = pages.pop() if pages else browser.new_page()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.emulate_media(media="screen", color_scheme="light", reduced_motion="no-preference", forced_colors="none")
+    page.context.clear_permissions()
+    page.mouse.move(0, 0)
+    window, n_failed = Window(page), request.session.testsfailed
+    yield window
+    if request.session.testsfailed > n_failed or page.is_closed():
+        page.close()  # with keys that are still pressed, perhaps
+    else:
+        window.leave()
+        pages.append(page)
 
 
 @pytest.fixture

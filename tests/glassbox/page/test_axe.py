@@ -33,11 +33,17 @@ def violations(window: Any) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("light", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("light", "width"),
+    [
+        ("light", 1280),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("dark", 1280), ("light", 390), ("dark", 390))),
+    ],
+)
 def test_axe_finds_no_violation(
     window: Any, trained: Trace, measured: Trace, tmp_path: Path, light: str, width: int
 ) -> None:
+    """Slow: the dark page and the narrow one. Their contrast and width are also in the fast suite (test_access)."""
     window.page.emulate_media(color_scheme=light)
     window.page.set_viewport_size({"width": width, "height": 800})
     wrong = [WrongAnswer("abc", "hij", answer, -1.0) for answer in ("hj", "hkj", "ijk")]
