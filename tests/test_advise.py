@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import string
 import unicodedata
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -178,45 +179,80 @@ def test_larger_tables_get_larger_models_and_more_steps():
     assert few.training.steps * 5 > many.training.validate_every
 
 
+@cache
 def names(n_rows: int, length: int = 8) -> list[str]:
     """Words of any letters: hardly any four of them stand in a row twice."""
     chance = random.Random(1)
     return ["".join(chance.choices(string.ascii_lowercase, k=length)) for _ in range(n_rows)]
 
 
-OPEN = [Pair(name, name.upper()) for name in names(6_000)]
-CLOSED = dates_table(6_000)
+@cache
+def open_rows() -> list[Pair]:
+    return [Pair(name, name.upper()) for name in names(6_000)]
+
+
+@cache
+def closed_rows() -> list[Pair]:
+    return dates_table(6_000)
+
+
+@cache
+def much_prose() -> list[Pair]:
+    """As long as the longest table of prose here; a shorter one is its start."""
+    return prose(300_000)
+
+
+@cache
+def many_commands() -> list[Pair]:
+    return commands(200_000)
 
 
 @pytest.mark.parametrize(
-    ("pairs", "steps", "dropout", "smoothing"),
+    ("make", "steps", "dropout", "smoothing"),
     [
-        pytest.param(OPEN, 6_700, 0.2, 0.1, id="open on both sides: 170 · ∛60,000"),
+        pytest.param(open_rows, 6_700, 0.2, 0.1, id="open on both sides: 170 · ∛60,000"),
         pytest.param(
-            [Pair(pair.source, "ab"[i % 2]) for i, pair in enumerate(OPEN)], 6_700, 0.2, 0.1, id="open source"
+            lambda: [Pair(pair.source, "ab"[i % 2]) for i, pair in enumerate(open_rows())],
+            6_700,
+            0.2,
+            0.1,
+            id="open source",
         ),
         pytest.param(
-            [Pair("ab"[i % 2], pair.target) for i, pair in enumerate(OPEN)], 6_700, 0.2, 0.1, id="open target"
+            lambda: [Pair("ab"[i % 2], pair.target) for i, pair in enumerate(open_rows())],
+            6_700,
+            0.2,
+            0.1,
+            id="open target",
         ),
-        pytest.param([Pair(x, "ab"[i % 2]) for x in names(3_000) for i in (0, 1)], 6_700, 0.2, 0.1, id="each twice"),
-        pytest.param([Pair(x, x) for x in names(20_000)], 10_000, 0.1, 0.1, id="many rows: 170 · ∛200,000"),
-        pytest.param([Pair(x, x) for x in names(5_000, 400)], 20_000, 0.2, 0.1, id="long texts: no more than 20,000"),
-        pytest.param(CLOSED + OPEN[:300], 8_100, 0.2, 0.1, id="dates and 300 names, 3 % new"),
-        pytest.param(CLOSED + OPEN[:100], 1_300, 0.1, 0.0, id="dates and 100 names, 1 % new"),
-        pytest.param(CLOSED, 1_300, 0.1, 0.0, id="closed"),
-        pytest.param(dates_table(3_000), 6_000, 0.3, 0.1, id="few rows"),
-        pytest.param(OPEN[:4_999], 6_000, 0.3, 0.1, id="few open rows"),
-        pytest.param(prose(6_000), 4_200, 0.3, 0.1, id="prose: 200 epochs of 21 batches"),
-        pytest.param(prose(99_999), 15_000, 0.3, 0.1, id="prose: 4.2 · 3 · √1,400,000"),
-        pytest.param(prose(100_000), 15_000, 0.2, 0.1, id="much prose: no fewer steps"),
-        pytest.param(prose(300_000), 15_400, 0.2, 0.1, id="much more: 2.5 · 3 · √4,200,000"),
-        pytest.param(commands(20_000), 5_500, 0.1, 0.0, id="closed vocabularies: 4.2 · 1,300"),
-        pytest.param(commands(100_000), 9_500, 0.1, 0.0, id="closed vocabularies: no more than 9,500 for that"),
-        pytest.param(commands(200_000), 9_900, 0.1, 0.0, id="closed vocabularies: 3 · 3 · √1,200,000"),
-        pytest.param(commands(6_000), 3_600, 0.1, 0.0, id="closed vocabularies: 200 epochs of 18 batches"),
+        pytest.param(
+            lambda: [Pair(x, "ab"[i % 2]) for x in names(3_000) for i in (0, 1)], 6_700, 0.2, 0.1, id="each twice"
+        ),
+        pytest.param(lambda: [Pair(x, x) for x in names(20_000)], 10_000, 0.1, 0.1, id="many rows: 170 · ∛200,000"),
+        pytest.param(
+            lambda: [Pair(x, x) for x in names(5_000, 400)], 20_000, 0.2, 0.1, id="long texts: no more than 20,000"
+        ),
+        pytest.param(lambda: closed_rows() + open_rows()[:300], 8_100, 0.2, 0.1, id="dates and 300 names, 3 % new"),
+        pytest.param(lambda: closed_rows() + open_rows()[:100], 1_300, 0.1, 0.0, id="dates and 100 names, 1 % new"),
+        pytest.param(closed_rows, 1_300, 0.1, 0.0, id="closed"),
+        pytest.param(lambda: dates_table(3_000), 6_000, 0.3, 0.1, id="few rows"),
+        pytest.param(lambda: open_rows()[:4_999], 6_000, 0.3, 0.1, id="few open rows"),
+        pytest.param(lambda: much_prose()[:6_000], 4_200, 0.3, 0.1, id="prose: 200 epochs of 21 batches"),
+        pytest.param(lambda: much_prose()[:99_999], 15_000, 0.3, 0.1, id="prose: 4.2 · 3 · √1,400,000"),
+        pytest.param(lambda: much_prose()[:100_000], 15_000, 0.2, 0.1, id="much prose: no fewer steps"),
+        pytest.param(much_prose, 15_400, 0.2, 0.1, id="much more: 2.5 · 3 · √4,200,000"),
+        pytest.param(lambda: many_commands()[:20_000], 5_500, 0.1, 0.0, id="closed vocabularies: 4.2 · 1,300"),
+        pytest.param(
+            lambda: many_commands()[:100_000], 9_500, 0.1, 0.0, id="closed vocabularies: no more than 9,500 for that"
+        ),
+        pytest.param(many_commands, 9_900, 0.1, 0.0, id="closed vocabularies: 3 · 3 · √1,200,000"),
+        pytest.param(
+            lambda: many_commands()[:6_000], 3_600, 0.1, 0.0, id="closed vocabularies: 200 epochs of 18 batches"
+        ),
     ],
 )
-def test_tables_in_which_new_spellings_keep_turning_up_are_learned_longer(pairs, steps, dropout, smoothing):
+def test_tables_in_which_new_spellings_keep_turning_up_are_learned_longer(make, steps, dropout, smoothing):
+    pairs = make()
     advice = advise(pairs)
     chosen = Settings(**advice.settings)
     assert (chosen.training.steps, chosen.model.dropout, chosen.training.label_smoothing) == (steps, dropout, smoothing)
@@ -272,7 +308,8 @@ def test_any_table_at_all_gets_a_valid_recipe(pairs):
 
 
 def test_the_order_of_rows_is_no_reason():
-    for pairs in (commands(), OPEN, [Pair(*(pair if i % 2 else pair[::-1])) for i, pair in enumerate(CLOSED)]):
+    turned = [Pair(*(pair if i % 2 else pair[::-1])) for i, pair in enumerate(closed_rows())]
+    for pairs in (commands(), open_rows(), turned):
         assert advise(pairs).settings == advise(pairs[1:] + pairs[:1]).settings
         assert advise(pairs).settings == advise(random.Random(2).sample(pairs, len(pairs))).settings
 
