@@ -197,29 +197,6 @@ def test_the_paper_page_lists_every_setting_that_is_tagged_as_a_departure() -> N
     assert tagged <= listed
 
 
-def results_of_notebook(folder: Path) -> list[str]:
-    """The values that the cells of the notebook end in, when it is run in a folder."""
-    nbformat = pytest.importorskip("nbformat")
-    nbclient = pytest.importorskip("nbclient")
-    notebook = nbformat.read(ROOT / "docs/attention.ipynb", as_version=4)
-    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
-    return [output["data"]["text/plain"] for output in outputs if output["output_type"] == "execute_result"]
-
-
-def test_the_notebook_runs_in_a_fresh_clone_and_its_model_translates(tmp_path: Path) -> None:
-    assert "'January 5, 1845'" in results_of_notebook(tmp_path)
-
-
-@pytest.mark.parametrize("opened_in", [".", "docs"])
-def test_the_notebook_opens_the_model_of_the_demo_where_there_is_one(
-    opened_in: str, as_a_reader: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_line("glassformer train demo/dates.csv --out demo/run", as_a_reader, monkeypatch)
-    (as_a_reader / "docs").mkdir()
-    assert "(12, 16)" in results_of_notebook(as_a_reader / opened_in), "a row for each token, d_model of the run"
-
-
 def test_the_wheel_holds_all_that_it_needs(tmp_path: Path) -> None:
     built = subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT],

@@ -7,7 +7,6 @@ phrase, add one line to PHRASES.
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -83,10 +82,6 @@ Texts = Iterator[tuple[str, str]]
 def texts_of_docs() -> Texts:
     for page in PAGES:
         yield str(page.relative_to(ROOT)), prose(page.read_text(encoding="utf-8"))
-    notebook = json.loads((ROOT / "docs/attention.ipynb").read_text(encoding="utf-8"))
-    for number, cell in enumerate(notebook["cells"]):
-        if cell["cell_type"] == "markdown":
-            yield f"docs/attention.ipynb, cell {number}", prose("".join(cell["source"]))
 
 
 def prose(markdown: str) -> str:

@@ -43,8 +43,7 @@ def gather() -> None:
     for path in (*(ROOT / name for name in PAGES), *HERE.glob("*.md")):
         shutil.copy2(path, SOURCE)
     append_contents(SOURCE / "docs/log/README.md", sorted((SOURCE / "docs/log").glob("20*.md")))
-    notebooks = (*sorted((SOURCE / "lessons").glob("*.ipynb")), *(SOURCE / "docs").glob("*.ipynb"))
-    append_contents(SOURCE / "lessons/README.md", notebooks)
+    append_contents(SOURCE / "lessons/README.md", sorted((SOURCE / "lessons").glob("*.ipynb")))
     for path in SOURCE.rglob("*.md"):
         path.write_text(adapted(path.read_text(encoding="utf-8"), path), encoding="utf-8")
     (SOURCE / "reference").mkdir()
