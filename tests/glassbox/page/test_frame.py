@@ -67,6 +67,26 @@ def test_a_file_that_cannot_open_another_text_says_why(
     assert window.page.locator("[name=text]").count() == 0
 
 
+def test_a_typed_text_can_be_edited_as_the_first_one(window: Any, case: Any, trace: Trace, tmp_path: Path) -> None:
+    """The answers of the edited model, also where an edit changes weights."""
+    window.open(trace, tmp_path, "whatif")
+    type_text(window, "gfab")
+    window.page.wait_for_selector("dd:has-text('gfab')")
+    window.settle()
+    answers = set()
+    for words in ("head decoder.1.cross 1 off", "attention encoder.0.self off", "layer decoder.1 off"):
+        window.press(f"toggle-{words}")
+        window.page.wait_for_selector(f".edited .pill:has-text('{words}')")
+        window.settle()
+        expected = explain(case.model, "gfab", edits=[words], num_beams=3).translation
+        assert window.page.inner_text("dd .output") == (expected or "(empty)"), words
+        answers.add(expected)
+        window.press(f"edit-{words}")
+        window.settle()
+    assert len(answers) > 1
+    assert window.complaints == []
+
+
 # What if
 
 

@@ -182,7 +182,7 @@ def test_the_head_that_the_model_needs_most_is_the_one_that_is_shown(window: Any
 def test_the_head_that_an_answer_needs_most_is_that_of_python(
     window: Any, case: Any, trace: Trace, tmp_path: Path
 ) -> None:
-    """The page computes the answer without each head; Python gets the same answer as the gold target of an edited model."""
+    """In Python the answer is the gold target of the edited model."""
     rows = [(row, token.id) for row, token in enumerate(trace.tokens.target_out)]
 
     def probability(edits: list[str]) -> float:
@@ -247,7 +247,8 @@ def test_no_label_of_a_picture_is_cut_off(window: Any, trace: Trace, tmp_path: P
         window.page.wait_for_selector(".story-words:not(:has-text('comput'))")
         outside = """[...each.querySelectorAll('text')].filter((text) => {
           const [one, all] = [text, each].map((part) => part.getBoundingClientRect());
-          return one.left < all.left - 1 || one.right > all.right + 1 || one.top < all.top - 1 || one.bottom > all.bottom + 2;
+          return one.left < all.left - 1 || one.right > all.right + 1
+            || one.top < all.top - 1 || one.bottom > all.bottom + 2;
         }).map((text) => text.textContent)"""
         assert window.all(".story svg", outside) in ([], [[]]), at
 

@@ -222,8 +222,9 @@ function editedContract(base, { words, ids, inputs, targets, searches, tensors }
     },
   });
   const fits = inputs.length === base.tokens.target_in.length;
-  const kept = ([name]) =>
-    !tensors.has(name) && !/^gold\.|_edit(ed)?$|_before_edit$/.test(name) && (fits || !name.startsWith('evidence.'));
+  const kept = ([name, { origin }]) =>
+    origin === 'weight' || // an edit of this trace finds its weights by it
+    (!tensors.has(name) && !/^gold\.|_edit(ed)?$|_before_edit$/.test(name) && (fits || !name.startsWith('evidence.')));
   return {
     ...base.contract,
     translation: searches.beam.answers[0].text,

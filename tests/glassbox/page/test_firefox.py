@@ -1,0 +1,104 @@
+"""The page in Firefox: every panel, every screen of the story, another text and an edit, with the numbers of Chromium.
+
+It needs Firefox, and puppeteer-core in `node_modules` of the repository, or of the folder that $GLASSFORMER_NODE names:
+`npm install --no-save --ignore-scripts puppeteer-core`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.glassbox.report import report_html
+from glassformer.glassbox.schema import Trace
+from glassformer.glassbox.trace import explain
+
+FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
+MODULES = Path(os.environ.get("GLASSFORMER_NODE", Path(__file__).parents[3]))
+SCRIPT = Path(__file__).parent / "firefox.mjs"
+MISSING = (
+    "Firefox is not installed: apt-get install firefox-esr"
+    if FIREFOX is None
+    else "Node is not installed"
+    if shutil.which("node") is None
+    else "puppeteer-core is not in node_modules"
+    if not (MODULES / "node_modules" / "puppeteer-core").is_dir()
+    else ""
+)
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+
+EDIT = "head decoder.1.cross 1 off"
+TEXT = "gfab"
+CHECKED = "document.body.dataset.checked === 'true'"
+SETTLED = f"{CHECKED} && !document.querySelector('#panel').textContent.includes('comput')"
+OUTPUT = "document.querySelector('dd .output').textContent"
+NUMBERS = "[...document.querySelectorAll('#panel td[data-cell]')].map((each) => [each.dataset.cell, each.textContent])"
+Actions = list[list[str]]
+
+
+def walk(panels: tuple[str, ...]) -> Actions:
+    """Through the story, the panels, another text, and an edit of the first text."""
+    actions: Actions = [["wait", CHECKED], ["read", "document.querySelector('[data-checks]').dataset.checks"]]
+    for at in range(8):
+        actions += [
+            ["click", f"[data-key='screen-{at}']"],
+            ["wait", SETTLED],
+            ["read", "document.querySelector('.story').textContent"],
+        ]
+    for name in panels[1:]:
+        actions += [
+            ["click", f".tab[data-panel='{name}']"],
+            ["read", "document.querySelector('#panel').textContent"],
+            ["read", NUMBERS],
+        ]
+    again = ["wait", f"document.querySelector('dl.answer dd').textContent === '{TEXT}' && {CHECKED}"]
+    actions += [["fill", "[name=text]", TEXT], ["click", "[data-key='ask']"], again, ["read", OUTPUT]]
+    actions += [["click", ".tab[data-panel='whatif']"], ["click", f"[data-key='toggle-{EDIT}']"]]
+    actions += [["wait", f"document.querySelector('.edited .pill') && {CHECKED}"], ["read", OUTPUT]]
+    return actions
+
+
+def in_firefox(url: str, actions: Actions) -> dict[str, Any]:
+    request = json.dumps({"executable": FIREFOX, "url": url, "actions": actions})
+    done = subprocess.run(
+        ["node", str(SCRIPT), str(MODULES)], input=request, capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def in_chromium(window: Any, url: str, actions: Actions) -> list[Any]:
+    window.page.goto(url)
+    found = []
+    for kind, what, *text in actions:
+        if kind == "click":
+            window.page.evaluate("(selector) => document.querySelector(selector).click()", what)
+        elif kind == "fill":
+            window.page.fill(what, text[0])
+        elif kind == "wait":
+            window.page.wait_for_function(what)
+        else:
+            found.append(window.run(f"return {what}"))
+    return found
+
+
+def test_firefox_shows_what_chromium_shows(window: Any, case: Any, trace: Trace, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_bytes(report_html(trace))
+    url = f"{path.as_uri()}#story"
+    actions = walk(window.panels)
+    answer = in_firefox(url, actions)
+    assert answer["complaints"] == []
+    found = answer["found"]
+    assert found == in_chromium(window, url, actions)
+    assert found[0] == f"{len(trace.steps)}/0/{len(trace.steps)}"
+    expected = [explain(case.model, TEXT, edits=edits, num_beams=3).translation or "(empty)" for edits in ([], [EDIT])]
+    assert found[-2:] == expected
+    assert window.complaints == []
