@@ -136,7 +136,7 @@ def changed_header(content: bytes, number: int) -> tuple[str, bytes]:
             changed = changed_json(json.loads(header["__metadata__"][part]), drawn)
             header["__metadata__"][part] = json.dumps(changed, sort_keys=True)
         case "names" | "offsets":
-            one, other = drawn.sample(names, 2)
+            one, other = drawn.sample(names, 2) if len(names) > 1 else names * 2
             if way == "offsets":
                 header[one]["data_offsets"], header[other]["data_offsets"] = (
                     header[other]["data_offsets"],

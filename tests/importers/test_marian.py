@@ -327,6 +327,14 @@ def test_code_in_a_pickled_file_is_never_executed(copied: Path, monkeypatch: pyt
     assert not (copied / "executed").exists()
 
 
+def test_a_pickled_name_that_is_no_text_is_an_error_of_the_file(copied: Path) -> None:
+    (copied / "model.safetensors").unlink()
+    path = copied / "pytorch_model.bin"
+    torch.save({"name": torch.zeros(1)}, path)
+    path.write_bytes(path.read_bytes().replace(b"\x04\x00\x00\x00name", b"\x04\x00\x00\x00nam\xea"))
+    assert "not a file of weights, or it is damaged" in refused(copied)
+
+
 def test_a_search_setting_out_of_bounds_is_refused(copied: Path) -> None:
     edit_json(copied / "generation_config.json", num_beams=0)
     assert "decoding.num_beams" in refused(copied)
