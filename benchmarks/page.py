@@ -1,10 +1,11 @@
-"""What a person waits for at the glass box: a report that is written, opened, and asked what if."""
+"""What a person waits for at the glass box: a report that is written, opened, edited, given another text, scrolled."""
 
 from __future__ import annotations
 
 import dataclasses
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,36 +32,91 @@ MODELS = ("dates, zero configuration", "task M's model, untrained")
 @dataclass(frozen=True)
 class Page:
     """A report with weights where they fit: written from a model that is loaded, opened until every step is
-    recomputed in the browser, and one head switched off until everything is recomputed."""
+    recomputed in the browser, one head switched off and another text typed until everything is recomputed; and the
+    frames that the browser draws in a second while the numbers of an attention are scrolled and hovered over."""
 
     model: str
 
     def start(self) -> tuple[dict[str, Any], Act]:
         playwright = _browsers()
-        given, text = _default_model() if self.model == MODELS[0] else _large_model()
-        path = Path(tempfile.mkdtemp()) / "report.html"
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
-        written = write_report(explain(given, text, weights=True), path)
+        given, text, other = _default_model() if self.model == MODELS[0] else _large_model()
+        return run_in(playwright, given, text, other)
 
-        def act(_round: int) -> Measured:
-            begun = time.perf_counter()
-            write_report(explain(given, text, weights=True), path)
-            measured = {"write": time.perf_counter() - begun}
-            page = browser.new_page(viewport={"width": 1440, "height": 900})
-            begun = time.perf_counter()
-            page.goto(f"{path.as_uri()}#heads")
-            page.wait_for_selector("body[data-checked='true']", timeout=PATIENCE_MS)
-            measured["open"] = time.perf_counter() - begun
-            if written.has_weights:
-                page.evaluate("document.body.dataset.checked = 'false'")
-                begun = time.perf_counter()
-                page.click(f"[data-key='{EDIT}']")
-                page.wait_for_selector("body[data-checked='true']", timeout=PATIENCE_MS)
-                measured["what if"] = time.perf_counter() - begun
-            page.close()
-            return measured
 
-        return {"megabytes": written.n_bytes / 1e6, "has_weights": written.has_weights}, act
+def run_in(playwright: Any, given: ModelFile, text: str, other: str) -> tuple[dict[str, Any], Act]:
+    """The facts of the report of `text`, and what measures it once; `other` is the text that is typed."""
+    path = Path(tempfile.mkdtemp()) / "report.html"
+    browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
+    written = write_report(explain(given, text, weights=True), path)
+
+    def act(_round: int) -> Measured:
+        begun = time.perf_counter()
+        write_report(explain(given, text, weights=True), path)
+        measured = {"write": time.perf_counter() - begun}
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        begun = time.perf_counter()
+        page.goto(f"{path.as_uri()}#heads")
+        page.wait_for_selector("body[data-checked='true']", timeout=PATIENCE_MS)
+        measured["open"] = time.perf_counter() - begun
+        if written.has_weights:
+            measured["what if"] = _wait(page, lambda: page.click(f"[data-key='{EDIT}']"))
+            page.fill("[name=text]", other)
+            measured["typed"] = _wait(page, lambda: page.click("[data-key='ask']"))
+        page.click(".tab[data-panel='attention']")
+        measured["scroll frames"] = page.evaluate(SCROLL)
+        measured["hover frames"] = _hover(page)
+        page.close()
+        return measured
+
+    return {"megabytes": written.n_bytes / 1e6, "has_weights": written.has_weights}, act
+
+
+def _wait(page: Any, click: Callable[[], None]) -> float:
+    """Seconds until the page has computed and checked what a click changes."""
+    page.evaluate("document.body.dataset.checked = 'false'")
+    begun = time.perf_counter()
+    click()
+    page.wait_for_selector("body[data-checked='true']", timeout=PATIENCE_MS)
+    return time.perf_counter() - begun
+
+
+SCROLL = """() => new Promise((done) => {
+  const start = performance.now();
+  let frames = 0;
+  const next = (now) => {
+    frames += 1;
+    scrollBy(0, frames % 120 < 60 ? 30 : -30);
+    if (now - start < 2000) requestAnimationFrame(next);
+    else done((1000 * frames) / (now - start));
+  };
+  requestAnimationFrame(next);
+})"""
+"""Frames per second of two seconds in which each frame scrolls by 30 pixels, down and up."""
+
+COUNT = """() => {
+  globalThis.frames_drawn = { start: performance.now(), count: 0, isOn: true };
+  const next = () => {
+    globalThis.frames_drawn.count += 1;
+    if (globalThis.frames_drawn.isOn) requestAnimationFrame(next);
+  };
+  requestAnimationFrame(next);
+}"""
+COUNTED = """() => {
+  const { start, count } = globalThis.frames_drawn;
+  globalThis.frames_drawn.isOn = false;
+  return (1000 * count) / (performance.now() - start);
+}"""
+
+
+def _hover(page: Any) -> float:
+    """Frames per second while the pointer goes over the cells of the first matrix."""
+    page.evaluate("scrollTo(0, 0)")
+    box = page.locator("#panel .grid").first.bounding_box()
+    page.evaluate(COUNT)
+    for turn in range(4):
+        page.mouse.move(box["x"] + 120, box["y"] + 40 + 20 * turn)
+        page.mouse.move(box["x"] + box["width"] - 10, box["y"] + min(box["height"], 300) - 10, steps=60)
+    return float(page.evaluate(COUNTED))
 
 
 def _browsers() -> Any:
@@ -73,16 +129,18 @@ def _browsers() -> Any:
     return sync_playwright().start()
 
 
-def _default_model() -> tuple[ModelFile, str]:
-    return ModelFile.load(default_dates()), "1969-07-20"
+def _default_model() -> tuple[ModelFile, str, str]:
+    return ModelFile.load(default_dates()), "1969-07-20", "1815-06-18"
 
 
-def _large_model() -> tuple[ModelFile, str]:
+def _large_model() -> tuple[ModelFile, str, str]:
     """10,000 words, 4+4 layers; its answers mean nothing, but are as long as a caption."""
     prepared = task_m().prepared
     torch.manual_seed(1)
     model = Transformer(prepared.settings.model, len(prepared.source_tokenizer), len(prepared.target_tokenizer))
     short = prepared.data.model_copy(update={"longest_target": 8})
     prepared = dataclasses.replace(prepared, data=short)
-    words = prepared.source_tokenizer.decode(prepared.train.source.packed(np.array([0]))[1:-1])
-    return prepared.model_file(get_weights(model), Metrics()), words
+    one, other = (
+        prepared.source_tokenizer.decode(prepared.train.source.packed(np.array([row]))[1:-1]) for row in (0, 1)
+    )
+    return prepared.model_file(get_weights(model), Metrics()), one, other

@@ -164,16 +164,24 @@ def page_table(outcome: Outcome) -> str:
     rows = []
     for name, each in outcome["contenders"].items():
         if each["absent"]:
-            rows.append([name, each["absent"], "", "", ""])
+            rows.append([name, each["absent"], *[""] * 6])
             continue
+        known = each["turns"][0]
         waits = [
             Figure.of([turn[what] for turn in each["turns"]]).write(2)
-            if what in each["turns"][0]
+            if what in known
+            else "not measured"
+            if each["facts"].get("has_weights", True)
             else "no weights in it"
-            for what in ("write", "open", "what if")
+            for what in ("write", "open", "what if", "typed")
         ]
-        rows.append([name, *waits, f"{each['facts']['megabytes']:.1f}"])
-    return rows_of(["report of one translation", "written, s", "opened, s", "what if, s", "MB"], rows)
+        frames = [
+            Figure.of([turn[what] for turn in each["turns"]]).write(0) if what in known else "not measured"
+            for what in ("scroll frames", "hover frames")
+        ]
+        rows.append([name, *waits, *frames, f"{each['facts']['megabytes']:.1f}"])
+    columns = ["report of one translation", "written, s", "opened, s", "what if, s", "another text, s"]
+    return rows_of([*columns, "scrolling, frames/s", "hover, frames/s", "MB"], rows)
 
 
 TABLES: dict[str, Callable[[Outcome], str]] = {

@@ -1,4 +1,4 @@
-"""The pictures of docs/glassbox.md, made anew: `python docs/screenshots.py demo/run` (needs Chromium, playwright)."""
+"""The pictures of docs/glassbox.md, made anew: `python docs/screenshots.py demo/run` (Chromium, playwright, pillow)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from glassformer import explain
 from glassformer.glassbox.report import write_report
 
 IMAGES = Path(__file__).parent / "images"
+COLORS = 160
 
 
 class Shot(NamedTuple):
@@ -32,10 +34,10 @@ SHOTS = (
     Shot("story", "story?row=5"),
     Shot("tokens", "tokens"),
     Shot("positions", "embedding", ("[data-key='depth-words']",), "[data-stage='source.positions']"),
-    Shot("scores", "attention", ("[data-key='head-0']", CELL), "[data-stage$='cross.scores']", height=480),
+    Shot("scores", "attention", ("[data-key='head-0']", CELL), "[data-stage$='cross.scores']"),
     Shot("weights", "attention", ("[data-key='depth-formula']",), "[data-stage='decoder.2.cross.weights']", height=600),
     Shot("heads", "heads", (), "[aria-label='cross-attention']", height=520),
-    Shot("logits", "logits", ("[data-key='row-5']",)),
+    Shot("logits", "logits?row=5"),
     Shot("search", "search", (), ".so-far"),
     Shot("whatif", "whatif", ("[data-key='toggle-positions off']",), "[aria-label='before and after']", height=620),
     Shot("alignment", "alignment", height=680),
@@ -55,8 +57,12 @@ def take(browser: Any, url: str, shot: Shot) -> None:
     if shot.top:
         page.evaluate("(top) => document.querySelector(top).scrollIntoView()", shot.top)
     page.wait_for_timeout(200)
-    (page.locator(shot.only) if shot.only else page).screenshot(path=IMAGES / f"{shot.name}.png")
+    path = IMAGES / f"{shot.name}.png"
+    (page.locator(shot.only) if shot.only else page).screenshot(path=path)
     page.close()
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE)
+    small.save(path, optimize=True)
 
 
 def main(run: str, text: str = "1969-07-20", target: str = "July 20, 1969") -> None:

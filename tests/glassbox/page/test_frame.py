@@ -67,6 +67,14 @@ def test_a_file_that_cannot_open_another_text_says_why(
     assert window.page.locator("[name=text]").count() == 0
 
 
+def test_characters_that_the_model_does_not_know_are_said(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "search")
+    assert "unknown" not in window.page.inner_text("dl.answer")
+    type_text(window, "a9😀")
+    window.page.wait_for_selector("dl.answer:has-text('2 unknown tokens, read as <unk>')")
+    assert window.complaints == []
+
+
 def test_a_typed_text_can_be_edited_as_the_first_one(window: Any, case: Any, trace: Trace, tmp_path: Path) -> None:
     """The answers of the edited model, also where an edit changes weights."""
     window.open(trace, tmp_path, "whatif")

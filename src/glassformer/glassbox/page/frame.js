@@ -38,7 +38,7 @@ export function header(app) {
   return el(
     'dl.answer',
     { class: isLong ? 'wide' : null },
-    pair('source', sourceOf(app)),
+    pair('source', [sourceOf(app), unknownOf(trace)]),
     pair(
       `output (${beams === 1 ? 'greedy search' : `beam width ${beams}`})`,
       [
@@ -52,6 +52,12 @@ export function header(app) {
 }
 
 const pair = (name, value, title = null) => el('div', { title }, el('dt', name), el('dd', value));
+
+/** How many tokens of the source the model does not know. */
+function unknownOf({ tokens: { source } }) {
+  const count = source.filter(({ kind }) => kind === 'unk').length;
+  return count ? el('small.wrong', ` ${count} unknown ${count === 1 ? 'token' : 'tokens'}, read as ${source.find(({ kind }) => kind === 'unk').text}`) : null;
+}
 
 /** The text; after an edit of its tokens the tokens, with the edited ones marked. */
 function sourceOf({ trace, base }) {
