@@ -197,7 +197,9 @@ def test_the_paper_page_lists_every_setting_that_is_tagged_as_a_departure() -> N
     assert tagged <= listed
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_all_that_it_needs(tmp_path: Path) -> None:
+    """Slow: .ci/wheel-test, which .ci/run runs as well, builds the wheel and compares all its files."""
     built = subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT],
         capture_output=True,

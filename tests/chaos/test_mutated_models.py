@@ -129,10 +129,14 @@ def test_a_damaged_model_file_gives_the_right_answers_or_none(tmp_path: Path, n_
     assert counts[RIGHT]
 
 
-@pytest.mark.parametrize("kind", ["characters", "bpe", "unigram", "words", "bytes"])
+@pytest.mark.parametrize(
+    "kind",
+    ["characters", "bpe", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("unigram", "words", "bytes"))],
+)
 @pytest.mark.parametrize("n_files", SHORT_AND_LONG)
 def test_a_changed_model_file_with_a_new_digest_is_refused_or_translates(
     tmp_path: Path, kind: str, n_files: int
 ) -> None:
+    """Slow: three of the five kinds of tokens, and 500 files instead of 20."""
     counts = check(run_cases(Doors(tmp_path, kind).signed, range(n_files)))
     assert counts[REFUSED]

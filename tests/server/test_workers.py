@@ -92,8 +92,9 @@ def test_a_worker_that_dies_is_replaced_and_the_others_answer(serving):
     assert first.pid not in [worker.pid for worker in serving.workers]
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sign", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_all_workers_stop_with_the_server(serving, sign):
+    """Slow: SIGINT, which one process is tested with in test_serve."""
     workers = serving.workers
     serving.process.send_signal(sign)
     assert serving.process.wait(GUARD) == 0
