@@ -128,7 +128,7 @@ def pages(browser: Any) -> list[Any]:
 def window(browser: Any, pages: list[Any], request: pytest.FixtureRequest) -> Iterator[Window]:
     page = pages.pop() if pages else browser.new_page()
     page.set_viewport_size({"width": 1440, "height": 900})
-    page.emulate_media(media="screen", color_scheme="light", reduced_motion="no-preference", forced_colors="none")
+    page.emulate_media(media="null", color_scheme="light", reduced_motion="no-preference", forced_colors="none")
     page.context.clear_permissions()
     page.mouse.move(0, 0)
     window, n_failed = Window(page), request.session.testsfailed

@@ -83,7 +83,8 @@ def in_chromium(window: Any, url: str, actions: Actions) -> list[Any]:
         elif kind == "fill":
             window.page.fill(what, text[0])
         elif kind == "wait":
-            window.page.wait_for_function(what)
+            turn = "await new Promise((resolve) => setTimeout(resolve, 20))"
+            window.run(f"for (let n = 0; n < 1500 && !({what}); n++) {turn}")  # the page forbids eval to Playwright too
         else:
             found.append(window.run(f"return {what}"))
     return found

@@ -100,7 +100,7 @@ def test_paper_is_white_and_as_wide_as_its_figures(window: Any, trained: Trace, 
     for control in ("#tools", "#tabs", "#map", "#steps", "#ask", ".save"):
         assert not window.page.locator(control).first.is_visible(), control
     assert window.page.locator("[data-key='attention']").is_visible()  # which attention it is
-    window.page.emulate_media(media="screen")
+    window.page.emulate_media(media="null")
     assert window.page.locator("#tabs").is_visible()
     assert window.complaints == []
 
