@@ -70,7 +70,7 @@ function stack(app, here, side, sublayers) {
       `tokens-${embedding}`,
       isEncoder ? 'source' : 'target, shifted',
       { panel: 'tokens', part: embedding },
-      { kind: 'end', data: short(isEncoder ? trace.tokens.source : app.rows.inputs.slice(0, app.row + 1)) },
+      { kind: 'end', data: isEncoder ? short(trace, 'source', trace.tokens.source) : fed(app) },
     ),
   ];
   return el(
@@ -83,13 +83,17 @@ function stack(app, here, side, sublayers) {
 
 const LETTERS = 16;
 
-/** The tokens as text, cut at the front. */
-function short(tokens) {
-  const text = tokens.map((token) => (['bos', 'eos', 'pad'].includes(token.kind) ? '' : visible(token.text))).join('');
+/** The tokens of a side as text, cut at the front. */
+function short({ provenance }, side, tokens) {
+  const settings = provenance.settings.tokens;
+  const gap = settings[settings.shared ? 'source' : side].kind === 'words' ? ' ' : '';
+  const parts = tokens.filter(({ kind }) => !['bos', 'eos', 'pad'].includes(kind)).map(({ text }) => visible(text));
+  const text = parts.join(gap);
   return text.length > LETTERS ? `…${text.slice(1 - LETTERS)}` : text || tokens.at(-1).text;
 }
 
-const best = (trace) => short(trace.tokens.target_out);
+const best = (trace) => short(trace, 'target', trace.tokens.target_out);
+const fed = (app) => short(app.trace, 'target', app.rows.inputs.slice(0, app.row + 1));
 
 /** The most probable token of the selected row. */
 function next(app) {
