@@ -26,7 +26,7 @@ from benchmarks.curves import POINTS, RowsCurve, StepCurve
 from benchmarks.jobs import Decoding, MatrixProduct, Training
 from benchmarks.padding import padding_shares
 from benchmarks.page import MODELS, Page
-from benchmarks.report import PAGE, RESULTS, Outcome, fill, goals_table, save, table_of
+from benchmarks.report import GOALS, PAGE, RESULTS, TABLES, Outcome, fill, goals_table, save, table_of
 from benchmarks.tasks import HELD_OUT_DATES, TASKS
 from benchmarks.trained import default_dates, trained_dates
 from benchmarks.turns import Job, take_turns
@@ -116,8 +116,12 @@ def main() -> None:
 
 
 def write_page(results: Path, device: str) -> None:
+    """Fill the tables of the page from a file of results, which other benchmarks add to as well."""
     outcomes = json.loads(results.read_text(encoding="utf-8"))
     page = PAGE.read_text(encoding="utf-8")
     for name, outcome in outcomes.items():
-        page = fill(page, f"{name} {device}", table_of(name, outcome))
-    PAGE.write_text(fill(page, f"goals {device}", goals_table(outcomes)), encoding="utf-8")
+        if name.partition("-")[0] in TABLES:
+            page = fill(page, f"{name} {device}", table_of(name, outcome))
+    if all(goal.job in outcomes for goal in GOALS):
+        page = fill(page, f"goals {device}", goals_table(outcomes))
+    PAGE.write_text(page, encoding="utf-8")

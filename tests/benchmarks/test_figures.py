@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks import run
 from benchmarks.contenders import OURS, PEAKS
 from benchmarks.figures import Figure, ratio
 from benchmarks.report import fill, goals_table, rows_of, table_of
@@ -106,3 +109,14 @@ def test_the_table_of_training_says_what_was_measured() -> None:
 def test_goals_are_told_only_where_both_took_part_to_the_end() -> None:
     lines = goals_table({"train-D": outcome()}).splitlines()[2:]
     assert lines == [f"| train-D: {OURS} against MarianMT, float32 | 4.00 [3.00, 5.00] | 2.2 | 3 |"]
+
+
+def test_a_page_keeps_what_was_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, results = tmp_path / "page.md", tmp_path / "today-cpu.json"
+    page.write_text("<!-- goals cpu -->\nall goals\n<!-- end -->\n<!-- train-D cpu -->\nold\n<!-- end -->\n")
+    results.write_text(json.dumps({"train-D": outcome(), "serving": {"requests": 1}}))
+    monkeypatch.setattr(run, "PAGE", page)
+    run.write_page(results, "cpu")
+    written = page.read_text()
+    assert "all goals" in written
+    assert table_of("train-D", outcome()) in written
