@@ -107,12 +107,8 @@ def browser() -> Iterator[Any]:
     if not CHROMIUM.exists():
         pytest.skip("/usr/bin/chromium is not available: apt-get install chromium")
     with playwright.sync_playwright() as running:
-        arguments = [
-            "--no-sandbox",
-            "--no-zygote",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-        ]  # a zygote doubles the time
+        # With a zygote the first page takes twice the time.
+        arguments = ["--no-sandbox", "--no-zygote", "--disable-gpu", "--disable-dev-shm-usage"]
         started = running.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
         yield started
         started.close()

@@ -37,6 +37,10 @@ export function parseEdit(words) {
   throw new Error(`cannot read the edit “${words}”`);
 }
 
+/** The edits of a trace that its weights do not have already: `editWeights` does the others. @returns {Edit[]} */
+export const editsBesideWeights = (trace) =>
+  trace.edits.map(parseEdit).filter(({ kind }) => !['head', 'sublayer', 'layer'].includes(kind));
+
 /** The weights, with zeros in the parts that are switched off. @param {Map<string, Named>} weights */
 export function editWeights(weights, edits, valueWidth) {
   const edited = new Map(weights);

@@ -4,7 +4,7 @@
  * The evidence is that of the model before the edits where the shapes match; attention and occlusion can be recomputed.
  */
 
-import { parseEdit } from 'glassbox/edits.js';
+import { editsBesideWeights, parseEdit } from 'glassbox/edits.js';
 import { Model } from 'glassbox/model.js';
 import { named, rowOf } from 'glassbox/numbers.js';
 import { logSumExp } from 'glassbox/interpreter.js';
@@ -76,8 +76,7 @@ export function traceText(base, text, source, beams) {
 
 /** The decrease of each output token's log-probability when a source token is occluded [T S], `by` the mask or <unk>. */
 export function occlude(trace, by = trace.evidence.occluded_by) {
-  const inWeights = ['head', 'sublayer', 'layer']; // edits that the weights of the trace have already
-  const model = new Model(trace, trace.edits.map(parseEdit).filter(({ kind }) => !inWeights.includes(kind)));
+  const model = new Model(trace, editsBesideWeights(trace));
   const ids = trace.tokens.source.map((token) => token.id);
   const seen = visibleSource(trace);
   const { inputs, targets } = rowsOf(trace, trace.search.beam.answers[0]);

@@ -1,12 +1,11 @@
 /** The head that the answer of a text needs most: its probability without each head, computed by this page. */
 
-import { parseEdit } from 'glassbox/edits.js';
+import { editsBesideWeights } from 'glassbox/edits.js';
 import { Model } from 'glassbox/model.js';
 import { rowsOf, visibleSource } from 'glassbox/whatif.js';
 
 const MAX_WORK = 200e6; // weights times heads
 const PAUSE = 25; // milliseconds of work, after which the browser may draw
-const IN_WEIGHTS = ['head', 'sublayer', 'layer']; // edits that the weights of the trace have already
 
 const known = new WeakMap(); // trace -> the result, or null until it is computed
 
@@ -35,7 +34,7 @@ export function canCompute(trace) {
 
 async function compute(app, trace) {
   known.set(trace, null);
-  const edits = trace.edits.map(parseEdit).filter(({ kind }) => !IN_WEIGHTS.includes(kind));
+  const edits = editsBesideWeights(trace);
   const whole = scoreOf(trace, edits);
   const heads = [];
   let until = 0;
