@@ -255,3 +255,21 @@ def test_the_first_number_is_near_for_the_keyboard(window: Any, trace: Trace, tm
         presses += 1
         assert presses < 40
     assert presses <= 18  # it was 72
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_step_or_the_theme_does_not_scroll_the_page(window: Any, trace: Trace, tmp_path: Path, width: int) -> None:
+    window.page.set_viewport_size({"width": width, "height": 700})
+    window.open(trace, tmp_path, "attention")
+    window.run("scrollTo(0, 500)")
+    for key in (".", ".", ",", "d", "d"):
+        window.page.keyboard.press(key)
+        assert window.run("return scrollY") == 500, key
+    box = window.page.locator("[data-key='row-2']").bounding_box()
+    window.page.mouse.click(box["x"] + 5, box["y"] + 5)
+    assert window.page.get_attribute("[data-key='row-2']", "aria-current") == "step"
+    assert window.run("return scrollY") == 500
+    for name in ("examples", "story"):  # the tabs are scrolled to the current one
+        window.run("document.querySelector(`[data-key='tab-${given}']`).click()", name)
+        tab, tabs = (window.page.locator(each).bounding_box() for each in (".tab[aria-current]", "#tabs"))
+        assert tabs["x"] - 1 <= tab["x"] <= tab["x"] + tab["width"] <= tabs["x"] + tabs["width"] + 1

@@ -85,7 +85,7 @@ function draw(app, isQuiet) {
     const { title, draw: drawPanel } = panels[app.state.panel];
     part('panel').replaceChildren(el('h1', title), ...compact([drawPanel(app)]));
     part('panel').dataset.panel = app.state.panel;
-    part('tabs').querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+    showTab();
   } else markPicked(app);
   part('inspector').replaceChildren(...compact(inspector(app)));
   part('tools').dataset.shown = app.state.panel;
@@ -96,6 +96,13 @@ function draw(app, isQuiet) {
   letKeyboardScroll(part('panel'));
   if (app.reveal || isOther) scroll(app, isOther);
   else place();
+}
+
+/** Scroll the tabs, and not the page, to the current one. */
+function showTab() {
+  const tabs = part('tabs');
+  const [all, tab] = [tabs, tabs.querySelector('[aria-current]')].map((each) => each.getBoundingClientRect());
+  tabs.scrollLeft += Math.min(0, tab.left - all.left) || Math.max(0, tab.right - all.right);
 }
 
 /** To the tensor that was opened; another panel starts at its top. */
