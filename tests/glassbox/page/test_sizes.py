@@ -121,3 +121,46 @@ def test_a_printed_figure_has_a_page_of_its_own(window: Any, trained: Trace, tmp
     matrices = window.page.locator("#panel .stage:has(.matrix)").count()
     assert matrices <= pages() <= matrices + 1
     assert window.complaints == []
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 768, 390])
+def test_the_beam_width_has_a_label_that_is_seen(window: Any, trace: Trace, tmp_path: Path, width: int) -> None:
+    window.page.set_viewport_size({"width": width, "height": 800})
+    window.open(trace, tmp_path, "story")
+    label = window.page.locator("#ask label:has([name='beams']) > span")
+    assert label.inner_text() == "beam width"
+    field, box, text = (
+        found.bounding_box()
+        for found in (window.page.locator("[name='beams']"), label, window.page.locator("[name='text']"))
+    )
+    assert box["width"] > 50
+    assert box["x"] + box["width"] <= field["x"]
+    assert abs(box["y"] + box["height"] / 2 - field["y"] - field["height"] / 2) < 4
+    assert text["width"] > 110
+    assert text["y"] == field["y"]  # in one line
+
+
+@pytest.mark.parametrize("size", ["2560", "3840"])
+def test_a_wide_window_has_columns_and_the_story_is_in_the_middle(
+    window: Any, measured: Trace, tmp_path: Path, size: str
+) -> None:
+    window.page.set_viewport_size({"width": int(size), "height": int(size) * 9 // 16})
+    window.open(measured, tmp_path, "story")
+    left, right, middle = window.run(
+        """const [map, story] = ['#map', '.story'].map((each) => document.querySelector(each).getBoundingClientRect());
+        return [story.left - map.right, innerWidth - story.right, story.width];"""
+    )
+    assert left == pytest.approx(right, abs=30)
+    assert middle > 1000
+    window.panel("attention")
+    boxes = window.all("#panel > .stage", "[each.getBoundingClientRect().left, each.getBoundingClientRect().right]")
+    (first, end), (second, last) = boxes[:2]
+    assert end < second
+    assert last > int(size) * 0.95
+    assert end - first == pytest.approx(last - second, abs=1)
+    for card in window.all("#panel .stage .scroller", "each.scrollWidth - each.clientWidth"):
+        assert card <= 1
+    window.panel("heads")
+    lefts = window.all("#panel > section", "Math.round(each.getBoundingClientRect().left)")
+    assert len(set(lefts)) == {"2560": 2, "3840": 3}[size]
+    assert window.complaints == []

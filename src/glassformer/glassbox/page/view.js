@@ -15,6 +15,7 @@ import { panels } from 'glassbox/panels/all.js';
 import { result } from 'glassbox/result.js';
 
 const PAPER = 640; // pixels of the width of a printed page, without its margins
+const MARGIN = 52; // pixels around a matrix
 const printed = matchMedia('print');
 
 const part = (id) => document.getElementById(id);
@@ -70,7 +71,8 @@ function draw(app, isQuiet) {
   const isOther = part('panel').dataset.panel !== app.state.panel;
   const place = keepPlace();
   part('main').classList.toggle('inspecting', app.state.tensor !== null);
-  const width = printed.matches ? PAPER : Math.max(280, part('panel').clientWidth - 52);
+  part('panel').dataset.panel = app.state.panel; // its layout depends on it
+  const width = printed.matches ? PAPER : Math.max(280, columnOf(part('panel')) - MARGIN);
   const isSame = isQuiet && width === app.width;
   app.width = width;
   if (!isSame) {
@@ -84,7 +86,6 @@ function draw(app, isQuiet) {
     part('steps').replaceChildren(...steps(app));
     const { title, draw: drawPanel } = panels[app.state.panel];
     part('panel').replaceChildren(el('h1', title), ...compact([drawPanel(app)]));
-    part('panel').dataset.panel = app.state.panel;
     showTab();
   } else markPicked(app);
   part('inspector').replaceChildren(...compact(inspector(app)));
@@ -96,6 +97,14 @@ function draw(app, isQuiet) {
   letKeyboardScroll(part('panel'));
   if (app.reveal || isOther) scroll(app, isOther);
   else place();
+}
+
+/** The width of the panel, or of one of its columns on a wide screen, with the padding of the panel. */
+function columnOf(panel) {
+  const { display, gridTemplateColumns, columnGap, paddingLeft } = getComputedStyle(panel);
+  if (display !== 'grid') return panel.clientWidth;
+  const [count, gap, padding] = [gridTemplateColumns.split(' ').length, parseFloat(columnGap), 2 * parseFloat(paddingLeft)];
+  return (panel.clientWidth - padding - gap * (count - 1)) / count + padding;
 }
 
 /** Scroll the tabs, and not the page, to the current one. */
