@@ -189,3 +189,30 @@ def test_a_page_with_the_rows_of_the_text_alone_shows_those(
     window.open(words, tmp_path, "space")
     assert "no rows of the embedding from the training" in window.page.inner_text(part)
     assert window.complaints == []
+
+
+def test_the_map_is_one_stop_for_tab_and_the_arrow_keys_reach_every_token(
+    window: Any, words: Trace, tmp_path: Path
+) -> None:
+    window.open(words, tmp_path, "space")
+    assert window.page.locator(".plane [tabindex='0']").count() == 1
+    points = window.all(".point", "each.getAttribute('aria-label')")
+    assert window.all(".plane [role='listbox'] > [role='option']", "each.getAttribute('aria-label')") == points
+    window.page.focus(".plane [tabindex='0']")
+    for back, on in (("ArrowLeft", "ArrowRight"), ("ArrowUp", "ArrowDown")):
+        for _ in points:
+            window.page.keyboard.press(back)
+        seen = []
+        for _ in points:
+            seen.append(window.run("return document.activeElement.getAttribute('aria-label')"))
+            window.page.keyboard.press(on)
+        assert sorted(seen) == sorted(points)
+    assert window.page.locator(".plane [tabindex='0']").count() == 1
+    last = window.run("return document.activeElement.getAttribute('aria-label')")
+    window.page.keyboard.press("Space")
+    assert window.page.get_attribute(".point[aria-selected='true']", "aria-label") == last
+    assert f"Neighbors of {last}" in window.page.inner_text("[aria-label='neighbors'] h2")
+    assert window.run("return document.activeElement.getAttribute('aria-label')") == last
+    window.page.keyboard.press("Tab")
+    assert window.run("return document.activeElement.closest('.plane svg')") is None
+    assert window.complaints == []

@@ -254,7 +254,14 @@ def test_the_first_number_is_near_for_the_keyboard(window: Any, trace: Trace, tm
             window.page.keyboard.press("Enter")  # “Skip to the panel”
         presses += 1
         assert presses < 40
-    assert presses <= 18  # it was 72
+    assert presses <= 11  # it was 72
+    for key in ("ArrowUp", "ArrowRight", "ArrowDown", "ArrowLeft", "ArrowLeft", "ArrowDown"):  # over the headings
+        window.page.keyboard.press(key)
+    assert window.run("return document.activeElement.dataset.key") == "decoder.1.cross.scores-0-1"
+    assert window.page.locator("#inspector .value").is_visible()
+    window.page.keyboard.press("Enter")
+    assert window.page.get_attribute("[data-key='row-1']", "aria-current") == "step"
+    assert window.run("return document.activeElement.dataset.key") == "decoder.1.cross.scores-0-1"
 
 
 @pytest.mark.parametrize("width", [1440, 390])

@@ -151,3 +151,14 @@ def test_the_product_marks_the_row_and_the_column_of_a_score(window: Any, trace:
     window.page.locator("#inspector .product .heat").nth(2).click(position={"x": 1, "y": 1})
     assert window.run("return document.querySelector('#inspector .where').textContent").startswith("head 0 · step 0")
     assert keys == len(trace.tokens.source)
+
+
+def test_escape_returns_to_a_number_outside_of_matrices(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "logits")
+    number = window.page.locator(".distribution .number").nth(2)
+    key = number.get_attribute("data-key")
+    number.click()
+    assert window.page.locator("#inspector .value").is_visible()
+    window.page.keyboard.press("Escape")
+    assert window.run("return document.activeElement.dataset.key") == key
+    assert window.complaints == []

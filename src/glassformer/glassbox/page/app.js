@@ -25,6 +25,7 @@ export class App {
     this.problem = '';
     this.notice = '';
     this.busy = false;
+    this.opener = null; // of the inspector, which gets the focus when it is closed
     this.turn = 0; // of the last computation; the results of earlier ones are dropped
     this.known = new Map();
     this.windows = new Map();
@@ -63,8 +64,9 @@ export class App {
     return link(this, changes);
   }
 
-  /** Select a cell of a tensor, or with null the whole tensor. */
-  pick(tensor, cell) {
+  /** Select a cell of a tensor, or with null the whole tensor. `opener` is the key of the button that selected it. */
+  pick(tensor, cell, opener = null) {
+    this.opener = opener;
     this.set({ tensor, cell });
   }
 

@@ -195,6 +195,8 @@ export function closeOnEscape(app) {
 
 export function close(app) {
   const { tensor, cell } = app.state;
+  const keyed = (key) => document.querySelector(`[data-key="${CSS.escape(key)}"]`);
+  const opener = app.opener && keyed(app.opener);
   app.pick(null, null);
-  (cellOf(tensor, cell) ?? document.querySelector(`[data-key="${CSS.escape(`stage-${tensor}`)}"]`))?.focus();
+  (opener ?? cellOf(tensor, cell) ?? keyed(`stage-${tensor}`))?.focus();
 }

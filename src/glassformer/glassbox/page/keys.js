@@ -5,10 +5,11 @@ import { turn } from 'glassbox/panels/story.js';
 
 const KEYS = [
   ['?', 'this list'],
-  ['← →', 'in the story: the screen before, the next screen; in a matrix: the next cell'],
+  ['← →', 'in the story: the screen before, the next screen'],
+  ['← → ↑ ↓', 'in a matrix: the next cell, or from its edge to the headings; in a figure: the next part of it'],
   ['[ ]', 'the panel before, the next panel'],
   [', .', 'the decoding step before, the next step'],
-  ['m', 'the first matrix or figure of the panel'],
+  ['m', 'the first matrix, number or figure of the panel'],
   ['w n f', 'words, numbers, formula'],
   ['d', 'light or dark theme'],
   ['e', 'another text'],
@@ -42,7 +43,7 @@ export function listenToKeys(app, panels) {
     ']': () => panel(1),
     ',': () => press('step-back'),
     '.': () => press('step-on'),
-    m: () => document.querySelector('#panel td[tabindex="0"], #panel [role=region], #panel figure button')?.focus(),
+    m: () => document.querySelector('#panel td[tabindex="0"], #panel .number, #panel [role=region], #panel figure button')?.focus(),
     w: () => app.set({ depth: 'words' }),
     n: () => app.set({ depth: 'numbers' }),
     f: () => app.set({ depth: 'formula' }),

@@ -146,6 +146,7 @@ function heading(view, axis, index, onChoose) {
   return button(parts, () => onChoose(index), {
     class: 'heading',
     title: place(view.app.trace, [name], [index]),
+    tabindex: -1, // the arrow keys lead to it from the cells
     data: { key: `${view.name}-${axis}-${index}` },
   });
 }
@@ -223,10 +224,13 @@ function pick({ app, name }, target) {
 
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-/** The arrow keys move from cell to cell; the window follows. */
+/** The arrow keys move from cell to cell, and from the edge to the headings; the window follows. */
 function move(view, shown, event) {
   const target = event.target.closest('td[data-cell]');
-  if (!target) return;
+  if (!target) {
+    moveFrom(event.target.closest('th'), event);
+    return;
+  }
   if (event.key === 'Enter' || event.key === ' ') {
     event.preventDefault();
     pick(view, target);
@@ -238,11 +242,26 @@ function move(view, shown, event) {
   const [down, right] = MOVES[event.key];
   const [rows, columns] = view.x.shape;
   const [toRow, toColumn] = [clamp(row + down, rows), clamp(column + right, columns)];
+  if (toRow === row && toColumn === column) {
+    neighbor(target, MOVES[event.key])?.querySelector('button')?.focus();
+    return;
+  }
   const slide = (from, length, index) => Math.max(Math.min(from, index), index - length + 1);
   view.app.windows.set(view.name, [slide(shown.top, shown.height, toRow), slide(shown.left, shown.width, toColumn)]);
   view.draw(view.index(toRow, toColumn));
   view.app.pick(view.name, view.index(toRow, toColumn));
 }
+
+/** From a heading to the next one, or to its cells. */
+function moveFrom(heading, event) {
+  const found = heading && MOVES[event.key] && neighbor(heading, MOVES[event.key]);
+  if (!found) return;
+  event.preventDefault();
+  (found.querySelector('button') ?? found).focus();
+}
+
+const neighbor = (box, [down, right]) =>
+  box.closest('table').rows[box.parentElement.rowIndex + down]?.cells[box.cellIndex + right];
 
 const clamp = (index, length) => Math.max(0, Math.min(length - 1, index));
 

@@ -7,10 +7,11 @@ import { place, tensorTitle } from 'glassbox/labels.js';
 export function pickable(app, name, cell, text) {
   if (!app.trace.has(name)) return text;
   const title = `${tensorTitle(app.trace, name)} · ${place(app.trace, app.trace.get(name).axes, cell)}`;
-  return button(text, () => app.pick(name, cell), {
+  const key = `number-${name}-${cell.join('-')}`;
+  return button(text, () => app.pick(name, cell, key), {
     class: 'number',
     title,
     'aria-label': `${text}: ${title}`,
-    data: { key: `number-${name}-${cell.join('-')}`, pick: `${name}@${cell.join()}` },
+    data: { key, pick: `${name}@${cell.join()}` },
   });
 }

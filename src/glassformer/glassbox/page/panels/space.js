@@ -76,12 +76,13 @@ function plane(app, name, tokens, rows, picked) {
       'g.point',
       {
         class: [token.unseen ? 'never' : '', at === picked ? 'here' : '', labels[at] ? '' : 'crowded'].join(' '),
-        role: 'button',
-        tabindex: 0,
+        role: 'option',
+        tabindex: at === Math.min(picked, shown.length - 1) ? 0 : -1,
+        'aria-selected': String(at === picked),
         'aria-label': `${token.text}${token.unseen ? ', not in the training data' : ''}`,
         transform: `translate(${spots[at][0].toFixed(1)} ${spots[at][1].toFixed(1)})`,
         data: { key: `point-${at}` },
-        on: { click: choose, keydown: (event) => (event.key === 'Enter' ? choose() : null) },
+        on: { click: choose, keydown: (event) => (event.key === 'Enter' || event.key === ' ' ? choose() : null) },
       },
       svg('circle', { r: at === picked ? 6 : 3 }),
       svg('text', labels[at] ?? inward(spots[at], width), labelOf(token.text)),
@@ -89,7 +90,7 @@ function plane(app, name, tokens, rows, picked) {
   });
   const image = svg(
     'svg',
-    { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: 'group', 'aria-label': `${shown.length} tokens in the plane` },
+    { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: 'listbox', 'aria-label': `${shown.length} tokens in the plane`, on: { keydown: walkOver(spots) } },
     marks,
   );
   return el(
@@ -109,6 +110,23 @@ function plane(app, name, tokens, rows, picked) {
       ]),
     ),
   );
+}
+
+/** One stop for Tab: ← and → go to the next token along the first component, ↓ and ↑ along the second one. */
+function walkOver(spots) {
+  const along = [0, 1].map((axis) => [...spots.keys()].sort((one, other) => spots[one][axis] - spots[other][axis] || one - other));
+  const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [1, -1], ArrowDown: [1, 1] };
+  return (event) => {
+    const points = [...event.currentTarget.querySelectorAll('.point')];
+    const at = points.indexOf(event.target.closest('.point'));
+    if (at < 0 || !(steps[event.key] || event.key === ' ')) return;
+    event.preventDefault();
+    const [axis, by] = steps[event.key] ?? [0, 0];
+    const to = points[along[axis][along[axis].indexOf(at) + by]];
+    if (!to) return;
+    for (const point of points) point.setAttribute('tabindex', point === to ? 0 : -1);
+    to.focus();
+  };
 }
 
 const [LETTER, LINE] = [7.3, 12]; // pixels of a label
