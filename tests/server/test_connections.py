@@ -7,19 +7,11 @@ import contextlib
 import errno
 import json
 import logging
-import re
 import signal
-import socket
-import subprocess
-import sys
-import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from http.client import HTTPResponse
 from pathlib import Path
-from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
@@ -34,101 +26,7 @@ from glassformer.server.connections import HEAD_BYTES, Connections, Server, defa
 from glassformer.server.limits import Limits
 from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.text import learn
-
-GUARD = 600  # seconds after which a test that waits gives up; on an idle machine no server here takes 10
-FILES = 256
-LAUNCHER = """
-import json, resource, sys
-resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-from pathlib import Path
-from glassformer.server.api import create_app
-from glassformer.server.limits import Limits
-from glassformer.server.served import Served
-from glassformer.server.run import listen, serve
-limits = Limits(**json.loads(sys.argv[3]))
-served = Served.load(Path(sys.argv[1]), limits=limits, device="cpu")
-listening = listen("127.0.0.1", 0)
-print(listening.getsockname()[1], file=sys.stderr, flush=True)
-serve(create_app(served), listening, limits, served.worker)
-"""
-
-
-class Running(NamedTuple):
-    """A server, and where it listens."""
-
-    process: subprocess.Popen[bytes]
-    port: int
-    said: Path
-
-    def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=GUARD)
-
-    def get(self, path: str = "/api/health") -> Any:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=GUARD) as answer:
-            return json.load(answer)
-
-    def text(self, path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=GUARD) as answer:
-            return str(answer.read(), "utf-8")
-
-    def status(self, path: str) -> int:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=GUARD) as answer:
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            error.close()
-            return error.code
-
-    def post(self, path: str, body: dict[str, Any]) -> socket.socket:
-        """A connection on which a request is sent."""
-        data = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        opened = self.connect()
-        opened.sendall(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
-        return opened
-
-    def complaints(self) -> str:
-        return self.said.read_text(encoding="utf-8").partition("\n")[2]
-
-
-@contextlib.contextmanager
-def running(model: Path, files: int = FILES, **limits: Any) -> Iterator[Running]:
-    """A server of its own; it is killed in the end."""
-    with tempfile.NamedTemporaryFile() as said:
-        command = [sys.executable, "-c", LAUNCHER, str(model), str(files), json.dumps(limits)]
-        with subprocess.Popen(command, stderr=said) as process:
-            try:
-                path, end = Path(said.name), time.monotonic() + GUARD
-                while not (found := re.match(r"(\d+)\n", path.read_text(encoding="utf-8"))):
-                    assert process.poll() is None, path.read_text(encoding="utf-8")
-                    assert time.monotonic() < end
-                    time.sleep(0.05)
-                yield Running(process, int(found[1]), path)
-            finally:
-                process.kill()
-
-
-@contextlib.contextmanager
-def many(server: Running, number: int) -> Iterator[list[socket.socket]]:
-    """Connections that say nothing."""
-    with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(server.connect()) for _ in range(number)]
-
-
-def read_answer(opened: socket.socket) -> tuple[int, Any]:
-    """The status and the JSON of one answer."""
-    answer = HTTPResponse(opened)
-    answer.begin()
-    return answer.status, json.loads(answer.read())
-
-
-def read_all(opened: socket.socket) -> bytes:
-    """What comes until the server closes the connection."""
-    parts = []
-    with contextlib.suppress(ConnectionResetError):
-        while part := opened.recv(65_536):
-            parts.append(part)
-    return b"".join(parts)
+from tests.server.serving import GUARD, Running, many, read_all, read_answer, running
 
 
 @pytest.fixture(scope="module")
@@ -326,9 +224,9 @@ def test_a_signal_ends_a_server_that_computes_for_too_long(slow_model: Path, num
     with running(slow_model, compute_seconds=3600, drain_seconds=1) as server:
         with server.post("/api/trace", SLOW) as opened:
             time.sleep(1)
-            server.process.send_signal(number)
+            server.send_signal(number)
             assert read_answer(opened)[0] == 503
-        assert server.process.wait(GUARD) == 0
+        assert server.wait() == 0
         assert server.complaints() == ""
 
 
@@ -337,10 +235,10 @@ def test_a_second_signal_ends_the_computation_at_once(slow_model: Path) -> None:
         with server.post("/api/trace", SLOW) as opened:
             time.sleep(1)
             for _ in range(2):
-                server.process.send_signal(signal.SIGINT)
+                server.send_signal(signal.SIGINT)
                 time.sleep(0.5)
             assert read_answer(opened)[0] == 503
-        assert server.process.wait(GUARD) == 0
+        assert server.wait() == 0
 
 
 def test_a_server_that_stops_finishes_what_it_accepted_and_refuses_the_rest(slow_model: Path) -> None:
@@ -349,7 +247,7 @@ def test_a_server_that_stops_finishes_what_it_accepted_and_refuses_the_rest(slow
         with server.post("/api/trace", SLOW) as first, server.post("/api/translate", body) as accepted:
             while "glassformer_waiting_requests 1.0" not in server.text("/metrics"):
                 time.sleep(0.01)
-            server.process.send_signal(signal.SIGTERM)
+            server.send_signal(signal.SIGTERM)
             while server.status("/api/ready") == 200:
                 time.sleep(0.01)
             with server.post("/api/translate", body) as late:
@@ -362,7 +260,7 @@ def test_a_server_that_stops_finishes_what_it_accepted_and_refuses_the_rest(slow
             status, found = read_answer(accepted)
             assert (status, len(found["translations"])) == (200, 1)
         assert read_all(idle) == b""
-        assert server.process.wait(GUARD) == 0
+        assert server.wait() == 0
         assert server.complaints() == ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import signal
@@ -18,49 +17,39 @@ import pytest
 
 from glassformer.errors import RunError
 from glassformer.server.run import listen
-
-
-@contextlib.contextmanager
-def served(model_path: Path, *options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The first line that a server says, and the server; it is interrupted, or killed, in the end."""
-    command = [sys.executable, "-m", "glassformer", "serve", model_path, "--port", "0", "--device", "cpu", *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
-        try:
-            assert running.stderr
-            yield running.stderr.readline(), running
-        finally:
-            running.kill()
-
-
-def address_in(said: str) -> str:
-    found = re.search(r"http://127\.0\.0\.1:\d+", said)
-    assert found
-    return found[0]
+from tests.server.serving import GUARD, commanded
 
 
 @pytest.fixture(scope="module")
 def address(model_path: Path) -> Iterator[str]:
     """A server for requests that change nothing."""
-    with served(model_path) as (said, _):
-        yield address_in(said)
+    with commanded("serve", model_path, "--port", "0", "--device", "cpu") as server:
+        yield f"http://127.0.0.1:{server.port}"
 
 
 def test_it_answers_until_it_is_interrupted(model_path: Path) -> None:
-    with served(model_path) as (said, running):
-        with urllib.request.urlopen(f"{address_in(said)}/api/health", timeout=10) as answer:
-            assert json.load(answer) == {"status": "ok"}
-        running.send_signal(signal.SIGINT)
-        running.wait(30)
-        assert running.stderr
-        rest = running.stderr.read()  # with what came together with the first line
-        assert running.returncode == 0
+    """As it is installed; the other servers here are forked."""
+    command = [sys.executable, "-m", "glassformer", "serve", model_path, "--port", "0", "--device", "cpu"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stderr
+            found = re.search(r"http://127\.0\.0\.1:\d+", running.stderr.readline())
+            assert found
+            with urllib.request.urlopen(f"{found[0]}/api/health", timeout=GUARD) as answer:
+                assert json.load(answer) == {"status": "ok"}
+            running.send_signal(signal.SIGINT)
+            running.wait(GUARD)
+            rest = running.stderr.read()  # with what came together with the first line
+            assert running.returncode == 0
+        finally:
+            running.kill()
     assert "Traceback" not in rest
 
 
 def test_a_body_that_is_far_too_large_gets_its_answer(address: str) -> None:
     request = urllib.request.Request(f"{address}/api/translate", data=b"x" * 30_000_000)
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(request, timeout=30)
+        urllib.request.urlopen(request, timeout=GUARD)
     caught.value.close()
     assert caught.value.code == 413
 
@@ -68,7 +57,7 @@ def test_a_body_that_is_far_too_large_gets_its_answer(address: str) -> None:
 @pytest.mark.parametrize("header", ["Content-Length: 999999999999", "Content-Length: 2000000\r\nExpect: 100-continue"])
 def test_a_body_that_need_not_be_sent_is_refused_at_once(address: str, header: str) -> None:
     place = ("127.0.0.1", int(address.rpartition(":")[2]))
-    with socket.create_connection(place, timeout=30) as asking:
+    with socket.create_connection(place, timeout=GUARD) as asking:
         asking.sendall(f"POST /api/translate HTTP/1.1\r\nHost: localhost\r\n{header}\r\n\r\n".encode())
         assert asking.recv(100).startswith(b"HTTP/1.1 413 ")
 
@@ -83,15 +72,12 @@ def test_what_is_no_address_is_an_error(host: str) -> None:
 def test_who_listens_to_everybody_is_warned_however_it_is_spelled(model_path: Path, host: str) -> None:
     if ":" in host and not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
-    with served(model_path, "--host", host) as (said, running):
-        port = re.findall(r":(\d+)", said)[0]
+    with commanded("serve", model_path, "--port", "0", "--device", "cpu", "--host", host) as server:
         own = "[::1]" if ":" in host else "127.0.0.1"
-        urllib.request.urlopen(f"http://{own}:{port}/api/health", timeout=30).close()  # all is said when it answers
-        running.send_signal(signal.SIGINT)
-        running.wait(30)
-        assert running.stderr
-        rest = running.stderr.read()  # with what came together with the first line
-    assert "anybody who reaches this machine can use the model" in rest
+        urllib.request.urlopen(f"http://{own}:{server.port}/api/health", timeout=GUARD).close()  # all is said by then
+        server.send_signal(signal.SIGINT)
+        assert server.wait() == 0
+        assert "anybody who reaches this machine can use the model" in server.complaints()
 
 
 def test_a_port_in_use_is_an_error_that_names_another() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("resource")
 
-from tests.server.test_connections import Running, read_all, read_answer, running
+from tests.server.serving import Running, read_all, read_answer, running
 
 BODY = json.dumps({"texts": ["abc"], "num_beams": 1}).encode()
 HEAD = (
