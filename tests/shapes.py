@@ -8,6 +8,9 @@ The package never pays for them; it imports the names of jaxtyping under TYPE_CH
    binds the arguments of each call and checks them twice, in functions without a shape too, which costs several times
    what a small model does.
 3. Only hints with a shape are checked. The others are mypy's work; some, like Self, cannot be checked at run time.
+
+The answer depends on the kinds, shapes and types of numbers of the arguments and the result alone. So each function is
+checked once for all calls that are alike in them, which are most: the steps of a search, for instance.
 """
 
 from __future__ import annotations
@@ -26,12 +29,14 @@ from typing import Any, get_args
 
 import jaxtyping
 from beartype import BeartypeConf, beartype
+from beartype.door import die_if_unbearable
 
 KINDS = ("Bool", "Float", "Int")
 DECORATOR = "check_shapes"
 
 _names_a_shape = re.compile(rf"\b({'|'.join(KINDS)})\[")
-_check_call = beartype(conf=BeartypeConf(violation_type=jaxtyping.TypeCheckError, is_color=False))
+_CONFIGURATION = BeartypeConf(violation_type=jaxtyping.TypeCheckError, is_color=False)
+_check_call = beartype(conf=_CONFIGURATION)
 _without_shapes: set[CodeType] = set()  # functions inside functions are decorated at each call of the outer one
 
 
@@ -48,14 +53,40 @@ def check_shapes(decorated: Any) -> Any:
     if not decorated.__annotations__:
         _without_shapes.add(decorated.__code__)
         return decorated
-    checked = _check_call(decorated)
+    checked, hints = _check_call(decorated), decorated.__annotations__
+    code = decorated.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    places = [(at, name) for at, name in enumerate(names) if name in hints]
+    right: dict[object, set[object]] = {}  # the results that were right for arguments that are alike
 
     @functools.wraps(decorated)
     def call(*args: Any, **options: Any) -> Any:
-        with jaxtyping.jaxtyped("context"):  # an axis has one size in one call
-            return checked(*args, **options)
+        given = {name: args[at] for at, name in places if at < len(args)}
+        given |= {name: options[name] for _, name in places if name in options}
+        alike = tuple((name, _kind(value)) for name, value in given.items())
+        if alike not in right:
+            with jaxtyping.jaxtyped("context"):  # an axis has one size in one call
+                result = checked(*args, **options)
+            right[alike] = {_kind(result)}
+            return result
+        result = decorated(*args, **options)
+        if "return" in hints and (kind := _kind(result)) not in right[alike]:
+            with jaxtyping.jaxtyped("context"):
+                for name, value in (given | {"return": result}).items():
+                    die_if_unbearable(value, hints[name], conf=_CONFIGURATION, exception_prefix=f"{name} ")
+            right[alike].add(kind)
+        return result
 
     return call
+
+
+def _kind(value: Any) -> object:
+    """All of a value that its shape check depends on; equal to nothing else where that is unknown."""
+    if (shape := getattr(value, "shape", None)) is not None:
+        return type(value), shape, value.dtype
+    if isinstance(value, tuple | list):
+        return type(value), *map(_kind, value)
+    return object() if hasattr(value, "__iter__") else type(value)
 
 
 def has_shape(hint: Any) -> bool:

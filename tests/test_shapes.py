@@ -49,6 +49,17 @@ def test_a_call_with_a_wrong_shape_is_an_error(arguments: dict[str, Any], messag
         check_shapes(transpose)(**arguments)
 
 
+def test_a_result_is_checked_where_it_is_another_than_in_the_call_before() -> None:
+    call, x = check_shapes(transpose), torch.ones(2, 3)
+    for _ in range(2):
+        assert call(x).shape == (3, 2)
+        with pytest.raises(TypeCheckError, match="(?i)return"):
+            call(x, skip=True)
+    for wrong in (torch.ones(3), torch.ones(2, 3, dtype=torch.long), "no tensor"):
+        with pytest.raises(TypeCheckError, match="parameter x="):
+            call(wrong)
+
+
 def test_an_axis_may_have_another_size_in_the_next_call() -> None:
     call = check_shapes(transpose)
     assert [call(torch.ones(2, length)).shape[0] for length in (1, 5)] == [1, 5]

@@ -8,6 +8,7 @@ is read, then the digest. The file contains no code. `docs/model-file.md` descri
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import platform
 from collections.abc import Mapping, Sequence
@@ -254,5 +255,10 @@ def library_versions(
     versions = {"python": platform.python_version()}
     for package in packages:
         with contextlib.suppress(metadata.PackageNotFoundError):
-            versions[package] = metadata.version(package)
+            versions[package] = _version(package)
     return versions
+
+
+@functools.cache
+def _version(package: str) -> str:
+    return metadata.version(package)  # which parses all that the package says of itself
