@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
+ONE_THREAD := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 
 .PHONY: install demo lessons docs test test-lessons test-all chaos check format bench profile wheel wheel-test clean
 
@@ -40,21 +41,22 @@ $(VENV)/installed-docs: $(INSTALLED) requirements-docs.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements-docs.txt
 	@touch $@
 
-# One thread a process: with more, processes that share two cores spend their time waiting for each other.
+# One thread a process: with more, processes that share two cores spend their time waiting for each other. The few tests
+# of several threads let them sleep while they wait.
 # Neighboring tests share fixtures, so that each process takes a half, and more from the other when it is done.
 test: $(VENV)/installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not gpu"
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not gpu"
 
 # All notebooks of the course from top to bottom, trainings included: three minutes of processor time.
 test-lessons: $(VENV)/installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal tests/test_lessons.py
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist worksteal tests/test_lessons.py
 
 test-all: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
 
 # Runs that are killed, terminated and hit by faults at every write, and thousands of damaged files (an hour).
 chaos: $(VENV)/installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/chaos tests/importers/test_mutated_folders.py
+	$(ONE_THREAD) $(BIN)/python -m pytest tests/chaos tests/importers/test_mutated_folders.py
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check

@@ -17,7 +17,7 @@ from glassformer.kernels.attention import fastest_attention
 from glassformer.kernels.packing import Layout
 from glassformer.model import FeedForward
 from glassformer.text import Tokenizer
-from glassformer.training import selftest
+from glassformer.training import checks, finder, selftest
 from glassformer.training.checks import Check, smoothed_minimum
 from glassformer.training.plan import Plan, plan
 from glassformer.training.selftest import check, check_before_training, duration
@@ -41,6 +41,13 @@ SMALL = {
 def short_measurements(monkeypatch):
     monkeypatch.setattr(selftest, "MAX_SECONDS", 0.0)
     monkeypatch.setattr(selftest, "MAX_SECONDS_BEFORE", 0.0)
+    monkeypatch.setattr(checks, "OVERFIT_STEPS", 150)  # in which the sound models below learn a batch
+
+
+@pytest.fixture
+def only_others(monkeypatch):
+    """For tests of the other checks: no batch is learned."""
+    monkeypatch.setattr(checks, "OVERFIT_STEPS", 0)
 
 
 @pytest.fixture
@@ -104,6 +111,7 @@ def test_one_row_of_one_token_is_tested(tmp_path):
 # A model with an error in it fails the check of that error
 
 
+@pytest.mark.usefixtures("only_others")
 def test_a_causal_mask_that_shows_the_next_position_is_a_causal_leak(planned, monkeypatch):
     def leaking(query, key, value, visible, causal, dropout):
         if causal:
@@ -114,6 +122,7 @@ def test_a_causal_mask_that_shows_the_next_position_is_a_causal_leak(planned, mo
     assert "causal leak" in failed(planned)
 
 
+@pytest.mark.usefixtures("only_others")
 @pytest.mark.parametrize("with_gradients", [True, False])
 def test_a_leak_in_one_of_the_two_kernels_is_found(planned, monkeypatch, with_gradients):
     def leaking(query, key, value, visible, causal, dropout):
@@ -124,6 +133,7 @@ def test_a_leak_in_one_of_the_two_kernels_is_found(planned, monkeypatch, with_gr
     assert "causal leak" in failed(planned)
 
 
+@pytest.mark.usefixtures("only_others")
 def test_a_model_that_ignores_its_target_fails_the_causal_check(planned, monkeypatch):
     monkeypatch.setattr(nn.Embedding, "forward", lambda self, ids: self.weight[ids * 0])
     found = {one.name: one for one in check(planned, "cpu").failed}
@@ -131,11 +141,13 @@ def test_a_model_that_ignores_its_target_fails_the_causal_check(planned, monkeyp
     assert "no target token has an effect" in found["causal leak"].text
 
 
+@pytest.mark.usefixtures("only_others")
 def test_padding_that_is_visible_is_a_padding_leak(planned, monkeypatch):
     monkeypatch.setattr(Layout, "visible", property(lambda _: None))
     assert "padding leak" in failed(planned)
 
 
+@pytest.mark.usefixtures("only_others")
 def test_a_parameter_that_is_detached_is_named(planned, monkeypatch):
     def detached(self, x):
         return self.w_2(torch.relu(nn.functional.linear(x, self.w_1.weight.detach(), self.w_1.bias)))
@@ -147,6 +159,7 @@ def test_a_parameter_that_is_detached_is_named(planned, monkeypatch):
     assert one.value == 2
 
 
+@pytest.mark.usefixtures("only_others")
 def test_a_parameter_with_a_gradient_of_zero_is_named(planned, monkeypatch):
     original = FeedForward.forward
     monkeypatch.setattr(FeedForward, "forward", lambda self, x: original(self, x) * 0)
@@ -154,6 +167,7 @@ def test_a_parameter_with_a_gradient_of_zero_is_named(planned, monkeypatch):
     assert "encoder.0.feed_forward.w_2.weight (none)" in one.text
 
 
+@pytest.mark.usefixtures("only_others")
 def test_a_gradient_that_is_not_finite_is_named(planned, monkeypatch):
     original = FeedForward.forward
     monkeypatch.setattr(FeedForward, "forward", lambda self, x: original(self, x) + (x * 0).sqrt() * 0)
@@ -173,6 +187,7 @@ def test_a_learning_rate_that_learns_nothing_cannot_overfit_a_batch(tmp_path, ra
     assert "overfit one batch" in failed(plan(dates(120, seed=3), tmp_path / "run", overrides=overrides))
 
 
+@pytest.mark.usefixtures("only_others")
 def test_tokens_that_lose_text_are_counted_with_three_examples(planned, monkeypatch):
     original = Tokenizer.decode
     monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: original(self, ids).replace("1", ""))
@@ -185,6 +200,7 @@ def test_tokens_that_lose_text_are_counted_with_three_examples(planned, monkeypa
     assert lost.advice
 
 
+@pytest.mark.usefixtures("only_others")
 def test_a_few_lost_texts_are_counted_but_pass(tmp_path):
     rows = [*dates(300, seed=3), ("Ω-1999", "unknown")]
     overrides = SMALL | {"tokens.source.min_count": 2}
@@ -202,6 +218,7 @@ def test_too_little_memory_is_forecast_and_no_update_is_tried(planned, monkeypat
     assert (tested.measured, tested.seconds) == (None, None)
 
 
+@pytest.mark.usefixtures("only_others")
 @pytest.mark.parametrize(("capacity", "advice"), [(0, "recompute"), (200, "--set training.batch_tokens=")])
 def test_a_batch_that_does_not_fit_fails_with_what_to_do(planned, monkeypatch, capacity, advice):
     original = Updater._forward_backward
@@ -230,6 +247,7 @@ def test_a_device_that_is_not_there_is_an_error(planned):
 # The report
 
 
+@pytest.mark.usefixtures("only_others")
 def test_the_report_is_json_that_says_what_to_do(planned, monkeypatch):
     monkeypatch.setattr(nn.Embedding, "forward", lambda self, ids: self.weight[ids * 0])
     report = json.loads(json.dumps(check(planned, "cpu").to_json(), allow_nan=False))
@@ -307,6 +325,9 @@ def final_weights(planned: Plan) -> dict[str, bytes]:
 def test_a_run_trains_the_same_weights_with_and_without_a_self_test(tmp_path, monkeypatch):
     monkeypatch.setattr(selftest, "VERY_LONG", 0)
     monkeypatch.setattr(selftest, "MAX_FRACTION", math.inf)
+    monkeypatch.setattr(checks, "OVERFIT_STEPS", 10)
+    monkeypatch.setattr(finder, "RATE_STEPS", 10)
+    monkeypatch.setattr(finder, "BATCH_STEPS", 1)
     overrides = SMALL | {"model.dropout": 0.2}
     alone = final_weights(plan(dates(120, seed=3), tmp_path / "alone", overrides=overrides))
     for name, test in (("before", check_before_training), ("check", lambda one, device: check(one, device, find=True))):
