@@ -162,3 +162,11 @@ def test_a_token_without_a_row_is_an_error_that_names_the_nearest(call, run):
     assert (answer.code, answer.out) == (1, "")
     assert "nearest: '1'" in answer.err
     assert call("neighbors", run).code == 2
+
+
+@pytest.mark.parametrize("words", [(), ("1",), ("1", "2")])
+def test_an_analogy_of_too_few_tokens_says_which_are_needed(call, run, words):
+    answer = call("neighbors", run, "--analogy", *words)
+    assert (answer.code, answer.out) == (2, "")
+    assert "the option --analogy takes 3 values" in answer.err
+    assert "expected: --analogy A B C" in answer.err

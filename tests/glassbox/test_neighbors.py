@@ -120,6 +120,13 @@ def test_a_token_that_is_not_in_the_vocabulary_names_the_nearest_by_edit_distanc
     assert "nearest: 'woman'" in (caught.value.expected or ""), "of equal distances, the one that differs in case"
 
 
+@pytest.mark.parametrize("token", ["§", "", "β" * 100])
+def test_tokens_that_share_no_character_are_not_called_near(planted: ModelFile, token: str) -> None:
+    with pytest.raises(TextError) as caught:
+        neighbors(planted, token)
+    assert caught.value.expected == f"one of {len(planted.source_tokenizer)} tokens; none has a character of it"
+
+
 def test_a_token_of_the_other_side_is_named(planted: ModelFile) -> None:
     with pytest.raises(TextError) as caught:
         neighbors(planted, "koning")

@@ -29,7 +29,11 @@ class Command(TyperCommand):
                     parser.add_option(**common, opts=[name], action="append_const", const=name)
             else:
                 parser.add_option(**common, opts=option.opts, action="append", nargs=option.nargs)
-        values, _, _ = parser.parse_args(args)
+        try:
+            values, _, _ = parser.parse_args(args)
+        except Exception as error:  # typer's copy of click is private
+            self._explain_too_few_values(getattr(error, "option_name", ""))
+            raise
         if values.get("help"):
             return
         for option in single:
@@ -40,6 +44,14 @@ class Command(TyperCommand):
                     got=", ".join(map(repr, given)),
                     hint="give it once",
                 )
+
+    def _explain_too_few_values(self, name: str) -> None:
+        """Raises UsageError with the names of the values, if it is an option of several."""
+        for option in self.params:
+            if isinstance(option, TyperOption) and option.nargs > 1 and name in option.opts:
+                raise UsageError(
+                    f"the option {name} takes {option.nargs} values", expected=f"{name} {option.metavar}"
+                ) from None
 
 
 def _is_repeatable(option: TyperOption) -> bool:

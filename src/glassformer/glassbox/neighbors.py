@@ -123,11 +123,12 @@ class _Embedding:
         """Return the id of a token in its written form; an ordinary token has priority over a special one."""
         found = _lookup(self.tokenizer, token)
         if found is None:
-            suggested = ", ".join(map(repr, self._nearest(token)))
+            near = self._nearest(token)
+            suggested = "nearest: " + ", ".join(map(repr, near)) if near else "none has a character of it"
             raise TextError(
                 f"the token is not in the {self.side} vocabulary",
                 got=quoted(token),
-                expected=f"one of {len(self.tokenizer):,} tokens; nearest: {suggested}",
+                expected=f"one of {len(self.tokenizer):,} tokens; {suggested}",
                 hint=self._hint(token),
             )
         return found
@@ -139,11 +140,14 @@ class _Embedding:
         return "`glassformer tokens MODEL TEXT` prints the tokens of a text"
 
     def _nearest(self, token: str) -> list[str]:
-        """Return the tokens with the smallest edit distance; of equal ones, those that differ only in case."""
+        """Return the tokens with the smallest edit distance; of equal ones, those that differ only in case.
+
+        Tokens without a character in common are left out.
+        """
         folded = token.casefold()
-        pieces = self.tokenizer.vocabulary.pieces
-        if len(token) > 2 * max(map(len, pieces)):  # a sentence, say, is near no token
-            return list(pieces[:N_SUGGESTED])
+        pieces = [piece for piece in self.tokenizer.vocabulary.pieces if set(folded) & set(piece.casefold())]
+        if len(token) > 2 * max(map(len, pieces), default=0):  # a sentence, say, is near no token
+            return pieces[:N_SUGGESTED]
 
         def distance(piece: str) -> tuple[int, int]:
             return edit_distance(token, piece), edit_distance(folded, piece.casefold())
