@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -19,6 +20,12 @@ SHAPED_MODULES = (
     "glassformer.training.objective",
 )
 install(SHAPED_MODULES)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: the garbage collector does not go through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

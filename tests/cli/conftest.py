@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import io
 import re
 import sys
@@ -13,6 +14,7 @@ from typing import NamedTuple
 from unittest import mock
 
 import pytest
+import typer.main
 
 from glassformer.cli import main
 from glassformer.datasets import dates
@@ -43,6 +45,8 @@ class Answer(NamedTuple):
 
 
 Call = Callable[..., Answer]
+# Most of the time of a short call is the building of all verbs with all their options.
+build_once = functools.cache(typer.main.get_command)
 
 
 def answer_to(*words: object, stdin: bytes = b"", columns: int = 250) -> Answer:
@@ -55,6 +59,7 @@ def answer_to(*words: object, stdin: bytes = b"", columns: int = 250) -> Answer:
         contextlib.redirect_stderr(err),
         mock.patch.object(sys, "argv", ["glassformer", *map(str, words)]),
         mock.patch.object(sys, "stdin", given),
+        mock.patch.object(typer.main, "get_command", build_once),
         mock.patch.dict("os.environ", {"COLUMNS": str(columns), "TERM": "dumb"}),
     ):
         try:
