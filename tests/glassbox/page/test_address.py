@@ -105,6 +105,20 @@ BAD = {
     "#attention?cell=no.such.tensor@1,2": "there is no tensor",
     "#attention?edit=layer+encoder.9+off": "there is no layer encoder.9",
     "#__proto__?row=1e9&locked=x": "there is no panel “__proto__”",
+    "#attention?row=-3": "“-3” is not a value of “row”",
+    "#attention?row=99": "there is no decoding step 99",
+    "#embedding?column=77": "there is no source token 77",
+    "#story?screen=8": "there is no screen 8",
+    "#story?screen=1.5": "“1.5” is not a value of “screen”",
+    "#embedding?wave=600": "there is no feature 600",
+    "#space?picked=600": "there is no token 600",
+    f"#attention?cell={CELL}@9,9,9": "has no cell 9, 9, 9",
+    f"#logits?cell={CELL}@1": "has no cell 1",
+    "#search?text=gab&beams=0": "the beam width is a whole number from 1 to 20",
+    "#search?text=gab&beams=5000": "the beam width is a whole number from 1 to 20",
+    "#search?text=gab&beams=-1": "“-1” is not a value of “beams”",
+    "#search?text.lemma=gab": "the model takes one text, not the inputs lemma",
+    "#search?text=gab&target=hij": "cannot compute the gold target",
 }
 
 

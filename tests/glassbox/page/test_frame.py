@@ -56,6 +56,29 @@ def test_a_text_that_the_model_does_not_take_is_refused_in_words(window: Any, tr
     assert window.complaints == []
 
 
+@pytest.mark.parametrize("beams", ["", "0", "2.5", "99"])
+def test_a_beam_width_that_is_not_valid_is_refused_in_words(window: Any, case: Any, tmp_path: Path, beams: str) -> None:
+    window.open(explain(case.model, case.text, weights=True, num_beams=3), tmp_path)
+    window.page.fill("[name=text]", "gab")
+    window.page.fill("[name=beams]", beams)
+    window.press("ask")
+    assert window.run("return document.querySelector('[name=beams]').validationMessage")  # shown by the browser
+    window.run("document.querySelector('#ask form').noValidate = true")
+    window.press("ask")
+    window.page.wait_for_selector("#ask .wrong")
+    assert "the beam width is a whole number from 1 to 20" in window.page.inner_text("#ask .wrong")
+    assert case.text in window.page.inner_text("dl.answer")
+    assert window.complaints == []
+
+
+def test_a_page_with_a_wide_beam_explains_other_texts_with_it(window: Any, case: Any, tmp_path: Path) -> None:
+    window.open(explain(case.model, case.text, weights=True, num_beams=23), tmp_path, "search?text=gab")
+    window.page.wait_for_selector("dd:has-text('gab')")
+    assert window.page.locator(".notice").count() == 0
+    assert window.page.input_value("[name=beams]") == "23"
+    assert window.complaints == []
+
+
 def test_a_file_that_cannot_open_another_text_says_why(
     window: Any, trace: Trace, random_model: Any, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@
  */
 
 const WORD = (text) => (/^[\w. ]{1,80}$/.test(text) ? text : undefined);
-const NUMBER = (text) => (/^-?\d{1,7}(\.\d{1,6})?$/.test(text) ? Number(text) : undefined);
+const NUMBER = (text) => (/^\d{1,7}$/.test(text) ? Number(text) : undefined);
 const FLAG = (text) => ({ true: true, false: false })[text];
 const one = (...words) => (text) => (words.includes(text) ? text : undefined);
 
@@ -65,6 +65,8 @@ export function read(hash = location.hash) {
     target: query.get('target'),
     beams: NUMBER(query.get('beams') ?? '') ?? null,
   };
+  if (query.has('beams') && address.request.beams === null)
+    address.problems.push(`“${query.get('beams').slice(0, 40)}” is not a value of “beams”`);
   const version = query.get('v') ?? VERSION;
   if (version !== VERSION)
     address.problems.push(`it is of version ${version.slice(0, 20)}, and this page reads version ${VERSION}`);
@@ -84,7 +86,7 @@ export function read(hash = location.hash) {
 
 /** The part of the address after “#” for the state of the page with these changes. */
 export function format(app, changes = {}) {
-  const state = { ...app.state, ...changes };
+  const state = { ...app.state, row: app.row, ...changes };
   const query = new URLSearchParams();
   const start = app.defaults;
   for (const key of Object.keys(KEYS))

@@ -2,6 +2,7 @@
 
 import { check, modelOf } from 'glassbox/address.js';
 import { panels } from 'glassbox/panels/all.js';
+import { SCREENS } from 'glassbox/panels/story.js';
 import { traceOf } from 'glassbox/typing.js';
 
 /**
@@ -33,10 +34,33 @@ export async function arrive(app, address, draw) {
     problems.push(`there is no tensor “${app.state.tensor}” in this page`);
     app.state.tensor = null;
   }
+  if (request.target !== null && request.target !== base.target)
+    problems.push('this page cannot compute the gold target of an address');
+  const { tensor, cell } = app.state;
   app.dropCell();
+  if (cell && !app.state.cell) problems.push(`“${tensor}” has no cell ${cell.join(', ')}`);
+  checkRanges(app, problems);
   if (app.state.tensor) app.reveal = app.state.tensor;
   app.notice = problems.length ? `The address does not fit this page (model ${modelOf(app.base)}): ${problems.join('; ')}.` : '';
   draw();
+}
+
+/** In words, what is beyond the end of this trace; the state has the default instead. */
+function checkRanges({ trace, rows, state, defaults }, problems) {
+  const { axis, specials } = trace.vocabularies[state.map];
+  const ranges = {
+    row: ['decoding step', rows.inputs.length],
+    column: ['source token', trace.tokens.source.length],
+    screen: ['screen', SCREENS.length],
+    wave: ['feature', trace.axes.d_model.length],
+    time: ['checkpoint', trace.training?.checkpoints.length || Infinity],
+    picked: ['token', trace.axes[axis].length - new Set(Object.values(specials)).size],
+  };
+  for (const [key, [name, length]] of Object.entries(ranges)) {
+    if (state[key] === null || state[key] < length) continue;
+    problems.push(`there is no ${name} ${state[key]}`);
+    state[key] = defaults[key];
+  }
 }
 
 /** The trace of the text of an address, if it is known already. */

@@ -1,13 +1,13 @@
 /** The form above the tabs: another text, its gold target, the beam width. */
 
 import { button, el } from 'glassbox/dom.js';
-import { cannotOpen, traceOf } from 'glassbox/typing.js';
+import { cannotOpen, limitsOf, traceOf } from 'glassbox/typing.js';
 
 /** @param {import('./app.js').App} app */
 export function askForm(app) {
   const reason = cannotOpen(app);
   if (reason) return el('p.size.cannot', `Another text: not in this page, because ${reason}. Use “glassformer serve MODEL”.`);
-  const limits = app.server?.model.limits ?? { text: 2000, beams: 20 };
+  const limits = limitsOf(app);
   const { base } = app;
   const names = Object.keys(base.inputs ?? {});
   const required = { required: true, maxlength: limits.text };
@@ -34,7 +34,7 @@ export function askForm(app) {
       ? names.map((name, i) => field(name, `input-${i}`, base.inputs[name], required))
       : field('text', 'text', base.text, required),
     app.server ? field('gold (optional)', 'target', base.target ?? '') : null,
-    field('beam width', 'beams', base.search.beam.num_beams, { type: 'number', min: 1, max: limits.beams }),
+    field('beam width', 'beams', base.search.beam.num_beams, { type: 'number', required: true, min: 1, max: limits.beams }),
     button('explain', () => {}, { type: 'submit', class: 'primary', data: { key: 'ask' } }),
     problem,
   );

@@ -7,6 +7,10 @@ import { CAN_SPLIT, split } from 'glassbox/text.js';
 import { Trace } from 'glassbox/trace.js';
 import { traceText } from 'glassbox/whatif.js';
 
+/** What a text and a beam width may be. @param {import('./app.js').App} app */
+export const limitsOf = ({ first, server }) =>
+  server?.model.limits ?? { text: 2000, beams: Math.max(20, first.search.beam.num_beams) };
+
 /** Why this page cannot open another text, in words; '' if it can. @param {import('./app.js').App} app */
 export function cannotOpen({ first, server }) {
   if (server) return '';
@@ -51,6 +55,8 @@ export function encode(base, text) {
 export async function traceOf(app, { text, inputs = null, target = null, beams = null }) {
   const width = beams ?? app.base.search.beam.num_beams;
   const { first } = app;
+  const most = limitsOf(app).beams;
+  if (!Number.isInteger(width) || width < 1 || width > most) throw new Error(`the beam width is a whole number from 1 to ${most}`);
   if (!app.server && text === first.text && width === first.search.beam.num_beams) return first;
   return app.keep(['text', text, inputs, target, width], () => compute(app, { text, inputs, target }, width));
 }
@@ -58,6 +64,7 @@ export async function traceOf(app, { text, inputs = null, target = null, beams =
 async function compute(app, { text, inputs, target }, beams) {
   if (app.server) return new Trace(await app.server.trace(inputs ?? text, target, beams));
   const reason = cannotOpen(app);
+  if (text === null) throw new Error(`the model takes one text, not the inputs ${Object.keys(inputs).join(', ').slice(0, 60)}`);
   if (reason) throw new Error(`the text “${text.slice(0, 60)}” cannot be opened: ${reason}`);
   const tokens = encode(app.first, text);
   await new Promise((resolve) => setTimeout(resolve)); // let the browser draw "computing"
