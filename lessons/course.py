@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -39,8 +40,32 @@ plt.rcParams.update(
 )
 np.set_printoptions(precision=4, suppress=True, linewidth=110)
 
+NOT_RUN = """hint: a cell above has not been run, an import is missing, or the name has another spelling.
+Menu Run > Run All Above Selected Cell runs all cells above."""
+
+
+def _explain_unknown_names() -> None:
+    """In a notebook, a NameError says what to do."""
+    from IPython import get_ipython
+
+    def show(shell: Any, kind: type[NameError], error: NameError, trace: Any, tb_offset: int | None = None) -> None:
+        if kind is NameError:
+            error.add_note(NOT_RUN)
+        shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
+
+    if shell := get_ipython():
+        shell.set_custom_exc((NameError,), show)
+
+
+_explain_unknown_names()
+
+
 Test = Callable[[Any], Any]
-"""Whether an answer is right."""
+"""Whether an answer is right. It may raise AnswerError, which says why it is not."""
+
+
+class AnswerError(Exception):
+    """An answer is not right: why, in words."""
 
 
 def show_matrix(
@@ -79,6 +104,7 @@ class Exercises:
     """The exercises of a lesson: number -> a test of the answer, and a hint.
 
     `check` says whether an answer is right. `solve` checks the lesson's own answer, and stops the notebook if it fails.
+    A test must not use names of the notebook when it is called: the reader can give them another meaning.
     """
 
     def __init__(self, tests: Mapping[int, tuple[Test, str]]) -> None:
@@ -88,19 +114,22 @@ class Exercises:
         """Print whether `answer` is right; `...` is no answer yet."""
         test, hint = self.tests[number]
         if answer is ...:
-            print(f"Exercise {number}: no answer yet. Replace the three dots, and run the cell again.")
+            print(f"Exercise {number}: no answer yet. Replace the three dots after `answer =`, and run the cell again.")
             return
         try:
-            right = bool(test(answer))
+            result = "right." if test(answer) else f"not yet.\nHint: {hint}"
+        except AnswerError as reason:
+            result = f"not yet: {reason}\nHint: {hint}"
         except Exception as error:  # of any kind: the answer is the reader's own
-            print(f"Exercise {number}: your answer cannot be checked ({type(error).__name__}: {error}). Hint: {hint}")
-            return
-        print(f"Exercise {number}: right." if right else f"Exercise {number}: not yet. Hint: {hint}")
+            result = f"your answer cannot be checked: {type(error).__name__}: {error}\nHint: {hint}"
+        print(f"Exercise {number}: {result}")
 
     def solve(self, number: int, answer: Any) -> None:
         """Print the lesson's answer. Raises AssertionError if it is wrong, or if the test accepts anything."""
-        test, _ = self.tests[number]
-        assert bool(test(answer)), f"the answer to exercise {number} is wrong"
+        assert self._accepts(number, answer), (
+            f"the answer to exercise {number} is wrong; if you gave another meaning to a name of the lesson, "
+            "run the cells above again"
+        )
         assert not self._accepts(number, None), f"exercise {number} accepts any answer"
         if isinstance(answer, np.ndarray):
             answer = f"an array of shape {answer.shape}"
@@ -117,6 +146,100 @@ def close(answer: Any, expected: Any, tolerance: float = 1e-3) -> bool:
     """Whether two arrays, or numbers, have the same shape and differ by at most `tolerance`."""
     one, other = np.asarray(answer, dtype=float), np.asarray(expected, dtype=float)
     return one.shape == other.shape and bool(np.allclose(one, other, rtol=0, atol=tolerance))
+
+
+def right_numbers(expected: Any) -> Test:
+    """A test of numbers: within 0.001 of `expected`, as a list, a tuple, an array or a tensor."""
+    right = np.array(expected, dtype=float)
+
+    def test(answer: Any) -> bool:
+        array = as_numbers(answer, right.shape)
+        if not close(array, right) and close(array, right.round(2), 1e-9):
+            raise AnswerError("so far right, but give three decimals or more")
+        return close(array, right)
+
+    return test
+
+
+def right_function(
+    name: str, *cases: tuple[tuple[Any, ...], Any], transform: Callable[[Any], Any] = np.asarray
+) -> Test:
+    """A test of a function: for each case the arguments, and the result that `transform` of its result must be."""
+    cases = copy.deepcopy(cases)
+
+    def test(answer: Any) -> bool:
+        if not callable(answer):
+            raise AnswerError(f"give the function itself, without parentheses: answer = {name}")
+        for arguments, expected in cases:
+            call = f"{name}({', '.join(_text(argument) for argument in arguments)})"
+            result, right = _result(answer, call, copy.deepcopy(arguments)), np.asarray(expected, dtype=float)
+            try:
+                array = transform(as_numbers(result, right.shape))
+            except AnswerError as reason:
+                raise AnswerError(f"the result of {call}: {reason}") from None
+            if not np.allclose(array, right, rtol=1e-4, atol=1e-9):
+                nearly = np.allclose(array, right, rtol=1e-3, atol=1e-9)
+                raise AnswerError(
+                    f"{call} is {_text(result)}, which is {'not exact enough' if nearly else 'not right'}"
+                )
+        return True
+
+    return test
+
+
+def _result(called: Callable[..., Any], call: str, arguments: tuple[Any, ...]) -> Any:
+    """The result of the reader's function. Raises AnswerError if it stops or returns nothing."""
+    try:
+        with np.errstate(all="ignore"):
+            result = called(*arguments)
+    except Exception as error:  # of any kind
+        raise AnswerError(f"{call} stops with {type(error).__name__}: {error}") from None
+    if result is None or result is ...:
+        raise AnswerError(f"{call} returns nothing; is `return` missing?")
+    return result
+
+
+def as_numbers(answer: Any, shape: tuple[int, ...]) -> Any:
+    """The numbers of an answer in a shape; [[1, 2]] is the same as [1, 2]. Raises AnswerError if it has none."""
+    if isinstance(answer, str):
+        raise AnswerError(f"give numbers without quotes, not {_text(answer)}")
+    if answer is None or callable(answer) or isinstance(answer, set | dict):
+        raise AnswerError(f"give numbers, not {_text(answer)}")
+    try:
+        array = np.asarray(answer, dtype=float)
+    except (TypeError, ValueError):
+        raise AnswerError(f"give numbers without quotes, in rows of the same length, not {_text(answer)}") from None
+    got, right = _without_leading_ones(array.shape), _without_leading_ones(shape)
+    if got != right:
+        comma = isinstance(answer, tuple) and not right
+        raise AnswerError(f"give {_size(right)}, not {_size(got)}{' (write 1072, not 1,072)' if comma else ''}")
+    if np.isnan(array).any():
+        raise AnswerError("there is a nan (not a number) in it, as 0 / 0 and inf - inf give")
+    return array.reshape(shape)
+
+
+def _without_leading_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return _without_leading_ones(shape[1:]) if shape[:1] == (1,) else shape
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    if len(shape) > 2:
+        return f"an array of shape {shape}"
+    numbers = f"{shape[-1]} number{'s' * (shape[-1] != 1)}" if shape else "one number"
+    return f"{shape[0]} rows of {numbers}" if len(shape) == 2 else numbers
+
+
+def _text(value: Any) -> str:
+    """A value in few characters, for a message."""
+    if callable(value):
+        return f"the function {getattr(value, '__name__', '')}".rstrip()
+    if hasattr(value, "shape"):  # an array or a tensor
+        array = np.asarray(value)
+        value = (array.round(4) if array.ndim and array.dtype.kind == "f" else array).tolist()
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def train_small(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import importlib.util
 import json
+import math
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -143,22 +148,165 @@ def test_outputs_are_kept_where_only_the_text_has_changed() -> None:
 TEXTS_AND_CODES = [("text", "print(2)"), ("new text", "print(2)"), ("text", "print(3)")]
 
 
-def test_an_answer_is_right_or_wrong_or_not_there_and_an_error_in_it_is_named(
+def said(capsys: pytest.CaptureFixture[str], exercises: Any, number: int, answer: Any) -> str:
+    """What the check of an exercise prints."""
+    capsys.readouterr()
+    exercises.check(number, answer)
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (..., "no answer yet. Replace the three dots after `answer =`"),
+        ([0.9689, 2], "right."),
+        ((0.96891, 2), "right."),
+        (np.array([[0.96891, 2.0]]), "right."),
+        ([0.9689, 3], "not yet.\nHint: the hint\n"),
+        ([0.97, 2], "so far right, but give three decimals or more"),
+        ([1, 2], "not yet.\n"),
+        ([0.9689, 2, 0], "give 2 numbers, not 3 numbers\nHint"),
+        ([[0.9689], [2]], "give 2 numbers, not 2 rows of 1 number"),
+        (0.9689, "give 2 numbers, not one number"),
+        ([[0.9689], [2, 3]], "in rows of the same length"),
+        ([float("nan"), 2], "there is a nan"),
+        ("0.9689, 2", "give numbers without quotes"),
+        (["cos 0.25", "2"], "give numbers without quotes"),
+        ({0.9689, 2}, "give numbers, not {"),
+        (None, "give numbers, not None"),
+        (len, "give numbers, not the function len"),
+    ],
+)
+def test_the_check_of_numbers_says_in_words_what_is_wrong(
+    answer: Any, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exercises = course.Exercises({1: (course.right_numbers([math.cos(0.25), 2]), "the hint")})
+    assert message in said(capsys, exercises, 1, answer)
+
+
+def test_a_comma_in_a_number_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    exercises = course.Exercises({1: (course.right_numbers(524_288), "the hint")})
+    assert "give one number, not 2 numbers (write 1072, not 1,072)" in said(capsys, exercises, 1, (524, 288))
+    for answer in (524_288, 524_288.0, [524_288], np.int64(524_288)):
+        assert said(capsys, exercises, 1, answer) == "Exercise 1: right.\n"
+
+
+def forgets_to_return(p: float, q: float) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda p, q: p**q, "right."),
+        (lambda p, q: [p**q], "right."),
+        (lambda p, q: p**q * 1.00001, "right."),
+        (lambda p, q: p**q * 1.0005, "double(2, 3) is 8.004, which is not exact enough"),
+        (lambda p, q: p * q, "double(2, 3) is 6, which is not right\nHint: the hint\n"),
+        (lambda p, q: (p, q), "the result of double(2, 3): give one number, not 2 numbers"),
+        (lambda p, q: p**q + float("inf") - float("inf"), "the result of double(2, 3): there is a nan"),
+        (lambda p, q: p / 0, "double(2, 3) stops with ZeroDivisionError"),
+        (lambda p: p, "double(2, 3) stops with TypeError"),
+        (forgets_to_return, "double(2, 3) returns nothing; is `return` missing?"),
+        (8, "give the function itself, without parentheses: answer = double"),
+    ],
+)
+def test_the_check_of_a_function_names_the_call_that_is_wrong(
+    answer: Any, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exercises = course.Exercises({1: (course.right_function("double", ((2, 3), 8), ((10, 1), 10)), "the hint")})
+    assert message in said(capsys, exercises, 1, answer)
+
+
+def test_an_answer_that_a_test_cannot_read_is_named_and_the_lessons_own_are_checked(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    exercises = course.Exercises({1: (lambda a: course.close(a, [1.0, 2.0]), "count from 1")})
-    for answer, expected in [
-        (..., "no answer yet"),
-        ([1, 2], "right."),
-        ([1, 2, 3], "not yet. Hint: count from 1"),
-        ("one", "cannot be checked (ValueError"),
-    ]:
-        exercises.check(1, answer)
-        assert expected in capsys.readouterr().out
+    exercises = course.Exercises({1: (lambda a: a["x"] == 1, "count from 1")})
+    assert "cannot be checked: TypeError" in said(capsys, exercises, 1, 3)
     with pytest.raises(AssertionError, match="the answer to exercise 1 is wrong"):
-        exercises.solve(1, [1, 3])
+        exercises.solve(1, {"x": 3})
     with pytest.raises(AssertionError, match="accepts any answer"):
         course.Exercises({1: (lambda a: True, "")}).solve(1, 1)
+
+
+OVERFLOWS = "def softmax(x):\n    return np.exp(x) / np.exp(x).sum(axis=1)\nanswer = softmax"
+OUTSIDE = """def layer_norm(x):
+    return (x - x.mean(axis=1, keepdims=True)) / (x.std(axis=1, keepdims=True) + 1e-5)
+answer = layer_norm"""
+NORM = """def norm(x):
+    return [(row - row.mean()) / (row.var() + 1e-5) ** 0.5 for row in x]
+answer = norm"""
+ENCODE = """def encode(text, ids):
+    words = ["<bos>", *text.split(), "<eos>"]
+    return np.array([ids.get(word, ids["<unk>"]) for word in words])
+answer = encode"""
+TYPED = {
+    "02-one-head": [
+        (2, OVERFLOWS, "my_softmax([[1.0, 2.0], [3.0, 5.0]]) is [["),
+        (2, "answer = lambda x: torch.softmax(torch.tensor(x), dim=1)", "right."),
+        (3, "answer = lambda n: np.where(np.tri(n) - np.tri(n, k=-2), 0, -np.inf)", "right."),
+        (3, "answer = lambda n: np.where(np.tri(n), 0, -np.inf)", "window(4) is"),
+        (
+            3,
+            "answer = lambda n: np.tri(n) - np.tri(n, k=-2)",
+            "window(2) is [[1.0, 0.0], [1.0, 1.0]], which is not right",
+        ),
+        (4, "answer = 524,288", "(write 1072, not 1,072)"),
+        (5, "answer = np.array([[0.5, 0.5]])", "right."),
+    ],
+    "04-layer": [
+        (2, OUTSIDE, "norm([[0.001, -0.001]]) is"),
+        (2, NORM, "right."),
+        (4, "answer = [12, 20]", "right."),
+        (4, "answer = (20, 12)", "not yet."),
+    ],
+    "05-text": [
+        (2, ENCODE, "right."),
+        (2, "answer = lambda text, ids: [0, *(ids.get(word, 2) for word in text.split()), 1]", "encode('cat', "),
+        (3, "answer = 65, 22, 36, 60, 66, 67", "right."),
+        (3, "answer = [65, 22, 36, 60, 66]", "give 6 numbers, not 5 numbers"),
+        (5, "answer = lambda batch, pad: [[token != pad for token in row] for row in batch]", "right."),
+        (5, "answer = lambda batch, pad: np.asarray(batch) != 67", "mask([[1, 0, 0], [1, 2, 0]], 0) is"),
+    ],
+}
+"""Answers as a reader types them, and what the check says. Some give another meaning to a name of the lesson."""
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_answers_typed_into_a_lesson_are_checked(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = run_in_this_process(name, monkeypatch, tmp_path)
+    for number, code, message in TYPED[name]:
+        exec(code, names)
+        assert message in said(capsys, names["exercises"], number, names["answer"]), code
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_check_uses_a_name_that_the_reader_can_give_another_meaning(name: str) -> None:
+    notebook = build.convert((LESSONS / f"source/{name}.md").read_text(encoding="utf-8"))
+    (code,) = (cell["source"] for cell in notebook.cells if "exercises = Exercises(" in cell["source"])
+    tree = ast.parse(code)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
+    for each in functions:
+        body = each.body if isinstance(each.body, list) else [each.body]
+        nodes = [node for part in body for node in ast.walk(part) if isinstance(node, ast.Name)]
+        local = {argument.arg for argument in each.args.args} | {n.id for n in nodes if isinstance(n.ctx, ast.Store)}
+        free = {node.id for node in nodes} - local - set(dir(builtins)) - {"np", "AnswerError", "as_numbers"}
+        assert not free, f"take {', '.join(free)} as the default of a parameter"
+
+
+def test_an_unknown_name_in_a_notebook_says_to_run_the_cells_above(tmp_path: Path) -> None:
+    (tmp_path / "course.py").write_text((LESSONS / "course.py").read_text(encoding="utf-8"), encoding="utf-8")
+    codes = ("import course", "exercises.check(1, 2)")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in codes])
+    from nbclient.exceptions import CellExecutionError
+
+    with pytest.raises(CellExecutionError):
+        build.execute(notebook, tmp_path)
+    (error,) = notebook.cells[1]["outputs"]
+    message = "\n".join(error["traceback"])
+    assert "is not defined" in message
+    assert "Menu Run > Run All Above Selected Cell" in message
 
 
 @pytest.mark.parametrize("missing", ["matplotlib", "glassformer"])
@@ -174,3 +322,22 @@ def test_a_notebook_without_the_extra_shows_one_clear_message(missing: str, tmp_
     (message,) = error["traceback"]
     assert message.startswith(f"error: the lessons need the package '{missing}'")
     assert "hint: run `make lessons`" in message
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize(("stamped", "message"), [(True, "run make lessons again"), (False, "was not installed")])
+def test_make_lessons_without_jupyter_is_a_clear_error(stamped: bool, message: str, tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text(encoding="utf-8"), encoding="utf-8")
+    for name in ("pyproject.toml", "constraints.txt", "requirements-dev.txt", "requirements-docs.txt"):
+        (tmp_path / name).touch()
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")  # pip finds no package
+    python.chmod(0o755)
+    for name in ("installed", "installed-lessons") if stamped else ("installed",):
+        (tmp_path / ".venv" / name).touch()
+    ended = subprocess.run(["make", "lessons"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert message in ended.stderr
+    assert ended.stderr.startswith("error: JupyterLab ")
