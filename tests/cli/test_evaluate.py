@@ -352,7 +352,7 @@ def test_score_names_a_target_that_has_no_tokens_by_its_row_in_the_table(tmp_pat
 
 def test_score_counts_what_the_vocabularies_do_not_have(tmp_path, call, run, table_of):
     answer = call("score", run, table_of(tmp_path / "strange.csv", [("1845-01-05é", "Januarß 5, 1845")]))
-    assert "2 unknown tokens in 1 lines were read as <unk>: 'é' (1), 'ß' (1)" in answer.err
+    assert "2 unknown tokens in 1 line were read as <unk>: 'é' (1), 'ß' (1)" in answer.err
 
 
 # heads

@@ -263,7 +263,7 @@ def test_a_model_that_is_not_there(call, tmp_path):
 def test_unknown_characters_are_told(call, run):
     answer = call("explain", run, "1969x07-20")
     assert answer.code == 0
-    assert "warning: 1 unknown tokens in 1 lines were read as <unk>: 'x' (1)" in answer.err
+    assert "warning: 1 unknown token in 1 line was read as <unk>: 'x' (1)" in answer.err
 
 
 # heads

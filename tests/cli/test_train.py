@@ -624,9 +624,9 @@ def test_a_table_beside_is_read_aloud_and_must_have_its_columns_in_the_same_orde
 def test_what_a_test_table_has_and_the_vocabulary_has_not_is_said(tmp_path, call, small, table, table_of):
     odd = table_of(tmp_path / "odd.csv", [("iso", "english"), ("1845-é1-05", "January 5, 1845")])
     answer = call("train", table, "--out", tmp_path / "run", "--test", odd, *small(training__steps="1"))
-    assert "1 unknown tokens in 1 lines were read as <unk>: 'é' (1)" in answer.err
+    assert "1 unknown token in 1 line was read as <unk>: 'é' (1)" in answer.err
     answer = call("evaluate", tmp_path / "run", odd)
-    assert "1 unknown tokens in 1 lines were read as <unk>: 'é' (1)" in answer.err
+    assert "1 unknown token in 1 line was read as <unk>: 'é' (1)" in answer.err
 
 
 def test_what_cannot_be_built_destroys_nothing(tmp_path, call, small, table):

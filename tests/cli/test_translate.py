@@ -174,7 +174,7 @@ def test_unknown_characters_are_counted_on_standard_error(call, run):
 
 def test_a_special_token_that_a_user_writes_is_plain_characters(call, run):
     answer = call("translate", run, "-", stdin=b"1845<eos>\n")
-    assert "5 unknown tokens in 1 lines" in answer.err
+    assert "5 unknown tokens in 1 line" in answer.err
 
 
 def test_quiet_leaves_out_warnings(call, run):
@@ -191,7 +191,7 @@ def test_without_unknown_a_strange_character_is_an_error_that_names_it(call, asc
 def test_answers_that_were_cut_are_named(call, run):
     answer = call("translate", run, "-", "--beam", 1, "--set", "decoding.max_new_tokens=2", stdin=b"\n" + AS_BYTES)
     assert answer.code == 0
-    assert "4 answers reached the maximum number of tokens before their end, in lines 2, 3, 4, 5;" in answer.err
+    assert "4 answers reached the maximum number of tokens before the end, in lines 2, 3, 4, 5;" in answer.err
     assert "--set decoding.max_new_tokens=N allows more" in answer.err
     assert all(len(line) == 2 for line in answer.out.splitlines()[1:])
 

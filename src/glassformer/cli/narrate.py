@@ -320,7 +320,8 @@ def warn_unknown_tokens(reporter: Reporter, counts: Mapping[str, int], n_lines: 
     if counts:
         named = ", ".join(f"{token!r} ({count:,})" for token, count in Counter(counts).most_common(10))
         total = sum(counts.values())
-        reporter.warn(f"{total:,} unknown tokens in {n_lines:,} lines were read as <unk>: {named}")
+        where = f"{_counted(total, 'unknown token')} in {_counted(n_lines, 'line')}"
+        reporter.warn(f"{where} {'was' if total == 1 else 'were'} read as <unk>: {named}")
 
 
 def warn_unfinished(reporter: Reporter, count: int, first: Sequence[str]) -> None:
@@ -337,7 +338,11 @@ def warn_unfinished_rows(reporter: Reporter, count: int) -> None:
 
 
 def _unfinished(count: int) -> str:
-    return f"{count:,} answers reached the maximum number of tokens before their end"
+    return f"{_counted(count, 'answer')} reached the maximum number of tokens before the end"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 # Exports

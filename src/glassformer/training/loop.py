@@ -235,7 +235,7 @@ class Run:
         if training.patience and position.without_gain >= training.patience:
             return f"no better {self.validator.metric} in {position.without_gain} validations"
         if training.max_minutes and position.seconds >= 60 * training.max_minutes:
-            return f"{training.max_minutes:g} minutes are over"
+            return f"training.max_minutes = {training.max_minutes:g} is reached"
         return None
 
     def update(self, batches: Sequence[NDArray[np.int64]]) -> Sums:
