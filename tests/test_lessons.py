@@ -309,6 +309,14 @@ def test_an_unknown_name_in_a_notebook_says_to_run_the_cells_above(tmp_path: Pat
     assert "Menu Run > Run All Above Selected Cell" in message
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_course_is_imported_first_so_that_it_can_say_what_is_missing(name: str) -> None:
+    code = next(cell["source"] for cell in stored(name).cells if cell["cell_type"] == "code")
+    names = [getattr(node, "module", None) or node.names[0].name for node in ast.parse(code).body]
+    packages = [each.partition(".")[0] for each in names]
+    assert next(each for each in packages if each not in sys.stdlib_module_names) == "course"
+
+
 @pytest.mark.parametrize("missing", ["matplotlib", "glassformer"])
 def test_a_notebook_without_the_extra_shows_one_clear_message(missing: str, tmp_path: Path) -> None:
     (tmp_path / "course.py").write_text((LESSONS / "course.py").read_text(encoding="utf-8"), encoding="utf-8")
