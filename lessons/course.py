@@ -117,7 +117,8 @@ class Exercises:
             print(f"Exercise {number}: no answer yet. Replace the three dots after `answer =`, and run the cell again.")
             return
         try:
-            result = "right." if test(answer) else f"not yet.\nHint: {hint}"
+            with np.errstate(all="ignore"):
+                result = "right." if test(answer) else f"not yet.\nHint: {hint}"
         except AnswerError as reason:
             result = f"not yet: {reason}\nHint: {hint}"
         except Exception as error:  # of any kind: the answer is the reader's own
@@ -190,8 +191,7 @@ def right_function(
 def _result(called: Callable[..., Any], call: str, arguments: tuple[Any, ...]) -> Any:
     """The result of the reader's function. Raises AnswerError if it stops or returns nothing."""
     try:
-        with np.errstate(all="ignore"):
-            result = called(*arguments)
+        result = called(*arguments)
     except Exception as error:  # of any kind
         raise AnswerError(f"{call} stops with {type(error).__name__}: {error}") from None
     if result is None or result is ...:
