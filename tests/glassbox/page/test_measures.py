@@ -148,6 +148,37 @@ def test_errors_are_counted_by_kind_commonest_first(window: Any, trace: Trace, t
     assert f"A doubled digit was dropped in 2 of {len(WRONG)}." in window.page.inner_text("#panel")
 
 
+PROSE = (
+    ("ein mann in einem hemd", "ein mann in hemd", "one word was dropped"),
+    ("ein mann in einem hemd", "ein mann in einem roten hemd", "one word was added"),
+    ("ein mann in einem hemd", "ein hund in einem hemd", "one word was replaced"),
+    ("ein mann in einem hemd", "ein in mann einem hemd", "two neighboring words were swapped"),
+    ("ein mann in einem hemd", "ein mann in", "the end is missing"),
+    ("ein mann in einem hemd", "hemd ein mann in einem", "the words are in another order"),
+    ("ein mann in einem hemd", "ein hund in roten hemd", "two words are wrong"),
+    ("ein mann in einem hemd und ein hund", "der hund in einem kleid und ein hund", "three words or more are wrong"),
+    ("ein mann in einem hemd", "zwei hunde", "half of the words or more are wrong"),
+)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_errors_of_prose_are_compared_word_by_word(window: Any, trace: Trace, tmp_path: Path, width: int) -> None:
+    window.page.set_viewport_size({"width": width, "height": 900})
+    source = "abcdefg"  # characters that this model knows
+    examples = [WrongAnswer(source, gold, answer, -1.0) for gold, answer, _ in PROSE]
+    window.open(replace(trace, errors=Errors(100, len(PROSE), examples)), tmp_path, "errors")
+    kinds = window.all(".kinds-of-errors li", "[each.dataset.kind, Number(each.querySelector('span').textContent)]")
+    assert dict(kinds) == {kind: 1 for _, _, kind in PROSE}
+    row = "section[aria-label='one word was replaced'] tbody tr"
+    assert window.page.inner_text(f"{row} td:nth-child(1)") == source
+    assert [each.strip() for each in window.page.locator(f"{row} mark").all_inner_texts()] == ["mann", "hund"]
+    assert window.page.inner_text(f"{row} td:nth-child(3)").strip() == "ein hund in einem hemd"
+    boxes = window.all(f"{row} td", "each.getBoundingClientRect().width")
+    assert min(boxes[:3]) > 180
+    assert window.page.locator(row).bounding_box()["height"] < 90  # a few lines, not one for each syllable
+    assert window.complaints == []
+
+
 def test_the_difference_is_marked_inside_the_answer(window: Any, trace: Trace, tmp_path: Path) -> None:
     examples = [WrongAnswer("abc", "May 1833", "Mai 183x", -1.0)]
     window.open(replace(trace, errors=Errors(100, 1, examples)), tmp_path, "errors")

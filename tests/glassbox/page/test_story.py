@@ -279,3 +279,16 @@ def test_the_numbers_of_every_panel_are_saved_too(window: Any, trace: Trace, tmp
             assert window.page.locator("#panel [data-key^='svg-']").count() >= 1, panel
             assert window.page.locator("#panel [data-key^='csv-']").count() >= 1, panel
     assert window.complaints == []
+
+
+def test_the_first_picture_of_a_long_text_begins_in_sight(window: Any, random_model: Any, tmp_path: Path) -> None:
+    words = [" ".join(f"word{i}" for i in range(60))]
+    shape = ModelSettings(d_model=8, d_ff=8, n_heads=1, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
+    model = random_model(shape, 5, "words", texts=(words, words))
+    window.open(explain(model, words[0], weights=True, num_beams=2), tmp_path, "story")
+    figure = window.page.locator(".story figure").bounding_box()
+    for first in (".story-token[data-at='s0']", ".story-token[data-at='t0']"):
+        box = window.page.locator(first).bounding_box()
+        assert figure["x"] < box["x"] < figure["x"] + 100
+    assert "wider than the page" in window.page.inner_text(".story figcaption")
+    assert window.complaints == []

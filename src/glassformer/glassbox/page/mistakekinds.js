@@ -4,10 +4,11 @@
  * @typedef {{kind: 'same'|'missing'|'added'|'replaced', gold: string, answer: string}} Part
  * @param {string} gold
  * @param {string} answer
- * @returns {Part[]}  the fewest changes that lead from one to the other, character by character
+ * @param {(text: string) => string[]} split  into what is compared: by default characters
+ * @returns {Part[]}  the fewest changes that lead from one to the other
  */
-export function difference(gold, answer) {
-  const [one, other] = [[...gold], [...answer]];
+export function difference(gold, answer, split = (text) => [...text]) {
+  const [one, other] = [split(gold), split(answer)];
   const cost = Array.from({ length: one.length + 1 }, (_, i) =>
     Array.from({ length: other.length + 1 }, (__, j) => (i === 0 ? j : j === 0 ? i : 0)),
   );
@@ -56,6 +57,22 @@ function single(parts, { kind, gold, answer, at }) {
   if (kind === 'added') return `a ${classOf(answer)} was ${isNext('answer', answer) ? 'repeated' : 'added'}`;
   const [from, to] = [classOf(gold), classOf(answer)];
   return from === to ? `a ${from} was replaced` : `a ${from} was replaced by a ${to}`;
+}
+
+/** The words of a text, each with the space after it. */
+export const wordsOf = (text) => (text.match(/\S+/g) ?? []).map((word) => `${word} `);
+
+/** As `kindOf`, of a difference of words. @param {Part[]} parts */
+export function kindOfWords(parts) {
+  const changed = parts.map((part, at) => ({ ...part, at })).filter(({ kind }) => kind !== 'same');
+  const sorted = (side) => parts.map((part) => part[side]).filter(Boolean).sort().join('');
+  if (changed.length === 1) return `one word was ${{ missing: 'dropped', added: 'added', replaced: 'replaced' }[changed[0].kind]}`;
+  if (isSwap(changed)) return 'two neighboring words were swapped';
+  if (changed.every(({ kind }, i) => kind === 'missing' && changed[i].at === parts.length - changed.length + i))
+    return 'the end is missing';
+  if (sorted('gold') === sorted('answer')) return 'the words are in another order';
+  if (changed.length === 2) return 'two words are wrong';
+  return changed.length * 2 < parts.length ? 'three words or more are wrong' : 'half of the words or more are wrong';
 }
 
 const isSwap = (changed) =>

@@ -2,11 +2,12 @@
 
 import { bdi, button, el, table } from 'glassbox/dom.js';
 import { digits, grouped, percent } from 'glassbox/numbers.js';
-import { difference, kindOf } from 'glassbox/mistakekinds.js';
+import { difference, kindOf, kindOfWords, wordsOf } from 'glassbox/mistakekinds.js';
 import { normalize } from 'glassbox/text.js';
 import { cannotOpen, traceOf } from 'glassbox/typing.js';
-import { visible } from 'glassbox/trace.js';
+import { visible as withSpaces } from 'glassbox/trace.js';
 
+const PROSE = 5; // words: longer texts are compared word by word
 const LISTED = 50;
 
 export function errors(app) {
@@ -26,8 +27,12 @@ export function errors(app) {
   }
   if (!found.wrong)
     return el('p.lead', `All ${grouped(found.rows)} held-out sources that were translated have a correct answer.`);
-  const examples = found.examples.map((example) => ({ ...example, parts: difference(example.gold, example.answer) }));
-  const groups = [...Map.groupBy(examples, (example) => groupOf(app, example))].sort(
+  const isProse = found.examples.filter(({ gold }) => wordsOf(gold).length >= PROSE).length * 2 > found.examples.length;
+  const examples = found.examples.map((example) => ({
+    ...example,
+    parts: difference(example.gold, example.answer, isProse ? wordsOf : undefined),
+  }));
+  const groups = [...Map.groupBy(examples, (example) => groupOf(app, example, isProse))].sort(
     ([, one], [, other]) => other.length - one.length,
   );
   return [
@@ -45,7 +50,7 @@ export function errors(app) {
         )
       : null,
     kinds(groups, examples.length),
-    groups.map(([name, members], i) => group(app, name, members, i)),
+    groups.map(([name, members], i) => group(app, name, members, i, isProse)),
   ];
 }
 
@@ -72,13 +77,13 @@ const kinds = (groups, total) =>
       );
 
 /** The kind of error, from the texts alone. */
-function groupOf(app, { source, parts }) {
+function groupOf(app, { source, parts }, isProse) {
   const { axis } = app.trace.vocabularies.source;
   const settings = app.trace.provenance.settings.tokens.source;
   const known = new Set(app.trace.axes[axis].labels);
   if (settings.kind === 'characters' && [...normalize(settings, source)].some((letter) => !known.has(letter)))
     return 'unknown characters in the source';
-  return kindOf(parts);
+  return isProse ? kindOfWords(parts) : kindOf(parts);
 }
 
 /** Neighboring parts of one kind are one part. */
@@ -90,7 +95,8 @@ const joined = (parts) =>
   }, []);
 
 /** One of the two texts, with what is different marked: underlined, or a sign where characters are missing. */
-function marked(parts, side) {
+function marked(parts, side, isProse) {
+  const visible = (text) => (isProse ? text : withSpaces(text));
   const other = side === 'gold' ? 'answer' : 'gold';
   return el(
     'bdi.token.diff',
@@ -105,7 +111,7 @@ function marked(parts, side) {
   );
 }
 
-function group(app, name, examples, i) {
+function group(app, name, examples, i, isProse) {
   return el(
     'section',
     { 'aria-label': name, id: `errors-${i}` },
@@ -118,12 +124,13 @@ function group(app, name, examples, i) {
         examples.slice(0, LISTED).map((example) =>
           el(
             'tr',
-            el('td', bdi(visible(example.source))),
-            ['gold', 'answer'].map((side) => el('td', marked(example.parts, side))),
+            el('td', bdi(isProse ? example.source : withSpaces(example.source))),
+            ['gold', 'answer'].map((side) => el('td', marked(example.parts, side, isProse))),
             el('td', digits(example.score)),
             el('td', opener(app, example)),
           ),
         ),
+        { class: isProse ? 'prose' : null },
       ),
     ),
     examples.length > LISTED ? el('p.size', `the first ${LISTED} of ${grouped(examples.length)}`) : null,

@@ -32,11 +32,13 @@ export function tokenSelect(app, tokens, picked, label, onPick, key) {
 
 /** @param {Listed[]} tokens  @param {Float64Array[]} rows */
 export function nearest(app, name, tokens, rows, picked) {
+  const { length } = tokens;
   return el(
     'section',
     { 'aria-label': 'neighbors' },
     el('h2', 'Neighbors of ', bdi(visible(tokens[picked].text))),
     el('p.hint', 'Select a point on the map, or a token here.'),
+    length > MAX_LISTED ? el('p.size', `The map and the lists have the first ${grouped(MAX_LISTED)} of ${grouped(length)} tokens.`) : null,
     el(
       'div.row',
       tokenSelect(app, tokens, picked, 'token', (at) => app.set({ picked: at }), 'picked'),

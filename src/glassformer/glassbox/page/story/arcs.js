@@ -7,6 +7,7 @@ import { at, percent, probability, rowOf, shortDigits } from 'glassbox/numbers.j
 import { endOf, layOut, quoted, tokenBox } from 'glassbox/story/parts.js';
 
 const [TOP, BOTTOM, HIGH] = [22, 200, 250];
+const WIDEST = 860; // pixels of the card
 const FAINTEST = 0.12; // of the largest number of a row
 
 export const arcs = {
@@ -30,14 +31,25 @@ export const arcs = {
             'to: the wider the line, the larger the weight.',
         `Output token ${row}, ${quoted(outputs[row])}, depends most on source token ${best}, ${quoted(source[best])}${how}.`,
       ],
-      picture: figure('source tokens of each output token', draw(app, x), [
-        ['output token', ...source.map((token, i) => `${i} ${token.text}`)],
-        ...outputs.map((token, i) => [`${i} ${token.text}`, ...rowOf(x, i)]),
-      ]),
+      picture: drawn(app, x),
       proof: { label: 'Alignment: three measures side by side', changes: { panel: 'alignment' } },
     };
   },
 };
+
+function drawn(app, x) {
+  const { source, target_out: outputs } = app.trace.tokens;
+  const [title, image] = ['source tokens of each output token', draw(app, x)];
+  const isWide = Number(image.getAttribute('width')) > roomOf(app);
+  const rows = [
+    ['output token', ...source.map((token, i) => `${i} ${token.text}`)],
+    ...outputs.map((token, i) => [`${i} ${token.text}`, ...rowOf(x, i)]),
+  ];
+  return figure(title, image, rows, isWide ? `${title}: the picture is wider than the page, scroll it sideways` : title);
+}
+
+/** The width of the card that the picture is in. */
+const roomOf = (app) => Math.min(app.width, WIDEST);
 
 /** What hiding a source token does to an output token, as probabilities where they are in the page. */
 function fall(trace, row, change, source) {
@@ -56,8 +68,10 @@ function draw(app, x) {
   const { source, target_out: outputs } = app.trace.tokens;
   let [above, below] = [layOut(source), layOut(outputs)];
   const width = Math.max(endOf(above), endOf(below));
-  above = layOut(source, (width - endOf(above)) / 2);
-  below = layOut(outputs, (width - endOf(below)) / 2);
+  if (width <= roomOf(app)) {
+    above = layOut(source, (width - endOf(above)) / 2);
+    below = layOut(outputs, (width - endOf(below)) / 2);
+  } // otherwise both begin at the left, where the picture is seen first
   const scale = Math.max(...x.numbers, 1e-9);
   const curves = outputs.flatMap((_, row) => lines(x, row, scale, above, below, row === app.row));
   curves.sort((one, other) => one.isHere - other.isHere);
