@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -26,6 +28,16 @@ def pytest_collection_finish() -> None:
     """What was imported stays: the garbage collector does not go through it again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """No test here cuts the power, and each of its thousands of files would wait for the disk for some milliseconds.
+
+    A descriptor that is none is still an error.
+    """
+    with mock.patch("os.fsync", os.fstat):
+        yield
 
 
 @pytest.fixture(scope="session")

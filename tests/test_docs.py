@@ -16,7 +16,7 @@ from glassformer.advise import Advice
 from glassformer.datasets import dates
 from glassformer.recipes.overrides import merge, parse_assignments
 from glassformer.settings import all_settings
-from glassformer.training import Run
+from glassformer.training import Run, checks, selftest
 
 ROOT = Path(__file__).parents[1]
 TINY = parse_assignments(
@@ -29,6 +29,7 @@ TINY = parse_assignments(
         "training.steps=4",
         "training.validate_every=2",
         "training.validate_rows=10",
+        "decoding.max_new_tokens=20",  # such a model finds no end of its answers
     ]
 )
 LEMMAS = ("walk", "talk", "call", "gehen", "sagen")
@@ -50,7 +51,7 @@ def commands(page: str) -> list[str]:
 
 @pytest.fixture
 def as_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the files that the pages name. Training has small settings and ends after 4 steps."""
+    """A folder with the files that the pages name. Settings are small, training ends after 4 steps, `check` soon."""
     rows = dates(60, seed=1)
     comma = "".join(f'{source},"{target}"\n' for source, target in rows)
     tab = "".join(f"{source}\t{target}\n" for source, target in rows)
@@ -79,6 +80,8 @@ def as_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.setattr("glassformer.training.plan.advise", advise_little)
     monkeypatch.setattr(Run, "_reason_to_end", lambda run: "a test" if run.position.step >= 4 else None)
+    monkeypatch.setattr(selftest, "MAX_SECONDS", 0.0)
+    monkeypatch.setattr(checks, "OVERFIT_STEPS", 10)
     return tmp_path
 
 
