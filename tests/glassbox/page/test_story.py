@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -273,7 +274,7 @@ def test_the_numbers_of_every_panel_are_saved_too(window: Any, trace: Trace, tmp
     assert header.startswith("head,target,0 <bos>")
     flat = trace.array(name).reshape(-1, len(trace.tokens.source))
     assert numbers == [pytest.approx(row.tolist(), abs=1e-6) for row in flat]
-    for panel in ("search", "space", "alignment", "training"):
+    for panel in ("heads", "attention", "search", "space", "alignment", "training"):
         window.panel(panel)
         if panel != "training" or trace.training:
             assert window.page.locator("#panel [data-key^='svg-']").count() >= 1, panel
@@ -291,4 +292,33 @@ def test_the_first_picture_of_a_long_text_begins_in_sight(window: Any, random_mo
         box = window.page.locator(first).bounding_box()
         assert figure["x"] < box["x"] < figure["x"] + 100
     assert "wider than the page" in window.page.inner_text(".story figcaption")
+    assert window.complaints == []
+
+
+def test_matrices_and_heads_are_saved_as_pictures(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "attention?head=1")
+    name = "decoder.1.cross.weights"
+
+    def saved(selector: str) -> Any:
+        with window.page.expect_download() as download:
+            window.page.click(selector)
+        return ElementTree.fromstring(Path(download.value.path()).read_text("utf-8"))
+
+    picture = saved(f"[data-stage='{name}'] [data-key^='svg-']")
+    numbers = [float(each.text.split(": ")[1]) for each in picture.iter("{http://www.w3.org/2000/svg}title")]
+    assert numbers == pytest.approx(trace.array(name)[1].ravel().tolist(), abs=1e-4)
+    fills = {each.get("fill") for each in picture.iter("{http://www.w3.org/2000/svg}rect")}
+    assert "rgb(47, 127, 214)" in fills
+    window.panel("heads")
+    names = attentions(trace)
+    picture = saved("#panel [data-key='svg-heads']")
+    texts = [each.text for each in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert len(texts) == len(names) + trace.axes["head"].length
+    assert len(list(picture.iter("{http://www.w3.org/2000/svg}svg"))) == 1 + len(names) * trace.axes["head"].length
+    with window.page.expect_download() as download:
+        window.page.click("#panel [data-key='csv-heads']")
+    lines = Path(download.value.path()).read_text("utf-8").splitlines()
+    assert len(lines) == 1 + len(names) * trace.axes["head"].length
+    assert lines[1].startswith(f"{names[0]},0,")
+    assert window.page.locator(".picture-box.visually-hidden").count() == 0
     assert window.complaints == []

@@ -26,7 +26,7 @@ export function figure(title, content, rows = null, caption = title) {
  * The buttons alone, for a figure that is made elsewhere.
  *
  * @param {string} title  the name of the files
- * @param {SVGElement|null} image
+ * @param {SVGElement|(() => SVGElement)|null} image  or what makes it when it is saved
  * @param {(() => (string|number)[][])|null} rows  as in `figure`; they are made when they are saved
  */
 export function saveButtons(title, image, rows) {
@@ -39,12 +39,21 @@ export function saveButtons(title, image, rows) {
     });
   return el(
     'span.save',
-    image ? save('svg', 'SVG', () => [standalone(image), 'image/svg+xml']) : null,
+    image ? save('svg', 'SVG', () => [image instanceof Function ? drawn(image()) : standalone(image), 'image/svg+xml']) : null,
     rows ? save('csv', 'CSV', () => [csv(rows()), 'text/csv']) : null,
   );
 }
 
 const nameOf = (title) => title.replace(/[^\p{L}\p{N}]+/gu, '-').replace(/^-|-$/g, '').slice(0, 60) || 'figure';
+
+/** A picture that is made to be saved: it is in the page for a moment, which gives it its colors. */
+function drawn(image) {
+  const box = el('div.picture-box.visually-hidden', image);
+  document.body.append(box);
+  const text = standalone(image);
+  box.remove();
+  return text;
+}
 
 /** RFC 4180. A text that a spreadsheet would take for a formula is preceded by an apostrophe. */
 export function csv(rows) {

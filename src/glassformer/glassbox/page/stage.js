@@ -5,7 +5,8 @@ import { operation, tensorTitle } from 'glassbox/labels.js';
 import { saveButtons } from 'glassbox/figure.js';
 import { formula } from 'glassbox/mathml.js';
 import { matrix, size } from 'glassbox/matrix.js';
-import { shapeText } from 'glassbox/numbers.js';
+import { headOf, shapeText } from 'glassbox/numbers.js';
+import { picture } from 'glassbox/picture.js';
 
 /** The check of a tensor: green, red, or gray where it cannot be recomputed; a sign and a word repeat the color. */
 export function badge(trace, name) {
@@ -42,7 +43,7 @@ export function stage(app, name, options = {}) {
         title: name,
         data: { key: `stage-${name}` },
       }),
-      saveButtons(name, null, () => rowsOf(app.trace, change ?? app.trace.get(name))),
+      saveButtons(name, x.axes.length ? () => imageOf(app.trace, name, change ?? x, options.head) : null, () => rowsOf(app.trace, change ?? x)),
     ),
     explanation(app, step, options.words),
     isChange && !change
@@ -50,6 +51,16 @@ export function stage(app, name, options = {}) {
       : matrix(app, name, isChange ? { ...options, whole: change } : options),
     options.after,
   );
+}
+
+/** The numbers as a picture with their labels: of the head that is shown, and of a large tensor the first ones. */
+function imageOf(trace, name, whole, head = 0) {
+  const { axes, shape, numbers } = headOf(whole, head);
+  const columns = shape.at(-1);
+  const rows = Array.from({ length: numbers.length / columns }, (_, row) => [...numbers.subarray(row * columns, (row + 1) * columns)]);
+  const labels = (axis, length) => Array.from({ length }, (_, i) => `${i} ${trace.label(axis, i)}`.trim());
+  const down = axes.length > 1 ? labels(axes[0], rows.length) : [''];
+  return picture(name, rows, down, labels(axes.at(-1), columns)).querySelector('.scroller > svg');
 }
 
 /** All numbers of a tensor, a row for each of its last axis but one, with the labels. */

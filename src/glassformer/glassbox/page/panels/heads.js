@@ -4,7 +4,9 @@
  */
 
 import { button, choices, el } from 'glassbox/dom.js';
+import { saveButtons } from 'glassbox/figure.js';
 import { KINDS, kindOf } from 'glassbox/headkinds.js';
+import { headPicture, headRows } from 'glassbox/headpicture.js';
 import { heat } from 'glassbox/heat.js';
 import { axisName, axisTitle, titleOf } from 'glassbox/labels.js';
 import { digits, entropies, grouped, headOf, percent } from 'glassbox/numbers.js';
@@ -29,7 +31,7 @@ export function heads(app) {
     ),
     noEdits(app),
     legend(app, worst),
-    el('p.row', el('span.size', 'sort by'), sorting(app, order)),
+    el('p.row', el('span.size', 'sort by'), sorting(app, order), saveButtons('heads', () => headPicture(all), () => headRows(all))),
     order === 'layer' ? groups(app, all, worst) : sorted(app, all, order, worst),
   ];
 }

@@ -1,0 +1,38 @@
+/** All heads as one picture and as one table, to be saved. */
+
+import { svg } from 'glassbox/dom.js';
+import { heat } from 'glassbox/heat.js';
+import { KINDS } from 'glassbox/headkinds.js';
+import { titleOf } from 'glassbox/labels.js';
+
+const [TILE, GAP, TOP, LEFT] = [110, 14, 24, 240];
+
+/** @typedef {{name: string, head: number, plane: object, entropy: number, kind: object, damage: number|null}} Head */
+
+/** A row for each attention: the weights of its heads. @param {Head[]} all  in the order of the layers */
+export function headPicture(all) {
+  const names = [...new Set(all.map(({ name }) => name))];
+  const across = Math.max(...all.map(({ head }) => head)) + 1;
+  const [width, height] = [LEFT + across * (TILE + GAP), TOP + names.length * (TILE + GAP)];
+  const label = (x, y, text) => svg('text.label', { x, y }, text);
+  return svg(
+    'svg',
+    { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': 'attention weights of all heads' },
+    Array.from({ length: across }, (_, head) => label(LEFT + head * (TILE + GAP), 14, `head ${head}`)),
+    names.map((name, row) => label(4, TOP + row * (TILE + GAP) + TILE / 2, titleOf(name))),
+    all.map(({ name, head, plane }) => {
+      const [x, y] = [LEFT + head * (TILE + GAP), TOP + names.indexOf(name) * (TILE + GAP)];
+      const frame = svg('rect', { x, y, width: TILE, height: TILE, fill: 'none', stroke: '#888888' });
+      return [heat(plane, 1, { x, y, width: TILE, height: TILE }), frame];
+    }),
+  );
+}
+
+/** @param {Head[]} all */
+export const headRows = (all) => [
+  ['attention', 'head', 'damage in points', 'mean entropy in nats', 'kind', 'mean weight of the kind'],
+  ...all.map(({ name, head, damage, entropy, kind }) => [
+    ...[name, head, damage ?? '', entropy],
+    ...[KINDS[kind.kind][0], kind.kind === 'mixed' ? '' : kind.weight],
+  ]),
+];
