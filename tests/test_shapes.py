@@ -53,7 +53,7 @@ def test_a_result_is_checked_where_it_is_another_than_in_the_call_before() -> No
     call, x = check_shapes(transpose), torch.ones(2, 3)
     for _ in range(2):
         assert call(x).shape == (3, 2)
-        with pytest.raises(TypeCheckError, match="(?i)return"):
+        with pytest.raises(TypeCheckError, match=r"(?i)return"):
             call(x, skip=True)
     for wrong in (torch.ones(3), torch.ones(2, 3, dtype=torch.long), "no tensor"):
         with pytest.raises(TypeCheckError, match="parameter x="):
