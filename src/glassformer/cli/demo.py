@@ -26,7 +26,7 @@ with this model:
   echo 1969-07-20 | glassformer translate {run}
   glassformer evaluate {run} {test}
   glassformer info {run}
-  glassformer explain {run} 1969-07-20 --html report.html"""
+  glassformer explain {run} {source} --html report.html"""
 
 
 def demo(
@@ -61,12 +61,11 @@ def demo(
         print_json(report.to_json())
         return
     print_report(report, str(test))
-    _show(reporter, translator, found)
-    reporter.print(NEXT.format(run=run, test=test))
+    reporter.print(NEXT.format(run=run, test=test, source=_show(reporter, translator, found)))
 
 
-def _show(reporter: Reporter, translator: Translator, found: Demo) -> None:
-    """The five test dates whose right answers are the least certain, and the page of the first one."""
+def _show(reporter: Reporter, translator: Translator, found: Demo) -> str:
+    """Print the five least certain right answers, write the page of the first one, and return its source."""
     from glassformer.glassbox.report import write_report
     from glassformer.glassbox.trace import explain
 
@@ -82,3 +81,4 @@ def _show(reporter: Reporter, translator: Translator, found: Demo) -> None:
     page = found.folder / "report.html"
     write_report(explain(found.run.path, source, target=target, weights=True, history=True), page)
     reporter.print(f"every number behind {source} -> {answer.text}, for a browser: {page}")
+    return source
