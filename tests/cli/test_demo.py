@@ -43,6 +43,9 @@ def test_the_demo_goes_the_whole_way_and_finds_its_model_again(tmp_path, call):
     assert "20 of 20 rows" in first.out
     assert "five of the test dates" in first.out
     assert f"glassformer translate {tmp_path / 'run'}" in first.err
+    lines = first.out.splitlines()
+    least_certain = lines[next(i for i, line in enumerate(lines) if "five of the test dates" in line) + 2].split()[0]
+    assert f"glassformer explain {tmp_path / 'run'} {least_certain} --html" in first.err
     before = (tmp_path / "run" / "model.safetensors").stat().st_mtime_ns
 
     second = call("demo", "--out", tmp_path, "--json", "--quiet")
