@@ -7,6 +7,7 @@ import builtins
 import importlib.util
 import json
 import math
+import os
 import re
 import shutil
 import subprocess
@@ -344,7 +345,8 @@ def test_make_lessons_without_jupyter_is_a_clear_error(stamped: bool, message: s
     python.chmod(0o755)
     for name in ("installed", "installed-lessons") if stamped else ("installed",):
         (tmp_path / ".venv" / name).touch()
-    ended = subprocess.run(["make", "lessons"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # `make test` runs this
+    ended = subprocess.run(["make", "lessons"], cwd=tmp_path, env=alone, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert ended.stdout == ""
     assert message in ended.stderr
