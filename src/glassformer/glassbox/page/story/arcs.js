@@ -25,10 +25,9 @@ export const arcs = {
     return {
       words: [
         kind === 'occlusion'
-          ? 'The model writes the output token by token. Each output token is joined to the source tokens that it depends ' +
-            'on: the wider the line, the more its log-probability falls when that source token is hidden.'
-          : 'The model writes the output token by token. Each output token is joined to the source tokens that it attends ' +
-            'to: the wider the line, the larger the weight.',
+          ? 'Lines join each output token to the source tokens that it depends on: the wider the line, the more its ' +
+            'log-probability falls when that source token is hidden.'
+          : 'Lines join each output token to the source tokens that it attends to: the wider the line, the larger the weight.',
         `Output token ${row}, ${quoted(outputs[row])}, depends most on source token ${best}, ${quoted(source[best])}${how}.`,
       ],
       picture: drawn(app, x),

@@ -21,7 +21,7 @@ export const beam = {
     return {
       words: [
         lost
-          ? `In step ${step} the beam keeps the ${kept.length} most probable texts so far (${width(search, step)}). The first that it gives up is ` +
+          ? `In step ${step} the beam keeps the ${kept.length} most probable texts so far (${width(search, step)}); the first that it gives up is ` +
             `“${textOf(search, lost)}”: ${comparison(search, kept.at(-1), lost)}.`
           : `In step ${step} nothing is given up: all ${nodes.length} candidates have a slot.`,
         other

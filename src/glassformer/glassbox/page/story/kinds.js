@@ -25,7 +25,7 @@ export const kinds = {
         [needed(app, answer, most), table(app.base, onTable)].filter(Boolean).join(' '),
         found.length > important.length
           ? `${important.length ? 'The other pictures are' : 'The pictures are'} the heads that fit a pattern best; the number is the mean weight on those keys ` +
-            '(“evenly”: the entropy, in percent of its maximum). A row is a query, a column a key.'
+            '(“evenly”: the entropy, in percent of its maximum); a row is a query, a column a key.'
           : 'In this model no head has half of its weight on the previous token, the same position, the first token or a copy.',
       ].filter(Boolean),
       picture: found.length
