@@ -1,4 +1,4 @@
-"""What all tests share: shapes that are checked, and the real data where it is there."""
+"""What all tests share: shapes that are checked, the environment of a user, and the real data where it is there."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ SHAPED_MODULES = (
     "glassformer.training.objective",
 )
 install(SHAPED_MODULES)
+os.environ.pop("PYTHONUNBUFFERED", None)  # commands that tests start buffer their output, as those of users do
 
 
 def pytest_collection_finish() -> None:

@@ -49,11 +49,14 @@ def train_here(out: Path, *, from_start: bool) -> int:
     resume = not from_start and (out / "checkpoints" / "resume.safetensors").exists()
     settings = None if resume else SETTINGS
     run = train(PAIRS, settings, out, resume=resume, overwrite=out.exists() and not resume, device="cpu")
-    signal.signal(signal.SIGTERM, lambda *_: run.stop())
+    before = signal.signal(signal.SIGTERM, lambda *_: run.stop())
     out.with_suffix(".listens").touch()
     status = 0
-    for event in run:
-        status = STOPPED if isinstance(event, Stopped) else 0
+    try:
+        for event in run:
+            status = STOPPED if isinstance(event, Stopped) else 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return status
 
 

@@ -95,13 +95,16 @@ def main() -> None:
     """Run the command line; an expected error is printed as a message, with an exit code and without a traceback."""
     _prepare_streams()
     try:
-        app(standalone_mode=True)
+        try:
+            app(standalone_mode=True)
+        except SystemExit:
+            sys.stdout.flush()  # an error here has a message; when Python ends, it would have none
+            raise
     except GlassformerError as error:
         if not error.is_told:
             _print_error(f"error: {error}")
         sys.exit(error.exit_code)
     except BrokenPipeError:  # the reader of the output has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
         _print_error(
@@ -113,6 +116,16 @@ def main() -> None:
             raise
         _print_error("error: out of memory\n  next: choose a smaller training.batch_tokens or model, or a smaller beam")
         sys.exit(1)
+    finally:
+        _drop_what_cannot_be_written()
+
+
+def _drop_what_cannot_be_written() -> None:
+    """Python would write it once more when it ends, and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _prepare_streams() -> None:
