@@ -23,6 +23,7 @@ SHAPED_MODULES = (
 )
 install(SHAPED_MODULES)
 os.environ.pop("PYTHONUNBUFFERED", None)  # commands that tests start buffer their output, as those of users do
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # for the tests that import onnxruntime
 
 
 def pytest_collection_finish() -> None:

@@ -12,9 +12,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -44,6 +46,14 @@ build, course = load("build"), load("course")
 NAMES = [path.stem for path in build.sources()]
 TRAINED = {name for name in NAMES if name.partition("-")[0] in {"01", "03", "06", "07", "08", "09"}}
 """The lessons that train a model; their numbers depend on the machine."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_folders_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Jupyter neither reads nor writes settings in the home folder."""
+    names = ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
+    with mock.patch.dict(os.environ, {name: str(tmp_path_factory.mktemp(name)) for name in names}):
+        yield
 
 
 def stored(name: str) -> Any:

@@ -446,6 +446,27 @@ def test_a_reader_that_ends_early_is_no_error(tmp_path: Path) -> None:
         assert process.wait() == 0
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
+    folder = write(untrained(), tmp_path)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, folder / "run.py"], input=b"ab\n", stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, b"error: the answers cannot be written: No space left on device\n")
+
+
+def test_the_library_does_not_report_to_its_maker(tmp_path: Path) -> None:
+    folder, home = write(untrained(), tmp_path / "exported"), tmp_path / "home"
+    home.mkdir()
+    environment = {**os.environ, "HOME": str(home)}
+    del environment["ORT_DISABLE_TELEMETRY"]
+    subprocess.run(
+        [sys.executable, folder / "run.py"], input=b"ab\n", env=environment | {"HOME": str(home)}, check=True
+    )
+    assert list(home.iterdir()) == []  # else the identifier of the machine is here
+
+
 def test_a_text_that_is_too_long_is_named(tmp_path: Path) -> None:
     folder = write(untrained(**LEARNED), tmp_path)
     with pytest.raises(EngineError, match="line 2: the text has 19 tokens, and the model takes at most 18"):

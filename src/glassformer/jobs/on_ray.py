@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -53,6 +54,7 @@ def run_tasks(
 
 def load_ray() -> Any:
     """Return the library. Raises MissingExtraError where it is not installed."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else it reports to its makers
     try:
         import ray
     except ImportError:

@@ -152,6 +152,7 @@ class _MLflow:
     """A run on the server of MLFLOW_TRACKING_URI, or in files in RUN/mlflow; a resumed run continues its own."""
 
     def __init__(self, run: RunDirectory) -> None:
+        self.check()
         from mlflow import MlflowClient
 
         folder = run.path / "mlflow"
@@ -166,6 +167,7 @@ class _MLflow:
     @staticmethod
     def check() -> None:
         """Raise ImportError when the library is missing."""
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # else it reports to its makers
         import mlflow  # noqa: F401
 
     def write(self, event: dict[str, Any], now: float) -> None:

@@ -130,8 +130,10 @@ def main() -> None:
             sys.stdout.flush()
     except ValueError as error:
         sys.exit(f"error: {error}")
-    except BrokenPipeError:  # the reader of the answers has ended; Python would complain once more when it ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python would complain once more when it ends
+        if not isinstance(error, BrokenPipeError):  # else the reader of the answers has ended
+            sys.exit(f"error: the answers cannot be written: {error.strerror}")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # else the library reports to its maker
 import onnxruntime
 
 HERE = Path(__file__).resolve().parent

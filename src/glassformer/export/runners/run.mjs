@@ -12,9 +12,11 @@ import { isUtf8 } from 'node:buffer';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { encodeSource, readLine, readSource } from './source.js';
 import { TextError, Tokenizer } from './text.js';
+
+process.env.ORT_DISABLE_TELEMETRY ??= '1'; // else newer releases of the library report to its maker
+const { InferenceSession, Tensor } = await import('onnxruntime-node');
 
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 const NOTHING = { ids: [], score: 0, rankScore: 0, finished: true };

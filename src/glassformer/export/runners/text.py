@@ -301,8 +301,10 @@ def main(export: Export, answer: Answer, add_options: Callable[[argparse.Argumen
             given = next(found) if text.strip() else ((), 0.0, 0.0, True)
             sys.stdout.buffer.write(f"{write_answer(export, given, as_json=options.json)}\n".encode())
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of the answers has ended; Python would complain once more when it ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python would complain once more when it ends
+        if not isinstance(error, BrokenPipeError):  # else the reader of the answers has ended
+            sys.exit(f"error: the answers cannot be written: {error.strerror}")
 
 
 def write_answer(export: Export, found: Found, *, as_json: bool) -> str:
