@@ -140,7 +140,7 @@ def test_the_beam_width_has_a_label_that_is_seen(window: Any, trace: Trace, tmp_
     assert text["y"] == field["y"]  # in one line
 
 
-@pytest.mark.parametrize("size", ["2560", "3840"])
+@pytest.mark.parametrize("size", ["2000", "3840"])
 def test_a_wide_window_has_columns_and_the_story_is_in_the_middle(
     window: Any, measured: Trace, tmp_path: Path, size: str
 ) -> None:
@@ -153,14 +153,22 @@ def test_a_wide_window_has_columns_and_the_story_is_in_the_middle(
     assert left == pytest.approx(right, abs=30)
     assert middle > 1000
     window.panel("attention")
-    boxes = window.all("#panel > .stage", "[each.getBoundingClientRect().left, each.getBoundingClientRect().right]")
-    (first, end), (second, last) = boxes[:2]
-    assert end < second
+    boxes = window.all(
+        "#panel .stage", "['left', 'right', 'top', 'bottom'].map((k) => each.getBoundingClientRect()[k])"
+    )
+    (first, end, top, _), (second, last, beside, scale_end), (third, _, scaled, _) = boxes[:3]
+    assert end < second == third
+    assert top == beside  # the scale is one number
+    assert scale_end < scaled < scale_end + 40
     assert last > int(size) * 0.95
     assert end - first == pytest.approx(last - second, abs=1)
     for card in window.all("#panel .stage .scroller", "each.scrollWidth - each.clientWidth"):
         assert card <= 1
     window.panel("heads")
     lefts = window.all("#panel > section", "Math.round(each.getBoundingClientRect().left)")
-    assert len(set(lefts)) == {"2560": 2, "3840": 3}[size]
+    assert len(set(lefts)) == {"2000": 2, "3840": 3}[size]
+    window.panel("attention")
+    window.page.click("#panel td[data-cell]")
+    lefts = window.all("#panel .stage", "Math.round(each.getBoundingClientRect().left)")
+    assert len(set(lefts)) == {"2000": 1, "3840": 2}[size]  # the inspector takes the place of a column
     assert window.complaints == []

@@ -53,6 +53,9 @@ export function stage(app, name, options = {}) {
   );
 }
 
+/** Stages that are one below the other where the panel has columns too: a short one leaves no gap below it. */
+export const together = (...stages) => el('div.together', stages);
+
 /** The numbers as a picture with their labels: of the head that is shown, and of a large tensor the first ones. */
 function imageOf(trace, name, whole, head = 0) {
   const { axes, shape, numbers } = headOf(whole, head);

@@ -6,7 +6,7 @@ import { lightOf } from 'glassbox/hover.js';
 import { attentionPicker, maskOf } from 'glassbox/panels/selection.js';
 import { mistakes } from 'glassbox/panels/mistakes.js';
 import { product } from 'glassbox/product.js';
-import { stage } from 'glassbox/stage.js';
+import { stage, together } from 'glassbox/stage.js';
 
 const VIEWS = [
   ['steps', 'computation'],
@@ -43,8 +43,10 @@ function steps(app) {
     ),
     attentionPicker(app),
     stage(app, tensor('scores'), { ...options, title: `scores of head ${head}: Q Kᵀ`, after: drawn('scores') }),
-    stage(app, tensor('scale'), { title: 'the scale: √d_k' }),
-    stage(app, tensor('scaled'), { ...options, title: 'scaled scores: ÷ √d_k; hatched cells are masked' }),
+    together(
+      stage(app, tensor('scale'), { title: 'the scale: √d_k' }),
+      stage(app, tensor('scaled'), { ...options, title: 'scaled scores: ÷ √d_k; hatched cells are masked' }),
+    ),
     stage(app, tensor('weights'), {
       ...options,
       title: 'weights: softmax over each row',

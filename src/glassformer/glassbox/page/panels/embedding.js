@@ -6,7 +6,7 @@ import { digits, dot, rowOf } from 'glassbox/numbers.js';
 import { lines } from 'glassbox/chart.js';
 import { positionTable } from 'glassbox/panels/positiontable.js';
 import { noEdits } from 'glassbox/panels/selection.js';
-import { stage } from 'glassbox/stage.js';
+import { stage, together } from 'glassbox/stage.js';
 
 const POSITIONS = 100; // positions of the curves
 
@@ -43,8 +43,7 @@ export function embedding(app) {
     ),
     noEdits(app),
     stage(app, name('embedded'), shown),
-    stage(app, name('scale'), { title: 'the scale: √d_model' }),
-    stage(app, name('scaled'), shown),
+    together(stage(app, name('scale'), { title: 'the scale: √d_model' }), stage(app, name('scaled'), shown)),
     stage(app, name('positions'), shown),
     stage(app, name('input'), shown),
     positionTable(app, name('positions')),

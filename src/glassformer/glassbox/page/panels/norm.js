@@ -5,7 +5,7 @@ import { at, digits, rowOf } from 'glassbox/numbers.js';
 import { bars } from 'glassbox/panels/attention.js';
 import { titleOf } from 'glassbox/panels/selection.js';
 import { pickable } from 'glassbox/pick.js';
-import { stage } from 'glassbox/stage.js';
+import { stage, together } from 'glassbox/stage.js';
 
 const FEATURES = 12; // of the table of one position
 
@@ -77,8 +77,7 @@ function feedForward(app, tensor, shown) {
 function normStages(app, tensor, normName, shown) {
   const name = (kind) => tensor(`${normName}.${kind}`);
   return [
-    stage(app, name('mean')),
-    stage(app, name('variance')),
+    together(stage(app, name('mean')), stage(app, name('variance'))),
     stage(app, name('output'), { ...shown, after: means(app, name('output')) }),
   ];
 }
