@@ -322,3 +322,13 @@ def test_matrices_and_heads_are_saved_as_pictures(window: Any, trace: Trace, tmp
     assert lines[1].startswith(f"{names[0]},0,")
     assert window.page.locator(".picture-box.visually-hidden").count() == 0
     assert window.complaints == []
+
+
+def test_the_gold_text_in_other_subwords_is_not_called_different(window: Any, trace: Trace, tmp_path: Path) -> None:
+    document = json.loads(trace.dumps())
+    document["target"] = trace.translation
+    document["tokens"]["gold"] = document["tokens"]["target_out"][::-1]
+    window.open(document, tmp_path, "story?screen=7")
+    assert "✓ equal" in window.page.inner_text("dl.answer")
+    assert "different" not in words(window)
+    assert "The probability of the whole answer" in words(window)

@@ -2,6 +2,7 @@
 
 import { button, el } from 'glassbox/dom.js';
 import { percent } from 'glassbox/numbers.js';
+import { join } from 'glassbox/text.js';
 import { visible } from 'glassbox/trace.js';
 
 const NAMES = { self: 'self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
@@ -81,15 +82,15 @@ function stack(app, here, side, sublayers) {
   );
 }
 
-const LETTERS = 16;
+const LETTERS = { source: 10, target: 13 };
 
-/** The tokens of a side as text, cut at the front. */
+/** The tokens of a side as text, cut at the front to what fits in a block. */
 function short({ provenance }, side, tokens) {
   const settings = provenance.settings.tokens;
-  const gap = settings[settings.shared ? 'source' : side].kind === 'words' ? ' ' : '';
-  const parts = tokens.filter(({ kind }) => !['bos', 'eos', 'pad'].includes(kind)).map(({ text }) => visible(text));
-  const text = parts.join(gap);
-  return text.length > LETTERS ? `…${text.slice(1 - LETTERS)}` : text || tokens.at(-1).text;
+  const { kind } = settings[settings.shared ? 'source' : side];
+  const pieces = tokens.filter((token) => !['bos', 'eos', 'pad'].includes(token.kind)).map(({ text }) => text);
+  const text = [...(kind === 'bytes' ? visible(join({ kind }, pieces)) : pieces.map(visible).join(kind === 'words' ? ' ' : ''))];
+  return text.length > LETTERS[side] ? `…${text.slice(1 - LETTERS[side]).join('')}` : text.join('') || tokens.at(-1).text;
 }
 
 const best = (trace) => short(trace, 'target', trace.tokens.target_out);

@@ -36,11 +36,11 @@ export const unsure = {
   },
 };
 
-/** The first output token that differs from the gold target, or null. */
+/** The first output token that differs from the gold target, or null; the same text in other subwords is not wrong. */
 function wrongRow({ trace, base }) {
   const { target_out: outputs } = trace.tokens;
   const { gold } = base.tokens;
-  if (!gold || base.text !== trace.text) return null;
+  if (!gold || base.text !== trace.text || trace.translation === base.target) return null;
   const row = outputs.findIndex((token, i) => token.id !== gold[i]?.id);
   return row < 0 ? null : row;
 }
