@@ -120,6 +120,25 @@ def test_a_printed_figure_has_a_page_of_its_own(window: Any, trained: Trace, tmp
     window.settle()
     matrices = window.page.locator("#panel .stage:has(.matrix)").count()
     assert matrices <= pages() <= matrices + 1
+    window.panel("search")
+    window.page.emulate_media(media="print")
+    assert window.all(".so-far", "getComputedStyle(each).overflow") == ["visible"]  # nothing of it is cut off
+    window.page.emulate_media(media="null")
+    assert window.complaints == []
+
+
+def test_a_matrix_is_as_wide_as_the_paper_before_the_browser_measures_it(
+    window: Any, trace: Trace, tmp_path: Path
+) -> None:
+    """Of a page with a wider matrix, the browser prints everything smaller."""
+    window.page.set_viewport_size({"width": 390, "height": 844})
+    window.open(trace, tmp_path, "attention")
+    count = "document.querySelectorAll(`[data-stage='decoder.1.cross.output'] tbody tr:first-child td`).length"
+    assert window.run(f"return {count}") < 8
+    window.run(f"addEventListener('beforeprint', () => {{ window.printed = {count}; }}, {{ once: true }});")
+    window.page.pdf(format="A4")
+    assert window.run("return window.printed") == 8
+    assert window.run(f"return {count}") < 8  # and on the screen again
     assert window.complaints == []
 
 

@@ -40,7 +40,8 @@ export function show(contract, server = null, form = null) {
   };
   listen(open);
   addEventListener('resize', () => draw(app, false));
-  printed.addEventListener('change', () => draw(app, false)); // as wide as the paper, in its colors
+  addEventListener('beforeprint', () => draw(app, false, true)); // what is wider than the paper now makes everything smaller
+  printed.addEventListener('change', () => draw(app, false)); // in the colors of the paper, or of the screen again
   part('skip').addEventListener('click', (event) => {
     event.preventDefault(); // the address is that of the page
     part('panel').focus();
@@ -66,13 +67,13 @@ function keepHeights() {
 }
 
 /** Draw; the focus stays on the same element, or moves to the panel if that is another one. */
-function draw(app, isQuiet) {
+function draw(app, isQuiet, onPaper = printed.matches) {
   const key = document.activeElement?.dataset.key;
   const isOther = part('panel').dataset.panel !== app.state.panel;
   const place = keepPlace();
   part('main').classList.toggle('inspecting', app.state.tensor !== null);
   part('panel').dataset.panel = app.state.panel; // its layout depends on it
-  const width = printed.matches ? PAPER : Math.max(280, columnOf(part('panel')) - MARGIN);
+  const width = onPaper ? PAPER : Math.max(280, columnOf(part('panel')) - MARGIN);
   const isSame = isQuiet && width === app.width;
   app.width = width;
   if (!isSame) {
