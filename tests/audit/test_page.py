@@ -17,10 +17,10 @@ from glassformer.data.given import as_table
 from glassformer.datasets import dates
 from glassformer.errors import RunError
 from glassformer.settings import Settings
+from tests.browser import chromium
 
 HOSTILE = "<script>document.title='x'</script><img src=x onerror=alert(1)>&amp;\x1b[31m\u202e"
 PATH = "/a/folder/with/a/long/name/" + "n" * 60 + ".csv"
-CHROMIUM = Path("/usr/bin/chromium")
 
 
 @pytest.fixture(scope="module")
@@ -78,14 +78,8 @@ def test_a_page_that_cannot_be_written_is_an_error(hostile: Audit, tmp_path: Pat
 
 @pytest.fixture
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    if not CHROMIUM.exists():
-        pytest.skip("/usr/bin/chromium is not available: apt-get install chromium")
-    with playwright.sync_playwright() as running:
-        arguments = ["--no-sandbox", "--no-zygote", "--disable-gpu"]
-        started = running.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
+    with chromium() as started:
         yield started
-        started.close()
 
 
 @pytest.mark.browser

@@ -20,10 +20,10 @@ from glassformer.records import TrainingData
 from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.text import learn
 from glassformer.translator import Translator
+from tests.browser import chromium
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = Path("/usr/bin/chromium")
 SHAPE = ModelSettings(
     d_model=12, d_ff=20, n_heads=2, d_k=5, d_v=4, n_encoder_layers=2, n_decoder_layers=2, norm="pre",
     tied_embeddings="none", positions="learned", max_length=24, activation="gelu", attention_bias=True,
@@ -113,14 +113,8 @@ class Window:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    if not CHROMIUM.exists():
-        pytest.skip("/usr/bin/chromium is not available: apt-get install chromium")
-    with playwright.sync_playwright() as running:
-        arguments = ["--no-sandbox", "--no-zygote", "--disable-gpu", "--disable-dev-shm-usage"]
-        started = running.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
+    with chromium() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

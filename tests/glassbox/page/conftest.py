@@ -22,8 +22,8 @@ from glassformer.glassbox.run_records import (
     Validation,
 )
 from glassformer.glassbox.schema import Trace
+from tests.browser import chromium
 
-CHROMIUM = Path("/usr/bin/chromium")
 PANELS = (
     "story", "tokens", "embedding", "qkv", "attention", "norm", "heads", "logits",
     "search", "whatif", "space", "training", "alignment", "errors", "examples",
@@ -57,10 +57,15 @@ class Window:
         whole = trace if isinstance(trace, Trace) else Trace.loads(json.dumps(trace))
         path = folder / "report.html"
         path.write_bytes(report_html(whole))
-        self.page.goto("about:blank")
-        self.page.goto(f"file://{path}#{panel}")
+        self.go(f"{path.as_uri()}#{panel}")
         self.page.wait_for_selector("body[data-checked='true']", timeout=30_000)
         return self
+
+    def go(self, url: str) -> None:
+        """Load a page, also where only the part after # is another."""
+        if self.page.url.partition("#")[0] == url.partition("#")[0]:
+            self.page.goto("about:blank")
+        self.page.goto(url)
 
     def settle(self) -> None:
         """Wait until the page is computed, drawn and checked."""
@@ -103,15 +108,8 @@ class Window:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    if not CHROMIUM.exists():
-        pytest.skip("/usr/bin/chromium is not available: apt-get install chromium")
-    with playwright.sync_playwright() as running:
-        # With a zygote the first page takes twice the time.
-        arguments = ["--no-sandbox", "--no-zygote", "--disable-gpu", "--disable-dev-shm-usage"]
-        started = running.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
+    with chromium() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture(scope="package")

@@ -1,0 +1,32 @@
+"""A headless Chromium for the tests of pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUMS = (Path("/usr/bin/chromium-headless-shell"), Path("/usr/bin/chromium"))
+"""Debian's browser without windows, which starts and opens a page in less processor time, and its usual one."""
+ARGUMENTS = (
+    "--no-sandbox",
+    "--no-zygote",  # with one, the first page takes twice the time
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+)
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """The browser, closed at the end; without one, the test is skipped."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    installed = [path for path in CHROMIUMS if path.exists()]
+    if not installed:
+        pytest.skip("/usr/bin/chromium is not available: apt-get install chromium")
+    with playwright.sync_playwright() as running:
+        started = running.chromium.launch(executable_path=str(installed[0]), args=list(ARGUMENTS))
+        yield started
+        started.close()
