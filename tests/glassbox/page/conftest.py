@@ -69,8 +69,7 @@ class Window:
 
     def settle(self) -> None:
         """Wait until the page is computed, drawn and checked."""
-        self.page.wait_for_selector("body[data-checked]", timeout=30_000)
-        self.page.evaluate("document.body.dataset.checked = 'false'")
+        self.page.evaluate("new Promise((resolve) => setTimeout(resolve))")  # after the event of a new address
         self.page.wait_for_selector("body[data-checked='true']", timeout=30_000)
 
     def panel(self, name: str) -> None:

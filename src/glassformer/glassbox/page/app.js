@@ -26,6 +26,7 @@ export class App {
     this.notice = '';
     this.busy = false;
     this.opener = null; // of the inspector, which gets the focus when it is closed
+    this.timer = 0; // of the steps that are not recomputed yet
     this.turn = 0; // of the last computation; the results of earlier ones are dropped
     this.known = new Map();
     this.windows = new Map();

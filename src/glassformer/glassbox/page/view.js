@@ -52,7 +52,6 @@ export function show(contract, server = null, form = null) {
   keepHeights();
   open(read());
   document.body.dataset.ready = 'true';
-  checkAll(app);
 }
 
 /** The heights of what is at the top and at the bottom, for what stays between them. */
@@ -98,6 +97,7 @@ function draw(app, isQuiet, onPaper = printed.matches) {
   letKeyboardScroll(part('panel'));
   if (app.reveal || isOther) scroll(app, isOther);
   else place();
+  checkLater(app);
 }
 
 /** The width of the panel, or of one of its columns on a wide screen, with the padding of the panel. */
@@ -138,17 +138,21 @@ function markPicked({ state: { tensor, cell } }) {
   found?.setAttribute('tabindex', '0');
 }
 
-/** Recompute every step of the trace, a few at a time, so that the page stays responsive. */
-function checkAll(app) {
+/** Recompute every step of the trace that is not yet, a few at a time, so that the page stays responsive. */
+function checkLater(app) {
+  const isLeft = app.trace.steps.some((step) => !app.trace.verdicts.has(step.output));
+  document.body.dataset.checked = String(!isLeft && !app.busy);
+  clearTimeout(app.timer);
+  if (isLeft) app.timer = setTimeout(() => checkSome(app));
+}
+
+function checkSome(app) {
   const { trace } = app;
   const until = performance.now() + 30;
-  const left = trace.steps.filter((step) => !trace.verdicts.has(step.output));
-  for (const step of left) {
-    trace.verdict(step.output);
+  for (const { output } of trace.steps) {
     if (performance.now() > until) break;
+    trace.verdict(output);
   }
-  const isDone = !app.busy && trace.steps.every((step) => trace.verdicts.has(step.output));
   document.querySelector('[data-checks]').replaceWith(checks(app));
-  document.body.dataset.checked = String(isDone);
-  setTimeout(() => checkAll(app), isDone ? 400 : 0);
+  checkLater(app);
 }
