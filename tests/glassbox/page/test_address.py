@@ -123,9 +123,9 @@ BAD = {
 
 
 def test_an_address_that_does_not_fit_is_said_in_words(window: Any, trace: Trace, tmp_path: Path) -> None:
-    (tmp_path / "report.html").write_bytes(report_html(trace))
+    """The first when the page is opened, the others when it is open."""
+    window.open(trace, tmp_path, next(iter(BAD)).removeprefix("#"))
     for hash_, words in BAD.items():
-        window.page.goto("about:blank")
         window.page.goto(f"file://{tmp_path}/report.html{hash_}")
         window.page.wait_for_selector(".notice")
         assert words in window.page.inner_text(".notice"), hash_
@@ -138,9 +138,8 @@ def test_an_address_that_does_not_fit_is_said_in_words(window: Any, trace: Trace
 def test_a_cell_out_of_its_tensor_and_a_row_out_of_the_text_do_no_harm(
     window: Any, trace: Trace, tmp_path: Path
 ) -> None:
-    (tmp_path / "report.html").write_bytes(report_html(trace))
+    window.open(trace, tmp_path)
     for hash_ in ("#attention?row=99&column=77&locked=50", f"#attention?cell={CELL}@9,9,9", f"#logits?cell={CELL}@1"):
-        window.page.goto("about:blank")
         window.page.goto(f"file://{tmp_path}/report.html{hash_}")
         window.settle()
         assert window.page.locator("h1").count() == 1, hash_
