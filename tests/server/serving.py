@@ -53,10 +53,8 @@ class Running(NamedTuple):
 
     def post(self, path: str, body: dict[str, Any]) -> socket.socket:
         """A connection on which a request is sent."""
-        data = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         opened = self.connect()
-        opened.sendall(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
+        opened.sendall(post_request(path, body))
         return opened
 
     def send_signal(self, number: signal.Signals) -> None:
@@ -74,6 +72,12 @@ class Running(NamedTuple):
     def complaints(self) -> str:
         """All but the first line."""
         return self.said.read_text(encoding="utf-8").partition("\n")[2]
+
+
+def post_request(path: str, body: dict[str, Any]) -> bytes:
+    data = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
 
 
 @contextlib.contextmanager
@@ -96,7 +100,7 @@ def started(target: Callable[..., None], *arguments: Any) -> Iterator[Running]:
 
 
 def running(model: Path, files: int = FILES, **limits: Any) -> contextlib.AbstractContextManager[Running]:
-    """A server with few files, that says its port only."""
+    """A server with few files, that says its port only. It looks for idle connections ten times a second."""
     return started(_serve, model, files, limits)
 
 
@@ -115,11 +119,13 @@ def _work(target: Callable[..., None], arguments: tuple[Any, ...], said: str) ->
 def _serve(model: Path, files: int, limits: dict[str, Any]) -> None:
     import resource
 
+    from glassformer.server import connections
     from glassformer.server.api import create_app
     from glassformer.server.limits import Limits
     from glassformer.server.run import listen, serve
     from glassformer.server.served import Served
 
+    connections.IDLE_TICKS = 1
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     served = Served.load(model, limits=Limits(**limits), device="cpu")
     listening = listen("127.0.0.1", 0)

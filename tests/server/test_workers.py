@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,67 +16,62 @@ import psutil
 import pytest
 
 from glassformer import Translator
+from tests.server.serving import GUARD, Running, commanded, read_answer
 
 TEXTS = ["1845-01-05", "1999-12-31"]
-GUARD = 600  # seconds after which a test that waits gives up
 
 
 class Serving(NamedTuple):
-    """A server with two workers, its port, and what it says."""
+    """A server with two workers."""
 
-    process: subprocess.Popen[bytes]
-    port: int
-    said: Path
+    running: Running
 
     @property
     def workers(self) -> list[psutil.Process]:
-        children = psutil.Process(self.process.pid).children()
-        return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+        assert self.running.process.pid is not None
+        return workers_of(self.running.process.pid)
+
+    def said(self) -> str:
+        return self.running.said.read_text("utf-8")
 
     def translate(self) -> list[list[object]]:
-        body = json.dumps({"texts": TEXTS}).encode()
-        url = f"http://127.0.0.1:{self.port}/api/translate"
-        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=GUARD) as answer:
-            return [[one["text"], one["score"]] for one in json.load(answer)["translations"]]
+        with self.running.post("/api/translate", {"texts": TEXTS}) as opened:
+            status, answer = read_answer(opened)
+        assert status == 200
+        return [[one["text"], one["score"]] for one in answer["translations"]]
 
     def answered(self) -> int:
         """The number of translations that all workers have answered, as /metrics has it."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=GUARD) as answer:
-            found = re.search(r'route="/api/translate",status="200"} (\d+)\.0\n', str(answer.read(), "utf-8"))
+        found = re.search(r'route="/api/translate",status="200"} (\d+)\.0\n', self.running.text("/metrics"))
         assert found
         return int(found[1])
 
 
+def workers_of(number: int) -> list[psutil.Process]:
+    return [child for child in psutil.Process(number).children() if "spawn_main" in " ".join(child.cmdline())]
+
+
 @contextlib.contextmanager
-def started(model_path: Path, said: Path) -> Iterator[Serving]:
-    command = [sys.executable, "-m", "glassformer", "serve", str(model_path), "--port", "0", "--workers", "2"]
-    with said.open("wb") as stderr, subprocess.Popen(command, stderr=stderr) as process:
-        end = time.monotonic() + GUARD
-        while not (found := re.search(r":(\d+) ", said.read_text("utf-8"))):
-            assert process.poll() is None, said.read_text("utf-8")
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        serving = Serving(process, int(found[1]), said)
+def started(model_path: Path) -> Iterator[Serving]:
+    with commanded("serve", model_path, "--port", "0", "--workers", "2") as running:
+        serving = Serving(running)
         try:
             serving.translate()
             yield serving
         finally:
-            for worker in serving.workers if process.poll() is None else []:
+            for worker in serving.workers if running.process.is_alive() else []:
                 worker.kill()
-            process.kill()
 
 
 @pytest.fixture(scope="module")
-def servers(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Serving]]:
-    """The server of the test before, or another one where that test ended it: three imports of torch for each."""
+def servers(model_path: Path) -> Iterator[Callable[[], Serving]]:
+    """The server of the test before, or another one where that test ended it: an import of torch for each worker."""
     with contextlib.ExitStack() as stack:
         found: list[Serving] = []
 
         def current() -> Serving:
-            if not found or found[-1].process.poll() is not None:
-                said = tmp_path_factory.mktemp("workers") / "said"
-                found.append(stack.enter_context(started(model_path, said)))
+            if not found or not found[-1].running.process.is_alive():
+                found.append(stack.enter_context(started(model_path)))
             return found[-1]
 
         yield current
@@ -108,7 +101,7 @@ def test_every_worker_gives_the_answers_of_translate_and_their_metrics_are_summe
 def test_a_worker_that_dies_is_replaced_and_the_others_answer(serving):
     first = serving.workers[0]
     first.kill()
-    eventually(lambda: f"worker {first.pid} ended" in serving.said.read_text("utf-8"))
+    eventually(lambda: f"worker {first.pid} ended" in serving.said())
     eventually(lambda: len(serving.workers) == 2)
     for _ in range(5):
         assert len(serving.translate()) == 2
@@ -119,16 +112,29 @@ def test_a_worker_that_dies_is_replaced_and_the_others_answer(serving):
 def test_all_workers_stop_with_the_server(serving, sign):
     """Slow: SIGINT, which one process is tested with in test_serve."""
     workers = serving.workers
-    serving.process.send_signal(sign)
-    assert serving.process.wait(GUARD) == 0
-    said = [line for line in serving.said.read_text("utf-8").splitlines()[1:] if "another one is started" not in line]
+    serving.running.send_signal(sign)
+    assert serving.running.wait() == 0
+    said = [line for line in serving.said().splitlines()[1:] if "another one is started" not in line]
     assert said == ["stopped"]
     assert not any(worker.is_running() for worker in workers)
 
 
-def test_no_worker_outlives_a_server_that_is_killed(serving):
-    workers = serving.workers
-    serving.process.kill()
+SLEEPING = """
+from glassformer.server.workers import run_workers
+run_workers(exec, ("import time; print('sleeps', flush=True); time.sleep(600)",), 2)
+"""
+
+
+def test_no_worker_outlives_a_server_that_is_killed():
+    """Workers that only sleep: those above end at the same signal."""
+    with subprocess.Popen([sys.executable, "-c", SLEEPING], stdout=subprocess.PIPE) as first:
+        try:
+            assert first.stdout is not None
+            assert [first.stdout.readline() for _ in range(2)] == [b"sleeps\n"] * 2
+            workers = workers_of(first.pid)
+            assert len(workers) == 2
+        finally:
+            first.kill()
     eventually(lambda: not any(_runs(worker) for worker in workers))
 
 

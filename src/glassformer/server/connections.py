@@ -29,6 +29,7 @@ MAX_CONNECTIONS = 512
 ACCEPTED_AT_ONCE = 16  # in one iteration of the loop, before they count against the limit
 PENDING = 128  # connections that the system holds until they are accepted
 GRACE_SECONDS = 3
+IDLE_TICKS = 10  # of a tenth of a second: the time between two searches for idle connections
 HEAD_BYTES = 2**16  # maximum size of the request line and the headers
 NO_FILES_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -170,7 +171,7 @@ class Server(uvicorn.Server):
             listening.listen(PENDING)
 
     async def on_tick(self, counter: int) -> bool:
-        if counter % 10 == 0:  # once a second
+        if counter % IDLE_TICKS == 0:
             self.connections.close_idle()
         return await super().on_tick(counter) and self._is_drained()
 
