@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import functools
 import io
@@ -10,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 from unittest import mock
 
 import pytest
@@ -49,16 +48,17 @@ Call = Callable[..., Answer]
 build_once = functools.cache(typer.main.get_command)
 
 
-def answer_to(*words: object, stdin: bytes = b"", columns: int = 250) -> Answer:
-    """Run one command in this process, as the installed script does, in a terminal of so many columns."""
+def answer_to(*words: object, stdin: bytes = b"", columns: int = 250, **streams: TextIO | None) -> Answer:
+    """Run one command in this process, as the installed script does, in a terminal of so many columns.
+
+    `streams` are others to use: `stderr=None` is a closed one, as Python has it.
+    """
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
     given = io.TextIOWrapper(io.BytesIO(stdin), "utf-8")
     code = 0
     with (
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
+        mock.patch.multiple(sys, **({"stdin": given, "stdout": out, "stderr": err} | streams)),
         mock.patch.object(sys, "argv", ["glassformer", *map(str, words)]),
-        mock.patch.object(sys, "stdin", given),
         mock.patch.object(typer.main, "get_command", build_once),
         mock.patch.dict("os.environ", {"COLUMNS": str(columns), "TERM": "dumb"}),
     ):
@@ -66,6 +66,9 @@ def answer_to(*words: object, stdin: bytes = b"", columns: int = 250) -> Answer:
             main()
         except SystemExit as left:
             code = left.code if isinstance(left.code, int) else int(left.code is not None)
+        for name in streams:
+            if streams[name] is None:  # and now another one
+                getattr(sys, name).close()
     texts = []
     for stream in (out, err):
         stream.flush()
