@@ -7,6 +7,9 @@ import os
 import socket
 import subprocess
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +20,10 @@ from glassformer.datasets import dates
 from glassformer.errors import RunError, UsageError
 from glassformer.modelfile import ModelFile
 from glassformer.settings import Settings
-from glassformer.training import train
+from glassformer.training import Finished, Saved, train
 from glassformer.training.plan import plan
 from glassformer.training.processes import Processes
+from tests.chaos.conftest import child, wait
 
 PAIRS = dates(120, seed=5)
 MODEL = {"d_model": 16, "d_ff": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1, "dropout": 0.0}
@@ -40,92 +44,106 @@ SETTINGS = {
     },
 }
 
-# What every process does. Several things in one start, because a start takes most of the time.
-PROGRAM = """
-import json, sys, warnings
-from pathlib import Path
-import torch
-warnings.simplefilter("error")
-from tests.training.test_processes import PAIRS, SETTINGS, losses_of
-from glassformer.settings import Settings
-from glassformer.training import Finished, Saved, train
-from glassformer.training.plan import plan
-from glassformer.training.processes import Processes
-
-out, found = Path(sys.argv[1]), {}
-processes = Processes.join()
-for shard in (False, True):
-    for dtype in ("float64", "float32"):
-        found[f"{dtype} {shard}"] = losses_of(out / f"steps-{dtype}-{shard}", dtype, shard)
-for name, changes in (("ddp", {}), ("fsdp", {"shard": True})):
-    chosen = SETTINGS | {"training": SETTINGS["training"] | changes}
-    run = train(PAIRS, Settings(**chosen), out / name, device="cpu")
-    for event in run:
-        if isinstance(event, Saved) and event.step == 10:
-            break
-    del run
-    processes.gather(None)
-    for event in train(PAIRS, out=out / name, resume=True, device="cpu"):
-        pass
-    found[name] = event.value
-    found[f"{name} is finished"] = isinstance(event, Finished)
-if processes.rank == 1:
-    PAIRS[7] = ("other", "row")
-try:
-    train(PAIRS, Settings(**SETTINGS), out / "never", device="cpu")
-except Exception as error:
-    found["error"] = f"{type(error).__name__}: {error}"
-    found["is told"] = error.is_told
-found["exists"] = (out / "never").exists()
-(out / f"found-{processes.rank}.json").write_text(json.dumps(found))
-"""
+N_LOSSES = 20
 
 
 def losses_of(out: Path, dtype: str, shard: bool) -> list[float]:
-    """The loss of 50 updates, in nats per token."""
+    """The loss of each update, in nats per token."""
     chosen = SETTINGS | {"training": SETTINGS["training"] | {"shard": shard}}
     run = plan(PAIRS, out, overrides=Settings(**chosen)).run("cpu")
     if dtype == "float64":
         run.model.double()
     losses = []
-    while len(losses) < 50:
+    while len(losses) < N_LOSSES:
         for batches in run._rest_of_epoch():
             sums = run.update(batches)
             losses.append(float(sums.smoothed) / sums.n_tokens)
-    return losses[:50]
+    return losses[:N_LOSSES]
 
 
-def start(
-    program: Path, out: Path, *, n_processes: int, options: list[str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Start processes with torchrun, and wait for them."""
+def work(out: Path) -> dict[str, object]:
+    """All that one of the processes does; return what it found."""
+    found: dict[str, object] = {}
+    processes = Processes.join()
+    for shard in (False, True):
+        for dtype in ("float64", "float32"):
+            found[f"{dtype} {shard}"] = losses_of(out / f"steps-{dtype}-{shard}", dtype, shard)
+    for name, changes in (("ddp", {}), ("fsdp", {"shard": True})):
+        chosen = SETTINGS | {"training": SETTINGS["training"] | changes}
+        run = train(PAIRS, Settings(**chosen), out / name, device="cpu")
+        for event in run:
+            if isinstance(event, Saved) and event.step == 10:
+                break
+        del run
+        processes.gather(None)
+        *_, last = train(PAIRS, out=out / name, resume=True, device="cpu")
+        found[name] = last.value
+        found[f"{name} is finished"] = isinstance(last, Finished)
+    rows = [*PAIRS[:7], ("other", "row"), *PAIRS[8:]] if processes.rank == 1 else PAIRS
+    with pytest.raises(RunError) as raised:
+        train(rows, Settings(**SETTINGS), out / "never", device="cpu")
+    found |= {"error": str(raised.value), "is told": raised.value.is_told, "exists": (out / "never").exists()}
+    processes.gather(None)
+    return found
+
+
+@contextmanager
+def forked(rank: int, port: int, out: Path) -> Iterator[int]:
+    """A process with the environment that torchrun gives; what it found is in a file."""
+
+    def write() -> int:
+        torch.set_num_threads(1)
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        os.environ |= address | {"WORLD_SIZE": "2", "RANK": str(rank), "LOCAL_RANK": str(rank)}
+        try:
+            (out / f"found-{rank}.json").write_text(json.dumps(work(out)))
+        except BaseException:
+            traceback.print_exc()
+            raise
+        return 0
+
+    with child(write) as number:
+        yield number
+
+
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    started = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(n_processes), *(options or [])]
-    started += ["--master-addr", "127.0.0.1", "--master-port", str(port), str(program), str(out)]
-    root = str(Path(__file__).parents[2])
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([root, *sys.path])}
-    return subprocess.run(started, capture_output=True, text=True, check=False, env=environment)
+        return int(free.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, object]], Path]:
-    """What two processes found, and where."""
-    out = tmp_path_factory.mktemp("processes")
-    (out / "program.py").write_text(PROGRAM)
-    done = start(out / "program.py", out, n_processes=2)
-    assert done.returncode == 0, done.stderr[-3000:]
+    """What two processes found, and where. They are forked: a start of each takes longer than all they do."""
+    import torch.distributed.fsdp  # noqa: F401  # once for both
+
+    out, port = tmp_path_factory.mktemp("processes"), free_port()
+    with forked(0, port, out) as first, forked(1, port, out) as second:
+        assert [wait(first), wait(second)] == [0, 0]
     return [json.loads((out / f"found-{rank}.json").read_text()) for rank in (0, 1)], out
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
+    """The losses of one process."""
+    out = tmp_path_factory.mktemp("alone")
+    return {dtype: losses_of(out / dtype, dtype, shard=False) for dtype in ("float64", "float32")}
+
+
+@pytest.fixture(scope="module")
+def trained_alone(tmp_path_factory: pytest.TempPathFactory) -> ModelFile:
+    out = tmp_path_factory.mktemp("alone") / "run"
+    train(PAIRS, Settings(**SETTINGS), out, device="cpu").finish()
+    return ModelFile.load(out)
 
 
 @pytest.mark.parametrize("shard", [False, True])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-6), ("float32", 1e-4)])
-def test_two_processes_have_the_losses_of_one(found, tmp_path, dtype, tolerance, shard):
-    alone = losses_of(tmp_path / "alone", dtype, shard=False)
+def test_two_processes_have_the_losses_of_one(found, alone, dtype, tolerance, shard):
+    expected = alone[dtype]
     for rank in (0, 1):
-        assert found[0][rank][f"{dtype} {shard}"] == pytest.approx(alone, abs=tolerance)
-    assert alone[-1] < alone[0] - 0.3
+        assert found[0][rank][f"{dtype} {shard}"] == pytest.approx(expected, abs=tolerance)
+    assert expected[-1] < expected[0] - 0.3
 
 
 @pytest.mark.parametrize("name", ["ddp", "fsdp"])
@@ -139,12 +157,10 @@ def test_a_run_of_two_processes_is_resumed_and_has_one_model_and_one_history(fou
 
 
 @pytest.mark.parametrize("name", ["ddp", "fsdp"])
-def test_the_model_of_two_processes_is_that_of_one_and_goes_on_alone(found, tmp_path, name):
+def test_the_model_of_two_processes_is_that_of_one_and_goes_on_alone(found, trained_alone, name):
     _, out = found
-    alone = train(PAIRS, Settings(**SETTINGS), tmp_path / "alone", device="cpu")
-    alone.finish()
-    one, other = (ModelFile.load(path).tensors for path in (tmp_path / "alone", out / name))
-    for key, value in one.items():
+    other = ModelFile.load(out / name).tensors
+    for key, value in trained_alone.tensors.items():
         np.testing.assert_allclose(value, other[key], atol=1e-4)
     overrides = {"training.steps": 22} | ({"training.shard": False} if name == "fsdp" else {})
     planned = plan(PAIRS, out / name, resume=True, overrides=overrides)
@@ -228,8 +244,13 @@ assert isinstance(event, Finished)
 
 @pytest.mark.slow
 def test_after_a_process_is_killed_all_go_on_from_the_newest_checkpoint(tmp_path):
+    """With torchrun, which the tests above leave out."""
     (tmp_path / "program.py").write_text(KILLED)
-    done = start(tmp_path / "program.py", tmp_path, n_processes=4, options=["--max-restarts", "2"])
+    words = ["-m", "torch.distributed.run", "--nproc-per-node", "4", "--max-restarts", "2"]
+    words += ["--master-addr", "127.0.0.1", "--master-port", str(free_port()), tmp_path / "program.py", tmp_path]
+    root = str(Path(__file__).parents[2])
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([root, *sys.path])}
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     alone = train(PAIRS, Settings(**SETTINGS), tmp_path / "alone", device="cpu")
     alone.finish()
