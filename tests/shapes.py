@@ -37,6 +37,8 @@ DECORATOR = "check_shapes"
 _names_a_shape = re.compile(rf"\b({'|'.join(KINDS)})\[")
 _CONFIGURATION = BeartypeConf(violation_type=jaxtyping.TypeCheckError, is_color=False)
 _check_call = beartype(conf=_CONFIGURATION)
+_WITHOUT_SHAPE = frozenset((bool, float, int, type(None)))
+_NOT_GIVEN = type("NotGiven", (), {})  # an argument that has its default
 _without_shapes: set[CodeType] = set()  # functions inside functions are decorated at each call of the outer one
 
 
@@ -58,23 +60,25 @@ def check_shapes(decorated: Any) -> Any:
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     places = [(at, name) for at, name in enumerate(names) if name in hints]
     right: dict[object, set[object]] = {}  # the results that were right for arguments that are alike
+    returns = "return" in hints
 
     @functools.wraps(decorated)
     def call(*args: Any, **options: Any) -> Any:
-        given = {name: args[at] for at, name in places if at < len(args)}
-        given |= {name: options[name] for _, name in places if name in options}
-        alike = tuple((name, _kind(value)) for name, value in given.items())
-        if alike not in right:
+        n = len(args)
+        alike = tuple([_kind(args[at] if at < n else options.get(name, _NOT_GIVEN)) for at, name in places])
+        if (seen := right.get(alike)) is None:
             with jaxtyping.jaxtyped("context"):  # an axis has one size in one call
                 result = checked(*args, **options)
             right[alike] = {_kind(result)}
             return result
         result = decorated(*args, **options)
-        if "return" in hints and (kind := _kind(result)) not in right[alike]:
+        if returns and (kind := _kind(result)) not in seen:
+            given = {name: args[at] for at, name in places if at < n}
+            given |= {name: options[name] for _, name in places if name in options}
             with jaxtyping.jaxtyped("context"):
                 for name, value in (given | {"return": result}).items():
                     die_if_unbearable(value, hints[name], conf=_CONFIGURATION, exception_prefix=f"{name} ")
-            right[alike].add(kind)
+            seen.add(kind)
         return result
 
     return call
@@ -82,11 +86,13 @@ def check_shapes(decorated: Any) -> Any:
 
 def _kind(value: Any) -> object:
     """All of a value that its shape check depends on; equal to nothing else where that is unknown."""
+    if (kind := type(value)) in _WITHOUT_SHAPE:
+        return kind
     if (shape := getattr(value, "shape", None)) is not None:
-        return type(value), shape, value.dtype
+        return kind, shape, value.dtype
     if isinstance(value, tuple | list):
-        return type(value), *map(_kind, value)
-    return object() if hasattr(value, "__iter__") else type(value)
+        return kind, *map(_kind, value)
+    return object() if hasattr(value, "__iter__") else kind
 
 
 def has_shape(hint: Any) -> bool:
