@@ -94,7 +94,10 @@ def model() -> Transformer:
 
 @pytest.fixture(scope="module")
 def engine(model: Transformer) -> TorchEngine:
-    return engine_of(model)
+    """Its weights are prepared once, as those of a translator."""
+    engine = engine_of(model)
+    engine.frozen = True
+    return engine
 
 
 @pytest.fixture
@@ -212,16 +215,32 @@ def test_each_sentence_is_encoded_once_and_its_memory_projected_once(
 # --- The same answer in any batch ---
 
 
-@on_any_cores
-@same_examples(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
+drawn_batches = given(
     sources=st.lists(framed, min_size=1, max_size=10),
     copies=st.integers(1, 2),
     shuffle=st.randoms(use_true_random=False),
     positions=st.sampled_from([1, 40, 150, 8192]),
     decoding=st.sampled_from([GREEDY, BEAM, BEST]),
 )
-def test_neighbours_order_and_padding_never_change_an_answer(
+of_one_engine = [HealthCheck.function_scoped_fixture]
+
+
+@on_any_cores
+@same_examples(max_examples=10, suppress_health_check=of_one_engine)
+@drawn_batches
+def test_neighbours_order_and_padding_never_change_an_answer(engine: TorchEngine, **drawn: Any) -> None:
+    assert_together_as_alone(engine, **drawn)
+
+
+@pytest.mark.slow
+@on_any_cores
+@same_examples(max_examples=100, suppress_health_check=of_one_engine)
+@drawn_batches
+def test_in_many_batches_neighbours_order_and_padding_never_change_an_answer(engine: TorchEngine, **drawn: Any) -> None:
+    assert_together_as_alone(engine, **drawn)
+
+
+def assert_together_as_alone(
     engine: TorchEngine,
     sources: list[list[int]],
     copies: int,
@@ -320,8 +339,8 @@ def test_another_seed_draws_other_samples(engine: TorchEngine) -> None:
 @few_positions
 @on_any_cores
 def test_prefixes_stay_with_their_sentences(engine: TorchEngine) -> None:
-    sources = random_sources(20, longest=15, seed=4)
-    prefixes = [[4 + row % 8] * (row % 4) for row in range(20)]
+    sources = random_sources(12, longest=15, seed=4)
+    prefixes = [[4 + row % 8] * (row % 4) for row in range(12)]
     for decoding in (GREEDY, BEAM, BEST):
         for row, answers in enumerate(engine.search(sources, decoding, 8, prefixes)):
             assert all(list(answer.ids[: row % 4]) == prefixes[row] for answer in answers)
@@ -404,11 +423,11 @@ def test_each_answer_is_told_once_as_soon_as_it_is_there(decoding: DecodingSetti
 def test_the_best_answer_is_that_of_a_beam_where_greedy_search_is_certain_too(
     alpha: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine, sources = engine_of(random_model(sureness=12.0)), random_sources(200, longest=14)
+    engine, sources = engine_of(random_model(sureness=12.0)), random_sources(100, longest=14)
     best = BEST.model_copy(update={"length_alpha": alpha})
     found = [answer for (answer,) in engine.search(sources, best, LONGEST)]
     n_certain = sum(is_certain(answer, alpha, LONGEST) for answer in found)
-    assert 20 < n_certain < 180
+    assert 10 < n_certain < 90
     monkeypatch.setattr(
         engine_module, "search_greedy_first", lambda search_rows, n, *_, **__: search_rows(range(n), best.num_beams)
     )
