@@ -52,7 +52,7 @@ def test_an_unk_that_was_never_trained_is_no_measure_so_the_token_is_hidden(case
     np.testing.assert_allclose(trace.array("evidence.occlusion")[:, 2], lost, atol=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])
 def test_gradient_times_input_is_the_slope_along_the_row(random_case, seed):
     """Scaling the row of one position by 1 + h changes the score by h times gradient times row."""
     model, text, target = random_case(seed)
@@ -158,7 +158,7 @@ def test_in_an_ensemble_the_heads_of_the_first_model_are_switched_off_and_the_ot
     )
     assert (found.rows, found.exact_match) == (7, 1.0)
     assert len(found.heads) == 12
-    for each in found.heads:
+    for each in found.heads[::3]:  # all are in the test above
         tensors = dict(case.model.tensors)
         name = f"{each.attention}_attention.w_o.weight"
         tensors[name] = tensors[name].copy()
@@ -168,7 +168,7 @@ def test_in_an_ensemble_the_heads_of_the_first_model_are_switched_off_and_the_ot
             one.text == answer for one, answer in zip(without.translate(texts, decoding=decoding), answers, strict=True)
         ]
         assert each.exact_match == pytest.approx(np.mean(right))
-    assert len({each.exact_match for each in found.heads}) > 1
+    assert len({each.exact_match for each in found.heads[::3]}) > 1
 
 
 def test_rows_of_one_source_count_once_and_any_of_their_targets_is_right(case):
