@@ -31,12 +31,12 @@ def mutate(file: Path, number: int) -> str:
 
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was left after half of its steps."""
+    """A run that was left four steps before its end."""
     out = tmp_path_factory.mktemp("interrupted") / "run"
     with one_thread():
         run = train(PAIRS, SETTINGS, out, device="cpu")
         for event in run:
-            if event.step == SETTINGS.training.steps // 2:
+            if event.step == SETTINGS.training.steps - SETTINGS.training.validate_every:
                 run.stop()
     return out
 
