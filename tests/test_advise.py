@@ -198,8 +198,11 @@ def closed_rows() -> list[Pair]:
 
 @cache
 def much_prose() -> list[Pair]:
-    """As long as the longest table of prose here; a shorter one is its start."""
-    return prose(300_000)
+    """As long as the longest table of prose here, of 20,000 words; a shorter one is its start."""
+    chance = random.Random(1)
+    words = [(drawn, drawn[::-1]) for drawn in (word(chance, 1) for _ in range(20_000))]
+    rows = (zip(*chance.choices(words, k=chance.randint(4, 12)), strict=True) for _ in range(300_000))
+    return [Pair(" ".join(source) + ".", " ".join(target) + ".") for source, target in rows]
 
 
 @cache
