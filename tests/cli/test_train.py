@@ -8,8 +8,7 @@ import re
 import shlex
 import shutil
 import signal
-import subprocess
-import sys
+import time
 from pathlib import Path
 from unittest import mock
 
@@ -24,6 +23,7 @@ from glassformer.modelfile import ModelFile
 from glassformer.recipes.overrides import read_recipe
 from glassformer.settings import Settings
 from glassformer.training import Run, Stopped, train
+from tests.chaos.conftest import child, wait
 
 
 def weights(run: Path) -> dict[str, np.ndarray]:
@@ -549,27 +549,21 @@ def test_the_words_for_resuming_can_be_pasted_into_a_shell():
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_training_saves_says_how_to_go_on_and_goes_on(tmp_path, call, small, table, number):
-    place = tmp_path / "run"
-    words = ["train", str(table), "--out", str(place), *small(training__steps="100000", training__validate_every="20")]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "glassformer", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    try:
-        assert process.stderr is not None
-        said = ""
-        while "held-out loss" not in said:
-            line = process.stderr.readline()
-            assert line, said
-            said += line
-        process.send_signal(number)
-        said += process.communicate(timeout=60)[1]
-    finally:
-        process.kill()
-    assert process.returncode == 130
+    place, printed = tmp_path / "run", tmp_path / "printed"
+    words = ["train", table, "--out", place, *small(training__steps="100000", training__validate_every="20")]
+
+    def trains() -> int:
+        with printed.open("w", encoding="utf-8", buffering=1) as stderr:
+            return call(*words, stderr=stderr).code
+
+    printed.touch()
+    with child(trains) as process:
+        while "held-out loss" not in printed.read_text("utf-8"):
+            assert os.waitpid(process, os.WNOHANG) == (0, 0), printed.read_text("utf-8")
+            time.sleep(0.02)
+        os.kill(process, number)
+        assert wait(process) == 130
+    said = printed.read_text("utf-8")
     assert "Traceback" not in said
     assert "everything is saved" in said
     assert f"glassformer train {table} --out {place} --resume" in said
