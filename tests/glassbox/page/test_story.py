@@ -239,6 +239,15 @@ def test_the_beam_says_what_it_kept_and_by_how_much_the_next_one_lost(
     assert f"is {100 * (1 - np.exp(-gap)):.1f} % below the" in words(window)
 
 
+def test_small_probabilities_of_the_beam_have_the_unit_of_its_scale(window: Any, trace: Trace, tmp_path: Path) -> None:
+    document = json.loads(trace.dumps())
+    last = [node for node in document["search"]["beam"]["nodes"] if node["step"] == 0][-1]
+    last["sum"] = float(np.log(4.3e-4))
+    window.open(document, tmp_path, "story?screen=5&row=0")
+    labels = window.all(".story-bar .story-label", "each.textContent")
+    assert [label for label in labels if "× 10⁻⁴" in label] == [f"4.3 × 10⁻⁴ {last['state']}"]
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_no_label_of_a_picture_is_cut_off(window: Any, trace: Trace, tmp_path: Path, width: int) -> None:
     window.page.set_viewport_size({"width": width, "height": 844})

@@ -90,9 +90,9 @@ const RAISED = { '-': '⁻', ...Object.fromEntries([...'⁰¹²³⁴⁵⁶⁷⁸
 /** "10⁻⁷" */
 export const powerOfTen = (exponent) => `10${[...String(exponent)].map((letter) => RAISED[letter]).join('')}`;
 
-/** A probability in percent, or "8.5 × 10⁻⁷" where percent would have too many zeros. */
-export function probability(p) {
-  if (p === 0 || p >= 1e-5) return percent(p);
+/** A probability in percent, or "8.5 × 10⁻⁷" below `least`, where percent would have too many zeros. */
+export function probability(p, least = 1e-5) {
+  if (p === 0 || p >= least) return percent(p);
   const [digits, exponent] = p.toExponential(1).split('e');
   return `${digits} × ${powerOfTen(Number(exponent))}`;
 }

@@ -45,10 +45,13 @@ function width({ num_beams: beams, nodes }, step) {
   return `beam width ${beams}${finished ? `, ${finished} finished before` : ''}`;
 }
 
+/** The probability of a text as the log scale of the picture has it: powers of ten, and percent from 0.1 % on. */
+const onAxis = (sum) => probability(Math.exp(sum), 1e-3);
+
 /** Why a candidate was pruned: its probability next to that of the last one that was kept. */
 function comparison(search, last, lost) {
   if (!last) return lost.reason;
-  const [one, other] = [last, lost].map(({ sum }) => probability(Math.exp(sum)));
+  const [one, other] = [last, lost].map(({ sum }) => onAxis(sum));
   const below = percent(1 - Math.exp(lost.sum - last.sum));
   return `its probability, ${other}, is ${below} below the ${one} of “${textOf(search, last)}”, the last that is kept`;
 }
@@ -85,7 +88,7 @@ function draw(app, search, nodes) {
       width: LEFT + BAR + 120,
       height,
       role: 'img',
-      'aria-label': nodes.map((node) => `${textOf(search, node)}: ${percent(Math.exp(node.sum))}, ${node.state}`).join('; '),
+      'aria-label': nodes.map((node) => `${textOf(search, node)}: ${onAxis(node.sum)}, ${node.state}`).join('; '),
     },
     svg('text.story-label', { x: LEFT, y: 12 }, 'probability of the text so far, log scale'),
     [...new Set(ticks)].map((power, i, { length }) => {
@@ -105,7 +108,7 @@ function draw(app, search, nodes) {
         svg('title', `${text}: sum ${digits(node.sum)}, ${node.reason}`),
         svg('text', { x: LEFT - 10, y: y + 16, 'text-anchor': 'end' }, names[i]),
         svg('rect', { class: node.state === 'pruned' ? 'pruned' : 'plus', x: LEFT, y: y + 4, width: Math.max(1, x(node.sum) - LEFT), height: LINE - 10 }),
-        svg('text.story-label', { x: x(node.sum) + 6, y: y + 16 }, `${probability(Math.exp(node.sum))} ${node.state}`),
+        svg('text.story-label', { x: x(node.sum) + 6, y: y + 16 }, `${onAxis(node.sum)} ${node.state}`),
       );
     }),
   );
