@@ -29,6 +29,14 @@ PANELS = (
     "search", "whatif", "space", "training", "alignment", "errors", "examples",
 )  # fmt: skip
 
+CHOOSE = """(selector) => {
+  const button = document.querySelector(selector);
+  if (!button.checkVisibility()) throw new Error(`${selector} is hidden`);
+  button.focus({ preventScroll: true });
+  button.click();
+}"""
+"""Without the pointer, which takes as long as to draw a panel."""
+
 
 class Window:
     """One page. `complaints` are console messages, exceptions, dialogs, and requests for anything from outside."""
@@ -73,15 +81,16 @@ class Window:
         self.page.wait_for_selector("body[data-checked='true']", timeout=30_000)
 
     def panel(self, name: str) -> None:
-        self.page.click(f".tab[data-panel='{name}']")
+        self.page.evaluate(CHOOSE, f".tab[data-panel='{name}']")
 
     def press(self, key: str) -> None:
+        """Click with the pointer."""
         self.page.click(f"[data-key='{key}']")
 
     def depth(self, name: str) -> None:
         """Words, numbers or formula, in the panels that have matrices."""
         if self.page.locator(f"[data-key='depth-{name}']").is_visible():
-            self.press(f"depth-{name}")
+            self.page.evaluate(CHOOSE, f"[data-key='depth-{name}']")
 
     def run(self, program: str, given: Any = None) -> Any:
         """The body of an async function of `given`, which may import the page's modules."""

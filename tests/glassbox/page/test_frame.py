@@ -201,9 +201,10 @@ def test_exactly_one_block_of_the_map_is_lit_and_it_is_that_of_the_panel(
     window: Any, trace: Trace, tmp_path: Path
 ) -> None:
     window.open(trace, tmp_path)
-    lit = {
-        name: (window.panel(name), window.all("#map [aria-current]", "each.dataset.flow"))[1] for name in window.panels
-    }
+    lit = {}
+    for name in window.panels:
+        window.press(f"tab-{name}")
+        lit[name] = window.all("#map [aria-current]", "each.dataset.flow")
     assert lit["attention"] == ["main-decoder.1.cross"]
     assert lit["tokens"] == ["tokens-source"]
     assert lit["embedding"] == ["embedding-source"]
