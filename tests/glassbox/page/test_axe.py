@@ -23,46 +23,56 @@ VIEWS = {
 SCORE = "[data-stage='decoder.1.cross.scores'] td[data-cell='0,1,2']"
 
 
-def violations(window: Any) -> list[str]:
-    """What axe finds: the rule, and the elements."""
-    found = axe.Axe().run(window.page, options={"resultTypes": ["violations"]}).response["violations"]
+RUN = "async (within) => (await axe.run(within, { resultTypes: ['violations'] })).violations"
+
+
+def violations(window: Any, within: str) -> list[str]:
+    """What axe finds in an element: the rule, and the elements."""
     return [
         f"{rule['id']} ({rule['impact']}): {node['html'][:160]} {node['failureSummary'][:200]}"
-        for rule in found
+        for rule in window.page.evaluate(RUN, within)
         for node in rule["nodes"][:4]
     ]
 
 
 @pytest.mark.parametrize(
-    ("light", "width"),
+    ("light", "width", "within"),
     [
-        ("light", 1280),
-        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("dark", 1280), ("light", 390), ("dark", 390))),
+        ("light", 1280, "#panel"),
+        *(
+            pytest.param(light, width, "html", marks=pytest.mark.slow)
+            for light in ("light", "dark")
+            for width in (1280, 390)
+        ),
     ],
 )
 def test_axe_finds_no_violation(
-    window: Any, trained: Trace, measured: Trace, tmp_path: Path, light: str, width: int
+    window: Any, trained: Trace, measured: Trace, tmp_path: Path, light: str, width: int, within: str
 ) -> None:
-    """Slow: the dark page and the narrow one. Their contrast and width are also in the fast suite (test_access)."""
+    """Slow: the dark page, the narrow one, and what is around the panels again and again with each of them.
+
+    Contrast and width of the dark and of the narrow page are also in the fast suite (test_access).
+    """
     window.page.emulate_media(color_scheme=light)
     window.page.set_viewport_size({"width": width, "height": 800})
     wrong = [WrongAnswer("abc", "hij", answer, -1.0) for answer in ("hj", "hkj", "ijk")]
     window.open(replace(trained, heads=measured.heads, errors=Errors(90, 3, wrong)), tmp_path)
-    found = {}
+    window.page.evaluate(axe.Axe().axe_script)
+    found = {"whole page": violations(window, "html")}
     for name in window.panels:
         window.panel(name)
-        found[name] = violations(window)
+        found[name] = violations(window, within)
         for view in VIEWS.get(name, ()):
             if window.page.locator(f"[data-key='{view}']").count():
                 window.press(view)
-                found[f"{name}, {view}"] = violations(window)
+                found[f"{name}, {view}"] = violations(window, within)
     window.page.fill("[data-key='field-query-0']", "much")
-    found["examples, not a number"] = violations(window)
+    found["examples, not a number"] = violations(window, within)
     window.panel("space")
     window.page.select_option("[data-key='expected']", "4")
-    found["space, expected token"] = violations(window)
+    found["space, expected token"] = violations(window, within)
     window.panel("attention")
     window.press("view-steps")
     window.page.click(SCORE)
-    found["inspector"] = violations(window)
+    found["inspector"] = violations(window, "html")
     assert {name: one for name, one in found.items() if one} == {}
