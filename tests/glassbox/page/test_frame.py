@@ -57,8 +57,10 @@ def test_a_text_that_the_model_does_not_take_is_refused_in_words(window: Any, tr
 
 
 @pytest.mark.parametrize("beams", ["", "0", "2.5", "99"])
-def test_a_beam_width_that_is_not_valid_is_refused_in_words(window: Any, case: Any, tmp_path: Path, beams: str) -> None:
-    window.open(explain(case.model, case.text, weights=True, num_beams=3), tmp_path)
+def test_a_beam_width_that_is_not_valid_is_refused_in_words(
+    window: Any, trace: Trace, tmp_path: Path, beams: str
+) -> None:
+    window.open(trace, tmp_path)
     window.page.fill("[name=text]", "gab")
     window.page.fill("[name=beams]", beams)
     window.press("ask")
@@ -67,7 +69,7 @@ def test_a_beam_width_that_is_not_valid_is_refused_in_words(window: Any, case: A
     window.press("ask")
     window.page.wait_for_selector("#ask .wrong")
     assert "the beam width is a whole number from 1 to 20" in window.page.inner_text("#ask .wrong")
-    assert case.text in window.page.inner_text("dl.answer")
+    assert trace.text in window.page.inner_text("dl.answer")
     assert window.complaints == []
 
 
@@ -228,18 +230,36 @@ def test_the_map_has_the_data_of_the_selected_row(window: Any, trace: Trace, tmp
     assert trace.text in window.page.inner_text("[data-flow='tokens-source']")
 
 
+FLOW = """
+globalThis.lit = [];
+new MutationObserver((changes) => {
+  for (const { target } of changes) if (target.classList.contains('flowing')) globalThis.lit.push(target.dataset.flow);
+}).observe(document.getElementById('map'), { subtree: true, attributeFilter: ['class'] });
+const wait = globalThis.setTimeout;
+globalThis.setTimeout = (act, pause) => wait(act, pause / 10);
+"""
+"""Notes the blocks that are lit, in a tenth of the time."""
+LIT = """
+while (!lit.length || document.querySelector('.flowing')) await new Promise((resolve) => setTimeout(resolve, 200));
+return lit;
+"""
+
+
 def test_the_flow_is_animated_only_on_request_and_without_motion_is_numbered(
     window: Any, trace: Trace, tmp_path: Path
 ) -> None:
     window.open(trace, tmp_path)
     assert window.page.locator(".flowing").count() == 0
+    window.run(FLOW)
     window.press("flow")
-    window.page.wait_for_selector(".flowing")
-    window.page.wait_for_selector(".flowing", state="detached", timeout=60_000)
+    lit = window.run(LIT)
     window.page.emulate_media(reduced_motion="reduce")
     window.press("flow")
-    numbers = window.all("#map .order", "Number(each.textContent)")
-    assert sorted(numbers) == list(range(1, len(numbers) + 1))
+    numbered = window.all(
+        "#map [data-flow]:has(.order)", "[Number(each.querySelector('.order').innerText), each.dataset.flow]"
+    )
+    assert sorted(numbered) == [[number, block] for number, block in enumerate(lit, 1)]
+    assert len(lit) == len(set(lit)) > 10
     assert window.page.locator(".flowing").count() == 0
 
 
@@ -252,7 +272,7 @@ def test_the_shortcuts_work_and_are_listed(window: Any, trace: Trace, tmp_path: 
     keyboard.press("?")
     assert "Keyboard shortcuts" in window.page.inner_text("dialog")
     keyboard.press("Escape")
-    assert window.page.locator("dialog").count() == 0
+    window.page.wait_for_selector("dialog", state="detached")
     keyboard.press("]")
     assert window.page.inner_text("h1") == "Embedding and position"
     keyboard.press("m")
