@@ -96,13 +96,14 @@ class Window:
 
     def drop(self, name: str, content: bytes) -> None:
         """Drop a file on the page."""
-        program = """([name, bytes]) => {
+        program = """([name, text]) => {
           const data = new DataTransfer();
-          data.items.add(new File([Uint8Array.from(bytes)], name, { type: 'text/plain' }));
+          const bytes = Uint8Array.from(text, (character) => character.charCodeAt(0));
+          data.items.add(new File([bytes], name, { type: 'text/plain' }));
           for (const kind of ['dragover', 'drop'])
             document.body.dispatchEvent(new DragEvent(kind, { dataTransfer: data, bubbles: true, cancelable: true }));
         }"""
-        self.page.evaluate(program, [name, list(content)])
+        self.page.evaluate(program, [name, content.decode("latin-1")])
 
     def download(self, key: str) -> tuple[str, str]:
         """The name and the content of what a button downloads."""
