@@ -50,9 +50,13 @@ class Window:
     def __init__(self, page: Any, folder: Path) -> None:
         self.page, self.url = page, (folder / "index.html").as_uri()
         self.complaints: list[str] = []
-        page.on("console", lambda message: self.complaints.append(message.text) if message.type != "log" else None)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)[:500]))
-        page.on("request", lambda request: self._see(request.url))
+        self._listeners = {
+            "console": lambda message: self.complaints.append(message.text) if message.type != "log" else None,
+            "pageerror": lambda error: self.complaints.append(str(error)[:500]),
+            "request": lambda request: self._see(request.url),
+        }
+        for event, listener in self._listeners.items():
+            page.on(event, listener)
 
     def _see(self, url: str) -> None:
         if not url.startswith(("data:", "blob:")) and url.split("?")[0] != self.url:
@@ -93,6 +97,15 @@ class Window:
         return self.page.evaluate(  # type: ignore[no-any-return]
             "[...document.querySelectorAll('.lines td:nth-child(3) > bdi')].map((answer) => answer.textContent)"
         )
+
+    def leave(self) -> None:
+        """Leave the page blank and the only one, for another test."""
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)
+        for page in self.page.context.pages:
+            if page != self.page:
+                page.close()
+        self.page.goto("about:blank")
 
     def drop(self, name: str, content: bytes) -> None:
         """Drop a file on the page."""
@@ -136,13 +149,18 @@ def translator(model_file: ModelFile) -> Translator:
     return Translator(replace(model_file, tensors=restored(model_file.tensors, "float16")), device="cpu")
 
 
+@pytest.fixture(scope="module")
+def page(browser: Any) -> Any:
+    """The page that one test leaves to the next: a new one takes more processor time than most tests."""
+    return browser.new_page(viewport={"width": 1280, "height": 800})
+
+
 @pytest.fixture
-def window(browser: Any, folder: Path) -> Iterator[Window]:
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, accept_downloads=True)
-    opened = Window(context.new_page(), folder)
+def window(page: Any, folder: Path) -> Iterator[Window]:
+    opened = Window(page, folder)
     yield opened
     assert opened.complaints == []
-    context.close()
+    opened.leave()
 
 
 def percent(score: float) -> str:
