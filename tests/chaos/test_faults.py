@@ -93,16 +93,16 @@ def attempt(out: Path, *, from_start: bool) -> GlassformerError | None:
 @pytest.mark.parametrize(
     ("every", "kind"),
     [
-        (31, "ENOSPC"),
-        (31, "torn"),
-        *(pytest.param(31, kind, marks=LONG) for kind in ("EIO", "short")),
+        (47, "ENOSPC"),
+        (47, "torn"),
+        *(pytest.param(47, kind, marks=LONG) for kind in ("EIO", "short")),
         *(pytest.param(1, kind, marks=LONG) for kind in ("ENOSPC", "EIO", "short", "torn")),
     ],
 )
 def test_after_a_fault_at_any_write_the_run_is_whole_or_the_error_names_the_file(
     tmp_path: Path, undisturbed: tuple[str, float], kind: str, every: int
 ) -> None:
-    """Slow: every write, and two of the four faults; fast: an error and a torn file, at one write of 31."""
+    """Slow: every write, and two of the four faults; fast: an error and a torn file, at one write of 47."""
     torch.set_num_threads(1)
     expected, _ = undisturbed
     moment, n_writes = 0, 10**9

@@ -280,7 +280,9 @@ def test_a_number_in_quotes_is_a_number(tmp_path, call, small, table):
     assert settings_of(tmp_path / "run").model.d_model == 16
 
 
-def test_the_recipe_of_a_run_makes_the_same_run_again(tmp_path, call, table, run):
+def test_the_recipe_of_a_run_makes_the_same_run_again(tmp_path, call, small, table):
+    run = tmp_path / "run"
+    assert call("train", table, "--out", run, *small(training__steps="8", model__dropout="0.2")).code == 0
     answer = call("train", table, "--out", tmp_path / "again", "--recipe", run / "recipe.toml")
     assert answer.code == 0, answer.err
     assert same(run, tmp_path / "again")
