@@ -44,7 +44,7 @@ SETTINGS = {
     },
 }
 
-N_LOSSES = 20
+N_LOSSES = 50
 
 
 def losses_of(out: Path, dtype: str, shard: bool) -> list[float]:

@@ -53,7 +53,9 @@ function comparison(search, last, lost) {
   if (!last) return lost.reason;
   const [one, other] = [last, lost].map(({ sum }) => onAxis(sum));
   const below = percent(1 - Math.exp(lost.sum - last.sum));
-  return `its probability, ${other}, is ${below} below the ${one} of “${textOf(search, last)}”, the last that is kept`;
+  const kept = `“${textOf(search, last)}”, the last that is kept`;
+  if (one === other) return `its probability is ${below} below that of ${kept}; both are ${one}`;
+  return `its probability, ${other}, is ${below} below the ${one} of ${kept}`;
 }
 
 /** The step of the answer in which a candidate was pruned by the smallest difference. */
