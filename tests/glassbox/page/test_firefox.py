@@ -64,10 +64,12 @@ def walk(panels: tuple[str, ...]) -> Actions:
     return actions
 
 
-def in_firefox(url: str, actions: Actions) -> dict[str, Any]:
+def in_firefox(url: str, actions: Actions, home: Path) -> dict[str, Any]:
     request = json.dumps({"executable": FIREFOX, "url": url, "actions": actions})
+    environment = os.environ | {"HOME": str(home)}  # for its profile
+    command = ["node", str(SCRIPT), str(MODULES)]
     done = subprocess.run(
-        ["node", str(SCRIPT), str(MODULES)], input=request, capture_output=True, text=True, check=False, timeout=600
+        command, input=request, env=environment, capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
@@ -95,7 +97,7 @@ def test_firefox_shows_what_chromium_shows(window: Any, case: Any, trace: Trace,
     path.write_bytes(report_html(trace))
     url = f"{path.as_uri()}#story"
     actions = walk(window.panels)
-    answer = in_firefox(url, actions)
+    answer = in_firefox(url, actions, home=tmp_path)
     assert answer["complaints"] == []
     found = answer["found"]
     assert found == in_chromium(window, url, actions)
