@@ -55,7 +55,7 @@ export function searching(app) {
         'Select a box to open the numbers of its hypothesis. A difference of log-probabilities is in nats: 1 nat is a factor of ' +
         'e = 2.72.',
     ),
-    el('p.size', `The search stopped: ${search.stopped}.`),
+    el('p.size', `The search stopped: ${search.stopped.replaceAll(/-(?=\d)/g, '−')}.`),
     compared(app),
     depthTable(app, search),
   ];
