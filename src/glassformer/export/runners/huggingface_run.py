@@ -133,7 +133,7 @@ def main() -> None:
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python would complain once more when it ends
         if not isinstance(error, BrokenPipeError):  # else the reader of the answers has ended
-            sys.exit(f"error: the answers cannot be written: {error.strerror}")
+            sys.exit(f"error: a text cannot be read, or an answer written: {error.strerror}")
 
 
 if __name__ == "__main__":
