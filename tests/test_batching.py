@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer import BatchingTranslator, Translator
+from glassformer import BatchingTranslator, Translator, batching
 from glassformer.batching import BATCH_CHARACTERS, BATCH_TEXTS, Batch, Request, Worker
 from glassformer.decoding.greedy_first import PROBE
 from glassformer.errors import BusyError, NotFiniteError, SettingsError, TextError, TimeLimitError, UsageError
@@ -287,7 +287,9 @@ def test_a_forked_process_has_a_worker_of_its_own(translator: Translator) -> Non
         assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_few_requests_wait_for_the_clients_of_the_last_batch_to_come_back(worker: Worker) -> None:
+def test_a_few_requests_wait_for_the_clients_of_the_last_batch_to_come_back(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gate = Gate()
     hold(worker, gate)
     waiting = [worker.submit(Request([number], gate, key="a")) for number in range(10)]
@@ -296,9 +298,10 @@ def test_a_few_requests_wait_for_the_clients_of_the_last_batch_to_come_back(work
         worker.result(request)
     while not worker.is_idle:
         time.sleep(0.001)
-    worker._last = Batch(10, 10, GUARD, ())  # a batch that took long
-    with ThreadPoolExecutor(5) as pool:
+    worker._last = Batch(10, 10, 2 * GUARD, ())  # a batch that took long
+    with monkeypatch.context() as patched, ThreadPoolExecutor(5) as pool:
+        patched.setattr(batching, "COLLECT_SECONDS", GUARD)
         list(pool.map(lambda number: worker.result(worker.submit(Request([number], gate, key="a"))), range(5)))
-    assert len(gate.batches[-1]) > 1
+    assert sorted(gate.batches[-1]) == list(range(5)), "half of the requests of the last batch"
     alone = worker.submit(Request(["alone"], gate, key="a"))
     assert worker.result(alone) == ["alone"], "after COLLECT_SECONDS"
