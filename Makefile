@@ -5,8 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 ONE_THREAD := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
+# Compiled modules are kept, whatever the environment says: to compile the tests again takes each process five seconds.
+PYTEST := $(ONE_THREAD) PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: install demo lessons docs test test-lessons test-all chaos check format bench profile wheel wheel-test clean
+.PHONY: install demo lessons docs test test-medium test-lessons test-all chaos check format bench profile wheel wheel-test clean
 
 install: $(INSTALLED)
 
@@ -47,11 +49,15 @@ $(VENV)/installed-docs: $(INSTALLED) requirements-docs.txt
 # of several threads let them sleep while they wait.
 # Neighboring tests share fixtures, so that each process takes a half, and more from the other when it is done.
 test: $(VENV)/installed-dev
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not gpu"
+	$(PYTEST) -m "not slow and not medium and not gpu"
+
+# Those that take 2 to 15 seconds each: a minute or two.
+test-medium: $(VENV)/installed-dev
+	$(PYTEST) -m "medium and not slow"
 
 # All notebooks of the course from top to bottom, trainings included: three minutes of processor time.
 test-lessons: $(VENV)/installed-dev
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist worksteal tests/test_lessons.py
+	$(PYTEST) tests/test_lessons.py
 
 test-all: $(VENV)/installed-dev
 	$(BIN)/python -m pytest

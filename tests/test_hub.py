@@ -267,6 +267,7 @@ def test_the_verbs_take_an_address_and_tell_the_revision(
     assert "the hub does not have this repository" in missing.err
 
 
+@pytest.mark.medium
 def test_the_endpoint_of_the_environment_is_used_and_quiet_is_quiet(
     server: Hub, ours: dict[str, ModelFile], tmp_path: Path
 ) -> None:

@@ -306,6 +306,7 @@ def test_no_check_uses_a_name_that_the_reader_can_give_another_meaning(name: str
         assert not free, f"take {', '.join(free)} as the default of a parameter"
 
 
+@pytest.mark.medium
 def test_an_unknown_name_in_a_notebook_says_to_run_the_cells_above(tmp_path: Path) -> None:
     (tmp_path / "course.py").write_text((LESSONS / "course.py").read_text(encoding="utf-8"), encoding="utf-8")
     codes = ("import course", "exercises.check(1, 2)")

@@ -83,6 +83,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.mark.browser
+@pytest.mark.medium
 def test_the_page_opens_on_a_phone_and_in_the_dark_without_a_request(
     hostile: Audit, tmp_path: Path, browser: Any
 ) -> None:

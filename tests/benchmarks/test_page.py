@@ -32,6 +32,7 @@ def model_file() -> ModelFile:
     return make_model(ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=1), 3)
 
 
+@pytest.mark.medium
 def test_each_wait_and_each_rate_is_measured_and_is_in_the_table(playwright: Any, model_file: ModelFile) -> None:
     facts, act = run_in(playwright, model_file, "abc", "gfed")
     measured = act(0)

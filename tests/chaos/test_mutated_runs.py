@@ -42,6 +42,7 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("n_files", [20, pytest.param(300, marks=LONG)])
+@pytest.mark.medium
 def test_a_run_with_a_damaged_file_is_resumed_to_the_same_weights_or_names_it(
     tmp_path: Path, undisturbed: tuple[str, float], interrupted: Path, n_files: int
 ) -> None:

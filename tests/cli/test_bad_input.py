@@ -547,6 +547,7 @@ def test_the_longest_names_can_be_written(tmp_path, call, run):
 EVIL = "\x1b[2J\x1b]8;;http://evil\x1b\\a\u202eb\x9bc"
 
 
+@pytest.mark.medium
 def test_what_a_table_says_never_acts_on_the_terminal(tmp_path, call, small):
     rows = [(f"{EVIL}{n}", f"{EVIL}{n + 1}") for n in range(60)]
     path = tmp_path / "t.csv"

@@ -180,6 +180,7 @@ def test_parquet_on_standard_input(tmp_path, call, run, answers):
 
 
 @on_posix
+@pytest.mark.medium
 def test_each_line_is_answered_before_the_next_one_is_typed_until_ctrl_c(run, answers):
     process = subprocess.Popen(
         command("translate", run), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -196,6 +197,7 @@ def test_each_line_is_answered_before_the_next_one_is_typed_until_ctrl_c(run, an
 
 
 @on_posix
+@pytest.mark.medium
 def test_an_endless_pipe_is_answered_and_its_end_is_quiet(run, answers):
     words = " ".join(f'"{word}"' for word in command("translate", run))
     done = subprocess.run(

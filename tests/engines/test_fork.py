@@ -68,6 +68,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.medium
 def test_a_forked_child_translates_with_either_engine_and_trains(tmp_path: Path) -> None:
     kinds = ["translate", "train", *(["ctranslate2"] if find_spec("ctranslate2") else [])]
     script = tmp_path / "forks.py"

@@ -382,6 +382,7 @@ needs_browser = pytest.mark.skipif(browser.find_browser() is None, reason="no Ch
 
 @pytest.mark.browser
 @needs_browser
+@pytest.mark.medium
 def test_the_page_is_checked_in_a_browser(tmp_path: Path) -> None:
     model_file, texts = model_of(drawn_shape(2), 2), drawn_texts(2)
     folder = exported(model_file, tmp_path)

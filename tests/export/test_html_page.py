@@ -188,6 +188,7 @@ def test_typing_gives_the_answer_and_its_probability(window: Window, translator:
     assert window.answer == "The answer appears here as you type."
 
 
+@pytest.mark.medium
 def test_the_search_can_be_chosen(window: Window, translator: Translator) -> None:
     texts = ["abcdefg", "gg", "fade", "bad cab"]
     window.open()
@@ -275,6 +276,7 @@ def test_a_file_that_is_not_text_is_refused(window: Window) -> None:
     assert window.type("abc").answer
 
 
+@pytest.mark.medium
 def test_stop_ends_the_work_and_keeps_what_was_found(window: Window, translator: Translator) -> None:
     texts = ["".join("abcdefg"[i // 7**k % 7] for k in range(6)) for i in range(20_000)]
     window.open()
@@ -322,6 +324,7 @@ def test_programs_can_translate_with_the_page(window: Window, translator: Transl
 
 
 @pytest.mark.parametrize("beams", [1, 5])
+@pytest.mark.medium
 def test_the_glass_box_of_an_answer_is_that_of_python(
     window: Window, model_file: ModelFile, translator: Translator, beams: int
 ) -> None:

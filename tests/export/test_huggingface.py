@@ -280,6 +280,7 @@ def check_answers(found: Sequence[Answer], expected: Sequence[Translation], mode
         assert answer.rank_score == pytest.approx(right.rank_score, abs=1e-4)
 
 
+@pytest.mark.medium
 def test_the_runner_answers_without_glassformer_and_without_a_word(tmp_path: Path) -> None:
     model_file = untrained()
     folder = exported(model_file, tmp_path)

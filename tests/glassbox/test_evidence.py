@@ -118,6 +118,7 @@ def test_correlation_takes_no_sign():
     assert found.rows == [pytest.approx(1.0), None]
 
 
+@pytest.mark.medium
 def test_the_effect_of_a_head_is_that_of_a_model_without_it(case):
     translator = Translator(case.model, device="cpu")
     decoding = DecodingSettings(num_beams=1)
@@ -142,6 +143,7 @@ def test_the_effect_of_a_head_is_that_of_a_model_without_it(case):
     assert len({each.exact_match for each in found.heads}) > 1
 
 
+@pytest.mark.medium
 def test_in_an_ensemble_the_heads_of_the_first_model_are_switched_off_and_the_others_stay_whole(case):
     random = np.random.default_rng(3)
     tensors = {

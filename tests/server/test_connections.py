@@ -46,6 +46,7 @@ def impatient(model_path: Path) -> Iterator[Running]:
         assert server.complaints() == ""
 
 
+@pytest.mark.medium
 def test_a_server_with_more_idle_connections_than_files_answers_and_says_little(patient: Running) -> None:
     with many(patient, 300):
         for _ in range(5):
@@ -53,6 +54,7 @@ def test_a_server_with_more_idle_connections_than_files_answers_and_says_little(
         assert patient.complaints() == ""
 
 
+@pytest.mark.medium
 def test_a_server_that_has_no_file_left_says_so_in_one_line_and_answers_later(model_path: Path) -> None:
     with running(model_path, connections=10_000, idle_seconds=0.5) as server:
         with many(server, 300):

@@ -134,6 +134,7 @@ def train_limited(out: Path) -> int:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of the address space are those of Linux")
+@pytest.mark.medium
 def test_a_limited_process_goes_on_with_smaller_parts(tmp_path):
     with child(lambda: train_limited(tmp_path / "run")) as number:
         assert wait(number) == 0

@@ -322,6 +322,7 @@ def final_weights(planned: Plan) -> dict[str, bytes]:
 
 
 @pytest.mark.usefixtures("long_run")
+@pytest.mark.medium
 def test_a_run_trains_the_same_weights_with_and_without_a_self_test(tmp_path, monkeypatch):
     monkeypatch.setattr(selftest, "VERY_LONG", 0)
     monkeypatch.setattr(selftest, "MAX_FRACTION", math.inf)

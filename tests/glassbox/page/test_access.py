@@ -18,6 +18,7 @@ from glassformer.text import learn
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.medium
 def test_no_panel_sends_a_request_or_logs_an_error(window: Any, trace: Trace, tmp_path: Path) -> None:
     window.open(trace, tmp_path)
     for width in (1440, 390):
@@ -78,6 +79,7 @@ def test_hostile_tokens_neither_run_nor_break_the_layout(window: Any, tmp_path: 
     assert window.complaints == []
 
 
+@pytest.mark.medium
 def test_large_matrices_are_shown_through_a_window(window: Any, random_model: Any, tmp_path: Path) -> None:
     settings = ModelSettings(d_model=600, d_ff=900, n_heads=2, d_k=4, n_encoder_layers=1, n_decoder_layers=1)
     window.open(explain(random_model(settings, size=0.05), "abc", weights=True, num_beams=2), tmp_path, "norm")

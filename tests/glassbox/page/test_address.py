@@ -27,6 +27,7 @@ def pressed(window: Any, key: str) -> bool:
     return bool(window.page.get_attribute(f"[data-key='{key}']", "aria-pressed") == "true")
 
 
+@pytest.mark.medium
 def test_an_address_opens_the_same_panel_row_head_cell_depth_and_edits(
     window: Any, trace: Trace, tmp_path: Path
 ) -> None:
@@ -122,6 +123,7 @@ BAD = {
 }
 
 
+@pytest.mark.medium
 def test_an_address_that_does_not_fit_is_said_in_words(window: Any, trace: Trace, tmp_path: Path) -> None:
     """The first when the page is opened, the others when it is open."""
     window.open(trace, tmp_path, next(iter(BAD)).removeprefix("#"))

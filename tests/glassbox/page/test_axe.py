@@ -46,6 +46,7 @@ def violations(window: Any, within: str) -> list[str]:
         ),
     ],
 )
+@pytest.mark.medium
 def test_axe_finds_no_violation(
     window: Any, trained: Trace, measured: Trace, tmp_path: Path, light: str, width: int, within: str
 ) -> None:

@@ -92,6 +92,7 @@ def in_chromium(window: Any, url: str, actions: Actions) -> list[Any]:
     return found
 
 
+@pytest.mark.medium
 def test_firefox_shows_what_chromium_shows(window: Any, case: Any, trace: Trace, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_bytes(report_html(trace))

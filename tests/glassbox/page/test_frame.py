@@ -199,6 +199,7 @@ def test_the_answer_stays_in_sight_in_every_panel_and_width(window: Any, trace: 
 # The map
 
 
+@pytest.mark.medium
 def test_exactly_one_block_of_the_map_is_lit_and_it_is_that_of_the_panel(
     window: Any, trace: Trace, tmp_path: Path
 ) -> None:

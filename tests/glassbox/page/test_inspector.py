@@ -127,6 +127,7 @@ def test_places_are_named_for_people(window: Any, trace: Trace, tmp_path: Path) 
     assert "decoder.1.cross.scores" in window.page.inner_text("#inspector .identifier")
 
 
+@pytest.mark.medium
 def test_no_panel_shows_an_identifier_of_an_operation_or_an_axis(window: Any, trace: Trace, tmp_path: Path) -> None:
     window.open(trace, tmp_path)
     for name in ("embedding", "qkv", "attention", "norm", "logits"):

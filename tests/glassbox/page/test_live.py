@@ -37,6 +37,7 @@ def live(request: Any, case: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     listening.close()
 
 
+@pytest.mark.medium
 def test_the_live_page_opens_another_text_and_makes_edits(window: Any, live: str, case: Any) -> None:
     window.origin = live
     window.page.goto(live)

@@ -91,6 +91,7 @@ def test_the_charts_follow_the_checkpoint(window: Any, trained: Trace, tmp_path:
     assert "hhh" in window.page.inner_text(".then")
 
 
+@pytest.mark.medium
 def test_play_goes_through_the_checkpoints_and_stops(window: Any, trained: Trace, tmp_path: Path) -> None:
     window.open(trained, tmp_path, "training")
     window.press("play")

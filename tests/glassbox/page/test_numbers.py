@@ -75,6 +75,7 @@ return { wrong, missing, largest, made: plain(made), expected: plain(expected) }
 
 
 @pytest.mark.parametrize("seeds", [range(10), pytest.param(range(10, 20), marks=pytest.mark.slow)])
+@pytest.mark.medium
 def test_the_page_computes_what_python_computes(
     window: Any, trace: Trace, random_case: Callable[[int], Any], tmp_path: Path, seeds: range
 ) -> None:

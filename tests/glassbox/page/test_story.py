@@ -47,6 +47,7 @@ def test_next_back_and_the_arrow_keys_go_through_all_screens(window: Any, trace:
     assert window.complaints == []
 
 
+@pytest.mark.medium
 def test_each_screen_leads_to_the_panel_that_has_its_numbers(window: Any, trace: Trace, tmp_path: Path) -> None:
     window.open(trace, tmp_path, "story")
     expected = ("Alignment", "Attention", "Heads", "Logits", "Add & norm", "Search", "What if", "Logits")
@@ -180,6 +181,7 @@ def test_the_head_that_the_model_needs_most_is_the_one_that_is_shown(window: Any
     assert "falls from 95.0 % to 10.0 %" in words(window)
 
 
+@pytest.mark.medium
 def test_the_head_that_an_answer_needs_most_is_that_of_python(
     window: Any, case: Any, trace: Trace, tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ def avoided_words(window: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("rows", ["false", "true"], ids=["output", "gold"])
+@pytest.mark.medium
 def test_every_panel_uses_the_terms_of_the_field(window: Any, trace: Trace, tmp_path: Path, rows: str) -> None:
     window.open(trace, tmp_path)
     window.press(f"decoder rows-{rows}")
@@ -62,6 +63,7 @@ def test_layers_are_numbered_as_in_the_names_of_tensors(window: Any, trace: Trac
         assert title.startswith(f"{side} layer {layer}, ")
 
 
+@pytest.mark.medium
 def test_the_inspector_and_an_edit_use_the_terms_of_the_field(window: Any, trace: Trace, tmp_path: Path) -> None:
     window.open(trace, tmp_path)
     for step in trace.steps:
