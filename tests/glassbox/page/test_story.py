@@ -47,6 +47,22 @@ def test_next_back_and_the_arrow_keys_go_through_all_screens(window: Any, trace:
     assert window.complaints == []
 
 
+def test_an_address_of_a_screen_without_a_row_shows_what_the_screen_chooses(
+    window: Any, trace: Trace, tmp_path: Path
+) -> None:
+    window.open(trace, tmp_path, "story")
+    chosen = {}
+    for at in (1, 3, 5, 7):
+        window.press(f"screen-{at}")
+        chosen[at] = words(window)
+    address = window.page.url.partition("#")[0]
+    for at, expected in chosen.items():
+        window.go(f"{address}#story?screen={at}")
+        window.settle()
+        assert words(window) == expected
+    assert window.complaints == []
+
+
 @pytest.mark.medium
 def test_each_screen_leads_to_the_panel_that_has_its_numbers(window: Any, trace: Trace, tmp_path: Path) -> None:
     window.open(trace, tmp_path, "story")

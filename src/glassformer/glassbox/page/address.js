@@ -91,6 +91,7 @@ export function format(app, changes = {}) {
   const start = app.defaults;
   for (const key of Object.keys(KEYS))
     if (state[key] !== start[key] && state[key] !== null && state[key] !== undefined) query.set(key, state[key]);
+  if (state.panel === 'story' && state.screen) query.set('row', state.row); // without one, the screen chooses
   if (state.attention === state.part) query.delete('attention');
   if (state.tensor) query.set('cell', state.cell ? `${state.tensor}@${state.cell.join()}` : state.tensor);
   for (const words of changes.edits ?? app.words) query.append('edit', words);

@@ -40,6 +40,7 @@ export async function arrive(app, address, draw) {
   app.dropCell();
   if (cell && !app.state.cell) problems.push(`“${tensor}” has no cell ${cell.join(', ')}`);
   checkRanges(app, problems);
+  if (panel === 'story' && state.row === undefined) Object.assign(app.state, SCREENS[app.state.screen].choose(app));
   if (app.state.tensor) app.reveal = app.state.tensor;
   app.notice = problems.length ? `The address does not fit this page (model ${modelOf(app.base)}): ${problems.join('; ')}.` : '';
   draw();
