@@ -290,6 +290,16 @@ def test_the_runner_answers_without_glassformer_and_without_a_word(tmp_path: Pat
     check_answers(read_answers(done.stdout.split("\n")[:-1]), translate(model_file, texts), model_file)
 
 
+@pytest.mark.medium
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
+    script = exported(untrained(), tmp_path) / "run.py"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, script], input=b"ab\n", stdout=full, stderr=subprocess.PIPE, check=False)
+    message = b"error: a text cannot be read, or an answer written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, message)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_a_beam_is_ranked_by_the_models_penalty(norm: str, tmp_path: Path) -> None:

@@ -107,5 +107,14 @@ def test_a_reader_that_ends_early_is_no_error(model: Model, tmp_path: Path) -> N
     assert (found.stdout, found.stderr) == (b"\n", b"")
 
 
+def test_the_library_does_not_report_to_its_maker(model: Model, tmp_path: Path) -> None:
+    folder, home = write(model(), tmp_path / "exported"), tmp_path / "home"
+    home.mkdir()
+    environment = {**os.environ, "HOME": str(home)}
+    del environment["ORT_DISABLE_TELEMETRY"]
+    subprocess.run(["node", str(folder / "run.mjs")], input=b"ab\n", env=environment, check=True)
+    assert list(home.iterdir()) == []  # else the identifier of the machine is here
+
+
 def json_lines(texts: list[str]) -> bytes:
     return "".join(f"{json.dumps(text)}\n" for text in texts).encode()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import builtins
 import json
+import os
 import threading
 
 import pytest
 
 from glassformer.errors import MissingExtraError, UsageError
-from glassformer.runs.logs import open_log
+from glassformer.jobs.on_ray import load_ray
+from glassformer.runs.logs import _MLflow, open_log
 from glassformer.training import Validated, train
 from tests.training.test_loop import PAIRS, settings
 
@@ -109,3 +111,26 @@ def test_a_missing_library_is_named_before_the_training(tmp_path, monkeypatch, n
     with pytest.raises(MissingExtraError) as caught:
         open_log(name, tmp_path)
     assert caught.value.hint == f"pip install 'glassformer[{name}]'"
+
+
+@pytest.mark.parametrize("chosen", [None, "a value of the user"])
+@pytest.mark.parametrize(
+    ("library", "variable", "check"),
+    [("mlflow", "MLFLOW_DISABLE_TELEMETRY", _MLflow.check), ("ray", "RAY_USAGE_STATS_ENABLED", load_ray)],
+)
+def test_a_library_does_not_report_to_its_makers_unless_the_user_says_so(monkeypatch, library, variable, check, chosen):
+    monkeypatch.setenv(variable, chosen or "")
+    if chosen is None:
+        monkeypatch.delenv(variable)
+    seen, real = [], builtins.__import__
+
+    def watched(module, *rest):
+        if module == library:
+            seen.append(os.environ.get(variable))
+            raise ImportError(module)
+        return real(module, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", watched)
+    with pytest.raises((ImportError, MissingExtraError)):
+        check()
+    assert seen == [chosen or {"mlflow": "true", "ray": "0"}[library]]
