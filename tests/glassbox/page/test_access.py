@@ -79,6 +79,26 @@ def test_hostile_tokens_neither_run_nor_break_the_layout(window: Any, tmp_path: 
     assert window.complaints == []
 
 
+@pytest.mark.parametrize("panel", ["story", "attention", "space"])
+def test_an_open_page_computes_nothing_while_nobody_changes_it(
+    window: Any, trace: Trace, tmp_path: Path, panel: str
+) -> None:
+    window.open(trace, tmp_path, panel)
+    window.settle()
+    session = window.page.context.new_cdp_session(window.page)
+    session.send("Performance.enable")
+
+    def work() -> dict[str, float]:
+        found = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+        return {name: found[name] for name in ("ScriptDuration", "LayoutCount", "RecalcStyleCount")}
+
+    window.page.wait_for_timeout(500)  # the address is written later
+    before = work()
+    window.page.wait_for_timeout(500)
+    assert work() == before
+    session.detach()
+
+
 @pytest.mark.medium
 def test_large_matrices_are_shown_through_a_window(window: Any, random_model: Any, tmp_path: Path) -> None:
     settings = ModelSettings(d_model=600, d_ff=900, n_heads=2, d_k=4, n_encoder_layers=1, n_decoder_layers=1)
