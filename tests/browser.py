@@ -18,6 +18,8 @@ ARGUMENTS = (
     "--disable-dev-shm-usage",
 )
 
+PATIENCE = 600_000  # milliseconds after which a test that waits gives up
+
 
 @contextmanager
 def chromium() -> Iterator[Any]:
@@ -27,6 +29,6 @@ def chromium() -> Iterator[Any]:
     if not installed:
         pytest.skip("/usr/bin/chromium is not available: apt-get install chromium")
     with playwright.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=str(installed[0]), args=list(ARGUMENTS))
+        started = running.chromium.launch(executable_path=str(installed[0]), args=list(ARGUMENTS), timeout=PATIENCE)
         yield started
         started.close()

@@ -279,11 +279,16 @@ def test_an_exception_of_any_kind_is_that_of_its_caller_and_the_worker_continues
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_has_a_worker_of_its_own(translator: Translator) -> None:
-    with BatchingTranslator(translator) as batching:
-        expected = batching.translate(["abc"])
-        child = os.fork()
+    with BatchingTranslator(translator) as together:
+        expected = together.translate(["abc"])
+        with together.worker._changed:  # not in the moment in which its thread has that
+            child = os.fork()
         if child == 0:
-            os._exit(0 if batching.translate(["abc"]) == expected else 1)
+            code = 1
+            try:
+                code = int(together.translate(["abc"]) != expected)
+            finally:
+                os._exit(code)
         assert os.waitpid(child, 0)[1] == 0
 
 

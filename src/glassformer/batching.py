@@ -94,7 +94,8 @@ class Worker:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is computed and nothing waits."""
-        return not (self._queue or self._running)
+        with self._changed:  # between the queue and the computation, a request is in neither
+            return not (self._queue or self._running)
 
     @property
     def is_closed(self) -> bool:

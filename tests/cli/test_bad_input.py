@@ -368,7 +368,7 @@ def test_a_full_disk_is_an_error_until_the_process_ends(tmp_path, run):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60, env=environment
+            words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=600, env=environment
         )
     assert done.returncode == 1
     assert "No space left on device" in done.stderr

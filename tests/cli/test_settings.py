@@ -87,7 +87,7 @@ except SystemExit as left:
 heavy = {{"torch", "numpy", "pyarrow", "tokenizers", "sacrebleu", "safetensors"}} & sys.modules.keys()
 assert not heavy, heavy
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
 
 

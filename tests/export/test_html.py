@@ -177,7 +177,9 @@ def with_engine(page: Path, code: str, **given: Any) -> Any:
     engine = page.with_name("engine.mjs")
     engine.write_text(modules()["translator/engine.js"], encoding="utf-8")
     command = [str(NODE), "--input-type=module", "-e", PROGRAM, engine.as_uri(), str(page)]
-    done = subprocess.run(command, input=json.dumps(given | {"code": code}), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, input=json.dumps(given | {"code": code}), capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
 

@@ -20,7 +20,7 @@ from glassformer.records import TrainingData
 from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.text import learn
 from glassformer.translator import Translator
-from tests.browser import chromium
+from tests.browser import PATIENCE, chromium
 
 pytestmark = pytest.mark.browser
 
@@ -48,6 +48,7 @@ class Window:
     """The page. `complaints` are console messages, exceptions, and requests for anything but the file."""
 
     def __init__(self, page: Any, folder: Path) -> None:
+        page.set_default_timeout(PATIENCE)
         self.page, self.url = page, (folder / "index.html").as_uri()
         self.complaints: list[str] = []
         self._listeners = {
@@ -70,13 +71,14 @@ class Window:
     def type(self, text: str) -> Window:
         """Replace the text and wait for all answers."""
         self.page.fill("#text", text)
-        self.page.wait_for_timeout(120)  # longer than the delay after the last key
+        # Longer than the delay after the last key, by the clock of the page.
+        self.page.evaluate("new Promise((resolve) => setTimeout(resolve, 120))")
         self.page.wait_for_selector(".output-area[aria-busy='false']")
         return self
 
     def wait(self, expression: str) -> None:
         """Wait until an expression is true. Playwright's own way is forbidden by the policy of the page."""
-        until = time.monotonic() + 30
+        until = time.monotonic() + PATIENCE / 1000
         while not self.page.evaluate(expression):
             assert time.monotonic() < until, expression
             self.page.wait_for_timeout(20)

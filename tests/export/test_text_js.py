@@ -139,7 +139,7 @@ def test_the_tokens_of_an_imported_model_are_the_same(name: str) -> None:
 def in_node(cases: list[dict[str, Any]]) -> Any:
     assert NODE is not None
     command = [NODE, "--input-type=module", "-e", PROGRAM, TEXT_JS.as_uri()]
-    answer = subprocess.run(command, input=json.dumps(cases), capture_output=True, text=True, timeout=60)
+    answer = subprocess.run(command, input=json.dumps(cases), capture_output=True, text=True, timeout=600)
     assert answer.returncode == 0, answer.stderr[-2000:]
     return json.loads(answer.stdout)
 

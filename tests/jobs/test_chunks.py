@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections.abc import Iterator
 from queue import Queue
 
 import pytest
 
+from glassformer.jobs import chunks as rows_together
 from glassformer.jobs.chunks import FIRST, GROWS_BELOW, LARGEST, arriving_chunks, chunks, next_size
 
 
@@ -42,7 +42,7 @@ def test_a_row_that_arrives_alone_is_not_kept_waiting_for_others():
         assert next(found) == [row]
 
 
-def test_what_is_there_is_one_chunk():
+def test_what_is_there_is_one_chunk(monkeypatch):
     ready = threading.Event()
 
     def rows() -> Iterator[int]:
@@ -52,12 +52,14 @@ def test_what_is_there_is_one_chunk():
 
     found = arriving_chunks(rows())
     assert next(found) == [0]
+    monkeypatch.setattr(rows_together, "DELAY", 600)
     ready.set()
-    time.sleep(0.2)  # the rows arrive while the first chunk is used
     assert next(found) == list(range(1, 50))
 
 
-def test_an_error_of_a_stream_comes_after_the_rows_before_it():
+def test_an_error_of_a_stream_comes_after_the_rows_before_it(monkeypatch):
+    monkeypatch.setattr(rows_together, "DELAY", 600)
+
     def rows() -> Iterator[int]:
         yield from range(3)
         raise ValueError("damaged")

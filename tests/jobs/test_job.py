@@ -142,7 +142,7 @@ def killed_after(seconds: float, table: Path, out: Path, *, resume: bool) -> int
 @on_posix
 def test_a_job_that_is_killed_at_random_has_every_row_once_in_order(tmp_path):
     table, out, draw = tmp_path / "in.csv", tmp_path / "out.csv", random.Random(4)
-    table.write_text("id,text\n" + "".join(f"{n},word {n}\n" for n in range(2000)), encoding="utf-8")
+    table.write_text("id,text\n" + "".join(f"{n},word {n}\n" for n in range(20_000)), encoding="utf-8")
     record = FileOutput(out).record
     rows = []
     for _ in range(8):
@@ -154,8 +154,8 @@ def test_a_job_that_is_killed_at_random_has_every_row_once_in_order(tmp_path):
     else:
         run(job_of(table, out), resume=record.exists())
     assert rows == sorted(rows)
-    assert any(0 < n < 2000 for n in rows), "it was never killed in the middle"
-    assert out.read_text() == "id,translation\n" + "".join(f"{n},WORD {n}\n" for n in range(2000))
+    assert any(0 < n < 20_000 for n in rows), "it was never killed in the middle"
+    assert out.read_text() == "id,translation\n" + "".join(f"{n},WORD {n}\n" for n in range(20_000))
     assert files(tmp_path) <= {"out.csv", "out.csv.lock"}
 
 

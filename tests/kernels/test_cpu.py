@@ -56,7 +56,7 @@ def test_each_core_works_at_jobs_of_its_own_with_one_thread(n_cores: int) -> Non
     together = threading.Barrier(n_cores)
 
     def work(_job: int) -> tuple[str, int]:
-        together.wait(timeout=20)
+        together.wait(timeout=600)
         return threading.current_thread().name, torch.get_num_threads()
 
     found = list(on_every_core(work, range(2 * n_cores)))

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("resource")
 
-from tests.server.serving import Running, read_all, read_answer, running
+from tests.server.serving import GUARD, Running, read_all, read_answer, running
 
 BODY = json.dumps({"texts": ["abc"], "num_beams": 1}).encode()
 HEAD = (
@@ -25,7 +25,7 @@ REQUEST = HEAD % len(BODY) + BODY
 @pytest.fixture(scope="module")
 def server(model_path: Path) -> Iterator[Running]:
     """A server that has said nothing at the end: no client made an error of it."""
-    with running(model_path, idle_seconds=20, body_seconds=20) as found:
+    with running(model_path, idle_seconds=GUARD, body_seconds=GUARD) as found:
         yield found
         assert 'status="5' not in found.text("/metrics")
         assert found.complaints() == ""
@@ -46,7 +46,7 @@ def leave(opened: socket.socket) -> None:
 
 
 def test_clients_that_send_byte_by_byte_get_their_answers_and_keep_nobody_waiting(server: Running) -> None:
-    expected, found, begun = ask(server), [], threading.Barrier(9)
+    expected, found, begun = ask(server), [], threading.Barrier(9, timeout=GUARD)
     is_asked = threading.Event()
 
     def send_slowly() -> None:

@@ -101,6 +101,7 @@ def test_every_worker_gives_the_answers_of_translate_and_their_metrics_are_summe
 
 
 def test_a_worker_that_dies_is_replaced_and_the_others_answer(serving):
+    eventually(lambda: serving.n_counted() == serving.n_answers)
     first = serving.workers[0]
     first.kill()
     eventually(lambda: f"worker {first.pid} ended" in serving.said())

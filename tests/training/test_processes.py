@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +88,7 @@ def work(out: Path) -> dict[str, object]:
     return found
 
 
-@contextmanager
+@contextlib.contextmanager
 def forked(rank: int, port: int, out: Path) -> Iterator[int]:
     """A process with the environment that torchrun gives; what it found is in a file."""
 
@@ -107,9 +108,12 @@ def forked(rank: int, port: int, out: Path) -> Iterator[int]:
 
 
 def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    """A port outside of the range from which the system gives one to each server that asks for any."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as free, contextlib.suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from glassformer.glassbox.run_records import (
     Validation,
 )
 from glassformer.glassbox.schema import Trace
-from tests.browser import chromium
+from tests.browser import PATIENCE, chromium
 
 PANELS = (
     "story", "tokens", "embedding", "qkv", "attention", "norm", "heads", "logits",
@@ -44,6 +44,7 @@ class Window:
     panels = PANELS
 
     def __init__(self, page: Any) -> None:
+        page.set_default_timeout(PATIENCE)
         self.page = page
         self.origin = "file:"
         self.complaints: list[str] = []
@@ -66,7 +67,7 @@ class Window:
         path = folder / "report.html"
         path.write_bytes(report_html(whole))
         self.go(f"{path.as_uri()}#{panel}")
-        self.page.wait_for_selector("body[data-checked='true']", timeout=30_000)
+        self.page.wait_for_selector("body[data-checked='true']")
         return self
 
     def go(self, url: str) -> None:
@@ -78,7 +79,7 @@ class Window:
     def settle(self) -> None:
         """Wait until the page is computed, drawn and checked."""
         self.page.evaluate("new Promise((resolve) => setTimeout(resolve))")  # after the event of a new address
-        self.page.wait_for_selector("body[data-checked='true']", timeout=30_000)
+        self.page.wait_for_selector("body[data-checked='true']")
 
     def panel(self, name: str) -> None:
         self.page.evaluate(CHOOSE, f".tab[data-panel='{name}']")

@@ -25,11 +25,12 @@ let input = '';
 for await (const part of process.stdin) input += part;
 const { executable, url, actions } = JSON.parse(input);
 
-const browser = await puppeteer.launch({ browser: 'firefox', executablePath: executable, headless: true });
+const browser = await puppeteer.launch({ browser: 'firefox', executablePath: executable, headless: true, timeout: PATIENCE });
 const complaints = [];
 const found = [];
 try {
   const page = await browser.newPage();
+  page.setDefaultTimeout(PATIENCE);
   await page.setViewport({ width: 1440, height: 900 });
   page.on('console', (message) => message.type() === 'log' || complaints.push(`${message.type()}: ${message.text()}`));
   page.on('pageerror', (error) => complaints.push(String(error)));

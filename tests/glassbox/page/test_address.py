@@ -18,7 +18,7 @@ CELL = "decoder.1.cross.scores"
 
 def address(window: Any) -> str:
     """The address, once it is written."""
-    window.page.wait_for_timeout(400)
+    window.run("dispatchEvent(new Event('pagehide'))")  # now, and not a moment later
     hash_: str = window.run("return location.hash")
     return hash_
 
