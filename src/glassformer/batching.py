@@ -14,7 +14,9 @@ import asyncio
 import concurrent.futures
 import contextlib
 import math
+import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -36,6 +38,7 @@ BATCH_TEXTS = 256  # of more texts, the first 256 decide how the others are sear
 BATCH_CHARACTERS = 20_000
 
 Result = TypeVar("Result")
+_WORKERS: weakref.WeakSet[Worker] = weakref.WeakSet()
 
 
 @dataclass(eq=False)
@@ -85,6 +88,7 @@ class Worker:
         self._limit: TimeLimit | None = None
         self._thread: threading.Thread | None = None
         self._is_closed = self._is_aborted = False
+        _WORKERS.add(self)
 
     @property
     def n_waiting(self) -> int:
@@ -111,7 +115,7 @@ class Worker:
                 what = "too many requests are waiting"
                 raise BusyError(what, expected=f"at most {self.waiting} at once", hint="try again in a moment")
             self._queue.append(request)
-            if self._thread is None or not self._thread.is_alive():  # a forked process has no threads
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._work, name="glassformer-worker", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
@@ -169,6 +173,12 @@ class Worker:
             self.abort()
         if self._thread is not None:
             self._thread.join()
+
+    def _start_again(self) -> None:
+        """In a forked process, which has no threads: without the lock and the requests that the other process has."""
+        self._changed = threading.Condition()
+        self._queue, self._running = deque(), []
+        self._limit = self._thread = None
 
     def _work(self) -> None:
         while batch := self._take():
@@ -298,6 +308,15 @@ def _count(batch: Sequence[Request]) -> int:
 
 def _stopping() -> BusyError:
     return BusyError("the server is stopping", expected="a running server", hint="start it again")
+
+
+def _start_all_again() -> None:
+    for worker in _WORKERS:
+        worker._start_again()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_all_again)
 
 
 class BatchingTranslator:

@@ -115,10 +115,12 @@ def test_a_missing_library_is_named_before_the_training(tmp_path, monkeypatch, n
 
 @pytest.mark.parametrize("chosen", [None, "a value of the user"])
 @pytest.mark.parametrize(
-    ("library", "variable", "check"),
-    [("mlflow", "MLFLOW_DISABLE_TELEMETRY", _MLflow.check), ("ray", "RAY_USAGE_STATS_ENABLED", load_ray)],
+    ("library", "check", "variable", "off"),
+    [("mlflow", _MLflow.check, "MLFLOW_DISABLE_TELEMETRY", "true"), ("ray", load_ray, "RAY_USAGE_STATS_ENABLED", "0")],
 )
-def test_a_library_does_not_report_to_its_makers_unless_the_user_says_so(monkeypatch, library, variable, check, chosen):
+def test_a_library_does_not_report_to_its_makers_unless_the_user_says_so(
+    monkeypatch, library, check, variable, off, chosen
+):
     monkeypatch.setenv(variable, chosen or "")
     if chosen is None:
         monkeypatch.delenv(variable)
@@ -133,4 +135,4 @@ def test_a_library_does_not_report_to_its_makers_unless_the_user_says_so(monkeyp
     monkeypatch.setattr(builtins, "__import__", watched)
     with pytest.raises((ImportError, MissingExtraError)):
         check()
-    assert seen == [chosen or {"mlflow": "true", "ray": "0"}[library]]
+    assert seen == [chosen or off]

@@ -92,13 +92,12 @@ def test_an_open_page_computes_nothing_while_nobody_changes_it(
         found = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
         return {name: found[name] for name in ("ScriptDuration", "LayoutCount", "RecalcStyleCount")}
 
-    found = [work()]
-    while len(found) < 10 and (
-        len(found) < 3 or found[-1] != found[-2]
-    ):  # the address is written, the last frame drawn
-        window.page.wait_for_timeout(500)
-        found.append(work())
-    assert found[-1] == found[-2]
+    for _ in range(10):  # until the address is written and the last frame is drawn
+        before = work()
+        window.page.wait_for_timeout(1000)
+        if work() == before:
+            break
+    assert work() == before
     session.detach()
 
 
