@@ -96,12 +96,26 @@ def test_the_answer_to_a_wrong_method_names_the_right_one(client: TestClient) ->
     assert answer.json()["error"]["expected"] == "POST"
 
 
-def test_what_is_not_json_is_refused(client: TestClient) -> None:
+def test_a_body_that_is_not_json_is_refused_in_words(client: TestClient) -> None:
     answer = client.post("/api/trace", content=b"{", headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
-    assert (
-        client.post("/api/trace", content=b'{"text": "a"}', headers={"Content-Type": "text/plain"}).status_code == 422
-    )
+    error = answer.json()["error"]
+    assert (error["what"], error["expected"]) == ("the body of the request is not JSON", "JSON in UTF-8")
+    assert error["got"].endswith("at character 1")
+
+
+@pytest.mark.parametrize(
+    ("headers", "got"), [({}, "no Content-Type"), ({"Content-Type": "text/plain"}, "'text/plain'")]
+)
+def test_json_that_is_not_declared_as_json_is_refused_with_the_header_to_send(
+    client: TestClient, headers: dict[str, str], got: str
+) -> None:
+    answer = client.post("/api/translate", content=b'{"texts": ["a"]}', headers=headers)
+    assert answer.status_code == 422
+    error = answer.json()["error"]
+    assert "Content-Type" in error["what"]
+    assert (error["got"], error["expected"]) == (got, "Content-Type: application/json")
+    assert "-H 'Content-Type: application/json'" in error["hint"]
 
 
 @pytest.mark.parametrize("says_its_length", [True, False])

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
 from glassformer.batching import Worker
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, quoted
 from glassformer.glassbox.report import live_html, modules, style_sheet
 from glassformer.server.bodies import ERRORS, Body, TraceBody, TranslateBody, WhatIfBody
 from glassformer.server.hosts import HeadAndOptions, KnownHosts
@@ -134,10 +134,17 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def unfit(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
+        what, got, expected = f"the request does not fit: {'.'.join(map(str, first['loc']))}", None, first["msg"]
         hint = f"{request.url.path} is described in /openapi.json"
-        unread = RequestError(422, f"the request does not fit: {where}", expected=first["msg"], hint=hint)
-        return _error(unread, 422)
+        if isinstance(error.body, bytes):  # FastAPI parses only what is declared as JSON
+            given = request.headers.get("content-type")
+            what = "the header Content-Type does not say that the body is JSON"
+            got, expected = "no Content-Type" if given is None else quoted(given), "Content-Type: application/json"
+            hint = "send this header; with curl: -H 'Content-Type: application/json'"
+        elif first["type"] == "json_invalid":
+            what, got = "the body of the request is not JSON", f"{first['ctx']['error']} at character {first['loc'][1]}"
+            expected = "JSON in UTF-8"
+        return _error(RequestError(422, what, got=got, expected=expected, hint=hint), 422)
 
     @app.exception_handler(HTTPException)
     async def missing(request: Request, error: HTTPException) -> Response:
