@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from glassformer.glassbox.schema import Trace
@@ -150,8 +151,12 @@ def test_the_mistakes_lab_shows_what_reveals_a_mistake(window: Any, trace: Trace
     assert [right for _, right in sums[4:]] == ["true", "false", "false", "false"]
     signs = "[...each.querySelectorAll('[data-right]')].map((sign) => sign.dataset.right)"
     labs = window.all("[data-mistake]", signs)
-    assert len(labs) == 5
+    assert len(labs) == 6
     assert all("true" in lab and "false" in lab for lab in labs)
+    weights = window.all("[data-mistake^='wrong index'] tbody td", "each.innerText")
+    right = np.exp([2, 1, 0]) / np.exp([2, 1, 0]).sum()
+    assert [float(weight) for weight in weights[:3]] == [pytest.approx(weight, abs=1e-4) for weight in right]
+    assert weights[3:] == ["✓ 7.3891", "0.3333", "0.3333", "0.3333", "✗ 1.0000"]
 
 
 def test_what_a_trace_leaves_out_is_said_where_it_would_be(window: Any, trace: Trace, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import { bdi, el, table } from 'glassbox/dom.js';
 import { recompute } from 'glassbox/interpreter.js';
+import { formula } from 'glassbox/mathml.js';
 import { at, digits, entropies, headOf, named, rowOf } from 'glassbox/numbers.js';
 import { attentionPicker, maskOf } from 'glassbox/panels/selection.js';
 import { visible } from 'glassbox/trace.js';
@@ -18,6 +19,7 @@ export const mistakes = (app) => [
   el('p.lead', 'Each of these mistakes runs without an error message. The number that reveals the mistake is red.'),
   attentionPicker(app),
   columns(),
+  wrongIndex(),
   scale(app),
   noMask(app),
   unitNorm(app),
@@ -73,6 +75,43 @@ function columns() {
     withSums(
       'wrong: each column is divided by the sum of a row',
       powers.map((row) => row.map((power, s) => power / sums[s])),
+    ),
+  );
+}
+
+/** Σ e_j^x for Σ e^{x_j}, with the scores of docs/mistakes.md. */
+function wrongIndex() {
+  const scores = [2, 1, 0];
+  const powers = scores.map(Math.exp);
+  const sum = powers.reduce((total, power) => total + power);
+  const softmax = (power) =>
+    formula(
+      '<math><mfrac><msup><mi>e</mi><msub><mi>x</mi><mi>i</mi></msub></msup>' +
+        `<mrow><munder><mo>∑</mo><mi>j</mi></munder>${power}</mrow></mfrac></math>`,
+    );
+  const line = (term, weights, isRight) =>
+    el(
+      'tr',
+      el('th', { scope: 'row' }, softmax(term)),
+      weights.map((weight) => el('td', digits(weight))),
+      el('td', sign(isRight, digits(Math.max(...weights) / Math.min(...weights)))),
+    );
+  return lab(
+    'wrong index in the softmax’s sum',
+    'The sum in the denominator goes over the scores of all keys: j is the index of x. Where it is written at e, each ' +
+      'term of the sum has the score of the numerator: all keys get the same weight, 1 ÷ their number. The ' +
+      'weights still add up to 1, but the scores 2 and 0 need weights whose ratio is e² = 7.3891.',
+    el(
+      'div.scroller',
+      table(
+        '',
+        ['', ...scores.map((score) => `weight of score ${score}`), 'largest ÷ smallest weight'],
+        [
+          line('<msup><mi>e</mi><msub><mi>x</mi><mi>j</mi></msub></msup>', powers.map((power) => power / sum), true),
+          line('<msubsup><mi>e</mi><mi>j</mi><mi>x</mi></msubsup>', powers.map((power) => power / (scores.length * power)), false),
+        ],
+        { class: 'figures' },
+      ),
     ),
   );
 }
