@@ -37,6 +37,7 @@ SHOTS = (
     Shot("scores", "attention", ("[data-key='head-0']", CELL), "[data-stage$='cross.scores']"),
     Shot("weights", "attention", ("[data-key='depth-formula']",), "[data-stage='decoder.2.cross.weights']", height=600),
     Shot("heads", "heads", (), "[aria-label='cross-attention']", height=520),
+    Shot("norm", "norm?part=decoder.2.feed_forward&row=5", only="[aria-label='layer norm of one position']"),
     Shot("logits", "logits?row=5"),
     Shot("search", "search", (), ".so-far"),
     Shot("whatif", "whatif", ("[data-key='toggle-positions off']",), "[aria-label='before and after']", height=620),
