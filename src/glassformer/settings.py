@@ -33,6 +33,9 @@ Depth = Annotated[int, Field(ge=1, le=1000)]
 Beams = Annotated[int, Field(ge=1, le=10_000)]
 Column = str | int  # a name, or a position from 0
 
+REMOVED = {"training.shard": "torchrun trains in several processes without it: each has the whole model"}
+"""Settings of earlier versions -> what to do instead. In a file they are ignored; `--set` refuses them."""
+
 FRAME_TOKENS = 2  # `<bos>` and `<eos>`, around the tokens of every target, and of sources with `bos`
 
 TokenKind = Literal["characters", "words", "subwords", "bytes", "sentencepiece"]
@@ -53,6 +56,7 @@ class _Frozen(BaseModel):
     section: ClassVar[str] = ""
 
     def __init__(self, /, **values: Any) -> None:
+        values = {name: value for name, value in values.items() if self._full(name) not in REMOVED}
         for name in values:
             if name not in type(self).model_fields:
                 full = self._full(name)
@@ -244,9 +248,6 @@ class TrainingSettings(_Frozen):
     precision: Precision = _setting("auto", "precision of the matrix products; the weights stay float32")
     compile: bool = _setting(False, "whether layers are compiled (torch.compile): takes a minute; slower on CPUs")
     recompute: bool = _setting(False, "whether the backward pass recomputes activations in layers: less memory")
-    shard: bool = _setting(
-        False, "whether processes started by torchrun share weights and optimizer (FSDP2): for models that do not fit"
-    )
     validate_every: Positive = _setting(1000, "number of steps between two validations")
     validate_beams: Beams = _setting(1, "beam width of the search in validation")
     validate_rows: Positive = _setting(

@@ -100,5 +100,5 @@ def test_parts_are_chosen_by_the_cores_and_the_size_of_a_step(monkeypatch):
     assert (batch_parts(large, CPU), batch_parts(small, CPU)) == (4, 1)
     assert batch_parts(large, torch.device("cuda")) == 1
     assert batch_parts(settings(2, batch_tokens=64), CPU) == 2
-    for name in ("compile", "recompute", "shard"):
+    for name in ("compile", "recompute"):
         assert batch_parts(settings(2, **{name: True}), CPU) == 1

@@ -48,10 +48,9 @@ SETTINGS = {
 N_LOSSES = 50
 
 
-def losses_of(out: Path, dtype: str, shard: bool) -> list[float]:
+def losses_of(out: Path, dtype: str) -> list[float]:
     """The loss of each update, in nats per token."""
-    chosen = SETTINGS | {"training": SETTINGS["training"] | {"shard": shard}}
-    run = plan(PAIRS, out, overrides=Settings(**chosen)).run("cpu")
+    run = plan(PAIRS, out, overrides=Settings(**SETTINGS)).run("cpu")
     if dtype == "float64":
         run.model.double()
     losses = []
@@ -66,20 +65,16 @@ def work(out: Path) -> dict[str, object]:
     """All that one of the processes does; return what it found."""
     found: dict[str, object] = {}
     processes = Processes.join()
-    for shard in (False, True):
-        for dtype in ("float64", "float32"):
-            found[f"{dtype} {shard}"] = losses_of(out / f"steps-{dtype}-{shard}", dtype, shard)
-    for name, changes in (("ddp", {}), ("fsdp", {"shard": True})):
-        chosen = SETTINGS | {"training": SETTINGS["training"] | changes}
-        run = train(PAIRS, Settings(**chosen), out / name, device="cpu")
-        for event in run:
-            if isinstance(event, Saved) and event.step == 10:
-                break
-        del run
-        processes.gather(None)
-        *_, last = train(PAIRS, out=out / name, resume=True, device="cpu")
-        found[name] = last.value
-        found[f"{name} is finished"] = isinstance(last, Finished)
+    for dtype in ("float64", "float32"):
+        found[dtype] = losses_of(out / f"steps-{dtype}", dtype)
+    run = train(PAIRS, Settings(**SETTINGS), out / "run", device="cpu")
+    for event in run:
+        if isinstance(event, Saved) and event.step == 10:
+            break
+    del run
+    processes.gather(None)
+    *_, last = train(PAIRS, out=out / "run", resume=True, device="cpu")
+    found |= {"value": last.value, "is finished": isinstance(last, Finished)}
     rows = [*PAIRS[:7], ("other", "row"), *PAIRS[8:]] if processes.rank == 1 else PAIRS
     with pytest.raises(RunError) as raised:
         train(rows, Settings(**SETTINGS), out / "never", device="cpu")
@@ -119,8 +114,6 @@ def free_port() -> int:
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, object]], Path]:
     """What two processes found, and where. They are forked: a start of each takes longer than all they do."""
-    import torch.distributed.fsdp  # noqa: F401  # once for both
-
     out, port = tmp_path_factory.mktemp("processes"), free_port()
     with forked(0, port, out) as first, forked(1, port, out) as second:
         assert [wait(first), wait(second)] == [0, 0]
@@ -131,7 +124,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, obje
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
     """The losses of one process."""
     out = tmp_path_factory.mktemp("alone")
-    return {dtype: losses_of(out / dtype, dtype, shard=False) for dtype in ("float64", "float32")}
+    return {dtype: losses_of(out / dtype, dtype) for dtype in ("float64", "float32")}
 
 
 @pytest.fixture(scope="module")
@@ -141,33 +134,29 @@ def trained_alone(tmp_path_factory: pytest.TempPathFactory) -> ModelFile:
     return ModelFile.load(out)
 
 
-@pytest.mark.parametrize("shard", [False, True])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-6), ("float32", 1e-4)])
-def test_two_processes_have_the_losses_of_one(found, alone, dtype, tolerance, shard):
+def test_two_processes_have_the_losses_of_one(found, alone, dtype, tolerance):
     expected = alone[dtype]
     for rank in (0, 1):
-        assert found[0][rank][f"{dtype} {shard}"] == pytest.approx(expected, abs=tolerance)
+        assert found[0][rank][dtype] == pytest.approx(expected, abs=tolerance)
     assert expected[-1] < expected[0] - 0.3
 
 
-@pytest.mark.parametrize("name", ["ddp", "fsdp"])
-def test_a_run_of_two_processes_is_resumed_and_has_one_model_and_one_history(found, name):
+def test_a_run_of_two_processes_is_resumed_and_has_one_model_and_one_history(found):
     results, out = found
-    assert results[0][name] == results[1][name]
-    assert results[0][f"{name} is finished"] is results[1][f"{name} is finished"] is True
-    events = [json.loads(line) for line in (out / name / "history.jsonl").read_text().splitlines()]
+    assert results[0]["value"] == results[1]["value"]
+    assert results[0]["is finished"] is results[1]["is finished"] is True
+    events = [json.loads(line) for line in (out / "run" / "history.jsonl").read_text().splitlines()]
     assert [event["step"] for event in events if event["event"] == "validated"] == [10, 20]
     assert [event["event"] for event in events].count("finished") == 1
 
 
-@pytest.mark.parametrize("name", ["ddp", "fsdp"])
-def test_the_model_of_two_processes_is_that_of_one_and_goes_on_alone(found, trained_alone, name):
+def test_the_model_of_two_processes_is_that_of_one_and_goes_on_alone(found, trained_alone):
     _, out = found
-    other = ModelFile.load(out / name).tensors
+    other = ModelFile.load(out / "run").tensors
     for key, value in trained_alone.tensors.items():
         np.testing.assert_allclose(value, other[key], atol=1e-4)
-    overrides = {"training.steps": 22} | ({"training.shard": False} if name == "fsdp" else {})
-    planned = plan(PAIRS, out / name, resume=True, overrides=overrides)
+    planned = plan(PAIRS, out / "run", resume=True, overrides={"training.steps": 22})
     *_, last = planned.run("cpu")
     assert last.step == 22
 
@@ -179,13 +168,6 @@ def test_processes_with_different_rows_are_told_apart_before_the_first_step(foun
     assert not first["is told"]
     assert second["is told"]
     assert not first["exists"]
-
-
-def test_sharding_needs_several_processes(tmp_path):
-    chosen = SETTINGS | {"training": SETTINGS["training"] | {"shard": True}}
-    with pytest.raises(UsageError, match="training\\.shard needs several processes") as raised:
-        train(PAIRS, Settings(**chosen), tmp_path / "run", device="cpu")
-    assert "torchrun --nproc-per-node" in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,6 @@ from glassformer.decoding.sampling import draw_uniform
 from glassformer.engines.inference import Cache, Inference
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, nearest
 from glassformer.kernels.cpu import configure_memory, on_every_core, split_batches
-from glassformer.kernels.sharding import like, whole
 from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile
 from glassformer.settings import DecodingSettings, Precision
@@ -310,14 +309,14 @@ class _Undrawn(TorchFunctionMode):
 
 def get_weights(model: Transformer) -> Arrays:
     """Return copies of all trained parameters by name; a shared matrix is there once."""
-    return {name: whole(value.detach()).cpu().numpy().copy() for name, value in model.named_parameters()}
+    return {name: value.detach().cpu().numpy().copy() for name, value in model.named_parameters()}
 
 
 def set_weights(model: Transformer, weights: Mapping[str, NDArray[Any]]) -> None:
     """Copy the weights of `get_weights` into a model with the same settings."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.copy_(like(torch.from_numpy(weights[name]), parameter))
+            parameter.copy_(torch.from_numpy(weights[name]))
 
 
 def pad(

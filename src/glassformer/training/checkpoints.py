@@ -16,7 +16,6 @@ from torch import nn
 
 from glassformer.container import Arrays, read_tensors, write_tensors
 from glassformer.errors import ModelFileError, RunError, SettingsError, quoted
-from glassformer.kernels.sharding import like, whole
 from glassformer.modelfile import tokenizers_from_dict
 from glassformer.rundirectory import RunDirectory
 from glassformer.settings import Settings
@@ -95,9 +94,9 @@ def save_resume(
 
     `tokenizers` is the result of `tokenizers_to_dict`. All processes of a run must call it, and the first one writes.
     """
-    tensors = {f"model.{name}": whole(value.detach()).cpu().numpy() for name, value in model.named_parameters()}
+    tensors = {f"model.{name}": value.detach().cpu().numpy() for name, value in model.named_parameters()}
     for (name, _), state in zip(model.named_parameters(), _states(optimizer), strict=True):
-        tensors |= {f"adam.{key}.{name}": whole(torch.as_tensor(value)).cpu().numpy() for key, value in state.items()}
+        tensors |= {f"adam.{key}.{name}": torch.as_tensor(value).cpu().numpy() for key, value in state.items()}
     for rank, states in enumerate(processes.gather(_random_states())):
         tensors |= {f"{name}.{rank}" if rank else name: state for name, state in states.items()}
     if not processes.is_first:
@@ -142,8 +141,8 @@ def load_resume(
 ) -> SavedRun:
     """Restore weights, optimizer and random state, and return what else the file says.
 
-    The number of processes, and whether they share the weights, may be others than those that saved the file. A process
-    that was not there draws new random numbers.
+    The number of processes may be another than that which saved the file. A process that was not there draws new random
+    numbers.
 
     Raises RunError when the table or the shape of the model have changed, ModelFileError for a damaged file.
     """
@@ -159,11 +158,10 @@ def load_resume(
     states: dict[int, dict[str, Any]] = {}
     with torch.no_grad():
         for index, (name, parameter) in enumerate(model.named_parameters()):
-            parameter.copy_(like(torch.from_numpy(tensors[f"model.{name}"]), parameter))
+            parameter.copy_(torch.from_numpy(tensors[f"model.{name}"]))
             keys = {key: f"adam.{key}.{name}" for key in ("step", "exp_avg", "exp_avg_sq")}
             if keys["step"] in tensors:
-                state = {key: torch.from_numpy(tensors[full].copy()) for key, full in keys.items()}
-                states[index] = {key: like(value, parameter) if value.ndim else value for key, value in state.items()}
+                states[index] = {key: torch.from_numpy(tensors[full].copy()) for key, full in keys.items()}
     optimizer.load_state_dict(optimizer.state_dict() | {"state": states})
     processes.seed_apart(saved_run.settings.training.seed, saved_run.position.step)
     own = f".{processes.rank}" if processes.rank else ""

@@ -10,12 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.engines.torch import (
-    TorchEngine,
-    build_model,
-    get_weights,
-    set_weights,
-)
+from glassformer.engines.torch import TorchEngine, build_model, get_weights, set_weights
 from glassformer.errors import RunError, UsageError
 from glassformer.kernels.cpu import configure_memory
 from glassformer.model import Transformer
@@ -85,12 +80,11 @@ class Run:
         if training.compile:
             for layer in (*self.model.encoder, *self.model.decoder):
                 layer.compile(dynamic=True)
-        measured = processes.shard(self.model, device) if training.shard else self.model
         self.updater = Updater(self.model, prepared.train, self.settings, device, processes)
         processes.seed_apart(training.seed)
         self.position = Position()
         self.changes = self.new_changes = tuple[Change, ...]()
-        self.validator = Validator(prepared, TorchEngine.of([measured], prepared.target_tokenizer, device), processes)
+        self.validator = Validator(prepared, TorchEngine.of([self.model], prepared.target_tokenizer, device), processes)
         self._asked_to_stop = self._stopping = self._begun = self._finished = False
         self._skipped_in_a_row = 0
         self._meter = Meter(Usual())
@@ -332,8 +326,6 @@ class Run:
         """Measure the weights, and make them the model of the run when they are the best so far."""
         position = self.position
         weights = get_weights(self.model)
-        if self.settings.training.shard:
-            set_weights(self.validator.engine.models[0], weights)
         measured = self.validator.measure()
         self._check_finite(measured.loss)
         best = self.validator.is_better(measured, position.best_value, position.best_loss)

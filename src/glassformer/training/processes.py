@@ -1,17 +1,14 @@
 """The processes of one run, started by `torchrun`: their shares of a batch, and the sums over them.
 
 Every process has the model, the optimizer and all rows. It computes the gradient of its share of each batch; the sum
-over the processes is the gradient of the whole batch, whatever their number. With `training.shard` each process keeps
-only its part of weights, gradients and optimizer (FSDP2, `torch.distributed.fsdp.fully_shard`).
+over the processes is the gradient of the whole batch, whatever their number.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import copy
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,8 +22,6 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from glassformer.errors import GlassformerError, RunError, UsageError
-from glassformer.kernels.sharding import is_sharded
-from glassformer.model import Transformer
 
 T = TypeVar("T")
 
@@ -99,10 +94,10 @@ class Processes:
         return tensor
 
     def sum_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
-        """Sum the gradients over all processes, once an update, in one message. Sharded ones are summed already."""
+        """Sum the gradients over all processes, once an update, in one message."""
         if self.count == 1:
             return
-        gradients = [p.grad for p in parameters if p.grad is not None and not is_sharded(p.grad)]
+        gradients = [p.grad for p in parameters if p.grad is not None]
         if gradients:
             flat = self.sum_(torch.cat([gradient.flatten() for gradient in gradients]))
             pieces = torch.split(flat, [gradient.numel() for gradient in gradients])
@@ -164,29 +159,6 @@ class Processes:
         """Let the other processes draw other numbers for dropout than the first one."""
         if self.rank:
             torch.manual_seed(hash((seed, step, self.rank)) % 2**63)
-
-    def shard(self, model: Transformer, device: torch.device) -> Transformer:
-        """Leave this process only its part of each weight; layers are put together while they are computed.
-
-        Returns a whole copy of the model, to measure with. Raises UsageError for a single process.
-        """
-        if self.count == 1:
-            raise UsageError(
-                "training.shard needs several processes",
-                got="one",
-                hint="torchrun --nproc-per-node N -m glassformer train … --set training.shard=true",
-            )
-        from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
-
-        # The hidden states are a part of a larger tensor, and nothing writes into them.
-        warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
-        whole = copy.deepcopy(model)
-        mesh = init_device_mesh(device.type, (self.count,))
-        for part in (*model.encoder, *model.decoder, model):
-            fully_shard(part, mesh=mesh)
-        register_fsdp_forward_method(model, "forward_packed")
-        return whole
 
 
 def _leave() -> None:

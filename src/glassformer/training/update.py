@@ -17,7 +17,6 @@ from glassformer.errors import RunError
 from glassformer.kernels.cpu import on_own_threads
 from glassformer.kernels.cross_entropy import cross_entropy
 from glassformer.kernels.dropout import drawing_from
-from glassformer.kernels.sharding import whole
 from glassformer.model import Transformer
 from glassformer.settings import Settings
 from glassformer.training.checkpoints import Position
@@ -91,7 +90,7 @@ class Updater:
         losses = self._accumulate(batches, n_tokens, step)
         self.processes.sum_gradients(self.model.parameters())
         smoothed, plain = self.processes.sum_(torch.stack([torch.stack(parts) for parts in losses]).sum(dim=0)).unbind()
-        norm = whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm or math.inf))
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm or math.inf)
         rate = self.rate_factor * learning_rate(step, training, self.settings.model.d_model, seconds)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -111,7 +110,6 @@ class Updater:
         self, batches: Sequence[NDArray[np.int64]], n_tokens: int, step: int
     ) -> list[tuple[Tensor, Tensor]]:
         """Compute the gradient of an update, in parts that fit into memory; return the summed losses of each part."""
-        training = self.settings.training
         while True:
             shares = [self.processes.share(rows) for rows in batches]
             parts = [(part, weight) for rows, weight in shares for part in self._parts(rows)]
@@ -121,7 +119,7 @@ class Updater:
                 if not _is_out_of_memory(error):
                     raise
                 largest = max((rows for rows, _ in parts), key=self._tokens_of)
-                if len(largest) == 1 or training.shard:  # the others would wait for a layer of this part
+                if len(largest) == 1:
                     raise self._too_large(largest, step) from error
                 self.max_tokens = max(self._tokens_of(largest) // 2, *(self._longest(rows) for rows, _ in parts))
             self.optimizer.zero_grad()  # a part of the gradient may be there already
@@ -134,9 +132,8 @@ class Updater:
         `weight` is 0 for rows that do not count.
         """
         if not 1 < self.batch_parts <= len(rows):
-            n_means = self.processes.count if self.settings.training.shard else 1  # FSDP2 takes the mean of all
             loss, sums = self._losses(rows, n_tokens, weight)
-            (loss * n_means).backward()  # type: ignore[no-untyped-call]
+            loss.backward()  # type: ignore[no-untyped-call]
             return sums
         parameters = list(self.model.parameters())
         seeds = torch.randint(2**62, (self.batch_parts,)).tolist()
@@ -178,24 +175,22 @@ class Updater:
         return len(rows) * self._longest(rows)
 
     def _too_large(self, rows: NDArray[np.int64], step: int) -> RunError:
-        one = len(rows) == 1
-        smaller = "a smaller model, or a smaller data.max_source_length and data.max_target_length"
         return RunError(
-            f"not enough memory on {self.device} for {'a single row' if one else 'a part of a batch'}",
+            f"not enough memory on {self.device} for a single row",
             where=f"step {step:,}",
-            got=f"{self._longest(rows):,} tokens on its longer side" if one else f"{self._tokens_of(rows):,} tokens",
-            hint="--set training.recompute=true (needs less memory), "
-            + (smaller if one else "or a smaller training.batch_tokens with a larger training.accumulate"),
+            got=f"{self._longest(rows):,} tokens on its longer side",
+            hint="--set training.recompute=true (needs less memory), a smaller model, or a smaller "
+            "data.max_source_length and data.max_target_length",
         )
 
 
 def batch_parts(settings: Settings, device: torch.device) -> int:
     """Return the number of parts of a batch that are computed at the same time: training.batch_parts, or the cores.
 
-    On a GPU, in a compiled model and in one that recomputes or shares its layers, a batch is always computed as one.
+    On a GPU, in a compiled model and in one that recomputes its layers, a batch is always computed as one.
     """
     training = settings.training
-    if device.type != "cpu" or training.compile or training.recompute or training.shard:
+    if device.type != "cpu" or training.compile or training.recompute:
         return 1
     if training.batch_parts:
         return training.batch_parts
