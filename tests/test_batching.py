@@ -97,6 +97,20 @@ def test_every_coroutine_gets_its_answers_with_its_own_options(translator: Trans
     assert found == [translator.translate(given, **options) for given, options in requests]
 
 
+def test_requests_with_prefixes_and_without_get_the_answers_that_they_have_alone(translator: Translator) -> None:
+    requests: list[tuple[list[str], dict[str, Any]]] = [
+        (texts(2, seed), [{}, {"prefixes": ["mi", ""]}, {"prefixes": ["", "x"]}][seed % 3]) for seed in range(12)
+    ]
+    with BatchingTranslator(translator) as batching, ThreadPoolExecutor(12) as pool:
+        found = [pool.submit(batching.translate, given, **options) for given, options in requests]
+        for (given, options), future in zip(requests, found, strict=True):
+            if "x" in options.get("prefixes", ()):
+                with pytest.raises(TextError, match="no answer can start with it"):
+                    future.result(GUARD)
+            else:
+                assert future.result(GUARD) == translator.translate(given, **options)
+
+
 def test_requests_with_the_same_key_are_computed_together_and_others_apart(worker: Worker) -> None:
     gate = Gate()
     hold(worker, gate)

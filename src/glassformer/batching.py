@@ -360,15 +360,25 @@ class BatchingTranslator:
     def _submit(self, texts: Sequence[Source], decoding: DecodingSettings | None, options: dict[str, Any]) -> Request:
         if isinstance(texts, str):
             raise UsageError("the texts to translate must be a list", got=quoted(texts), hint="translate([text])")
-        sources = self.translator.sources_of(texts)
+        sources, prefixes = self.translator.sources_of(texts), options.pop("prefixes", None)
+        forced = None if prefixes is None else self.translator.prefixes_of(prefixes, len(sources))
         base = decoding or self.translator.settings.decoding
         chosen = base.override(options) if options else base
+
+        def split(items: Sequence[tuple[str, str]]) -> tuple[list[str], list[str] | None]:
+            joined = [source for source, _ in items]
+            return joined, None if forced is None else [prefix for _, prefix in items]
+
+        def compute(items: Sequence[tuple[str, str]]) -> list[Translation]:
+            joined, starts = split(items)
+            return self.translator.translate(joined, decoding=chosen, prefixes=starts)
+
         return self.worker.submit(
             Request(
-                sources,
-                lambda joined: self.translator.translate(joined, decoding=chosen),
-                self.translator.check,
-                key=(id(self.translator), chosen),
-                size=sum(map(len, sources)),
+                list(zip(sources, forced or [""] * len(sources), strict=True)),
+                compute,
+                lambda items: self.translator.check(*split(items)),
+                key=(id(self.translator), chosen, forced is None),
+                size=sum(map(len, [*sources, *(forced or ())])),
             )
         )

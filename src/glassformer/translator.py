@@ -233,10 +233,14 @@ class Translator:
             self.engine.search(sources, decoding, max_new_tokens, forced, keep, greedy_first)
         return results
 
-    def check(self, texts: Sequence[Source]) -> None:
-        """Raise the error that `translate` would raise for these texts, without a search."""
-        sources = [text for text in self.sources_of(texts) if is_not_empty(text, self.inputs)]
-        encode_sources(sources, _names(len(sources), None), self.source_tokenizer, self.settings)
+    def check(self, texts: Sequence[Source], prefixes: Sequence[str] | None = None) -> None:
+        """Raise the error that `translate` would raise for these texts and prefixes, without a search."""
+        sources = self.sources_of(texts)
+        rows = [row for row, text in enumerate(sources) if is_not_empty(text, self.inputs)]
+        names = _names(len(sources), None)
+        encode_sources([sources[row] for row in rows], names, self.source_tokenizer, self.settings)
+        if prefixes is not None:
+            self._force(prefixes, rows, names)
 
     def sources_of(self, texts: Sequence[Source], where: Sequence[str] | None = None) -> list[str]:
         """Return the source of each text. Raises UsageError or TextError for one without the inputs of the model."""
@@ -245,6 +249,16 @@ class Translator:
             names = _names(len(texts), where)
             texts = [compose_values(text, name, self.inputs) for text, name in zip(texts, names, strict=True)]
         return checked_texts(texts, "texts to translate")
+
+    def prefixes_of(self, prefixes: Sequence[str], n_texts: int) -> list[str]:
+        """Return the forced starts of answers. Raises UsageError when they are not text, or not one for each text."""
+        what = "prefixes must be a list, one for each text"
+        if isinstance(prefixes, str):
+            raise UsageError(what, got=quoted(prefixes))
+        found = checked_texts(prefixes, "prefixes")
+        if len(found) != n_texts:
+            raise UsageError(what, got=f"{len(found)} for {n_texts} texts")
+        return found
 
     def score(self, pairs: Sequence[tuple[Source, str]], *, where: Sequence[str] | None = None) -> list[PairScore]:
         """Return the log-probability of each given target for its source, with `<eos>`. `where` as in `translate`.
@@ -272,20 +286,8 @@ class Translator:
 
     def _force(self, prefixes: Sequence[str], rows: Sequence[int], names: Sequence[str]) -> list[list[int]]:
         """Encode the prefixes of some rows."""
-        if isinstance(prefixes, str):
-            raise UsageError("prefixes must be a list, one for each text", got=quoted(prefixes))
-        prefixes = checked_texts(prefixes, "prefixes")
-        if len(prefixes) != len(names):
-            got = f"{len(prefixes)} for {len(names)} texts"
-            raise UsageError("prefixes must be a list, one for each text", got=got)
-        for row in rows:
-            if unknown := self.target_tokenizer.unknown(prefixes[row]):
-                raise TextError(
-                    "a prefix holds what the target vocabulary does not have, so that no answer can start with it",
-                    where=names[row],
-                    got=", ".join(map(repr, unknown[:10])),
-                )
-        return [self.target_tokenizer.encode(prefixes[row], where=names[row]) for row in rows]
+        prefixes = self.prefixes_of(prefixes, len(names))
+        return [encode_prefix(prefixes[row], names[row], self.target_tokenizer) for row in rows]
 
     def _translation(
         self, found: Hypothesis, unknown: tuple[str, ...] = (), alternatives: tuple[Translation, ...] = ()
@@ -357,6 +359,17 @@ def encode_sources(
     if too_long := {row: len(ids) for row, ids in enumerate(encoded) if len(ids) > maximum}:
         raise TooLongError.of(too_long, where, maximum)
     return [tokenizer.frame(ids) for ids in encoded]
+
+
+def encode_prefix(prefix: str, where: str | None, tokenizer: Tokenizer) -> list[int]:
+    """Return the ids of the forced start of an answer. Raises TextError for one that no answer can have."""
+    if unknown := tokenizer.unknown(prefix):
+        raise TextError(
+            "a prefix holds what the target vocabulary does not have, so that no answer can start with it",
+            where=where,
+            got=", ".join(map(repr, unknown[:10])),
+        )
+    return tokenizer.encode(prefix, where=where)
 
 
 def default_max_new_tokens(data: TrainingData, settings: Settings) -> int:

@@ -304,5 +304,5 @@ def test_a_weight_out_of_all_measure_is_refused(case, number):
 def test_a_row_of_another_length_and_a_prefix_of_unknown_letters_are_refused(case):
     with pytest.raises(UsageError, match=r"row 2 of 'decoder\.0\.cross' has 7 weights"):
         explain(case.model, case.text, edits=["attention decoder.0.cross head 1 row 2 = 0,1"], num_beams=3)
-    with pytest.raises(TextError, match="the prefix holds what the target vocabulary does not have"):
+    with pytest.raises(TextError, match="a prefix holds what the target vocabulary does not have"):
         explain(case.model, case.text, edits=["prefix xyz"])

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from glassformer.errors import RunError
+from glassformer.errors import RunError, TextError
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.server.api import create_app
-from glassformer.server.limits import BODY_BYTES, TEXTS, Limits
+from glassformer.server.limits import BODY_BYTES, TEXTS, Limits, error_body
 from glassformer.server.served import Served, find_example
 
 
@@ -48,6 +48,19 @@ def test_translations_are_those_of_the_translator(client: TestClient, served: Se
     assert [(each["text"], each["score"]) for each in found["translations"]] == [(w.text, w.score) for w in wanted]
     several = client.post("/api/translate", json={"texts": ["abc"], "num_return_sequences": 3}).json()
     assert len(several["translations"][0]["alternatives"]) == 2
+
+
+def test_a_prefix_starts_every_answer_and_one_that_no_answer_can_have_is_refused_as_by_the_translator(
+    client: TestClient, served: Served
+) -> None:
+    found = client.post("/api/translate", json={"texts": ["abc", "", "gfe"], "prefix": "mih"}).json()["translations"]
+    wanted = served.translator.translate(["abc", "", "gfe"], prefixes=["mih"] * 3)
+    assert [(each["text"], each["score"]) for each in found] == [(w.text, w.score) for w in wanted]
+    assert [each["text"][:3] for each in found] == ["mih", "", "mih"]
+    refused = client.post("/api/translate", json={"texts": ["abc"], "prefix": "mxz"})
+    with pytest.raises(TextError) as caught:
+        served.translator.translate(["abc"], prefixes=["mxz"])
+    assert (refused.status_code, refused.json()) == (422, error_body(caught.value))
 
 
 def test_a_trace_is_that_of_explain(client: TestClient, served: Served) -> None:

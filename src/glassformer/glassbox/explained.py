@@ -32,7 +32,7 @@ from glassformer.settings import DecodingSettings, ModelSettings
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import as_given, compose_values, texts_of
 from glassformer.timelimit import check_time_limit
-from glassformer.translator import Source, Translator, default_max_new_tokens
+from glassformer.translator import Source, Translator, default_max_new_tokens, encode_prefix
 
 Ids = Sequence[int]
 Side = Literal["source", "target"]
@@ -197,14 +197,9 @@ class Explained:
     def constraints(self, edits: Edits) -> SearchConstraints:
         """The constraints of a search. Raises TextError for a forced prefix that no answer can have."""
         tokenizer, model = self.file.target_tokenizer, self.file.settings.model
-        if unknown := tokenizer.unknown(edits.prefix):
-            raise TextError(
-                "the prefix holds what the target vocabulary does not have, so that no answer can start with it",
-                got=", ".join(map(repr, unknown[:10])),
-            )
         longest = self.decoding.max_new_tokens or default_max_new_tokens(self.file.data, self.file.settings)
         longest = min(longest, model.n_positions or longest)
-        vocabulary, forced = tokenizer.vocabulary, tokenizer.encode(edits.prefix)
+        vocabulary, forced = tokenizer.vocabulary, encode_prefix(edits.prefix, None, tokenizer)
         prefixes = [forced] if forced else ()
         return SearchConstraints(vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids, longest, prefixes)
 

@@ -65,10 +65,11 @@ class Body(BaseModel):
 
 
 class TranslateBody(Body):
-    """Texts to translate."""
+    """Texts to translate. `prefix` is the forced start of every answer."""
 
     texts: Annotated[list[Given], Field(max_length=TEXTS)]
     num_return_sequences: Beams = None
+    prefix: Text = ""
 
 
 class TraceBody(Body):

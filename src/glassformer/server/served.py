@@ -91,7 +91,8 @@ class Served:
 
     async def translate(self, body: TranslateBody) -> list[Translation]:
         """Return an answer for each text, in order."""
-        return await BatchingTranslator(self.translator, self.worker).atranslate(body.texts, **body.search)
+        options = body.search | ({"prefixes": [body.prefix] * len(body.texts)} if body.prefix else {})
+        return await BatchingTranslator(self.translator, self.worker).atranslate(body.texts, **options)
 
     async def trace(self, body: TraceBody | WhatIfBody) -> Trace:
         """Return the trace of a text, with its edits. The history of a run that now has another model is left out."""
