@@ -169,10 +169,10 @@ def percent(score: float) -> str:
     """A probability as the page shows it, written independently of the page."""
     p = float(np.exp(score))
     if p > 0.999:
-        return "> 99.9 %"
+        return "> 99.9\u00a0%"
     if p < 1e-5:
-        return "< 0.001 %"
-    return f"{float(f'{100 * p:.2g}'):g} %" if p < 0.001 else f"{100 * p:.1f} %"
+        return "< 0.001\u00a0%"
+    return f"{float(f'{100 * p:.2g}'):g}\u00a0%" if p < 0.001 else f"{100 * p:.1f}\u00a0%"
 
 
 def test_typing_gives_the_answer_and_its_probability(window: Window, translator: Translator) -> None:

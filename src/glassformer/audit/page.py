@@ -68,7 +68,7 @@ def page_html(audit: Audit) -> str:
 def _summary(audit: Audit) -> str:
     return (
         f"{severities_text(audit)}. With one right answer a row, the best exact match on the table to train on is "
-        f"{100 * audit.best_exact_match:.2f} %."
+        f"{100 * audit.best_exact_match:.2f}\u00a0%."
     )
 
 

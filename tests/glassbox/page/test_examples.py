@@ -64,7 +64,7 @@ def check_lookup(window: Any, query: np.ndarray, keys: np.ndarray, values: np.nd
 def test_the_lookup_has_the_numbers_of_lesson_1_and_follows_every_edit(opened: Any) -> None:
     window = opened("lookup")
     check_lookup(window, np.array([1.0, 0, 1]), KEYS, MINUTES)
-    assert "47.1 %, is that of Titanic. The answer is 161.15 minutes" in finding(window)
+    assert "47.1\u00a0%, is that of Titanic. The answer is 161.15 minutes" in finding(window)
     assert "1 · 1 + 0 · 1 + 1 · 1 = 2" in window.page.inner_text("[data-scores] >> nth=0")
     rng = np.random.default_rng(1)
     query, keys, values = (rng.normal(0, 2, shape).round(3) for shape in (3, (3, 3), 3))
@@ -225,7 +225,7 @@ def test_padding_has_the_weight_0_with_the_mask(opened: Any) -> None:
     pads = window.all(".batch tbody tr", "[...each.querySelectorAll('[data-pad]')].map((one) => one.dataset.pad)")
     lengths = [7, 3, 5]
     assert pads == [["false"] * n + ["true"] * (7 - n) for n in lengths]
-    assert "6 of 21 positions are padding (28.6 %)" in window.page.inner_text(".finding >> nth=0")
+    assert "6 of 21 positions are padding (28.6\u00a0%)" in window.page.inner_text(".finding >> nth=0")
     scores = np.array([2, 1, 0.5, 1.5, 0, 1, 0.5])
     for row, n in enumerate(lengths):
         window.page.select_option("[data-key='padding-text']", str(row))
@@ -240,7 +240,7 @@ def test_padding_has_the_weight_0_with_the_mask(opened: Any) -> None:
     assert "score of position 0: “-” is not a number" in window.page.inner_text("[data-result]")
     fill(window, {"score-0": 2})
     lost = np.exp([1, 3]).sum() / np.exp([2, 1, 0.5, 1.5, 0, 1, 3]).sum()
-    assert f"Without it, padding has {lost:.1%}".replace("%", " %") in finding(window)
+    assert f"Without it, padding has {lost:.1%}".replace("%", "\u00a0%") in finding(window)
 
 
 def test_another_text_changes_the_padding_of_the_batch(opened: Any) -> None:

@@ -227,7 +227,7 @@ def test_the_map_has_the_data_of_the_selected_row(window: Any, trace: Trace, tmp
     _, text, probability = trace.predictions["logits"][1].top[0]
     block = window.page.inner_text("[data-flow='logits']")
     assert text.replace(" ", "␣") in block
-    assert f"{probability * 100:.1f} %" in block
+    assert f"{probability * 100:.1f}\u00a0%" in block
     assert trace.text in window.page.inner_text("[data-flow='tokens-source']")
 
 

@@ -62,8 +62,8 @@ def test_the_read_out_tells_the_two_probabilities_apart(window: Any, trace: Trac
     facts = dict(
         window.all(".so-far dl div", "[each.querySelector('dt').textContent, each.querySelector('dd').textContent]")
     )
-    assert facts["this token, given those before"].startswith(f"{math.exp(node.log_prob) * 100:.1f} %")
-    assert facts["all tokens so far"].startswith(f"{math.exp(node.sum) * 100:.1f} %")
+    assert facts["this token, given those before"].startswith(f"{math.exp(node.log_prob) * 100:.1f}\u00a0%")
+    assert facts["all tokens so far"].startswith(f"{math.exp(node.sum) * 100:.1f}\u00a0%")
 
 
 def test_a_click_opens_that_hypothesis_and_not_the_answer(window: Any, trace: Trace, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_the_numbers_of_the_story_are_those_of_the_trace(window: Any, case: Any,
     wrong = next((row for row, output in enumerate(outputs) if output != gold[row]), None)
     row = probabilities.index(min(probabilities)) if wrong is None else wrong
     assert f"step {row}:" in words(window)
-    assert f"{probabilities[row] * 100:.1f} %" in words(window)
+    assert f"{probabilities[row] * 100:.1f}\u00a0%" in words(window)
     window.press("screen-6")
     window.page.wait_for_selector(".story-words:not(:has-text('computing'))")
     edited = explain(case.model, trace.text, edits=["positions off"], num_beams=3)
@@ -194,7 +194,7 @@ def test_the_head_that_the_model_needs_most_is_the_one_that_is_shown(window: Any
     window.press("screen-1")
     assert "head 1 of decoder layer 0" in words(window)
     window.press("screen-2")
-    assert "falls from 95.0 % to 10.0 %" in words(window)
+    assert "falls from 95.0\u00a0% to 10.0\u00a0%" in words(window)
 
 
 @pytest.mark.medium
@@ -235,7 +235,7 @@ def test_what_a_hidden_token_changes_is_said_as_probabilities(window: Any, trace
     row = int(occlusion.max(axis=1).argmax())
     before = log_probs[row, trace.tokens.target_out[row].id]
     window.press(f"row-{row}")
-    shown = [f"{np.exp(number) * 100:.1f} %" for number in (before, before - occlusion[row].max())]
+    shown = [f"{np.exp(number) * 100:.1f}\u00a0%" for number in (before, before - occlusion[row].max())]
     assert f"its probability falls from {shown[0]} to {shown[1]}" in words(window)
 
 
@@ -254,7 +254,7 @@ def test_the_beam_says_what_it_kept_and_by_how_much_the_next_one_lost(
     step = min(gaps, key=lambda each: gaps[each][0])
     gap, kept_count = gaps[step]
     assert f"In step {step} the beam keeps the {kept_count} most probable texts" in words(window)
-    assert f"is {100 * (1 - np.exp(-gap)):.1f} % below the" in words(window)
+    assert f"is {100 * (1 - np.exp(-gap)):.1f}\u00a0% below the" in words(window)
 
 
 def test_small_probabilities_of_the_beam_have_the_unit_of_its_scale(window: Any, trace: Trace, tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_small_probabilities_of_the_beam_have_the_unit_of_its_scale(window: Any,
     last["sum"] = float(np.log(4.3e-4))
     window.open(document, tmp_path, "story?screen=5&row=0")
     labels = window.all(".story-bar .story-label", "each.textContent")
-    assert [label for label in labels if "× 10⁻⁴" in label] == [f"4.3 × 10⁻⁴ {last['state']}"]
+    assert [label for label in labels if "10⁻⁴" in label] == [f"4.3\u00a0×\u00a010⁻⁴ {last['state']}"]
 
 
 @pytest.mark.parametrize("width", [1280, 390])

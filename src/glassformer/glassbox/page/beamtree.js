@@ -13,9 +13,9 @@ const TICKS = [0.5, 1, 2, 5, 10, 20, 50, 100];
 
 export const chance = (log) => {
   const p = Math.exp(log);
-  if (p > 0.995 && p < 1) return '> 99 %';
-  if (p >= 0.01) return `${Math.round(p * 100)} %`;
-  return p >= 0.001 ? `${(p * 100).toFixed(1)} %` : `≈ ${powerOfTen(Math.round(log / Math.LN10))}`;
+  if (p > 0.995 && p < 1) return '> 99\u00a0%';
+  if (p >= 0.01) return `${Math.round(p * 100)}\u00a0%`;
+  return p >= 0.001 ? `${(p * 100).toFixed(1)}\u00a0%` : `≈ ${powerOfTen(Math.round(log / Math.LN10))}`;
 };
 
 /** The nodes from the first token to this one. */

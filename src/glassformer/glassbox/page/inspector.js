@@ -139,7 +139,7 @@ function statisticsPart(x, cell) {
     ['largest', digits(found.largest)],
     ['mean', digits(found.mean)],
     ['standard deviation', digits(found.deviation)],
-    ['fraction of zeros', `${(found.zeros * 100).toFixed(1)} %`],
+    ['fraction of zeros', `${(found.zeros * 100).toFixed(1)}\u00a0%`],
   ];
   return el(
     'section',

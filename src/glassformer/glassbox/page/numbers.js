@@ -78,11 +78,11 @@ export function shortDigits(number) {
   return fixed(number, Number.isInteger(number) ? 0 : size < 10 ? 3 : size < 100 ? 2 : size < 1000 ? 1 : 0);
 }
 
-/** A probability or fraction in percent. */
+/** A probability or fraction in percent, which is not split at the end of a line. */
 export function percent(p) {
-  if (p > 0.999 && p < 1) return '> 99.9 %';
-  if (p > 0 && p < 1e-5) return '< 0.001 %';
-  return `${p > 0 && p < 0.001 ? Number((p * 100).toPrecision(2)) : (p * 100).toFixed(1)} %`;
+  if (p > 0.999 && p < 1) return '> 99.9\u00a0%';
+  if (p > 0 && p < 1e-5) return '< 0.001\u00a0%';
+  return `${p > 0 && p < 0.001 ? Number((p * 100).toPrecision(2)) : (p * 100).toFixed(1)}\u00a0%`;
 }
 
 const RAISED = { '-': '⁻', ...Object.fromEntries([...'⁰¹²³⁴⁵⁶⁷⁸⁹'].map((digit, i) => [i, digit])) };
@@ -94,7 +94,7 @@ export const powerOfTen = (exponent) => `10${[...String(exponent)].map((letter) 
 export function probability(p, least = 1e-5) {
   if (p === 0 || p >= least) return percent(p);
   const [digits, exponent] = p.toExponential(1).split('e');
-  return `${digits} × ${powerOfTen(Number(exponent))}`;
+  return `${digits}\u00a0×\u00a0${powerOfTen(Number(exponent))}`;
 }
 
 export const grouped = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ',');

@@ -100,5 +100,5 @@ const cell = (app, { x, width }, y, { text, probability, isRight, row }) =>
     svg('title', `${text}: ${percent(probability)}${isRight ? '' : ', not the output token'}`),
     svg('rect', { x, y, width, height: LINE - 4, rx: 4 }),
     svg('text', { x: x + width / 2, y: y + 16, 'text-anchor': 'middle' }, text),
-    svg('text.story-label', { x: x + width / 2, y: y + 31, 'text-anchor': 'middle' }, `${Math.round(probability * 100)} %`),
+    svg('text.story-label', { x: x + width / 2, y: y + 31, 'text-anchor': 'middle' }, `${Math.round(probability * 100)}\u00a0%`),
   );
