@@ -29,11 +29,11 @@ def words(window: Any) -> str:
 def test_next_back_and_the_arrow_keys_go_through_all_screens(window: Any, trace: Trace, tmp_path: Path) -> None:
     window.open(trace, tmp_path, "story")
     titles = []
-    for at in range(N_SCREENS):
+    for at in range(1, N_SCREENS + 1):
         assert window.page.get_attribute("[data-screen]", "data-screen") == str(at)
         titles.append(window.page.inner_text(".story h2"))
         assert len(window.all(".story-words p", "each.innerText")) >= 1
-        if at + 1 < N_SCREENS:
+        if at < N_SCREENS:
             if at % 2:
                 window.page.keyboard.press("ArrowRight")
             else:
@@ -52,8 +52,9 @@ def test_an_address_of_a_screen_without_a_row_shows_what_the_screen_chooses(
 ) -> None:
     window.open(trace, tmp_path, "story")
     chosen = {}
-    for at in (1, 3, 5, 7):
-        window.press(f"screen-{at}")
+    for at in (2, 4, 6, 8):
+        window.page.click(f".dots button:text-is('{at}')")
+        assert f"screen={at}&" in window.run("return location.hash")
         chosen[at] = words(window)
     address = window.page.url.partition("#")[0]
     for at, expected in chosen.items():
@@ -67,7 +68,7 @@ def test_an_address_of_a_screen_without_a_row_shows_what_the_screen_chooses(
 def test_each_screen_leads_to_the_panel_that_has_its_numbers(window: Any, trace: Trace, tmp_path: Path) -> None:
     window.open(trace, tmp_path, "story")
     expected = ("Alignment", "Attention", "Heads", "Logits", "Add & norm", "Search", "What if", "Logits")
-    for at, title in enumerate(expected):
+    for at, title in enumerate(expected, 1):
         window.press(f"screen-{at}")
         window.page.wait_for_selector(".story-words:not(:has-text('computing'))")
         window.press("proof")
@@ -84,7 +85,7 @@ def test_the_numbers_of_the_story_are_those_of_the_trace(window: Any, case: Any,
     occlusion = trace.array("evidence.occlusion")
     best = int(occlusion[0].argmax())
     assert f"depends most on source token {best}" in words(window)
-    window.press("screen-7")
+    window.press("screen-8")
     outputs = [token.id for token in trace.tokens.target_out]
     probabilities = [
         next(p for token, _, p in prediction.top if token == output)
@@ -95,7 +96,7 @@ def test_the_numbers_of_the_story_are_those_of_the_trace(window: Any, case: Any,
     row = probabilities.index(min(probabilities)) if wrong is None else wrong
     assert f"step {row}:" in words(window)
     assert f"{probabilities[row] * 100:.1f}\u00a0%" in words(window)
-    window.press("screen-6")
+    window.press("screen-7")
     window.page.wait_for_selector(".story-words:not(:has-text('computing'))")
     edited = explain(case.model, trace.text, edits=["positions off"], num_beams=3)
     after = edited.search.beam.answers[0].text
@@ -107,7 +108,7 @@ def test_the_step_and_the_head_are_chosen_from_the_numbers(window: Any, case: An
     found = set()
     for text in ("abcde", "gfab", "ee"):
         window.open(explain(case.model, text, weights=True, num_beams=3), tmp_path, "story")
-        for at in (1, 7):
+        for at in (2, 8):
             window.press(f"screen-{at}")
             found.add((at, words(window)))
     assert len(found) == 6
@@ -138,10 +139,10 @@ def test_the_story_is_told_without_weights_and_without_evidence(window: Any, cas
     small = without_weights(explain(case.model, case.text, evidence=False, num_beams=1))
     window.open(small, tmp_path, "story")
     assert "attends to" in words(window)
-    for at in range(N_SCREENS):
+    for at in range(1, N_SCREENS + 1):
         window.press(f"screen-{at}")
         assert words(window)
-    window.press("screen-6")
+    window.press("screen-7")
     assert "does not include the weights" in words(window)
     assert window.complaints == []
 
@@ -149,7 +150,7 @@ def test_the_story_is_told_without_weights_and_without_evidence(window: Any, cas
 def test_a_model_of_one_layer_and_post_norm_has_its_story_too(window: Any, random_model: Any, tmp_path: Path) -> None:
     shape = ModelSettings(d_model=8, d_ff=10, n_heads=1, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
     window.open(explain(random_model(shape, 3), "a", weights=True, num_beams=2), tmp_path, "story")
-    for at in range(N_SCREENS):
+    for at in range(1, N_SCREENS + 1):
         window.press(f"screen-{at}")
         assert words(window)
     assert window.complaints == []
@@ -191,9 +192,9 @@ def test_the_head_that_the_model_needs_most_is_the_one_that_is_shown(window: Any
     ]  # fmt: skip
     document["heads"] = {"rows": 10, "items": 10, "exact_match": 0.95, "heads": effects}
     window.open(document, tmp_path, "story")
-    window.press("screen-1")
-    assert "head 1 of decoder layer 0" in words(window)
     window.press("screen-2")
+    assert "head 1 of decoder layer 0" in words(window)
+    window.press("screen-3")
     assert "falls from 95.0\u00a0% to 10.0\u00a0%" in words(window)
 
 
@@ -213,7 +214,7 @@ def test_the_head_that_an_answer_needs_most_is_that_of_python(
     expected = {(name, head): probability([f"head {name} {head} off"]) for name, head in names}
     name, head = min(expected, key=lambda each: expected[each])
     window.open(trace, tmp_path, "story")
-    window.press("screen-2")
+    window.press("screen-3")
     window.page.wait_for_selector(".story-words:has-text('This answer needs')")
     layer, kind = name.split(".")[1:]
     side = name.split(".")[0]
@@ -243,7 +244,7 @@ def test_the_beam_says_what_it_kept_and_by_how_much_the_next_one_lost(
     window: Any, trace: Trace, tmp_path: Path
 ) -> None:
     window.open(trace, tmp_path, "story")
-    window.press("screen-5")
+    window.press("screen-6")
     gaps = {}
     for step in range(1, len(trace.tokens.target_out)):
         nodes = [node for node in trace.search.beam.nodes if node.step == step]
@@ -261,7 +262,7 @@ def test_small_probabilities_of_the_beam_have_the_unit_of_its_scale(window: Any,
     document = json.loads(trace.dumps())
     last = [node for node in document["search"]["beam"]["nodes"] if node["step"] == 0][-1]
     last["sum"] = float(np.log(4.3e-4))
-    window.open(document, tmp_path, "story?screen=5&row=0")
+    window.open(document, tmp_path, "story?screen=6&row=0")
     labels = window.all(".story-bar .story-label", "each.textContent")
     assert [label for label in labels if "10⁻⁴" in label] == [f"4.3\u00a0×\u00a010⁻⁴ {last['state']}"]
 
@@ -270,7 +271,7 @@ def test_small_probabilities_of_the_beam_have_the_unit_of_its_scale(window: Any,
 def test_no_label_of_a_picture_is_cut_off(window: Any, trace: Trace, tmp_path: Path, width: int) -> None:
     window.page.set_viewport_size({"width": width, "height": 844})
     window.open(trace, tmp_path, "story")
-    for at in range(N_SCREENS):
+    for at in range(1, N_SCREENS + 1):
         window.press(f"screen-{at}")
         window.page.wait_for_selector(".story-words:not(:has-text('comput'))")
         outside = """[...each.querySelectorAll('text')].filter((text) => {
@@ -355,7 +356,7 @@ def test_the_gold_text_in_other_subwords_is_not_called_different(window: Any, tr
     document = json.loads(trace.dumps())
     document["target"] = trace.translation
     document["tokens"]["gold"] = document["tokens"]["target_out"][::-1]
-    window.open(document, tmp_path, "story?screen=7")
+    window.open(document, tmp_path, "story?screen=8")
     assert "✓ equal" in window.page.inner_text("dl.answer")
     assert "different" not in words(window)
     assert "The probability of the whole answer" in words(window)

@@ -16,7 +16,7 @@ const one = (...words) => (text) => (words.includes(text) ? text : undefined);
 
 /** Each key of the state that is in the address: its default, and what reads it (undefined: not a value of it). */
 export const KEYS = {
-  screen: [0, NUMBER],
+  screen: [1, NUMBER],
   depth: ['numbers', one('words', 'numbers', 'formula')],
   part: [null, WORD],
   attention: [null, WORD],
@@ -91,7 +91,7 @@ export function format(app, changes = {}) {
   const start = app.defaults;
   for (const key of Object.keys(KEYS))
     if (state[key] !== start[key] && state[key] !== null && state[key] !== undefined) query.set(key, state[key]);
-  if (state.panel === 'story' && state.screen) query.set('row', state.row); // without one, the screen chooses
+  if (state.panel === 'story' && state.screen > 1) query.set('row', state.row); // without one, the screen chooses
   if (state.attention === state.part) query.delete('attention');
   if (state.tensor) query.set('cell', state.cell ? `${state.tensor}@${state.cell.join()}` : state.tensor);
   for (const words of changes.edits ?? app.words) query.append('edit', words);

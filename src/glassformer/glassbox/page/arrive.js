@@ -40,7 +40,7 @@ export async function arrive(app, address, draw) {
   app.dropCell();
   if (cell && !app.state.cell) problems.push(`“${tensor}” has no cell ${cell.join(', ')}`);
   checkRanges(app, problems);
-  if (panel === 'story' && state.row === undefined) Object.assign(app.state, SCREENS[app.state.screen].choose(app));
+  if (panel === 'story' && state.row === undefined) Object.assign(app.state, SCREENS[app.state.screen - 1].choose(app));
   if (app.state.tensor) app.reveal = app.state.tensor;
   app.notice = problems.length ? `The address does not fit this page (model ${modelOf(app.base)}): ${problems.join('; ')}.` : '';
   draw();
@@ -52,13 +52,13 @@ function checkRanges({ trace, rows, state, defaults }, problems) {
   const ranges = {
     row: ['decoding step', rows.inputs.length],
     column: ['source token', trace.tokens.source.length],
-    screen: ['screen', SCREENS.length],
+    screen: ['screen', SCREENS.length, 1],
     wave: ['feature', trace.axes.d_model.length],
     time: ['checkpoint', trace.training?.checkpoints.length || Infinity],
     picked: ['token', trace.axes[axis].length - new Set(Object.values(specials)).size],
   };
-  for (const [key, [name, length]] of Object.entries(ranges)) {
-    if (state[key] === null || state[key] < length) continue;
+  for (const [key, [name, length, first = 0]] of Object.entries(ranges)) {
+    if (state[key] === null || (state[key] >= first && state[key] < first + length)) continue;
     problems.push(`there is no ${name} ${state[key]}`);
     state[key] = defaults[key];
   }

@@ -14,31 +14,31 @@ import { unsure } from 'glassbox/story/unsure.js';
 export const SCREENS = [arcs, query, kinds, layers, stream, beam, positions, unsure];
 
 export function story(app) {
-  const at = screenOf(app);
-  const screen = SCREENS[at];
+  const at = app.state.screen;
+  const screen = SCREENS[at - 1];
   const { words, picture, proof } = screen.draw(app);
   return el(
     'section.story',
-    { 'aria-label': `screen ${at + 1} of ${SCREENS.length}: ${screen.title}`, 'aria-live': 'polite', data: { screen: at } },
+    { 'aria-label': `screen ${at} of ${SCREENS.length}: ${screen.title}`, 'aria-live': 'polite', data: { screen: at } },
     el(
       'div.story-steps',
-      button('← Back', () => turn(app, -1), { disabled: at === 0, data: { key: 'story-back' } }),
+      button('← Back', () => turn(app, -1), { disabled: at === 1, data: { key: 'story-back' } }),
       el(
         'ol.dots',
         { 'aria-label': 'screens' },
-        SCREENS.map(({ title }, i) =>
+        SCREENS.map(({ title }, i) => [title, i + 1]).map(([title, i]) =>
           el(
             'li',
-            button(String(i + 1), () => goTo(app, i), {
+            button(String(i), () => goTo(app, i), {
               title,
-              'aria-label': `screen ${i + 1}: ${title}`,
+              'aria-label': `screen ${i}: ${title}`,
               'aria-current': i === at ? 'step' : null,
               data: { key: `screen-${i}` },
             }),
           ),
         ),
       ),
-      button('Next →', () => turn(app, 1), { class: 'primary', disabled: at === SCREENS.length - 1, data: { key: 'story-next' } }),
+      button('Next →', () => turn(app, 1), { class: 'primary', disabled: at === SCREENS.length, data: { key: 'story-next' } }),
     ),
     el('h2', screen.title),
     el('div.story-words', words.map((sentence) => el('p', sentence))),
@@ -47,15 +47,13 @@ export function story(app) {
   );
 }
 
-const screenOf = ({ state }) => Math.max(0, Math.min(SCREENS.length - 1, Math.trunc(state.screen) || 0));
-
-/** Another screen, with the row and the head that it is about. */
+/** Another screen, counted from 1 as its button is, with the row and the head that it is about. */
 function goTo(app, screen) {
-  app.set({ screen, ...SCREENS[screen].choose(app) });
+  app.set({ screen, ...SCREENS[screen - 1].choose(app) });
 }
 
 /** The next screen, or the one before. */
 export function turn(app, by) {
-  const to = screenOf(app) + by;
-  if (SCREENS[to]) goTo(app, to);
+  const to = app.state.screen + by;
+  if (SCREENS[to - 1]) goTo(app, to);
 }
