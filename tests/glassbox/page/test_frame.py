@@ -290,6 +290,31 @@ def test_the_shortcuts_work_and_are_listed(window: Any, trace: Trace, tmp_path: 
     assert window.complaints == []
 
 
+def test_the_shortcuts_work_where_the_focus_is(window: Any, trace: Trace, tmp_path: Path) -> None:
+    window.open(trace, tmp_path, "embedding")
+    keyboard = window.page.keyboard
+    current = "return document.querySelector(given).dataset.key"
+    focused = "return document.activeElement.dataset.key ?? document.activeElement.dataset.cell"
+    keyboard.press("m")
+    keyboard.press(".")
+    keyboard.press("w")
+    assert window.run(current, "#steps [aria-current]") == "row-1"
+    assert window.page.get_attribute("[data-key='depth-words']", "aria-pressed") == "true"
+    assert window.run(focused) == "0,0"  # of the matrix
+    window.page.focus("[type=range]")
+    keyboard.press("]")
+    assert window.run(current, "#tabs [aria-current]") == "tab-qkv"
+    window.press("row-2")
+    keyboard.press("ArrowRight")
+    keyboard.press("ArrowRight")
+    keyboard.press("ArrowLeft")
+    assert window.run(current, "#steps [aria-current]") == window.run(focused) == "row-3"
+    window.press("tab-story")
+    keyboard.press("ArrowRight")
+    assert window.run(current, "#tabs [aria-current]") == window.run(focused) == "tab-tokens"
+    assert window.complaints == []
+
+
 def test_the_first_number_is_near_for_the_keyboard(window: Any, trace: Trace, tmp_path: Path) -> None:
     window.open(trace, tmp_path, "attention")
     presses = 0

@@ -5,7 +5,7 @@ import { turn } from 'glassbox/panels/story.js';
 
 const KEYS = [
   ['?', 'this list'],
-  ['← →', 'in the story: the screen before, the next screen'],
+  ['← →', 'in the story: the screen before, the next screen; on a tab or a decoding step: the one before, the next'],
   ['← → ↑ ↓', 'in a matrix: the next cell, or from its edge to the headings; in a figure: the next part of it'],
   ['[ ]', 'the panel before, the next panel'],
   [', .', 'the decoding step before, the next step'],
@@ -50,13 +50,24 @@ export function listenToKeys(app, panels) {
     d: () => press('light'),
     e: () => document.querySelector('#ask input')?.select(),
   };
+  const arrows = (by, target) => {
+    if (target.closest('#steps')) return () => go('#steps', () => press(by < 0 ? 'step-back' : 'step-on'));
+    if (target.closest('#tabs')) return () => go('#tabs', () => panel(by));
+    return app.state.panel === 'story' && !target.closest('input, [role=grid]') ? () => turn(app, by) : null;
+  };
   addEventListener('keydown', (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.closest('input, select, textarea, dialog, [role=grid], [role=slider]')) return;
+    if (event.target.closest('input:not([type=range], [type=checkbox]), select, textarea, dialog')) return;
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    const action = by && app.state.panel === 'story' && !event.target.closest('#tabs, #steps') ? () => turn(app, by) : actions[event.key];
+    const action = by ? arrows(by, event.target) : actions[event.key];
     if (!action) return;
     event.preventDefault();
     action();
   });
+}
+
+/** Go to another step or panel; the focus moves to its button. */
+function go(buttons, act) {
+  act();
+  document.querySelector(`${buttons} [aria-current]`).focus({ preventScroll: true });
 }
