@@ -62,19 +62,18 @@ THIRD_PARTY = {
     "importers": {"numpy", "pydantic", "safetensors", "torch", "transformers"},
     "glassbox": {"numpy", "pydantic", "torch"},
     "rundirectory": {"filelock"},
-    "runs": {"filelock", "mlflow", "tensorboardX"},
+    "runs": {"filelock", "tensorboardX"},
     "training": {"numpy", "pydantic", "torch", "jaxtyping"},
     "server": {"fastapi", "prometheus_client", "pydantic", "starlette", "uvicorn"},
     "cli": {"typer", "rich"},
 }
 OPTIONAL = {
-    *("ctranslate2", "fsspec", "huggingface_hub", "mlflow", "pyarrow", "sentencex", "tensorboardX", "tokenizers"),
+    *("ctranslate2", "fsspec", "huggingface_hub", "pyarrow", "sentencex", "tensorboardX", "tokenizers"),
     *("ray", "transformers"),
 }
 """Libraries of extras, which are imported where they are needed and not before."""
 PACKAGE_OF = {
     "tomli_w": "tomli-w",
-    "mlflow": "mlflow-skinny",
     "starlette": "fastapi",
     "prometheus_client": "prometheus-client",
 }

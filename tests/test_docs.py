@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -71,6 +72,7 @@ def as_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for column, language in enumerate(("en", "nl")):
             lines = "".join(f"{row[column]}\n" for row in dates(60, seed=len(part)))
             (tmp_path / f"{part}.{language}").write_text(lines, encoding="utf-8")
+    monkeypatch.setitem(sys.modules, "mlflow", MagicMock())
     monkeypatch.chdir(tmp_path)
     advise = advise_module.advise
 
@@ -140,19 +142,14 @@ def test_the_output_shown_in_the_readme_is_that_of_the_demo(
     assert shown <= printed
 
 
-def test_the_readme_counts_the_lines_of_the_paths_to_read_within_a_tenth() -> None:
+def test_the_paths_to_read_in_the_readme_are_those_of_the_design_and_their_modules_are_there() -> None:
     readme, design = ((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/design.md"))
-    paths = re.findall(r"^\| .+ \| `(.+ → .+)` \| about ([\d,]+) \|$", readme, flags=re.MULTILINE)
+    paths = re.findall(r"^\| .+ \| `(.+ → .+)` \|$", readme, flags=re.MULTILINE)
     assert len(paths) == 3
-    for path, said in paths:
+    for path in paths:
         assert f"`{path}`" in design
         modules = [ROOT / "src/glassformer" / name for name in path.split(" → ")]
-        files = [
-            file for module in modules for file in (*module.glob("*.py"), module.with_suffix(".py")) if file.exists()
-        ]
-        assert len(files) >= len(modules)
-        counted = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
-        assert abs(counted / int(said.replace(",", "")) - 1) < 0.1, (path, counted)
+        assert all(module.is_dir() or module.with_suffix(".py").exists() for module in modules)
 
 
 def test_the_model_file_page_reads_a_model_without_glassformer(

@@ -10,7 +10,7 @@ RUN/
 ├── held_out.jsonl       held-out rows, at most 1,000: what an export is checked on
 ├── README.md            a model card
 ├── learning_curve.svg   the losses and the metric, as a picture
-├── tensorboard/ mlflow/ logs for these programs, if requested
+├── tensorboard/         its event files, if requested
 ├── .lock                exists while a process trains here
 ├── .replaced/           the run that --overwrite replaces, until the new one has its first model
 └── checkpoints/
@@ -40,7 +40,6 @@ from glassformer.files import cannot_write, check_path, write_text
 
 HELD_OUT_ROWS = 1000
 HELD_OUT_COLUMNS = ("source", "target")  # of sources with one input
-LOGS = ("tensorboard", "mlflow")
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
 _PART = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part")  # an interrupted `files.atomic` may leave it
 _LIBRARY_PART = re.compile(r"\.tmp[A-Za-z0-9]{6}")  # safetensors may leave it when killed while writing
@@ -251,7 +250,7 @@ class RunDirectory:
         if not self.path.exists():
             return []
         own = {self.model, self.recipe, self.history, self.ledger, self.card, self.errors, self.held_out, self.sources}
-        own |= {self.curve, *(self.path / name for name in LOGS)}
+        own |= {self.curve, self.path / "tensorboard"}
         own |= {self.lock, self.replaced, self._half_replaced, self.checkpoints}
         inside = self.checkpoints.is_dir() and not self.checkpoints.is_symlink()
         kept = self.checkpoints.iterdir() if inside else ()

@@ -203,7 +203,7 @@ OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run
 
 Logs = Annotated[
     list[str] | None,
-    typer.Option("--log", help="Log for tensorboard or mlflow (extras), in the run directory (repeatable)."),
+    typer.Option("--log", help="tensorboard (extra): its event files, in RUN/tensorboard."),
 ]
 
 
