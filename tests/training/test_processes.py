@@ -22,6 +22,7 @@ from glassformer.errors import RunError, UsageError
 from glassformer.modelfile import ModelFile
 from glassformer.settings import Settings
 from glassformer.training import Finished, Saved, train
+from glassformer.training.measure import measure_updates
 from glassformer.training.plan import plan
 from glassformer.training.processes import Processes
 from tests.chaos.conftest import child, wait
@@ -67,6 +68,9 @@ def work(out: Path) -> dict[str, object]:
     processes = Processes.join()
     for dtype in ("float64", "float32"):
         found[dtype] = losses_of(out / f"steps-{dtype}", dtype)
+    in_parts = SETTINGS | {"training": SETTINGS["training"] | {"batch_parts": 2}}
+    measured = measure_updates(plan(PAIRS, out / "never", overrides=Settings(**in_parts)).run("cpu"), processes.rank)
+    found["measured"] = [measured.steps, measured.no_gradient, measured.not_finite]
     run = train(PAIRS, Settings(**SETTINGS), out / "run", device="cpu")
     for event in run:
         if isinstance(event, Saved) and event.step == 10:
@@ -159,6 +163,10 @@ def test_the_model_of_two_processes_is_that_of_one_and_goes_on_alone(found, trai
     planned = plan(PAIRS, out / "run", resume=True, overrides={"training.steps": 22})
     *_, last = planned.run("cpu")
     assert last.step == 22
+
+
+def test_two_processes_measure_equally_many_updates_and_find_every_gradient(found):
+    assert [each["measured"] for each in found[0]] == [[5, [], []]] * 2
 
 
 def test_processes_with_different_rows_are_told_apart_before_the_first_step(found):

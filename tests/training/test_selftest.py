@@ -51,8 +51,11 @@ def only_others(monkeypatch):
 
 
 @pytest.fixture
-def planned(tmp_path) -> Plan:
-    return plan(dates(120, seed=3), tmp_path / "run", overrides=SMALL)
+def planned(request, tmp_path) -> Plan:
+    return plan(dates(120, seed=3), tmp_path / "run", overrides=SMALL | getattr(request, "param", {}))
+
+
+whole_and_in_parts = pytest.mark.parametrize("planned", [{}, {"training.batch_parts": 2}], indirect=True)
 
 
 @pytest.fixture
@@ -94,6 +97,8 @@ def test_a_sound_model_passes_every_check_and_nothing_is_written(planned, tmp_pa
         {"model.positions": "learned", "model.max_length": 40},
         {"training.accumulate": 3, "training.batch_tokens": 100},
         {"training.recompute": True},
+        {"training.batch_parts": 2},
+        {"training.batch_parts": 3, "training.accumulate": 3, "model.tied_embeddings": "target"},
         {"tokens.source.kind": "bytes", "tokens.source.bos": False},
         {"training.label_smoothing": 0.2, "model.tied_embeddings": "target"},
         {"training.precision": "bfloat16"},
@@ -147,6 +152,7 @@ def test_padding_that_is_visible_is_a_padding_leak(planned, monkeypatch):
     assert "padding leak" in failed(planned)
 
 
+@whole_and_in_parts
 @pytest.mark.usefixtures("only_others")
 def test_a_parameter_that_is_detached_is_named(planned, monkeypatch):
     def detached(self, x):
@@ -159,6 +165,7 @@ def test_a_parameter_that_is_detached_is_named(planned, monkeypatch):
     assert one.value == 2
 
 
+@whole_and_in_parts
 @pytest.mark.usefixtures("only_others")
 def test_a_parameter_with_a_gradient_of_zero_is_named(planned, monkeypatch):
     original = FeedForward.forward
@@ -167,6 +174,7 @@ def test_a_parameter_with_a_gradient_of_zero_is_named(planned, monkeypatch):
     assert "encoder.0.feed_forward.w_2.weight (none)" in one.text
 
 
+@whole_and_in_parts
 @pytest.mark.usefixtures("only_others")
 def test_a_gradient_that_is_not_finite_is_named(planned, monkeypatch):
     original = FeedForward.forward

@@ -81,8 +81,9 @@ def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, 
 
 
 def print_json(value: Any) -> None:
-    """Print the result of a verb as one JSON document on standard output."""
-    sys.stdout.write(shown(json.dumps(value, ensure_ascii=False, indent=2)) + "\n")
+    """Print the result of a verb as one JSON document on standard output, in the first process."""
+    if is_first_process():
+        sys.stdout.write(shown(json.dumps(value, ensure_ascii=False, indent=2)) + "\n")
 
 
 def print_json_line(value: Any) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from glassformer.cli.console import Reporter, printable
+from glassformer.cli.console import Reporter, is_first_process, printable
 from glassformer.cli.narrate_audit import example_text
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def print_tested(reporter: Reporter, planned: Plan) -> None:
 
 def print_check(check: Check, table: str) -> None:
     """Print one check of the table at a path on standard output; what to do only where something was found."""
-    console = Console(highlight=False, emoji=False)
+    console = Console(highlight=False, emoji=False, quiet=not is_first_process())
     mark, style = ("ok", "green") if check.passed else ("failed", "bold red")
     console.print(Text.assemble((f"{mark:<7}", style), printable(f"{check.name}: {check.text}")), soft_wrap=True)
     for example in check.examples:

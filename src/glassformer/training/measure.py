@@ -5,16 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from itertools import count, islice
 from statistics import median
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from glassformer.data.batches import plan_batches
 from glassformer.data.corpus import Corpus
@@ -60,10 +58,10 @@ def measure_updates(run: Run, max_seconds: float) -> Measurement:
     if run.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(run.device)
     plan = updates(run.prepared.train, run.settings.training)
-    with _gradients(run.model) as (seen, not_finite):
-        updater.update([largest_batch(run.prepared.train, run.settings.training)], 1)
-        for step, batches in enumerate(islice(plan, WARM_UP), 2):
-            updater.update(batches, step)
+    gradients = _Gradients(run.model)
+    largest = [largest_batch(run.prepared.train, run.settings.training)]
+    for step, batches in enumerate((largest, *islice(plan, WARM_UP)), 1):
+        updater.update(batches, step, on_gradient=gradients.look)
     seconds, speeds, begun = [], [], time.perf_counter()
     for step, batches in enumerate(islice(plan, MAX_STEPS), WARM_UP + 2):
         started = time.perf_counter()
@@ -71,7 +69,8 @@ def measure_updates(run: Run, max_seconds: float) -> Measurement:
         float(sums.plain)  # waits for a GPU
         seconds.append(time.perf_counter() - started)
         speeds.append(sums.n_tokens / seconds[-1])
-        if len(seconds) >= MIN_STEPS and time.perf_counter() - begun > max_seconds:
+        is_over = len(seconds) >= MIN_STEPS and time.perf_counter() - begun > max_seconds
+        if any(run.processes.sum_numbers(is_over)):  # all end together
             break
     names = [name for name, _ in run.model.named_parameters()]
     return Measurement(
@@ -79,8 +78,8 @@ def measure_updates(run: Run, max_seconds: float) -> Measurement:
         median(seconds),
         median(speeds),
         peak_memory(run.device),
-        tuple(name for name in names if name not in seen | not_finite),
-        tuple(name for name in names if name in not_finite),
+        tuple(name for name in names if name not in gradients.seen | gradients.not_finite),
+        tuple(name for name in names if name in gradients.not_finite),
     )
 
 
@@ -121,26 +120,20 @@ def largest_batch(corpus: Corpus, training: TrainingSettings) -> NDArray[np.int6
     return max(batches, key=lambda rows: len(rows) * sum(int(lengths[rows].max()) for lengths in sides))
 
 
-@contextmanager
-def _gradients(model: nn.Module) -> Iterator[tuple[set[str], set[str]]]:
-    """Yield the names of parameters with a gradient that is not zero, and of those with one that is not finite."""
-    seen: set[str] = set()
-    not_finite: set[str] = set()
+@dataclass
+class _Gradients:
+    """The names of parameters that had a gradient that is not zero, and of those that had one that is not finite."""
 
-    def look(name: str, parameter: Tensor) -> None:
-        assert parameter.grad is not None
-        if not bool(parameter.grad.isfinite().all()):
-            not_finite.add(name)
-        elif bool(parameter.grad.any()):
-            seen.add(name)
+    model: nn.Module
+    seen: set[str] = field(default_factory=set)
+    not_finite: set[str] = field(default_factory=set)
 
-    hooks = [
-        parameter.register_post_accumulate_grad_hook(partial(look, name))  # type: ignore[no-untyped-call]
-        for name, parameter in model.named_parameters()
-        if parameter.requires_grad
-    ]
-    try:
-        yield seen, not_finite
-    finally:
-        for hook in hooks:
-            hook.remove()
+    def look(self) -> None:
+        """Look at the gradients that the parameters have now, however they were computed."""
+        for name, parameter in self.model.named_parameters():
+            if parameter.grad is None:
+                continue
+            if not bool(parameter.grad.isfinite().all()):
+                self.not_finite.add(name)
+            elif bool(parameter.grad.any()):
+                self.seen.add(name)

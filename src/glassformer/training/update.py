@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -77,18 +77,26 @@ class Updater:
         """The rate of the last update."""
         return float(self.optimizer.param_groups[0]["lr"])
 
-    def update(self, batches: Sequence[NDArray[np.int64]], step: int, seconds: float = 0.0) -> Sums:
+    def update(
+        self,
+        batches: Sequence[NDArray[np.int64]],
+        step: int,
+        seconds: float = 0.0,
+        on_gradient: Callable[[], None] = lambda: None,
+    ) -> Sums:
         """Make update `step` (from 1), after `seconds` of training, with the mean gradient over all its tokens.
 
         When loss or gradient is not finite, weights and optimizer stay as they are. A batch that does not fit into
-        memory is split, now and in all later updates; the sum of the gradients is the same. Raises RunError when a
-        single row does not fit; the weights are then those before the update.
+        memory is split, now and in all later updates; the sum of the gradients is the same. `on_gradient` is called
+        when each parameter has its gradient, before it is clipped. Raises RunError when a single row does not fit;
+        the weights are then those before the update.
         """
         training = self.settings.training
         self.model.train()
         n_tokens = sum(int((self.corpus.target.lengths[rows] - 1).sum()) for rows in batches)
         losses = self._accumulate(batches, n_tokens, step)
         self.processes.sum_gradients(self.model.parameters())
+        on_gradient()
         smoothed, plain = self.processes.sum_(torch.stack([torch.stack(parts) for parts in losses]).sum(dim=0)).unbind()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm or math.inf)
         rate = self.rate_factor * learning_rate(step, training, self.settings.model.d_model, seconds)
@@ -138,15 +146,16 @@ class Updater:
         parameters = list(self.model.parameters())
         seeds = torch.randint(2**62, (self.batch_parts,)).tolist()
 
-        def gradient(part: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, Tensor]]:
+        def gradient(part: int) -> tuple[tuple[Tensor | None, ...], tuple[Tensor, Tensor]]:
             with drawing_from(seeds[part]):
                 loss, sums = self._losses(rows[part :: self.batch_parts], n_tokens, weight)
-            return torch.autograd.grad(loss, parameters), sums
+            return torch.autograd.grad(loss, parameters, allow_unused=True), sums
 
         found = on_own_threads(gradient, range(self.batch_parts))
         for gradients, _ in found:  # in this order, whichever was ready first
             for parameter, each in zip(parameters, gradients, strict=True):
-                parameter.grad = each if parameter.grad is None else parameter.grad.add_(each)
+                if each is not None:
+                    parameter.grad = each if parameter.grad is None else parameter.grad.add_(each)
         smoothed, plain = torch.stack([torch.stack(sums) for _, sums in found]).sum(dim=0)
         return smoothed, plain
 
