@@ -55,6 +55,28 @@ def test_the_ancestors_of_a_node_are_lit_and_nothing_moves(window: Any, trace: T
     assert window.run(place) == before
 
 
+IN_SIGHT = """
+const [box, current] = [given, `${given} [aria-current]`].map((each) => document.querySelector(each).getBoundingClientRect());
+return [current.left - box.left, box.right - current.right, current.top - box.top, box.bottom - current.bottom];
+"""
+
+
+def test_the_tree_and_the_steps_show_the_step_of_the_address(window: Any, trace: Trace, tmp_path: Path) -> None:
+    """Also where they are wider than the window."""
+    window.page.set_viewport_size({"width": 390, "height": 844})
+    nodes = trace.search.beam.nodes
+    path = path_of(nodes, nodes[trace.search.beam.answers[0].node])
+    window.open(trace, tmp_path, f"search?row={len(path) - 1}")
+    for row in (len(path) - 1, 0):
+        window.run("document.querySelector(`[data-key='row-${given}']`).click()", row)
+        assert window.all(".node[aria-current]", "Number(each.dataset.node)") == [path[row]]
+        assert sorted(window.all(".node.trail", "Number(each.dataset.node)")) == sorted(path[: row + 1])
+        assert f"step {row}:" in window.page.inner_text(".so-far")
+        for box in ("#panel .tree", "#steps .track"):
+            assert window.run("const box = document.querySelector(given); return box.scrollWidth > box.clientWidth", box)
+            assert min(window.run(IN_SIGHT, box)) > -1, (box, row)
+
+
 def test_the_read_out_tells_the_two_probabilities_apart(window: Any, trace: Trace, tmp_path: Path) -> None:
     window.open(trace, tmp_path, "search")
     node = next(node for node in trace.search.beam.nodes if node.step == 1 and node.rank == 1)

@@ -27,10 +27,13 @@ export function pathOf(search, node) {
 
 /**
  * @param search  of a trace
+ * @param {number} step  whose node of the answer is lit, where no other one is pointed at
  * @param {{describe: (node: object) => void, open: (node: object) => void, words: (node: object) => string}} actions
  */
-export function beamTree(search, actions) {
-  const best = new Set(pathOf(search, search.nodes[search.answers[0].node]).map((node) => node.id));
+export function beamTree(search, step, actions) {
+  const answer = pathOf(search, search.nodes[search.answers[0].node]);
+  const best = new Set(answer.map((node) => node.id));
+  const here = answer[Math.min(step, answer.length - 1)];
   const layout = placed(search.nodes);
   const steps = Math.max(...search.nodes.map((node) => node.step)) + 1;
   const [width, height] = [LEFT + steps * COLUMN, layout.height];
@@ -38,13 +41,10 @@ export function beamTree(search, actions) {
     'svg',
     { viewBox: `0 0 ${width} ${height}`, width, height, role: 'group', 'aria-label': `${search.nodes.length} candidates in ${steps} steps` },
     axis(layout, width),
-    Array.from({ length: steps }, (_, step) =>
-      svg('text.heading', { x: LEFT + step * COLUMN + 14, y: 14 }, `step ${step}`),
-    ),
+    Array.from({ length: steps }, (_, i) => svg('text.heading', { x: LEFT + i * COLUMN + 14, y: 14 }, `step ${i}`)),
     search.nodes.map((node) => edge(search, node, layout, best)),
-    search.nodes.map((node) => box(search, node, layout, best, actions)),
+    search.nodes.map((node) => box(node, layout, best, here, actions)),
   );
-  const last = search.nodes[search.answers[0].node];
   const show = (node) => {
     const path = new Set(pathOf(search, node).map(({ id }) => String(id)));
     for (const each of image.querySelectorAll('[data-node], [data-edge]'))
@@ -53,13 +53,13 @@ export function beamTree(search, actions) {
   };
   const nodeAt = (target) => search.nodes[target.closest('[data-node]')?.dataset.node] ?? null;
   image.addEventListener('pointerover', (event) =>
-    show(nodeAt(event.target) ?? nodeAt(document.activeElement) ?? last),
+    show(nodeAt(event.target) ?? nodeAt(document.activeElement) ?? here),
   );
-  image.addEventListener('pointerleave', () => show(nodeAt(document.activeElement) ?? last));
-  image.addEventListener('focusin', (event) => show(nodeAt(event.target) ?? last));
+  image.addEventListener('pointerleave', () => show(nodeAt(document.activeElement) ?? here));
+  image.addEventListener('focusin', (event) => show(nodeAt(event.target) ?? here));
   image.addEventListener('click', (event) => nodeAt(event.target) && actions.open(nodeAt(event.target)));
   image.addEventListener('keydown', (event) => move(search, image, nodeAt(event.target), event, actions));
-  show(last);
+  show(here);
   return image;
 }
 
@@ -107,7 +107,7 @@ function edge(search, node, { places }, best) {
   );
 }
 
-function box(search, node, { places }, best, actions) {
+function box(node, { places }, best, here, actions) {
   const { x, y } = places.get(node.id);
   const short = visible(node.text);
   const isBest = best.has(node.id);
@@ -116,7 +116,8 @@ function box(search, node, { places }, best, actions) {
     {
       class: isBest ? `best ${node.state}` : node.state,
       role: 'button',
-      tabindex: node.id === search.answers[0].node ? 0 : -1,
+      tabindex: node === here ? 0 : -1,
+      'aria-current': node === here ? 'step' : null,
       'aria-label': actions.words(node),
       transform: `translate(${x} ${y})`,
       data: { node: node.id, key: `node-${node.id}`, ...(isBest ? { at: `t${node.step}` } : {}) },

@@ -16,6 +16,7 @@ import { result } from 'glassbox/result.js';
 
 const PAPER = 640; // pixels of the width of a printed page, without its margins
 const MARGIN = 52; // pixels around a matrix
+const SCROLLED = ['#tabs', '#steps .track', '#panel .tree'];
 const printed = matchMedia('print');
 
 const part = (id) => document.getElementById(id);
@@ -70,6 +71,7 @@ function draw(app, isQuiet, onPaper = printed.matches) {
   const key = document.activeElement?.dataset.key;
   const isOther = part('panel').dataset.panel !== app.state.panel;
   const place = keepPlace();
+  const scrolled = SCROLLED.map((selector) => document.querySelector(selector)).map((box) => [box?.scrollLeft ?? 0, box?.scrollTop ?? 0]);
   part('main').classList.toggle('inspecting', app.state.tensor !== null);
   part('panel').dataset.panel = app.state.panel; // its layout depends on it
   const width = onPaper ? PAPER : Math.max(280, columnOf(part('panel')) - MARGIN);
@@ -86,7 +88,7 @@ function draw(app, isQuiet, onPaper = printed.matches) {
     part('steps').replaceChildren(...steps(app));
     const { title, draw: drawPanel } = panels[app.state.panel];
     part('panel').replaceChildren(el('h1', title), ...compact([drawPanel(app)]));
-    showTab();
+    showCurrent(scrolled);
   } else markPicked(app);
   part('inspector').replaceChildren(...compact(inspector(app)));
   part('tools').dataset.shown = app.state.panel;
@@ -108,11 +110,17 @@ function columnOf(panel) {
   return (panel.clientWidth - padding - gap * (count - 1)) / count + padding;
 }
 
-/** Scroll the tabs, and not the page, to the current one. */
-function showTab() {
-  const tabs = part('tabs');
-  const [all, tab] = [tabs, tabs.querySelector('[aria-current]')].map((each) => each.getBoundingClientRect());
-  tabs.scrollLeft += Math.min(0, tab.left - all.left) || Math.max(0, tab.right - all.right);
+/** Scroll these boxes, and not the page, to the middle of what is current, unless it is in sight where they were before. */
+function showCurrent(before) {
+  SCROLLED.forEach((selector, i) => {
+    const box = document.querySelector(selector);
+    const current = box?.querySelector('[aria-current]');
+    if (!current) return;
+    box.scrollTo(...before[i]);
+    const [all, one] = [box, current].map((each) => each.getBoundingClientRect());
+    if (one.left < all.left || one.right > all.right) box.scrollLeft += (one.left + one.right - all.left - all.right) / 2;
+    if (one.top < all.top || one.bottom > all.bottom) box.scrollTop += (one.top + one.bottom - all.top - all.bottom) / 2;
+  });
 }
 
 /** To the tensor that was opened; another panel starts at its top. */

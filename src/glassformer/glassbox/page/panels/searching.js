@@ -17,7 +17,7 @@ export function searching(app) {
     describe: (node) => readOut.replaceChildren(...details(app, search, node)),
     open: (node) => open(app, search, node),
   };
-  const drawn = beamTree(search, actions);
+  const drawn = beamTree(search, app.row, actions);
   return [
     el(
       'p.lead',
