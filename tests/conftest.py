@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -23,6 +24,8 @@ SHAPED_MODULES = (
 )
 install(SHAPED_MODULES)
 os.environ.pop("PYTHONUNBUFFERED", None)  # commands that tests start buffer their output, as those of users do
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script; the programs of tests inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # for the tests that import onnxruntime
 
 

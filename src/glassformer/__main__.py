@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from types import FrameType
 
 from glassformer.errors import EXIT_INTERRUPTED, INTERRUPTED
+
+TYPE_CHECKING = False  # see glassformer/__init__.py
+if TYPE_CHECKING:
+    from types import FrameType
 
 
 def main() -> None:
@@ -20,14 +23,17 @@ def main() -> None:
 
 
 def _interrupt(_number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt; but exit at once during an import, where a library could catch it."""
+    """Raise KeyboardInterrupt in a verb; exit at once elsewhere, and in an import, where a library could catch it."""
+    in_verb = is_import = False
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            sys.stderr.write(f"{INTERRUPTED}\n")
-            sys.stderr.flush()
-            os._exit(EXIT_INTERRUPTED)
+        in_verb |= frame.f_code.co_name == "run_verb"  # in `glassformer.cli`
+        is_import |= frame.f_code.co_filename.startswith("<frozen importlib")
         frame = frame.f_back
-    raise KeyboardInterrupt
+    if in_verb and not is_import:
+        raise KeyboardInterrupt
+    sys.stderr.write(f"{INTERRUPTED}\n")
+    sys.stderr.flush()
+    os._exit(EXIT_INTERRUPTED)
 
 
 if __name__ == "__main__":

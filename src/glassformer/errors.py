@@ -26,11 +26,13 @@ attributes for programs; `str(error)` is the text for people.
 
 from __future__ import annotations
 
-import difflib
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import ClassVar, Self
+
+TYPE_CHECKING = False  # see glassformer/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import ClassVar, Self
 
 EXIT_FINDINGS, EXIT_LEFT_OUT, EXIT_INTERRUPTED = 3, 4, 130
 INTERRUPTED = "interrupted; no file is incomplete"
@@ -171,6 +173,8 @@ class MissingExtraError(GlassformerError):
 
 def nearest(word: str, valid: Iterable[str]) -> str:
     """Return a hint with the valid word nearest to `word`, if one is near, and the first 30 valid words."""
+    import difflib
+
     choices = [str(choice)[:QUOTED] for choice in valid]
     word = word[:QUOTED]
     close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)

@@ -48,14 +48,14 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
     """Wrap a verb so that it prints a message when Ctrl-C ends it (typer prints none)."""
 
     @functools.wraps(verb)
-    def run(*args: Any, **options: Any) -> None:
+    def run_verb(*args: Any, **options: Any) -> None:
         try:
             verb(*args, **options)
         except KeyboardInterrupt:
             _print_error(INTERRUPTED)
             raise typer.Exit(EXIT_INTERRUPTED) from None
 
-    return run
+    return run_verb
 
 
 VERBS = (
