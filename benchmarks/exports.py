@@ -101,18 +101,17 @@ def _ours(folder: Path) -> Translate:
 
 
 def _runner(folder: Path) -> Translate:
-    """Use the `run.py` of an export as a module."""
+    """Use what the `run.py` of an export imports."""
     sys.path.insert(0, str(folder))
-    import run  # type: ignore[import-not-found]
-    from text import Export  # type: ignore[import-not-found]
+    from engine import Engine  # type: ignore[import-not-found]
+    from lines import load, read_row  # type: ignore[import-not-found]
 
-    exported = Export(folder)
-    given = argparse.Namespace(threads=THREADS, device="cpu")
-    model = run.Model(exported, THREADS if "onnxruntime" in sys.modules else given)
+    exported = load(folder)
+    engine = Engine(exported, argparse.Namespace(threads=THREADS, device="cpu"))
 
     def translate(texts: list[str], num_beams: int) -> list[str]:
-        found = model.answer([exported.encode(text) for text in texts], num_beams)
-        return [exported.target.decode(ids) for ids, *_ in found]
+        rows = [read_row(exported, number, text, as_json=False) for number, text in enumerate(texts, 1)]
+        return [engine.decode(found.ids) for found in engine.answer(rows, num_beams)]
 
     return translate
 

@@ -80,7 +80,7 @@ PACKAGE_OF = {
 """Name of an import -> name of the package that is declared, where they differ."""
 
 MAX_LINES, MAX_FUNCTION_LINES, MAX_VERB_LINES = 400, 60, 40
-MAX_RUNNER_LINES = {"text": 350, "sentencepiece_cut": 330}
+MAX_RUNNER_LINES = {"text": 260, "sentencepiece_cut": 330}
 LONGER: dict[str, int] = {}
 """Files that are longer for a reason."""
 
@@ -191,13 +191,15 @@ def test_a_library_is_used_only_where_it_belongs():
     assert wrong == []
 
 
-def test_a_runner_imports_only_its_runtime_and_the_tokenizers_beside_it():
+def test_a_runner_imports_only_its_runtime_and_the_files_next_to_it_in_layers():
     allowed = {
-        "ctranslate2_run": {"ctranslate2", "text"},
-        "onnx_run": {"numpy", "onnxruntime", "text"},
-        "huggingface_run": {"torch", "transformers"},
+        "run": {"engine", "lines"},
+        "ctranslate2_engine": {"ctranslate2", "lines", "source"},
+        "onnx_engine": {"numpy", "onnxruntime", "lines", "source", "text"},
+        "huggingface_engine": {"torch", "transformers", "lines", "source"},
+        "lines": {"source", "text"},
+        "source": {"text"},
         "text": set(),
-        "inputs": {"text"},
         "sentencepiece_cut": set(),
     }
     for path in (*sorted(RUNNERS.glob("*.py")), SOURCE / "text" / "sentencepiece_cut.py"):

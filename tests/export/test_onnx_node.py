@@ -1,4 +1,4 @@
-"""The Node runner of the ONNX export: PyTorch's answers and scores, and errors that name the line.
+"""The Node runner of the ONNX export: PyTorch's answers and scores.
 
 It needs onnxruntime-node in `node_modules` of the repository, or of the folder that $GLASSFORMER_NODE names:
 `npm install --no-save --ignore-scripts onnxruntime-node`.
@@ -56,7 +56,7 @@ def test_the_answers_are_those_of_torch(
     model_file = model(**SHAPES[shape])
     texts = texts_for(model_file)
     found = run(write(model_file, tmp_path), json_lines(texts), "--json", "--beam", str(num_beams))
-    assert found.stderr == b""
+    assert found.returncode == 0, found.stderr
     expected = Translator(model_file, device="cpu").translate(texts, num_beams=num_beams)
     assert len({answer.text for answer in expected}) > 4
     tokens = model_file.target_tokenizer.tokens
@@ -83,22 +83,6 @@ def test_each_line_has_its_line(model: Model, tmp_path: Path) -> None:
     answers = Translator(model_file, device="cpu").translate(texts)
     lines = [answer.text.replace("\r", " ").replace("\n", " ") for answer in answers]
     assert found.stdout.decode().split("\n") == [*lines, ""]
-
-
-@pytest.mark.parametrize(
-    ("data", "arguments", "message"),
-    [
-        (b"ab\n" + b"ab " * 30, (), "line 2: the text is longer than the model takes: 90 tokens, at most 40"),
-        (b'"ab"\nab\n', ("--json",), "line 2: expected a JSON string"),
-        (b"ab\n\xff\n", (), "the input is not UTF-8"),
-        (b"ab\n", ("--beam", "0"), "--beam must be at least 1, not 0"),
-    ],
-)
-def test_an_error_is_one_line_and_nothing_is_written(
-    data: bytes, arguments: tuple[str, ...], message: str, model: Model, tmp_path: Path
-) -> None:
-    found = run(write(model(), tmp_path), data, *arguments)
-    assert (found.returncode, found.stdout, found.stderr.decode()) == (1, b"", f"error: {message}\n")
 
 
 def test_a_reader_that_ends_early_is_no_error(model: Model, tmp_path: Path) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import io
+import importlib
 import json
 import sys
 from functools import cache
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -71,12 +70,9 @@ texts = st.text(st.sampled_from(sorted(set("".join(LEARNED)))), max_size=40) | s
 @cache
 def runner(name: str = "text") -> ModuleType:
     """Import a file that ships with exports, which is not a module of the package."""
-    spec = importlib.util.spec_from_file_location(f"exported_{name}", RUNNERS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(RUNNERS), *sys.path])
+        return importlib.import_module(name)
 
 
 SENTENCEPIECE = [f"sentencepiece, {model}" for model in ("unigram", "bpe", "unigram, white space kept")]
@@ -112,6 +108,7 @@ def test_any_text_has_the_ids_of_the_package_and_they_the_same_text(kind: str, t
     ids = ours.encode(text)
     assert theirs.encode(text) == ids
     assert theirs.decode(ids) == ours.decode(ids)
+    assert theirs.unknown(text) == ours.unknown(text)
 
 
 @settings(max_examples=60, deadline=None)
@@ -145,108 +142,11 @@ def test_a_vocabulary_without_bos_starts_targets_with_pad() -> None:
     saved = both("characters")[0].to_dict()
     saved["specials"] = {form: at - (at > 1) for form, at in saved["specials"].items() if form != "<bos>"}
     ours = Tokenizer.from_dict(saved).without_bos()
-    export = object.__new__(runner().Export)
-    export.source, export.inputs, export.max_source_tokens = runner().Tokenizer(ours.to_dict()), None, 9
-    assert export.source.bos_id == ours.vocabulary.bos_id == 0
-    assert export.encode("the") == ours.frame(ours.encode("the"))
+    theirs = runner().Tokenizer(ours.to_dict())
+    assert theirs.bos_id == ours.vocabulary.bos_id == 0
+    assert [*theirs.start, *theirs.encode("the"), theirs.eos_id] == ours.frame(ours.encode("the"))
 
 
 def test_a_lone_surrogate_is_named() -> None:
     with pytest.raises(runner().InputError, match=r"lone surrogate, which is not a character: U\+D800, column 2"):
         both("characters")[1].encode("a\ud800")
-
-
-# The command line of run.py
-
-
-class Echo:
-    """An export whose answer to a text is the text, with ids of characters."""
-
-    def __init__(self) -> None:
-        self.search, self.inputs = {"num_beams": 4}, None
-        self.target = both("characters")[1]
-
-    def encode(self, text: str) -> list[int]:
-        if len(text) > 9:
-            raise runner().InputError("the text is long")
-        return [1, *self.target.encode(text), 2]
-
-
-def run(monkeypatch: pytest.MonkeyPatch, data: bytes, *arguments: str) -> tuple[str, list[Any]]:
-    """Standard output of `main`, and the options that `answer` got."""
-    calls: list[Any] = []
-
-    def answer(sources: list[list[int]], options: Any) -> list[Any]:
-        calls.append(options)
-        return [(source[1:-1], -0.5, -0.25, True) for source in sources]
-
-    out = io.BytesIO()
-    monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
-    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=out, flush=lambda: None))
-    runner().main(Echo(), answer, lambda parser: parser.add_argument("--threads", type=int, default=1))
-    return out.getvalue().decode(), calls
-
-
-def test_each_line_has_its_line_and_an_empty_one_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    out, calls = run(monkeypatch, "the\n\n \t\nété\u2028\r\n".encode(), "--beam", "2", "--threads", "3")
-    assert out == "the\n\n\nété\n"  # what the vocabulary does not have is <unk>, which is not written
-    assert [(options.beam, options.threads) for options in calls] == [(2, 3)]
-    assert run(monkeypatch, b"the")[1][0].beam == 4
-    assert run(monkeypatch, b"\n \n") == ("\n\n", [])  # the model is not needed
-    assert run(monkeypatch, b"") == ("", [])
-
-
-@pytest.mark.parametrize("data", [b"the\r\ncat\r\n", b"\xef\xbb\xbfthe\ncat"])
-def test_a_file_of_windows_has_the_same_texts(data: bytes) -> None:
-    assert runner().read_texts(data, as_json=False) == ["the", "cat"]
-
-
-def test_json_lines_have_ids_and_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    out, _ = run(monkeypatch, b'"the"\n"\\n"\n', "--json")
-    first, second = map(json.loads, out.splitlines())
-    ids = both("characters")[0].encode("the")
-    assert first == {"text": "the", "ids": ids, "score": -0.5, "rank_score": -0.25, "finished": True}
-    assert second == {"text": "", "ids": [], "score": 0.0, "rank_score": 0.0, "finished": True}
-
-
-@pytest.mark.parametrize(
-    ("data", "arguments", "message"),
-    [
-        (b"the\nthe cat sat on", (), "error: line 2: the text is long"),
-        (b'"the"\n{"text": 1}', ("--json",), "error: line 2: expected a JSON string"),
-        (b'"the"\nthe', ("--json",), "error: line 2: expected a JSON string"),
-        (b"the\n\xff", (), "error: the input is not UTF-8: byte 5"),
-    ],
-)
-def test_a_line_that_cannot_be_read_is_named_and_nothing_is_written(
-    monkeypatch: pytest.MonkeyPatch, data: bytes, arguments: tuple[str, ...], message: str
-) -> None:
-    with pytest.raises(SystemExit) as error:
-        run(monkeypatch, data, *arguments)
-    assert error.value.code == message
-
-
-def test_a_beam_of_zero_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        run(monkeypatch, b"the", "--beam", "0")
-    assert "--beam must be at least 1, not 0" in capsys.readouterr().err
-
-
-def test_no_threads_are_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        run(monkeypatch, b"the", "--threads", "0")
-    assert "--threads must be at least 1, not 0" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("content", ["[]", "null", "{", "{}"])
-def test_a_damaged_description_is_an_error_of_one_line(content: str, tmp_path: Path) -> None:
-    (tmp_path / "glassformer.json").write_text(content)
-    with pytest.raises(SystemExit, match=r"glassformer\.json cannot be read"):
-        runner().load(tmp_path)
-
-
-def test_a_description_of_another_format_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "glassformer.json").write_text('{"format": "glassformer-export/9"}')
-    with pytest.raises(runner().InputError, match="has the format 'glassformer-export/9', expected 'glassformer-exp"):
-        runner().Export(tmp_path)

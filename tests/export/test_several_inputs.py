@@ -150,16 +150,15 @@ def test_drawn_rows_have_all_inputs_and_unknown_symbols(model_file: ModelFile) -
 # Runners
 
 
-def test_the_ids_of_a_source_are_those_of_the_package(model_file: ModelFile, onnx_folder: Path, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "text", runner())
-    monkeypatch.setitem(sys.modules, "inputs", runner("inputs"))
-    exported = runner().Export(onnx_folder)
+def test_the_ids_of_a_source_are_those_of_the_package(model_file: ModelFile, onnx_folder: Path) -> None:
+    exported = runner("lines").load(onnx_folder)
     tokenizer = model_file.source_tokenizer
     for given in VALID[:-1]:
-        source = exported.inputs.read_json(json.dumps(given))
-        assert exported.encode(source) == tokenizer.frame(tokenizer.encode(compose(list(given.values()))))
-    assert exported.inputs.read_json(json.dumps(GIVEN[-1])) == ""
-    assert exported.inputs.read_line("bap\tkot\tV;PST\tx") == exported.inputs.read_json(json.dumps(GIVEN[0]))
+        source = compose(list(given.values()))
+        ids, unknown = exported.encode(exported.inputs.read_json(given))
+        assert (ids, unknown) == (tokenizer.frame(tokenizer.encode(source)), tokenizer.unknown(source))
+    assert exported.inputs.read_json(GIVEN[-1]) == ""
+    assert exported.inputs.read_line("bap\tkot\tV;PST\tx") == exported.inputs.read_json(GIVEN[0])
 
 
 def run_python(folder: Path, data: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -196,22 +195,34 @@ def test_lines_have_all_inputs_between_tabs(program: str, model_file: ModelFile,
     ("line", "message"),
     [
         ("bap\tkot\tV", r"expected 4 cells between tabs \(lemma, other, tags, language\), got 3"),
-        ("bap\tkot\t;\tx", "feature ['“]tags['”] is empty"),
-        ("bap\t \tV\tx", "text ['“]other['”] is empty"),
-        ("bap\tk\x1ft\tV\tx", r"input ['“]other['”] contains U\+001F"),
         ('"bap"', "expected a JSON (object|string)"),
-        ('{"lemma": "bap", "other": "kot", "tags": "V"}', "input ['“]language['”] is missing"),
         ('{"lemma": "a", "other": "k", "tags": "V", "language": "x", "z": "1"}', "no input is called ['“]z['”]"),
         ('{"lemma": "a", "other": "k", "tags": "V", "language": 1}', "expected a JSON object with a string for each"),
     ],
 )
-def test_a_line_without_the_inputs_is_named(program: str, line: str, message: str, onnx_folder: Path) -> None:
+def test_a_line_that_is_no_source_is_named(program: str, line: str, message: str, onnx_folder: Path) -> None:
     as_json = ["--json"] if line[0] in '"{' else []
     blank = b'{"lemma": "", "other": "", "tags": "", "language": ""}\n' if as_json else b"\n"
     found = RUN[program](onnx_folder, blank + line.encode() + b"\n", *as_json)
     assert (found.returncode, found.stdout) == (1, b"")
     assert found.stderr.decode().startswith("error: line 2: ")
     assert re.search(message, found.stderr.decode()), found.stderr
+
+
+@pytest.mark.parametrize("program", RUN)
+def test_a_row_without_an_input_is_left_empty(program: str, onnx_folder: Path) -> None:
+    data = b"bap\tkot\t;\tx\nbap\tkot\tV;PST\tx\nbap\t \tV\tx\nbap\tk\x1ft\tV\tx\n"
+    found = RUN[program](onnx_folder, data)
+    assert (found.returncode, [bool(line) for line in found.stdout.split(b"\n")]) == (4, [False, True, *3 * [False]])
+    assert found.stderr.decode().translate(str.maketrans("“”", "''")) == (
+        "warning: 3 rows were left empty: row 1 (the feature 'tags' is empty), row 3 (the text 'other' is empty), "
+        "row 4 (the input 'other' contains U+001F)\n"
+    )
+    given = [GIVEN[0] | {"language": None}, {name: cell for name, cell in GIVEN[0].items() if name != "language"}]
+    found = RUN[program](onnx_folder, "".join(f"{json.dumps(one)}\n" for one in given).encode(), "--json")
+    assert found.returncode == 4
+    reasons = [json.loads(line)["left_out"] for line in found.stdout.splitlines()]
+    assert [re.sub("[“”]", "'", reason) for reason in reasons] == ["the input 'language' is missing"] * 2
 
 
 # The page

@@ -9,7 +9,7 @@ from typing import final
 from glassformer.engines.ctranslate2_spec import check_supported, library, write_model
 from glassformer.export.answer import Answer, run_script
 from glassformer.export.check import Beam
-from glassformer.export.description import copy_runner, copy_tokenization, max_positions, write_description
+from glassformer.export.description import copy_program, max_positions, write_description
 from glassformer.modelfile import ModelFile
 from glassformer.translator import Source
 
@@ -34,8 +34,7 @@ class CTranslate2Format:
         quantization = None if precision == "float32" else precision
         write_model(model_file, folder, max_positions(model_file), quantization)
         write_description(model_file, folder)
-        copy_tokenization(model_file, folder)
-        copy_runner(folder, "ctranslate2_run.py", "run.py")
+        copy_program(model_file, folder, "ctranslate2_engine.py")
 
     def answer(self, folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
         return run_script(folder, texts, num_beams)

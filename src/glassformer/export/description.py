@@ -53,11 +53,11 @@ def write_description(model_file: ModelFile, folder: Path) -> None:
     (folder / FILE_NAME).write_text(text, encoding="utf-8", newline="\n")
 
 
-def copy_tokenization(model_file: ModelFile, folder: Path) -> None:
-    """Copy what makes ids of texts, for a runner in Python, into an exported folder."""
-    copy_runner(folder, "text.py", "text.py")
-    if model_file.source_tokenizer.inputs:
-        copy_runner(folder, "inputs.py", "inputs.py")
+def copy_program(model_file: ModelFile, folder: Path, engine: str) -> None:
+    """Copy `run.py` and what it imports into an exported folder; `engine` is the file that computes its answers."""
+    copy_runner(folder, engine, "engine.py")
+    for name in ("run.py", "lines.py", "source.py", "text.py"):
+        copy_runner(folder, name, name)
     if "sentencepiece" in {side.settings.kind for side in (model_file.source_tokenizer, model_file.target_tokenizer)}:
         (folder / CUTTER.name).write_text(CUTTER.read_text(encoding="utf-8"), encoding="utf-8", newline="\n")
 

@@ -20,7 +20,7 @@ from safetensors.numpy import save_file
 from glassformer.errors import MissingExtraError
 from glassformer.export.answer import Answer, run_script
 from glassformer.export.check import Beam
-from glassformer.export.description import copy_runner, max_new_tokens, max_positions, write_description
+from glassformer.export.description import copy_program, max_new_tokens, max_positions, write_description
 from glassformer.export.huggingface_card import model_card
 from glassformer.export.huggingface_layout import Layout, check_supported
 from glassformer.export.tokenizer_json import joined_tokenizer, single_tokenizer
@@ -56,7 +56,7 @@ class HuggingFaceFormat:
         card = model_card(model_file, layout)
         (folder / "README.md").write_text(card, encoding="utf-8", newline="\n")
         write_description(model_file, folder)
-        copy_runner(folder, "huggingface_run.py", "run.py")
+        copy_program(model_file, folder, "huggingface_engine.py")
 
     def answer(self, folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
         return run_script(folder, texts, num_beams)

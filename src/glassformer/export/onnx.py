@@ -11,7 +11,7 @@ from typing import Any, final
 from glassformer.errors import MissingExtraError
 from glassformer.export.answer import Answer, run_script
 from glassformer.export.check import Beam
-from glassformer.export.description import copy_runner, copy_tokenization, write_description
+from glassformer.export.description import copy_program, copy_runner, write_description
 from glassformer.export.onnx_builder import Weights, library
 from glassformer.export.onnx_graph import decoder, encoder
 from glassformer.export.onnx_precision import PRECISIONS
@@ -20,14 +20,7 @@ from glassformer.modelfile import ModelFile
 from glassformer.translator import Source
 
 WEIGHTS_FILE = "weights.bin"
-RUNNERS = {
-    "onnx_run.py": "run.py",
-    "text.js": "text.js",
-    "source.js": "source.js",
-    "sentencepiece.js": "sentencepiece.js",
-    "run.mjs": "run.mjs",
-}
-"""File of the package -> its name in an exported folder."""
+NODE_FILES = ("run.mjs", "lines.mjs", "engine.mjs", "source.js", "text.js", "sentencepiece.js")
 
 
 @final
@@ -50,11 +43,11 @@ class OnnxFormat:
     def write(self, model_file: ModelFile, folder: Path, precision: str) -> None:
         write_graphs(model_file, folder, precision)
         write_description(model_file, folder)
-        copy_tokenization(model_file, folder)
+        copy_program(model_file, folder, "onnx_engine.py")
         for name, content in tokenizer_files(model_file).items():
             (folder / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8", newline="\n")
-        for runner, name in RUNNERS.items():
-            copy_runner(folder, runner, name)
+        for name in NODE_FILES:
+            copy_runner(folder, name, name)
 
     def answer(self, folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
         return run_script(folder, texts, num_beams)

@@ -56,7 +56,8 @@ def test_the_ancestors_of_a_node_are_lit_and_nothing_moves(window: Any, trace: T
 
 
 IN_SIGHT = """
-const [box, current] = [given, `${given} [aria-current]`].map((each) => document.querySelector(each).getBoundingClientRect());
+const rectangle = (selector) => document.querySelector(selector).getBoundingClientRect();
+const [box, current] = [given, `${given} [aria-current]`].map(rectangle);
 return [current.left - box.left, box.right - current.right, current.top - box.top, box.bottom - current.bottom];
 """
 
@@ -73,7 +74,9 @@ def test_the_tree_and_the_steps_show_the_step_of_the_address(window: Any, trace:
         assert sorted(window.all(".node.trail", "Number(each.dataset.node)")) == sorted(path[: row + 1])
         assert f"step {row}:" in window.page.inner_text(".so-far")
         for box in ("#panel .tree", "#steps .track"):
-            assert window.run("const box = document.querySelector(given); return box.scrollWidth > box.clientWidth", box)
+            assert window.run(
+                "const box = document.querySelector(given); return box.scrollWidth > box.clientWidth", box
+            )
             assert min(window.run(IN_SIGHT, box)) > -1, (box, row)
 
 

@@ -23,9 +23,9 @@ export function compose(inputs, cells) {
   if (cells.length !== inputs.length) throw notGiven(inputs);
   if (isBlank(cells.filter((_, i) => isText(inputs[i])).join(''))) return '';
   inputs.forEach((one, i) => {
-    if (cells[i].includes(SEPARATOR)) throw new TextError(`the input “${one.name}” contains U+001F`);
+    if (cells[i].includes(SEPARATOR)) throw leftOut(`the input “${one.name}” contains U+001F`);
     if (isBlank(isText(one) ? cells[i] : cells[i].replace(NO_SYMBOL, '')))
-      throw new TextError(`the ${one.kind} “${one.name}” is empty`);
+      throw leftOut(`the ${one.kind} “${one.name}” is empty`);
   });
   return cells.join(SEPARATOR);
 }
@@ -37,14 +37,17 @@ export function readSource(inputs, given) {
     return given;
   }
   const names = inputs.map(({ name }) => name);
-  if (given === null || typeof given !== 'object' || Object.values(given).some((cell) => typeof cell !== 'string'))
-    throw notGiven(inputs);
-  const missing = names.find((name) => !Object.hasOwn(given, name));
-  if (missing !== undefined) throw new TextError(`the input “${missing}” is missing`);
+  if (given === null || typeof given !== 'object') throw notGiven(inputs);
+  if (Object.values(given).some((cell) => typeof (cell ?? '') !== 'string')) throw notGiven(inputs);
   const other = Object.keys(given).find((name) => !names.includes(name));
   if (other !== undefined) throw new TextError(`no input is called “${other}”`);
+  const missing = names.find((name) => (given[name] ?? null) === null);
+  if (missing !== undefined) throw leftOut(`the input “${missing}” is missing`);
   return compose(inputs, names.map((name) => given[name]));
 }
+
+/** The error of a row that the model does not take: a program leaves its answer empty. */
+const leftOut = (why) => new TextError(why, '', why);
 
 const notGiven = (inputs) =>
   new TextError('expected a JSON object with a string for each of', inputs.map(({ name }) => name).join(', '));
@@ -93,8 +96,10 @@ export function encodeSource(tokenizer, source, maxTokens) {
   const { inputs } = tokenizer;
   if (isBlank(inputs ? compose(inputs, cellsOf(inputs, source)) : source)) return null;
   const ids = inputs ? tokensOf(tokenizer, source).map(knownId) : tokenizer.encode(source);
-  if (ids.length > maxTokens)
-    throw new TextError('the text is longer than the model takes', `${ids.length} tokens, at most ${maxTokens}`);
+  if (ids.length > maxTokens) {
+    const why = `${ids.length} tokens; the model takes at most ${maxTokens}`;
+    throw new TextError('the text is longer than the model takes', `${ids.length} tokens, at most ${maxTokens}`, why);
+  }
   return tokenizer.frame(ids);
 }
 

@@ -10,11 +10,11 @@
 
 import { Cutter } from './sentencepiece.js';
 
-/** The vocabulary or the model cannot represent a text. `details` are facts in words. */
+/** A text that the model does not take. `details` are facts in words, `leftOut` says why its row is left empty. */
 export class TextError extends Error {
-  constructor(what, details = '') {
+  constructor(what, details = '', leftOut = null) {
     super(details ? `${what}: ${details}` : what);
-    this.name = 'TextError';
+    Object.assign(this, { name: 'TextError', leftOut });
   }
 }
 

@@ -1,5 +1,5 @@
-"""Text to token ids and back, and the command line of `run.py`. It needs Python's standard library alone, and for the
-tokens of SentencePiece the file `sentencepiece_cut.py` next to it, for a source with several inputs `inputs.py`.
+"""Text to token ids and back. It needs Python's standard library alone, and for the tokens of SentencePiece the file
+`sentencepiece_cut.py` next to it.
 
 `glassformer.json` holds the tokenizers: the settings, pieces and merges or scores of a vocabulary. A text is normalized
 and split into pieces, and each piece is looked up; a special token is never the result of a text.
@@ -7,20 +7,14 @@ and split into pieces, and each piece is looked up; a special token is never the
 
 from __future__ import annotations
 
-import argparse
 import functools
 import heapq
-import json
 import math
-import os
-import sys
 import unicodedata
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-FORMAT = "glassformer-export/1"
 ROLES = {
     "pad": ("<pad>", "<blank>"),
     "bos": ("<bos>", "<sos>", "<s>", "<start>"),
@@ -36,20 +30,15 @@ BYTE_OF = {piece: byte for byte, piece in enumerate(BYTES)}
 UNKNOWN_PENALTY = 10.0  # of an unknown character in unigram segmentation, below the lowest score of a piece
 
 
-Made = TypeVar("Made")
-Found = tuple[Sequence[int], float, float, bool]
-"""Ids of an answer, its score, its score after the length penalty, and whether it ended in <eos>."""
-Answer = Callable[[list[list[int]], argparse.Namespace], Sequence[Found]]
-
-
 class InputError(Exception):
     """A text that the model cannot take, or a file that is not an export."""
 
 
 class Segmenter(Protocol):
-    """Splits a text into pieces, and joins the pieces of an answer."""
+    """Splits a text into pieces, and joins the pieces of an answer. `spell`: the part of the text of each piece."""
 
     def split(self, text: str) -> list[str]: ...
+    def spell(self, text: str) -> list[str]: ...
     def join(self, pieces: list[str]) -> str: ...
 
 
@@ -58,6 +47,8 @@ class Characters:
 
     def split(self, text: str) -> list[str]:
         return list(text)
+
+    spell = split
 
     def join(self, pieces: list[str]) -> str:
         return "".join(pieces)
@@ -69,6 +60,8 @@ class Words:
     def split(self, text: str) -> list[str]:
         return text.split()
 
+    spell = split
+
     def join(self, pieces: list[str]) -> str:
         return " ".join(pieces)
 
@@ -78,6 +71,8 @@ class Bytes:
 
     def split(self, text: str) -> list[str]:
         return [BYTES[byte] for byte in text.encode()]
+
+    spell = split
 
     def join(self, pieces: list[str]) -> str:
         return bytes(BYTE_OF[piece] for piece in pieces).decode(errors="replace")
@@ -94,6 +89,10 @@ class Subwords:
         marked = MARK + text.translate(EXCHANGE) if text else ""
         return [piece for chunk in chunks(marked) for piece in self.segment(chunk)]
 
+    def spell(self, text: str) -> list[str]:
+        parts = [piece.translate(EXCHANGE) for piece in self.split(text)]
+        return [part if i else part[1:] for i, part in enumerate(parts)]  # the first mark is not in the text
+
     def join(self, pieces: list[str]) -> str:
         text = "".join(pieces).translate(EXCHANGE)
         return text[1:] if text.startswith(" ") else text
@@ -107,6 +106,9 @@ class SentencePiece:
 
     def split(self, text: str) -> list[str]:
         return [cut.piece for cut in self.cutter.cut(text)]
+
+    def spell(self, text: str) -> list[str]:
+        return [text[cut.start : cut.end] for cut in self.cutter.cut(text)]
 
     def join(self, pieces: list[str]) -> str:
         return "".join(pieces).replace(MARK, " ").strip()
@@ -211,15 +213,14 @@ class Tokenizer:
         settings, specials = saved["settings"], saved["specials"]
         self.kind, self.form, self.lowercase = saved["kind"], settings["normalization"], settings["lowercase"]
         self.segmenter = SEGMENTERS[saved["kind"]](saved)
-        size, special_ids = len(specials) + len(saved["pieces"]), set(specials.values())
-        ordinary = (i for i in range(size) if i not in special_ids)
+        self.size, special_ids = len(specials) + len(saved["pieces"]), set(specials.values())
+        ordinary = (i for i in range(self.size) if i not in special_ids)
         self.ids: dict[str, int] = dict(zip(saved["pieces"], ordinary, strict=True))
         self.pieces = {i: piece for piece, i in self.ids.items()}
         roles = {role: specials[form] for role, forms in ROLES.items() for form in forms if form in specials}
         self.bos_id, self.eos_id = roles.get("bos", roles["pad"]), roles["eos"]  # targets of MarianMT start with <pad>
         self.unk_id = roles.get("unk")
         self.start = [self.bos_id] if settings.get("bos", True) else []
-        self.inputs = import_module("inputs").Inputs(saved["inputs"], size, self) if "inputs" in saved else None
 
     def normalize(self, text: str) -> str:
         text = text if self.form == "none" else unicodedata.normalize(self.form, text)
@@ -241,107 +242,13 @@ class Tokenizer:
                 raise InputError(f"the {named} is not in the vocabulary, which has no <unk>")
         return [self.ids[piece] for piece in pieces]
 
+    def unknown(self, text: str) -> list[str]:
+        """Return the parts of the normalized text that the vocabulary lacks, in order."""
+        normal = self.normalize(text)
+        pieces, parts = self.segmenter.split(normal), self.segmenter.spell(normal)
+        return [part for piece, part in zip(pieces, parts) if piece not in self.ids]
+
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, without special tokens."""
         text = self.segmenter.join([self.pieces[i] for i in ids if i in self.pieces])
         return unicodedata.normalize("NFC", text) if self.form == "NFD" else text
-
-
-class Export:
-    """`glassformer.json`: both tokenizers, the limits and the settings of the search and of the model."""
-
-    def __init__(self, folder: str | Path) -> None:
-        description = json.loads((Path(folder) / "glassformer.json").read_text(encoding="utf-8"))
-        if description.get("format") != FORMAT:
-            raise InputError(f"glassformer.json has the format {description.get('format')!r}, expected {FORMAT!r}")
-        self.source, self.target = (Tokenizer(description[side]) for side in ("source", "target"))
-        self.inputs = self.source.inputs
-        self.max_source_tokens: int = description["max_source_tokens"]
-        self.search: dict[str, Any] = description["search"]
-        self.model: dict[str, Any] = description["model"]
-
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of a source, framed by <bos>, where the model has it, and <eos>. Raises InputError."""
-        ids = (self.inputs or self.source).encode(text)
-        if len(ids) > self.max_source_tokens:
-            raise InputError(f"the text has {len(ids)} tokens, and the model takes at most {self.max_source_tokens}")
-        return [*self.source.start, *ids, self.source.eos_id]
-
-
-def load(folder: Path) -> Export:
-    """Read the export in a folder; a file that is missing or damaged ends the program with a message."""
-    try:
-        return Export(folder)
-    except (InputError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        sys.exit(f"error: {folder / 'glassformer.json'} cannot be read: {error}")
-
-
-def main(export: Export, answer: Answer, add_options: Callable[[argparse.ArgumentParser], object]) -> None:
-    """Read lines from standard input, answer them and write a line for each: the command line of every run.py.
-
-    `answer(sources, options)` returns the answer to each framed source; `add_options(parser)` adds options of its own.
-    """
-    parser = argparse.ArgumentParser(description="Translate lines from standard input.")
-    add_options(parser)
-    parser.add_argument("--beam", type=int, default=export.search["num_beams"], help="beam width; 1: greedy search")
-    parser.add_argument("--json", action="store_true", help="lines are JSON: texts, or objects of inputs")
-    options = parser.parse_args()
-    if options.beam < 1:
-        parser.error(f"--beam must be at least 1, not {options.beam}")
-    if getattr(options, "threads", 1) < 1:
-        parser.error(f"--threads must be at least 1, not {options.threads}")
-    try:
-        texts = read_texts(sys.stdin.buffer.read(), export.inputs, as_json=options.json)
-        filled = [(i, text) for i, text in enumerate(texts) if text.strip()]
-        found = iter(answer([in_line(i, export.encode, text) for i, text in filled], options) if filled else ())
-    except InputError as error:
-        sys.exit(f"error: {error}")
-    try:
-        for text in texts:
-            given = next(found) if text.strip() else ((), 0.0, 0.0, True)
-            sys.stdout.buffer.write(f"{write_answer(export, given, as_json=options.json)}\n".encode())
-        sys.stdout.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python would complain once more when it ends
-        if not isinstance(error, BrokenPipeError):  # else the reader of the answers has ended
-            sys.exit(f"error: the answers cannot be written: {error.strerror}")
-
-
-def write_answer(export: Export, found: Found, *, as_json: bool) -> str:
-    """Return the line of an answer; without `as_json`, spaces take the place of line ends in its text."""
-    ids, score, rank_score, finished = found
-    text = export.target.decode(ids)
-    values = {"text": text, "ids": list(ids), "score": score, "rank_score": rank_score, "finished": finished}
-    return json.dumps(values) if as_json else text.replace("\r", " ").replace("\n", " ")
-
-
-def read_texts(data: bytes, inputs: Any = None, *, as_json: bool) -> list[str]:
-    """Return the lines of the input, which end at \\n or \\r\\n; with `as_json` each is JSON. `inputs` read their own.
-
-    A byte order mark at the start is dropped, as `glassformer translate` does.
-    """
-    try:
-        lines = data.decode("utf-8").removeprefix("\ufeff").split("\n")
-    except UnicodeDecodeError as error:
-        raise InputError(f"the input is not UTF-8: byte {error.start + 1}") from None
-    lines = [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
-    read = (inputs.read_json if as_json else inputs.read_line) if inputs else read_string if as_json else str
-    return [in_line(i, read, line) for i, line in enumerate(lines)]
-
-
-def read_string(line: str) -> str:
-    try:
-        text = json.loads(line)
-    except ValueError:
-        text = None
-    if not isinstance(text, str):
-        raise InputError("expected a JSON string")
-    return text
-
-
-def in_line(i: int, function: Callable[[str], Made], text: str) -> Made:
-    """Return `function(text)`; an InputError gets the number of the line, which is i from 0."""
-    try:
-        return function(text)
-    except InputError as error:
-        raise InputError(f"line {i + 1}: {error}") from None

@@ -1,13 +1,13 @@
-#!/usr/bin/env python3
-"""Translate lines with an exported model: `python run.py < texts.txt`. It needs numpy and onnxruntime alone.
+"""The exported model in onnxruntime, and the search for the best answers. It needs numpy and onnxruntime alone.
 
 Axes: N sentences, K live hypotheses of each, R = N·K rows, C candidates of a sentence, t tokens so far, V vocabulary.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
@@ -17,25 +17,24 @@ import numpy as np
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # else the library reports to its maker
 import onnxruntime
+from lines import Answer, Row
+from source import Export
+from text import InputError
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))  # PYTHONSAFEPATH leaves it out
-
-from text import Export, Found, InputError, load, main  # noqa: E402
-
 BATCH_POSITIONS = 2048  # maximum of source positions times hypotheses in a batch
 NOT_FINITE = "the model computes numbers that are not finite"
 
 
-class Model:
+class Engine:
     """Encoder and decoder, and the search for the best answer. `threads` batches are computed at once."""
 
-    def __init__(self, export: Export, threads: int) -> None:
-        self.threads = threads
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
+    def __init__(self, export: Export, options: argparse.Namespace) -> None:
+        self.threads, self.decode = options.threads, export.target.decode
+        session = onnxruntime.SessionOptions()
+        session.intra_op_num_threads = 1
         self.encoder, self.decoder = (
-            onnxruntime.InferenceSession(HERE / f"{name}.onnx", options, ["CPUExecutionProvider"])
+            onnxruntime.InferenceSession(HERE / f"{name}.onnx", session, ["CPUExecutionProvider"])
             for name in ("encoder", "decoder")
         )
         layers, n_heads = range(export.model["n_decoder_layers"]), export.model["n_heads"]
@@ -45,7 +44,12 @@ class Model:
         self.outputs = ["log_probs", *(f"present_{part}" for part, _ in parts)]
         self.search, self.bos_id, self.eos_id = export.search, export.target.bos_id, export.target.eos_id
 
-    def start(self, sources: list[list[int]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    @staticmethod
+    def add_options(parser: argparse.ArgumentParser) -> None:
+        n_cores = os.cpu_count() or 1
+        parser.add_argument("--threads", type=int, default=n_cores, help="number of batches computed at once")
+
+    def start(self, sources: Sequence[Sequence[int]]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Encode the sources of a batch: what every step of the decoder reads, and an empty cache."""
         shape = len(sources), max(map(len, sources))
         ids, mask = np.zeros(shape, np.int64), np.zeros(shape, bool)
@@ -61,28 +65,28 @@ class Model:
         log_probs, *grown = self.decoder.run(self.outputs, feeds)
         return log_probs.reshape(*last.shape, -1), dict(zip(cache, grown, strict=True))
 
-    def answer(self, sources: list[list[int]], num_beams: int) -> list[Found]:
-        """Return the best answer to each source. Sources of almost the same length share batches."""
+    def answer(self, rows: Sequence[Row], num_beams: int) -> list[Answer]:
+        """Return the best answer to each row. Sources of almost the same length share batches."""
         by_length: dict[int, list[int]] = {}
-        for row, source in enumerate(sources):
-            multiple = 1 + len(source) // 16
-            by_length.setdefault(-(-len(source) // multiple) * multiple, []).append(row)
+        for i, row in enumerate(rows):
+            multiple = 1 + len(row.ids) // 16
+            by_length.setdefault(-(-len(row.ids) // multiple) * multiple, []).append(i)
         batches = []
-        for length, rows in by_length.items():
+        for length, numbers in by_length.items():
             size = max(1, BATCH_POSITIONS // (length * num_beams))
-            batches += [rows[start : start + size] for start in range(0, len(rows), size)]
+            batches += [numbers[start : start + size] for start in range(0, len(numbers), size)]
         with ThreadPoolExecutor(self.threads) as pool:
-            found = pool.map(lambda rows: self.beam_search([sources[row] for row in rows], num_beams), batches)
+            found = pool.map(lambda batch: self.beam_search([rows[i].ids for i in batch], num_beams), batches)
             answers = dict(zip(chain(*batches), chain(*found), strict=True))
-        return [answers[row] for row in range(len(sources))]
+        return [answers[i] for i in range(len(rows))]
 
-    def beam_search(self, sources: list[list[int]], num_beams: int) -> list[Found]:
+    def beam_search(self, sources: Sequence[Sequence[int]], num_beams: int) -> list[Answer]:
         """Return the best answer to each source. A finished hypothesis keeps its slot; a width of 1 is greedy search.
 
         The search of a sentence ends when no live hypothesis can outrank its best answer, even at the maximum length.
         """
         longest, n = self.search["max_new_tokens"], len(sources)
-        best: list[Found] = [([], -np.inf, -np.inf, False)] * n
+        best = [Answer(score=-np.inf, rank_score=-np.inf)] * n
         alive, n_finished, stay = np.arange(n), np.zeros(n, int), np.ones(n, bool)
         ids: Any = np.zeros((n, 1, 0), np.int64)  # of live hypotheses [N K t]
         scores: Any = np.zeros((n, 1))
@@ -104,7 +108,7 @@ class Model:
                 n_finished[alive[line]] += 1
             scores[tokens == self.eos_id] = -np.inf
             bounds = scores.max(1) / self.penalty(longest)
-            stay = np.array([bound > best[i][2] for bound, i in zip(bounds, alive, strict=True)])
+            stay = np.array([bound > best[i].rank_score for bound, i in zip(bounds, alive, strict=True)])
             if time + 1 == longest or not stay.any():
                 break
             rows, last = parents + np.arange(len(alive))[:, None] * last.shape[1], tokens
@@ -113,15 +117,15 @@ class Model:
                 memory, stay = {name: array[stay] for name, array in memory.items()}, stay[stay]
         for line, slot in np.argwhere((n_finished[alive] == 0)[:, None] & (scores > -np.inf)):
             self.keep_best(best, alive[line], ids[line, slot], scores[line, slot])
-        if not all(np.isfinite(score) for _, score, *_ in best):
+        if not all(np.isfinite(answer.score) for answer in best):
             raise InputError(NOT_FINITE)
         return best
 
-    def keep_best(self, best: list[Found], sentence: int, ids: Any, score: float) -> None:
+    def keep_best(self, best: list[Answer], sentence: int, ids: Any, score: float) -> None:
         """Keep an answer to a sentence if it outranks the one that was found before."""
         finished, rank_score = bool(ids[-1] == self.eos_id), float(score) / self.penalty(len(ids))
-        if rank_score > best[sentence][2]:
-            best[sentence] = ids[: len(ids) - finished].tolist(), float(score), rank_score, finished
+        if rank_score > best[sentence].rank_score:
+            best[sentence] = Answer(ids[: len(ids) - finished].tolist(), float(score), rank_score, finished)
 
     def penalty(self, length: int) -> float:
         """((5 + length) / 6)^alpha (Wu et al. 2016); the length counts <eos>."""
@@ -135,14 +139,3 @@ def extend(log_probs: Any, scores: Any, num_beams: int) -> tuple[Any, Any, Any]:
     top = np.argpartition(totals, -n, axis=1)[:, -n:] if n > 1 else totals.argmax(1)[:, None]
     top = top[lines, np.argsort(-totals[lines, top], axis=1, kind="stable")]
     return *np.divmod(top, log_probs.shape[2]), totals[lines, top]
-
-
-if __name__ == "__main__":
-    exported = load(HERE)
-    main(
-        exported,
-        lambda sources, options: Model(exported, options.threads).answer(sources, options.beam),
-        lambda parser: parser.add_argument(
-            "--threads", type=int, default=os.cpu_count() or 1, help="number of batches computed at once"
-        ),
-    )

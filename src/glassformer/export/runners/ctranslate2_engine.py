@@ -1,0 +1,85 @@
+"""The exported model in ctranslate2, which is all that it needs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+from lines import Answer, Row
+from source import Export
+
+HERE = Path(__file__).resolve().parent
+BATCH_TOKENS = 512
+NO_SCORE = -1e9  # of a slot of the beam that no hypothesis fills
+
+
+class Engine:
+    """The exported model. Its tokens are named by their ids: `s12` in a source, `12` in a target."""
+
+    def __init__(self, export: Export, options: argparse.Namespace) -> None:
+        self.search, self.eos_id, self.decode = export.search, export.target.eos_id, export.target.decode
+        self.translator = ctranslate2.Translator(
+            str(HERE), device=options.device, compute_type="default", inter_threads=options.threads, intra_threads=1
+        )
+
+    @staticmethod
+    def add_options(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--threads", type=int, default=1, help="batches that are computed at once")
+        parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="where it computes")
+
+    def answer(self, rows: Sequence[Row], num_beams: int) -> list[Answer]:
+        """Return the best answer to each row.
+
+        The library spreads the probability of suppressed tokens over all others. So nothing is suppressed at first;
+        only a source with a forbidden token in its answers is searched again without them, and scored anew.
+        """
+        sources = [[f"s{token}" for token in row.ids] for row in rows]
+        found = self.translate(sources, num_beams)
+        forbidden = set(self.search["forbidden_ids"])
+        again = [i for i, answers in enumerate(found) if any(forbidden & set(ids) for ids, _ in answers)]
+        if again:
+            suppressed = [[str(token)] for token in sorted(forbidden)]
+            searched = self.translate([sources[i] for i in again], num_beams, suppress_sequences=suppressed)
+            for i, answers in zip(again, searched):
+                found[i] = [(ids, self.score(sources[i], ids)) for ids, _ in answers]
+        return [max(map(self.ranked, answers), key=lambda one: (one.finished, one.rank_score)) for answers in found]
+
+    def translate(
+        self, sources: list[list[str]], num_beams: int, **options: Any
+    ) -> list[list[tuple[list[int], float]]]:
+        """Return the ids (with <eos> where it was reached) and scores of the beam of each source."""
+        results = self.translator.translate_batch(
+            sources,
+            beam_size=num_beams,
+            num_hypotheses=num_beams,
+            length_penalty=0,
+            max_decoding_length=self.search["max_new_tokens"],
+            min_decoding_length=0,
+            max_input_length=0,
+            max_batch_size=BATCH_TOKENS,
+            batch_type="tokens",
+            return_scores=True,
+            return_end_token=True,
+            **options,
+        )
+        return [
+            [([int(n) for n in names], score) for names, score in zip(one.hypotheses, one.scores) if score > NO_SCORE]
+            for one in results
+        ]
+
+    def score(self, source: list[str], ids: list[int]) -> float:
+        """Return the sum of log-probabilities of an answer to a source."""
+        ended = ids[-1:] == [self.eos_id]
+        target = [str(token) for token in (ids[:-1] if ended else ids)]  # the library adds <eos>
+        (scored,) = self.translator.score_batch([source], [target], max_input_length=0)
+        return float(sum(scored.log_probs[: len(ids)]))
+
+    def ranked(self, answer: tuple[list[int], float]) -> Answer:
+        """Return an answer with its score after the length penalty, without <eos>."""
+        ids, score = answer
+        finished = ids[-1:] == [self.eos_id]
+        rank_score = score / ((5 + max(1, len(ids))) / 6) ** self.search["length_alpha"]
+        return Answer(ids[: len(ids) - finished], score, rank_score, finished)

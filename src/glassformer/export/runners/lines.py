@@ -1,0 +1,150 @@
+"""Lines in, answers out: the command line of `run.py`, with the rules and the notes of `glassformer translate`.
+
+Line i of the output answers line i of the input. An empty line has an empty answer, and so has one that the model does
+not take: the others are answered, and the exit code is 4. It needs the standard library alone, and `source.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from source import Export, LeftOutError
+from text import InputError
+
+EXIT_LEFT_OUT = 4
+NAMED = 10  # lines, or unknown tokens, that a note names
+
+
+class Row(NamedTuple):
+    """A line of the input: its source and ids (none: its answer is empty), what is unknown, why it is left out."""
+
+    source: str = ""
+    ids: Sequence[int] = ()
+    unknown: Sequence[str] = ()
+    left_out: str = ""
+
+
+class Answer(NamedTuple):
+    """The best answer. `score` is the sum of log-probabilities, `rank_score` that sum after the length penalty."""
+
+    ids: Sequence[int] = ()
+    score: float = 0.0
+    rank_score: float = 0.0
+    finished: bool = True
+
+
+class Engine(Protocol):
+    """Computes answers, in the order of the rows."""
+
+    def __init__(self, export: Export, options: argparse.Namespace) -> None: ...
+    def answer(self, rows: Sequence[Row], num_beams: int) -> Iterable[Answer]: ...
+    def decode(self, ids: Sequence[int]) -> str: ...
+    @staticmethod
+    def add_options(parser: argparse.ArgumentParser) -> None: ...
+
+
+def load(folder: Path) -> Export:
+    """Read the export in a folder; a description that is missing or damaged ends the program with a message."""
+    path = folder / "glassformer.json"
+    try:
+        return Export(json.loads(path.read_text(encoding="utf-8")))
+    except (InputError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        sys.exit(f"error: {path} cannot be read: {error}")
+
+
+def main(export: Export, engine: type[Engine]) -> None:
+    """Read lines from standard input, answer them and write a line for each."""
+    parser = argparse.ArgumentParser(description="Translate lines from standard input.")
+    engine.add_options(parser)
+    parser.add_argument("--beam", type=int, default=export.search["num_beams"], help="beam width; 1: greedy search")
+    parser.add_argument("--json", action="store_true", help="lines are JSON: texts, or objects of inputs")
+    options = parser.parse_args()
+    for name in {"beam", "threads"} & vars(options).keys():
+        if vars(options)[name] < 1:
+            parser.error(f"--{name} must be at least 1, not {vars(options)[name]}")
+    try:
+        lines = read_lines(sys.stdin.buffer.read())
+        rows = [read_row(export, i, line, as_json=options.json) for i, line in enumerate(lines, 1)]
+        write(rows, engine(export, options) if any(row.ids for row in rows) else None, options)
+    except InputError as error:
+        sys.exit(f"error: {error}")
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python would complain once more when it ends
+        if not isinstance(error, BrokenPipeError):  # else the reader of the answers has ended
+            sys.exit(f"error: the answers cannot be written: {error.strerror}")
+
+
+def read_lines(data: bytes) -> list[str]:
+    """Return the lines of the input, which end at \\n or \\r\\n, without a byte order mark at the start."""
+    try:
+        lines = data.decode("utf-8").removeprefix("\ufeff").split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"the input is not UTF-8: byte {error.start + 1}") from None
+    return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
+
+
+def read_row(export: Export, number: int, line: str, *, as_json: bool) -> Row:
+    """Return the row of a line. Raises InputError, with the number of the line, where its text cannot be read."""
+    try:
+        source = export.read(line, as_json=as_json)
+        return Row(source, *export.encode(source)) if source.strip() else Row()
+    except LeftOutError as error:
+        return Row(left_out=str(error))
+    except InputError as error:
+        raise InputError(f"line {number}: {error}") from None
+
+
+def write(rows: Sequence[Row], engine: Engine | None, options: argparse.Namespace) -> None:
+    """Write the answers to standard output and the notes to standard error. Exits with 4 where rows are left empty."""
+    answers: list[Answer] = []
+    for row, answer in zip(rows, answered(rows, engine, options.beam)):
+        text = engine.decode(answer.ids) if engine and row.ids else ""
+        values = {"text": text, **answer._asdict(), "ids": list(answer.ids), "unknown": list(row.unknown)}
+        values |= {"left_out": row.left_out} if row.left_out else {}
+        line = json.dumps(values) if options.json else text.replace("\r", " ").replace("\n", " ")
+        sys.stdout.buffer.write(f"{line}\n".encode())
+        answers.append(answer)
+    sys.stdout.flush()
+    for note in notes(rows, answers):
+        sys.stderr.write(f"warning: {note}\n")
+    if any(row.left_out for row in rows):
+        sys.exit(EXIT_LEFT_OUT)
+
+
+def answered(rows: Sequence[Row], engine: Engine | None, num_beams: int) -> Iterator[Answer]:
+    """Yield the answer to each row as it is found."""
+    found = iter(engine.answer([row for row in rows if row.ids], num_beams) if engine else ())
+    for row in rows:
+        yield next(found) if row.ids else Answer()
+
+
+def notes(rows: Sequence[Row], answers: Sequence[Answer]) -> Iterator[str]:
+    """Yield what `glassformer translate` says: unknown tokens, answers without an end, rows that were left empty."""
+    unknown = Counter(token for row in rows for token in row.unknown)
+    if total := unknown.total():
+        named = ", ".join(f"{token!r} ({count:,})" for token, count in unknown.most_common(NAMED))
+        n_lines = counted(sum(bool(row.unknown) for row in rows), "line")
+        yield f"{counted(total, 'unknown token')} in {n_lines} {was(total)} read as <unk>: {named}"
+    unfinished = [str(i) for i, answer in enumerate(answers, 1) if not answer.finished]
+    if n := len(unfinished):
+        lines = ", ".join(unfinished[:NAMED]) + (", …" if n > NAMED else "")
+        yield f"{counted(n, 'answer')} reached the maximum number of tokens before the end, in lines {lines}"
+    left_out = [f"row {i} ({row.left_out})" for i, row in enumerate(rows, 1) if row.left_out]
+    if n := len(left_out):
+        more = f" and {n - NAMED:,} more" if n > NAMED else ""
+        yield f"{counted(n, 'row')} {was(n)} left empty: {', '.join(left_out[:NAMED])}{more}"
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def was(count: int) -> str:
+    return "was" if count == 1 else "were"

@@ -1,0 +1,137 @@
+"""The source of a model: one text, or several inputs, which are texts and features, whose symbols are tokens.
+
+A source with several inputs is one string, its cells joined by U+001F: texts before features, in the order of
+`glassformer.json`. It needs the standard library alone, and `text.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from typing import Any
+
+from text import InputError, Tokenizer
+
+FORMAT = "glassformer-export/1"
+SEPARATOR = "\x1f"
+NO_SYMBOL = ";| "  # a cell of these alone has no symbol
+
+
+class LeftOutError(InputError):
+    """A row that the model does not take. Its answer is empty."""
+
+
+class Inputs:
+    """The inputs of a source. Each text after the first begins with a token, and each symbol of a feature is one."""
+
+    def __init__(self, saved: list[dict[str, Any]], tokenizer: Tokenizer) -> None:
+        self.inputs, self.tokenizer = saved, tokenizer
+        self.names = [one["name"] for one in saved]
+        keys: list[tuple[str, str | None]] = []
+        for one in saved:
+            is_text = one["kind"] == "text"
+            keys += [(one["name"], None)] if is_text and one is not saved[0] else []
+            keys += [(one["name"], symbol) for symbol in one["symbols"]]
+        self.ids = {key: tokenizer.size + i for i, key in enumerate(keys)}
+
+    def read_line(self, line: str) -> str:
+        """Return the source of a line: its cells are separated by tabs."""
+        cells = line.split("\t")
+        if len(cells) != len(self.inputs) and line.strip():
+            names = ", ".join(self.names)
+            raise InputError(f"expected {len(self.inputs)} cells between tabs ({names}), got {len(cells)}")
+        return self.compose(cells) if line.strip() else ""
+
+    def read_json(self, given: Any) -> str:
+        """Return the source of an object with a string for each input."""
+        if not isinstance(given, dict) or not all(isinstance(cell, str | None) for cell in given.values()):
+            raise InputError(f"expected a JSON object with a string for each of {', '.join(self.names)}")
+        for name in given:
+            if name not in self.names:
+                raise InputError(f"no input is called {name!r}")
+        for name in self.names:
+            if given.get(name) is None:
+                raise LeftOutError(f"the input {name!r} is missing")
+        return self.compose([given[name] for name in self.names])
+
+    def compose(self, cells: list[str]) -> str:
+        """Return the source of cells, which is empty when all texts are."""
+        texts = [cell for cell, one in zip(cells, self.inputs) if one["kind"] == "text"]
+        if not "".join(texts).strip():
+            return ""
+        for cell, one in zip(cells, self.inputs):
+            if SEPARATOR in cell:
+                raise LeftOutError(f"the input {one['name']!r} contains U+001F")
+            if not (cell if one["kind"] == "text" else cell.strip(NO_SYMBOL)).strip():
+                raise LeftOutError(f"the {one['kind']} {one['name']!r} is empty")
+        return SEPARATOR.join(cells)
+
+    def encode(self, source: str) -> list[int]:
+        """Return the ids of a source, without <bos> and <eos>. Raises InputError for what the vocabulary lacks."""
+        ids: list[int] = []
+        for one, cell in zip(self.inputs, source.split(SEPARATOR)):
+            if one["kind"] == "text":
+                ids += [self.ids[one["name"], None]] if one is not self.inputs[0] else []
+                ids += self.tokenizer.encode(cell)
+                continue
+            for symbol in self.symbols_of(cell, one["cut"]):
+                token = self.ids.get((one["name"], symbol), self.tokenizer.unk_id)
+                if token is None:
+                    raise InputError(f"the symbol {symbol!r} of {one['name']!r} is not in the vocabulary")
+                ids.append(token)
+        return ids
+
+    def unknown(self, source: str) -> list[str]:
+        """Return what the vocabulary lacks: parts of the texts, and the written forms of symbols."""
+        unknown: list[str] = []
+        for one, cell in zip(self.inputs, source.split(SEPARATOR)):
+            if one["kind"] == "text":
+                unknown += self.tokenizer.unknown(cell)
+            else:
+                symbols = self.symbols_of(cell, one["cut"])
+                unknown += [f"<{one['name']}={symbol}>" for symbol in symbols if (one["name"], symbol) not in self.ids]
+        return unknown
+
+    def symbols_of(self, cell: str, cut: str) -> list[str]:
+        normal = unicodedata.normalize("NFC", cell)
+        return [symbol for part in (normal.split(cut) if cut else [normal]) if (symbol := part.strip())]
+
+
+class Export:
+    """What `glassformer.json` describes: both tokenizers, the limits, and the settings of the search and the model."""
+
+    def __init__(self, description: dict[str, Any]) -> None:
+        if description.get("format") != FORMAT:
+            raise InputError(f"glassformer.json has the format {description.get('format')!r}, expected {FORMAT!r}")
+        self.source, self.target = (Tokenizer(description[side]) for side in ("source", "target"))
+        inputs = description["source"].get("inputs")
+        self.inputs = Inputs(inputs, self.source) if inputs else None
+        self.max_source_tokens: int = description["max_source_tokens"]
+        self.search: dict[str, Any] = description["search"]
+        self.model: dict[str, Any] = description["model"]
+
+    def read(self, line: str, *, as_json: bool) -> str:
+        """Return the source of a line: text, with `as_json` a JSON string; of several inputs, cells or an object."""
+        if not as_json:
+            return self.inputs.read_line(line) if self.inputs else line
+        try:
+            given = json.loads(line)
+        except ValueError:
+            given = None
+        if self.inputs:
+            return self.inputs.read_json(given)
+        if not isinstance(given, str):
+            raise InputError("expected a JSON string")
+        return given
+
+    def encode(self, source: str) -> tuple[list[int], list[str]]:
+        """Return the ids, framed by <bos>, where the model has it, and <eos>, and what the vocabulary lacks.
+
+        Raises InputError: for a source that is too long, LeftOutError.
+        """
+        encoder = self.inputs or self.source
+        ids = encoder.encode(source)
+        if len(ids) > self.max_source_tokens:
+            raise LeftOutError(f"{len(ids)} tokens; the model takes at most {self.max_source_tokens}")
+        unknown = encoder.unknown(source) if self.source.unk_id in ids else []
+        return [*self.source.start, *ids, self.source.eos_id], unknown
