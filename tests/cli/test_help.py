@@ -29,8 +29,8 @@ CONTRACT = {
     """,
     "translate": """
         MODEL INPUT --out --beam --nbest --column --feature --keep --header --bad-rows --ledger --from --to --prefix
-        --prefix-column --scores --alignments --long --ensemble --set --resume --overwrite --shards --merge --on
-        --engine --device --precision --seed --quiet --json
+        --prefix-column --scores --alignments --long --ensemble --set --resume --overwrite --on --engine --device
+        --precision --seed --quiet --json
     """,
     "evaluate": """
         MODEL TABLE --source --feature --target --header --bad-rows --ledger --overwrite --beam --bleu-tokenize

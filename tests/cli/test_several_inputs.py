@@ -220,7 +220,7 @@ def test_plain_lines_with_an_empty_feature_are_left_empty(call, run):
     assert "2 rows were left empty: row 1 (the feature 'tags' is empty), row 3" in answer.err
 
 
-def test_a_resumed_job_and_shards_leave_the_same_rows_empty(call, run, holes, filled, tmp_path, monkeypatch):
+def test_a_resumed_job_leaves_the_same_rows_empty(call, run, holes, filled, tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "FIRST", 2)
     translate, calls = Translator.translate, []
 
@@ -237,10 +237,6 @@ def test_a_resumed_job_and_shards_leave_the_same_rows_empty(call, run, holes, fi
     assert resumed.code == EXIT_LEFT_OUT, resumed.err
     assert LEFT_OUT in resumed.err
     assert (tmp_path / "out.txt").read_text().split("\n")[:-1] == filled
-    assert call(*words, tmp_path / "shards", "--shards", 3).code == 0
-    merged = call(*words, tmp_path / "shards", "--shards", 3, "--merge")
-    assert (merged.code, merged.out.split("\n")[:-1]) == (EXIT_LEFT_OUT, filled)
-    assert LEFT_OUT in merged.err
 
 
 def test_an_object_without_the_key_of_a_feature_is_left_empty(call, run, filled, tmp_path):

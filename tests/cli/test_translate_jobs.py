@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import json
 import os
 import random
@@ -373,3 +374,55 @@ def test_100_000_rows_killed_ten_times_are_there_once_in_order(tmp_path, run, ta
     assert rows[0] == ["id", "translation"]
     assert [row[0] for row in rows[1:]] == [str(n) for n in range(n_rows)]
     assert [row[1] for row in rows[1:]] == [expected[n % len(sources)] for n in range(n_rows)]
+
+
+# Ray
+
+
+@pytest.mark.parametrize(
+    ("more", "message", "code"),
+    [
+        (["--on", "slurm"], "--on slurm is not available", 2),
+        (["--shards", "2"], "the option --shards was removed", 2),
+        (["--merge"], "the option --merge was removed", 2),
+        (["--on", "ray"], "pip install 'glassformer[ray]'", 1),
+    ],
+)
+def test_options_that_cannot_be_say_what_to_do_and_write_nothing(
+    call, tmp_path, run, many, monkeypatch, more, message, code
+):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    answer = call("translate", run, many, "--column", "iso", "--out", tmp_path / "out.csv", *more)
+    assert (answer.code, message in answer.err, "ray" in answer.err) == (code, True, True), answer.err
+    assert [path.name for path in tmp_path.iterdir()] == ["many.csv"]
+    assert "--on ray is for a file" in call("translate", run, "-", "--on", "ray").err
+
+
+@pytest.mark.slow
+@on_posix
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
+def test_rows_on_ray_are_there_once_in_order_when_a_task_and_then_the_program_are_killed(tmp_path, run, table_of):
+    import psutil
+
+    n_rows, out, part = 100_000, tmp_path / "out.csv", tmp_path / "out.csv.part"
+    sources = [iso for iso, _ in dates(2_000, seed=5)]
+    table = table_of(tmp_path / "t.csv", [("id", "iso"), *((str(n), sources[n % 2_000]) for n in range(n_rows))])
+    words = command("translate", run, table, "--column", "iso", "--keep", "id", "--beam", 1, "-q", "--on", "ray")
+    program = subprocess.Popen([*words, "--out", out])
+
+    def wait_for(n_bytes: int) -> None:
+        while program.poll() is None and not (part.exists() and part.stat().st_size >= n_bytes):
+            time.sleep(0.05)
+        assert program.poll() is None
+
+    wait_for(100_000)
+    started = psutil.Process(program.pid).children(recursive=True)
+    next(process for process in started if "translate_rows" in "".join(process.cmdline())).kill()
+    wait_for(part.stat().st_size + 400_000)
+    program.kill()
+    program.wait()
+    subprocess.run([*words, "--out", out, "--resume"], check=True)
+    with out.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file, strict=True))
+    expected = [answer.text for answer in Translator.load(run).translate(sources, num_beams=1)]
+    assert rows == [["id", "translation"], *([str(n), expected[n % 2_000]] for n in range(n_rows))]

@@ -20,7 +20,7 @@ from glassformer.data.lines import open_bytes
 from glassformer.errors import RunError, TableError
 from glassformer.jobs import chunks
 from glassformer.jobs.inputs import Input
-from glassformer.jobs.job import Job
+from glassformer.jobs.job import Here, Job
 from glassformer.jobs.layout import Layout
 from glassformer.jobs.output import FileOutput
 from glassformer.jobs.progress import Progress
@@ -51,7 +51,7 @@ def job_of(table: Path, out: Path, translator: Any = None, **changes: Any) -> Jo
         "layout": Layout("csv", kept=("id",)),
         "name": {"model": "one"},
     } | changes
-    return Job(translator=translator or Shouting(), output=FileOutput(out), **options)
+    return Job(workers=Here(translator or Shouting()), output=FileOutput(out), **options)
 
 
 def run(job: Job, *, resume: bool = False, overwrite: bool = False) -> list[int]:

@@ -1,4 +1,4 @@
-"""The class of every verb's command: an option that takes one value can be given once."""
+"""The class of every verb's command: an option that takes one value can be given once, and a removed one is named."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from glassformer.errors import UsageError
+
+REMOVED = {
+    "translate --shards": "--on ray --out FILE translates on several machines, without shards",
+    "translate --merge": "--on ray --out FILE writes all answers in the order of the rows",
+}
+"""Options of earlier versions -> what to write instead."""
 
 
 class Command(TyperCommand):
@@ -32,7 +38,10 @@ class Command(TyperCommand):
         try:
             values, _, _ = parser.parse_args(args)
         except Exception as error:  # typer's copy of click is private
-            self._explain_too_few_values(getattr(error, "option_name", ""))
+            name = getattr(error, "option_name", "")
+            self._explain_too_few_values(name)
+            if hint := REMOVED.get(f"{self.name} {name}"):
+                raise UsageError(f"the option {name} was removed", hint=hint) from None
             raise
         if values.get("help"):
             return

@@ -15,12 +15,12 @@ import typer
 from glassformer.cli.console import Reporter, check_output, write_ledger
 from glassformer.cli.narrate_job import print_input, show_progress, warn_about
 from glassformer.cli.options import data_options
-from glassformer.errors import EXIT_LEFT_OUT, UsageError
+from glassformer.errors import EXIT_LEFT_OUT, UsageError, nearest
 
 if TYPE_CHECKING:
     from glassformer.data.rows import OpenRows
     from glassformer.jobs.inputs import Input
-    from glassformer.jobs.job import Job
+    from glassformer.jobs.job import Job, Workers
     from glassformer.jobs.layout import Layout
     from glassformer.jobs.output import FileOutput
     from glassformer.jobs.progress import Progress
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from glassformer.text.inputs import Inputs
     from glassformer.translator import Translator
 
+RAY = "ray"
 TABLE_SUFFIXES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
 
 
@@ -68,6 +69,19 @@ class Models:
     device: str
     precision: str
     engine: str
+    on: str | None = None
+
+    def check(self, source: str) -> None:
+        """Raise UsageError for another --on than Ray, and for an input that it cannot have, before any work."""
+        if self.on is None:
+            return
+        from glassformer.jobs.on_ray import load_ray
+
+        if self.on != RAY:
+            raise UsageError(f"--on {self.on} is not available", hint=nearest(self.on, [RAY]))
+        if source == "-":
+            raise UsageError("--on ray is for a file, and the input is standard input", hint="a table, or lines")
+        load_ray()
 
     def read(self) -> list[ModelFile]:
         """Read the model files."""
@@ -82,9 +96,15 @@ class Models:
         first, *others = files
         return Translator(first, ensemble=others, device=self.device, precision=self.precision, engine=self.engine)
 
-    def load_anew(self) -> Translator:
-        """Read the model files, and create their translator."""
-        return self.load(self.read())
+    def workers(self, files: Sequence[ModelFile], *, alignments: bool) -> Workers:
+        """Return what translates with these files: this process, or Ray."""
+        from glassformer.jobs.job import Here
+
+        if self.on is None:
+            return Here.of(self.load(files), alignments=alignments)
+        from glassformer.jobs.on_ray import OnRay
+
+        return OnRay(self.load, files, alignments, n_gpus=int(self.device.startswith("cuda")))
 
 
 @dataclass(frozen=True)
@@ -184,13 +204,13 @@ def run_job(
     long: str,
 ) -> None:
     """Translate rows with these models and options of the search. Raises typer.Exit when rows were left out."""
-    from glassformer.jobs.alignment import Aligner
     from glassformer.jobs.job import Job, describe_job
     from glassformer.jobs.output import StreamOutput
     from glassformer.jobs.stream import Search
 
     if prefix and rows.prefix_column is not None:
         raise UsageError("--prefix and --prefix-column are both given", hint="give one of them")
+    models.check(rows.source)
     output, resumed = files.check(rows.source)
     if output is not None and resumed is not None and output.is_finished(resumed):
         output.finish(resumed)
@@ -213,9 +233,8 @@ def run_job(
             model_files, search, layout, opened, prefix=prefix, precision=models.precision, engine=models.engine
         )
         stream = output or StreamOutput(stack.enter_context(_output_stream(files.out)))
-        translator = models.load(model_files)
-        aligner = Aligner(translator) if shape.alignments else None
-        job = Job(given, translator, search, layout, stream, prefix, name, aligner)
+        workers = models.workers(model_files, alignments=shape.alignments)
+        job = Job(given, workers, search, layout, stream, prefix, name)
         progress = _follow(reporter, job, opened, resumed, None if scanned is None else scanned.ledger.read)
     write_ledger(reporter, opened.ledger, files.ledger)
     if output is not None:
@@ -226,6 +245,7 @@ def run_job(
 
 def _follow(reporter: Reporter, job: Job, opened: OpenRows, resumed: Progress | None, total: int | None) -> Progress:
     """Run a job to its end, with its progress and its warnings."""
+    from glassformer.jobs.job import Here
     from glassformer.jobs.output import FileOutput
     from glassformer.jobs.progress import Progress
 
@@ -236,8 +256,8 @@ def _follow(reporter: Reporter, job: Job, opened: OpenRows, resumed: Progress | 
             for done in job.run(opened, resumed, on_answers):
                 progress = done
     finally:
-        if job.translator.agreement:
-            reporter.print(str(job.translator.agreement))
+        if isinstance(job.workers, Here) and job.workers.translator.agreement:
+            reporter.print(str(job.workers.translator.agreement))
         warn_about(reporter, progress)
         if isinstance(job.output, FileOutput) and job.output.record.exists():
             reporter.print(f"{progress.rows:,} rows are done, in {job.output.part}; --resume continues")

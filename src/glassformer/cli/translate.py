@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,13 +10,9 @@ import typer
 from glassformer.cli import options as opt
 from glassformer.cli.console import Reporter
 from glassformer.cli.jobs import Files, Models, Rows, Shape, run_job
-from glassformer.cli.shards import Sharding, run_shards
 
 Input = Annotated[str, typer.Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column.")]
-Out = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", help="A file to write (default: standard output); with --shards a folder."),
-]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="A file to write (default: standard output).")]
 TextColumn = Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")]
 Features = Annotated[
     list[str] | None,
@@ -58,17 +53,10 @@ Long = Annotated[
     ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the interrupted job of --out.")]
-Shards = Annotated[
-    int | None,
-    typer.Option(
-        "--shards",
-        min=1,
-        metavar="N",
-        help="Divide the rows into N files of the folder --out, which several of these commands translate together.",
-    ),
+On = Annotated[
+    str | None,
+    typer.Option("--on", metavar="ray", help="Translate on the machines of a Ray cluster (extra), or on all cores."),
 ]
-Merge = Annotated[bool, typer.Option("--merge", help="Print the answers of all shards in the order of the rows.")]
-On = Annotated[str | None, typer.Option("--on", metavar="ray", help="Translate the shards as tasks of Ray.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace --out and --ledger.")]
 
 
@@ -95,8 +83,6 @@ def translate(
     assignments: opt.SetDecoding = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
-    shards: Shards = None,
-    merge: Merge = False,
     on: On = None,
     device: opt.Device = "auto",
     precision: opt.DecodePrecision = "float32",
@@ -110,9 +96,8 @@ def translate(
     Row i of the output answers row i of the input; an empty one is empty. With --json or --nbest: one JSON object each.
     """
     options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=nbest, seed=seed)
-    files, models = Files(out, ledger, resume, overwrite), Models(model, ensemble or [], device, precision, engine)
+    files = Files(out, ledger, resume, overwrite)
+    models = Models(model, ensemble or [], device, precision, engine, on)
     rows = Rows(source, column, features or [], keep or [], prefix_column, from_, header, bad_rows)
     shape = Shape(to, as_json or "num_return_sequences" in options, scores, alignments)
-    sharding = Sharding(shards, merge, on)
-    run = partial(run_shards, sharding=sharding) if sharding.check(files) else run_job
-    run(Reporter(quiet), files, models, rows, shape, options, prefix=prefix, long=long)
+    run_job(Reporter(quiet), files, models, rows, shape, options, prefix=prefix, long=long)

@@ -65,13 +65,6 @@ class Input:
         path = Path(self.source)
         return path.exists() and not path.is_file() and not path.is_dir()
 
-    def absolute(self) -> Input:
-        """Return this input with paths that a process in another folder finds."""
-        assert isinstance(self.source, str)
-        names = [self.source] if Path(self.source).exists() else self.source.split(",")
-        paths = [str(Path(name).absolute()) if Path(name).exists() else name for name in names]
-        return replace(self, source=",".join(paths))
-
     def open(self) -> AbstractContextManager[OpenRows]:
         """Open the input. Raises TableError, ColumnError and MissingExtraError as `read_table` does."""
         if self.column is None:
@@ -84,11 +77,10 @@ class Input:
         kinds += ["optional" for _ in prefix]
         return open_columns(self.source, columns, self.data, kinds=kinds, suffix=self.suffix)
 
-    def scan(self, digest: Digest | None = None) -> OpenRows:
+    def scan(self) -> OpenRows:
         """Read a file once from start to end, and return what it is, with the ledger of all its rows.
 
-        The rows are added to `digest`, damaged ones where they are skipped. Raises TableError when rows are damaged and
-        `data.bad_rows` is "stop".
+        Raises TableError when rows are damaged and `data.bad_rows` is "stop".
         """
         n_rows = 0
         damaged: list[InputRow] = []
@@ -96,8 +88,6 @@ class Input:
             for n_rows, row in enumerate(opened.rows, 1):  # noqa: B007, the last one counts
                 if row.fault:
                     damaged.append(row)
-                if digest is not None and not (row.fault and self.stops_at_damage):
-                    digest.add(self.job_rows(opened, [row]))
             if self.stops_at_damage:
                 check_rows(opened, damaged)
         opened.ledger.read = n_rows

@@ -3,24 +3,85 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from glassformer.data.rows import OpenRows
 from glassformer.errors import RunError
 from glassformer.jobs.alignment import Aligner
 from glassformer.jobs.chunks import arriving_chunks, chunks
-from glassformer.jobs.inputs import Digest, Input, take
+from glassformer.jobs.inputs import Digest, Input, JobRow, take
 from glassformer.jobs.layout import Layout
 from glassformer.jobs.output import FileOutput, StreamOutput
 from glassformer.jobs.progress import Progress
 from glassformer.jobs.stream import Search, translate_chunk
 from glassformer.modelfile import ModelFile
-from glassformer.translator import Translator
+from glassformer.translator import Translation, Translator
+
+Answered = Generator[tuple[list[JobRow], list[Translation]]]
+"""Rows and their answers, in order."""
+
+
+class Workers(Protocol):
+    """Translate the rows of a job: in this process (`Here`), or on a cluster (`on_ray.OnRay`)."""
+
+    def answered(
+        self,
+        chunks: Iterator[list[JobRow]],
+        search: Search,
+        *,
+        prefixes: bool,
+        on_answers: Callable[[int], None] | None = None,
+    ) -> Answered:
+        """Yield the rows and their answers. `prefixes`: each row has the forced start of its answer."""
+        ...
+
+
+@dataclass(frozen=True)
+class Here:
+    """Translates rows in this process; with an `aligner` the answers are aligned."""
+
+    translator: Translator
+    aligner: Aligner | None = None
+
+    @classmethod
+    def of(cls, translator: Translator, *, alignments: bool) -> Here:
+        return cls(translator, Aligner(translator) if alignments else None)
+
+    def answered(
+        self,
+        chunks: Iterator[list[JobRow]],
+        search: Search,
+        *,
+        prefixes: bool,
+        on_answers: Callable[[int], None] | None = None,
+    ) -> Answered:
+        """Yield the rows and their answers, chunk by chunk."""
+        for rows in chunks:
+            yield rows, self.translate(rows, search, prefixes=prefixes, on_answers=on_answers)
+
+    def translate(
+        self,
+        rows: Sequence[JobRow],
+        search: Search,
+        *,
+        prefixes: bool,
+        on_answers: Callable[[int], None] | None = None,
+    ) -> list[Translation]:
+        """Return the answers to rows."""
+        return translate_chunk(
+            self.translator,
+            [row.source for row in rows],
+            search,
+            prefixes=[row.prefix for row in rows] if prefixes else None,
+            where=[f"row {row.number}" for row in rows],
+            progress=on_answers,
+            aligner=self.aligner,
+        )
 
 
 @dataclass
@@ -28,17 +89,16 @@ class Job:
     """Rows of an input, translated to an output, in order: row i of the output answers row i of the input.
 
     `prefix` is the forced start of every answer, unless the input has a column of them. `name` says what the job is
-    (see `Progress.job`), for a job that can be resumed. With an `aligner` the answers are aligned.
+    (see `Progress.job`), for a job that can be resumed.
     """
 
     input: Input
-    translator: Translator
+    workers: Workers
     search: Search
     layout: Layout
     output: StreamOutput | FileOutput
     prefix: str = ""
     name: dict[str, Any] | None = None
-    aligner: Aligner | None = None
 
     def run(
         self, opened: OpenRows, resumed: Progress | None = None, on_answers: Callable[[int], None] | None = None
@@ -59,18 +119,10 @@ class Job:
             if not progress.n_bytes:
                 self.output.append(self.layout.head(), progress)
             group = arriving_chunks if self.input.arrives else chunks
-            for chunk in group(opened.rows):
-                rows = self.input.job_rows(opened, chunk, self.prefix)
-                has_prefix = self.prefix or self.input.prefix_column is not None
-                answers = translate_chunk(
-                    self.translator,
-                    [row.source for row in rows],
-                    self.search,
-                    prefixes=[row.prefix for row in rows] if has_prefix else None,
-                    where=[f"row {row.number}" for row in rows],
-                    progress=on_answers,
-                    aligner=self.aligner,
-                )
+            parts = (self.input.job_rows(opened, chunk, self.prefix) for chunk in group(opened.rows))
+            prefixes = bool(self.prefix) or self.input.prefix_column is not None
+            found = self.workers.answered(parts, self.search, prefixes=prefixes, on_answers=on_answers)
+            for rows, answers in stack.enter_context(closing(found)):
                 digest.add(rows)
                 self.output.append(self.layout.encode(rows, answers), progress)
                 progress.add(rows, answers, str(digest), self.search.greedy_first)
@@ -103,7 +155,7 @@ def describe_job(
 ) -> dict[str, Any]:
     """Return what must be the same when a job is resumed, as JSON values."""
     return {
-        "model": model_digests(models),
+        "model": [_digest(model.path) for model in models],
         "version": version("glassformer"),
         "search": search.decoding.model_dump(mode="json"),
         "long": search.long,
@@ -115,11 +167,6 @@ def describe_job(
         "input columns": list(opened.taken),
         **more,
     }
-
-
-def model_digests(models: Sequence[ModelFile]) -> list[str]:
-    """Return the SHA-256 of each model file."""
-    return [_digest(model.path) for model in models]
 
 
 def _digest(path: Path | None) -> str:

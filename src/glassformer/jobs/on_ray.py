@@ -1,55 +1,123 @@
-"""The shards of a job as tasks of Ray, which puts them on the machines of a cluster and repeats those that die."""
+"""The rows of a job as tasks of Ray, which puts them on the machines of a cluster and repeats those that die."""
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
+from glassformer.decoding import GreedyFirst
 from glassformer.errors import GlassformerError, MissingExtraError, RunError
-from glassformer.jobs.job import model_digests
-from glassformer.jobs.manifest import Shard
-from glassformer.jobs.shards import Shards
-from glassformer.translator import Translator
+from glassformer.jobs.inputs import JobRow
+from glassformer.jobs.job import Answered, Here
+from glassformer.jobs.stream import Search
+from glassformer.modelfile import ModelFile
+from glassformer.translator import Translation, Translator
+
+ROWS = 1024
+"""The maximum number of rows in a task."""
 
 RETRIES = 3
-"""How often the task of a shard is repeated when its process or machine dies."""
+"""How often a task is repeated when its process or machine dies."""
+
+TASKS = 2
+"""Tasks that are computed or wait, for each CPU or GPU of the cluster: how far the rows are read ahead."""
 
 
-def run_tasks(
-    shards: Shards, left: Sequence[Shard], load: Callable[[], Translator], *, n_gpus: int
-) -> Iterator[tuple[Shard, bool]]:
-    """Translate shards, one task for each; yield those that are done, and whether it was by the task.
+@dataclass(frozen=True)
+class OnRay:
+    """Translates rows on the cluster of $RAY_ADDRESS, or on this machine; the model files are sent there.
 
-    `load` is called in each task, with a CPU and `n_gpus`. The cluster is that of $RAY_ADDRESS, or this machine. Raises
-    RunError when a task died too often, and the first error of a task.
+    `load` creates their translator in each process, which has a CPU and `n_gpus`.
     """
-    ray = load_ray()
-    if not ray.is_initialized():
-        ray.init(log_to_driver=False, include_dashboard=False, configure_logging=False)
-    shards = replace(shards, input=shards.input.absolute())
-    task = ray.remote(max_retries=RETRIES, num_cpus=1, num_gpus=n_gpus)(translate_shard)
-    running = {task.remote(shards, shard, load): shard for shard in left}
+
+    load: Callable[[Sequence[ModelFile]], Translator]
+    files: Sequence[ModelFile]
+    alignments: bool = False
+    n_gpus: int = 0
+
+    def answered(
+        self,
+        chunks: Iterator[list[JobRow]],
+        search: Search,
+        *,
+        prefixes: bool,
+        on_answers: Callable[[int], None] | None = None,
+    ) -> Answered:
+        """Yield the rows and their answers, in order.
+
+        Until `search.greedy_first` is decided there is one task at a time. Raises RunError when a task died too often,
+        and the first error of a task.
+        """
+        ray = load_ray()
+        if not ray.is_initialized():
+            ray.init(log_to_driver=False, include_dashboard=False, configure_logging=False)
+        worker, files = _Worker(self, prefixes), [ray.put(self.files)]  # in a list, so that only a new process reads it
+
+        def translate_rows(rows: list[JobRow], search: Search, files: list[Any]) -> _Found:
+            return worker.translate(rows, search, files)
+
+        task = ray.remote(max_retries=RETRIES, max_calls=0, num_cpus=1, num_gpus=self.n_gpus)(translate_rows)
+        parts = (rows[start : start + ROWS] for rows in chunks for start in range(0, len(rows), ROWS))
+        tasks = ((rows, task.remote(rows, search, files)) for rows in parts)
+        running: deque[tuple[list[JobRow], Any]] = deque()
+        state, decides = search.greedy_first, True
+        try:
+            while True:
+                one = decides and state.probes_left > 0
+                running.extend(islice(tasks, (1 if one else self._n_tasks(ray)) - len(running)))
+                if not running:
+                    return
+                rows, answers, shown = running[0][0], *_result(ray, *running[0])
+                running.popleft()
+                state.tried, state.certain = shown.tried, shown.certain
+                decides = decides and (state.tried > 0 or not any(answer.tokens for answer in answers))
+                if on_answers is not None:
+                    on_answers(len(rows))
+                yield rows, answers
+        finally:
+            for _, each in running:
+                ray.cancel(each, force=True)
+
+    def _n_tasks(self, ray: Any) -> int:
+        return TASKS * max(1, int(ray.cluster_resources().get("GPU" if self.n_gpus else "CPU", 1)))
+
+
+_Found = tuple[list[Translation], GreedyFirst] | GlassformerError
+
+
+class _Worker:
+    """What translates in a process of Ray: it is sent there once, and loads its models there once."""
+
+    def __init__(self, on_ray: OnRay, prefixes: bool) -> None:
+        self._load, self._alignments, self._prefixes = on_ray.load, on_ray.alignments, prefixes
+        self._here: Here | None = None
+
+    def translate(self, rows: list[JobRow], search: Search, files: list[Any]) -> _Found:
+        try:
+            if self._here is None:
+                self._here = Here.of(self._load(load_ray().get(files[0])), alignments=self._alignments)
+            return self._here.translate(rows, search, prefixes=self._prefixes), search.greedy_first
+        except GlassformerError as error:
+            return error
+
+
+def _result(ray: Any, rows: Sequence[JobRow], task: Any) -> tuple[list[Translation], GreedyFirst]:
+    """Wait for the answers of a task. Raises its error."""
     try:
-        while running:
-            done, _ = ray.wait(list(running))
-            for each in done:
-                shard = running.pop(each)
-                try:
-                    found = ray.get(each)
-                except ray.exceptions.RayError as error:
-                    raise RunError(
-                        f"the task of {shard} failed",
-                        got=str(error).strip().splitlines()[-1],
-                        hint="the same command continues the shards that are not done",
-                    ) from None
-                if isinstance(found, GlassformerError):
-                    raise found
-                yield shard, found
-    finally:
-        for each in running:
-            ray.cancel(each, force=True)
+        found: _Found = ray.get(task)
+    except ray.exceptions.RayError as error:
+        raise RunError(
+            f"the task of rows {rows[0].number:,} to {rows[-1].number:,} failed",
+            got=str(error).strip().splitlines()[-1],
+            hint="--resume continues, where the output is a file",
+        ) from None
+    if isinstance(found, GlassformerError):
+        raise found
+    return found
 
 
 def load_ray() -> Any:
@@ -60,30 +128,3 @@ def load_ray() -> Any:
     except ImportError:
         raise MissingExtraError("translating on Ray", package="ray", extra="ray") from None
     return ray
-
-
-def translate_shard(shards: Shards, shard: Shard, load: Callable[[], Translator]) -> bool | GlassformerError:
-    """Translate a shard in a task; return whether it was free, or the error that ended it."""
-    try:
-        with shards.taken(shard) as is_ours:
-            if is_ours and not shards.is_done(shard):
-                translator = load()
-                check_models(shards, translator)
-                for _ in shards.translate(shard, translator):
-                    pass
-            return is_ours
-    except GlassformerError as error:
-        return error
-
-
-def check_models(shards: Shards, translator: Translator) -> None:
-    """Raise RunError when the model files of this machine are not those of the manifest."""
-    found = model_digests(translator.model_files)
-    if found != shards.name["model"]:
-        raise RunError(
-            "the model on the machine of a task is another one",
-            where=str(translator.model_file.path),
-            got=", ".join(found),
-            expected=", ".join(shards.name["model"]),
-            hint="put the model into a folder that all machines share",
-        )

@@ -11,7 +11,6 @@ job neither loses nor repeats a row.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -48,13 +47,10 @@ class StreamOutput:
 
 
 class FileOutput:
-    """Rows go to the part file of `path`, which becomes `path` when all rows are there.
+    """Rows go to the part file of `path`, which becomes `path` when all rows are there."""
 
-    With `keep_record` the record of progress stays then.
-    """
-
-    def __init__(self, path: Path, *, keep_record: bool = False) -> None:
-        self.path, self._keep_record = path, keep_record
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._target = Path(os.path.realpath(path))
         self.part, self.record = next_to(self._target, ".part"), next_to(self._target, ".progress.json")
         # Names of our own, which a killed process leaves and the next one uses again.
@@ -137,8 +133,6 @@ class FileOutput:
             self._file.close()
         if not self.is_finished(progress):
             progress.complete = True
-            if self._keep_record:
-                progress.output_digest = file_digest(self.part)
             self.save(progress)
             with self._errors(progress):
                 if self.parquet:
@@ -147,8 +141,7 @@ class FileOutput:
                     self.part.unlink()
                 else:
                     replace_file(self.part, self._target)
-        if not self._keep_record:
-            self.record.unlink()
+        self.record.unlink()
         self._temporary.unlink(missing_ok=True)
 
     @contextlib.contextmanager
@@ -178,9 +171,3 @@ class FileOutput:
             found = cannot_write(self.part, error)
             found.hint = f"{found.hint or 'choose another --out'}; --resume continues after row {progress.rows:,}"
             raise found from None
-
-
-def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +35,6 @@ class Rows(_Record):
         if len(self.named) < NAMED:
             self.named.append(name)
 
-    def add_all(self, others: Rows) -> None:
-        self.count += others.count
-        self.named += others.named[: NAMED - len(self.named)]
-
     def __str__(self) -> str:
         more = f" and {self.count - len(self.named):,} more" if self.count > len(self.named) else ""
         return ", ".join(self.named) + more
@@ -48,9 +44,8 @@ class Progress(_Record):
     """The rows of a job that are done.
 
     `job` says what the job is: models, options, columns; all of it must be the same when it is resumed. `digest` is
-    that of the input rows that are done, `n_bytes` the size of their output, `output_digest` that of the output of a
-    shard that is done. `tried` and `certain` are those of `GreedyFirst`. `left_out`, `unfinished` and `unknown` are for
-    the warnings at the end.
+    that of the input rows that are done, `n_bytes` the size of their output. `tried` and `certain` are those of
+    `GreedyFirst`. `left_out`, `unfinished` and `unknown` are for the warnings at the end.
     """
 
     format: int = FORMAT
@@ -59,7 +54,6 @@ class Progress(_Record):
     n_bytes: NonNegativeInt = 0
     digest: str = ""
     complete: bool = False
-    output_digest: str = ""
     tried: NonNegativeInt = 0
     certain: NonNegativeInt = 0
     left_out: Rows = Field(default_factory=Rows)
@@ -87,19 +81,6 @@ class Progress(_Record):
                 hint="resume with that version, or --overwrite starts again",
             )
         return found
-
-    @classmethod
-    def joined(cls, parts: Iterable[Progress]) -> Progress:
-        """Return the rows of several jobs as one, with what was notable about them."""
-        whole, unknown = cls(complete=True), Counter[str]()
-        for part in parts:
-            whole.rows += part.rows
-            whole.left_out.add_all(part.left_out)
-            whole.unfinished.add_all(part.unfinished)
-            whole.unknown_rows += part.unknown_rows
-            unknown.update(part.unknown)
-        whole.unknown = dict(unknown)
-        return whole
 
     def to_json(self) -> str:
         """Return what `load` reads."""
