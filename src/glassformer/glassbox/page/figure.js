@@ -15,11 +15,10 @@ const STYLES = [
  * @param {string} title  also the name of the files
  * @param {SVGElement|HTMLElement} content
  * @param {(string|number)[][]|null} rows  the numbers, with the names of the columns first
- * @param {any} caption  by default the title
  */
-export function figure(title, content, rows = null, caption = title) {
+export function figure(title, content, rows = null) {
   const image = content.matches('svg') ? content : content.querySelector('svg');
-  return el('figure.saved', el('div.scroller', content), el('figcaption', caption, saveButtons(title, image, rows && (() => rows))));
+  return el('figure.saved', el('div.scroller', content), el('figcaption', title, saveButtons(title, image, rows && (() => rows))));
 }
 
 /**

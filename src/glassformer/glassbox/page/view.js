@@ -16,7 +16,12 @@ import { result } from 'glassbox/result.js';
 
 const PAPER = 640; // pixels of the width of a printed page, without its margins
 const MARGIN = 52; // pixels around a matrix
-const SCROLLED = ['#tabs', '#steps .track', '#panel .tree'];
+const SCROLLED = [
+  ['#tabs', '[aria-current]'],
+  ['#steps .track', '[aria-current]'],
+  ['#panel .tree', '[aria-current]'],
+  ['#panel .story .scroller', '.story-cell.here, .story-token.here'],
+]; // boxes, and what is current in them
 const printed = matchMedia('print');
 
 const part = (id) => document.getElementById(id);
@@ -71,7 +76,7 @@ function draw(app, isQuiet, onPaper = printed.matches) {
   const key = document.activeElement?.dataset.key;
   const isOther = part('panel').dataset.panel !== app.state.panel;
   const place = keepPlace();
-  const scrolled = SCROLLED.map((selector) => document.querySelector(selector)).map((box) => [box?.scrollLeft ?? 0, box?.scrollTop ?? 0]);
+  const scrolled = SCROLLED.map(([selector]) => document.querySelector(selector)).map((box) => [box?.scrollLeft ?? 0, box?.scrollTop ?? 0]);
   part('main').classList.toggle('inspecting', app.state.tensor !== null);
   part('panel').dataset.panel = app.state.panel; // its layout depends on it
   const width = onPaper ? PAPER : Math.max(280, columnOf(part('panel')) - MARGIN);
@@ -112,9 +117,9 @@ function columnOf(panel) {
 
 /** Scroll these boxes, and not the page, to the middle of what is current, unless it is in sight where they were before. */
 function showCurrent(before) {
-  SCROLLED.forEach((selector, i) => {
+  SCROLLED.forEach(([selector, item], i) => {
     const box = document.querySelector(selector);
-    const current = box?.querySelector('[aria-current]');
+    const current = box?.querySelector(item);
     if (!current) return;
     box.scrollTo(...before[i]);
     const [all, one] = [box, current].map((each) => each.getBoundingClientRect());

@@ -5,6 +5,7 @@ import { arcs } from 'glassbox/story/arcs.js';
 import { beam } from 'glassbox/story/beam.js';
 import { kinds } from 'glassbox/story/kinds.js';
 import { layers } from 'glassbox/story/layers.js';
+import { roomOf } from 'glassbox/story/parts.js';
 import { positions } from 'glassbox/story/positions.js';
 import { query } from 'glassbox/story/query.js';
 import { stream } from 'glassbox/story/stream.js';
@@ -17,6 +18,8 @@ export function story(app) {
   const at = app.state.screen;
   const screen = SCREENS[at - 1];
   const { words, picture, proof } = screen.draw(app);
+  if (picture?.querySelector('svg').getAttribute('width') > roomOf(app))
+    picture.querySelector('figcaption').firstChild.after(': the picture is wider than the page, scroll it sideways');
   return el(
     'section.story',
     { 'aria-label': `screen ${at} of ${SCREENS.length}: ${screen.title}`, 'aria-live': 'polite', data: { screen: at } },

@@ -4,10 +4,9 @@ import { svg } from 'glassbox/dom.js';
 import { influence } from 'glassbox/evidence.js';
 import { figure } from 'glassbox/figure.js';
 import { at, percent, probability, rowOf, shortDigits } from 'glassbox/numbers.js';
-import { endOf, layOut, quoted, tokenBox } from 'glassbox/story/parts.js';
+import { endOf, layOut, quoted, roomOf, tokenBox } from 'glassbox/story/parts.js';
 
 const [TOP, BOTTOM, HIGH] = [22, 200, 250];
-const WIDEST = 860; // pixels of the card
 const FAINTEST = 0.12; // of the largest number of a row
 
 export const arcs = {
@@ -38,17 +37,12 @@ export const arcs = {
 
 function drawn(app, x) {
   const { source, target_out: outputs } = app.trace.tokens;
-  const [title, image] = ['source tokens of each output token', draw(app, x)];
-  const isWide = Number(image.getAttribute('width')) > roomOf(app);
   const rows = [
     ['output token', ...source.map((token, i) => `${i} ${token.text}`)],
     ...outputs.map((token, i) => [`${i} ${token.text}`, ...rowOf(x, i)]),
   ];
-  return figure(title, image, rows, isWide ? `${title}: the picture is wider than the page, scroll it sideways` : title);
+  return figure('source tokens of each output token', draw(app, x), rows);
 }
-
-/** The width of the card that the picture is in. */
-const roomOf = (app) => Math.min(app.width, WIDEST);
 
 /** What hiding a source token does to an output token, as probabilities where they are in the page. */
 function fall(trace, row, change, source) {

@@ -92,7 +92,7 @@ function draw(app, search, nodes) {
       role: 'img',
       'aria-label': nodes.map((node) => `${textOf(search, node)}: ${onAxis(node.sum)}, ${node.state}`).join('; '),
     },
-    svg('text.story-label', { x: LEFT, y: 12 }, 'probability of the text so far, log scale'),
+    svg('text.story-label', { x: app.width < 520 ? 0 : LEFT, y: 12 }, 'probability of the text so far, log scale'),
     [...new Set(ticks)].map((power, i, { length }) => {
       const at = x(power * Math.LN10);
       const isNamed = (length - 1 - i) % Math.ceil((length * 44) / BAR) === 0;

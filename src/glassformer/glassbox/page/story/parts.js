@@ -5,9 +5,13 @@ import { at } from 'glassbox/numbers.js';
 import { visible } from 'glassbox/trace.js';
 
 export const LETTER = 7.9; // pixels of a letter of a token, in the widest of the fonts
+const WIDEST = 860; // pixels of the card
 const LONGEST = 12; // letters of a token that are drawn
 
 export const cut = (text, length = LONGEST) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
+
+/** The width of the card that a picture is in, as far as it is in sight. */
+export const roomOf = (app) => Math.min(app.width, WIDEST);
 
 /** The tokens side by side: where each begins, and how wide it is. @returns {{x: number, width: number, text: string}[]} */
 export function layOut(tokens, from = 0, least = 22) {

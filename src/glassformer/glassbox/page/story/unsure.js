@@ -3,10 +3,10 @@
 import { svg } from 'glassbox/dom.js';
 import { figure } from 'glassbox/figure.js';
 import { grouped, percent } from 'glassbox/numbers.js';
-import { cut, leastCertain, probabilityOf, quoted, stepName } from 'glassbox/story/parts.js';
+import { cut, leastCertain, probabilityOf, quoted, roomOf, stepName } from 'glassbox/story/parts.js';
 import { visible } from 'glassbox/trace.js';
 
-const [LINE, LEFT, BAR] = [24, 92, 250];
+const [LINE, LEFT, COLUMN, HIGH] = [24, 92, 26, 72];
 const SHOWN = 5;
 
 export const unsure = {
@@ -58,8 +58,10 @@ function last({ trace, base }, wrong) {
 function draw(app, top) {
   const { target_out: outputs } = app.trace.tokens;
   const shown = top.slice(0, SHOWN);
-  const width = Math.max(LEFT + BAR + 90, outputs.length * 26 + LEFT);
-  const y0 = 96;
+  const BAR = Math.min(250, roomOf(app) - LEFT - 90);
+  const inLine = Math.floor((roomOf(app) - LEFT) / COLUMN);
+  const width = Math.max(LEFT + BAR + 90, LEFT + Math.min(inLine, outputs.length) * COLUMN);
+  const y0 = 24 + HIGH * Math.ceil(outputs.length / inLine);
   return svg(
     'svg',
     {
@@ -72,14 +74,14 @@ function draw(app, top) {
     svg('text.story-label', { x: LEFT - 10, y: 34, 'text-anchor': 'end' }, 'every step'),
     outputs.map((token, row) => {
       const p = probabilityOf(app, row);
-      const x = LEFT + row * 26;
+      const [x, y] = [LEFT + (row % inLine) * COLUMN, HIGH * Math.floor(row / inLine)];
       return svg(
         'g.story-column',
         { class: row === app.row ? 'here' : '', on: { click: () => app.set({ row }) } },
         svg('title', `${visible(token.text)}: ${percent(p)}`),
-        svg('rect.track', { x, y: 6, width: 22, height: 44 }),
-        svg('rect.plus', { x, y: 6 + 44 * (1 - p), width: 22, height: 44 * p }),
-        svg('text', { x: x + 11, y: 66, 'text-anchor': 'middle' }, cut(visible(token.text), 3)),
+        svg('rect.track', { x, y: y + 6, width: 22, height: 44 }),
+        svg('rect.plus', { x, y: y + 6 + 44 * (1 - p), width: 22, height: 44 * p }),
+        svg('text', { x: x + 11, y: y + 66, 'text-anchor': 'middle' }, cut(visible(token.text), 3)),
       );
     }),
     svg('text.story-label', { x: LEFT - 10, y: y0 + 15, 'text-anchor': 'end' }, `step ${app.row}`),
