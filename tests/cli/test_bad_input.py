@@ -614,14 +614,19 @@ def test_a_model_or_search_that_no_memory_holds_is_refused(tmp_path, call, run, 
     [
         (("a=RUN", "a=RUN"), 2, "two models have the same name"),
         (("a=RUN", "b=RUN", "--ensemble", "RUN"), 2, "an ensemble is one model"),
-        (("RUN", "--api-key-file", "EMPTY"), 2, "the API key is empty"),
-        (("RUN", "--api-key-file", "MISSING"), 2, "cannot read the file of the API key"),
+        (("RUN", "--api-key-file", "FILE"), 2, "the option --api-key-file was removed"),
         (("RUN", "other=MISSING", "--port", "0"), 1, "the model does not exist"),
     ],
-    ids=["same name", "ensemble", "empty key", "no key file", "no model"],
+    ids=["same name", "ensemble", "a key", "no model"],
 )
 def test_a_server_that_cannot_be_as_requested_does_not_start(tmp_path, call, run, words, code, said):
-    (tmp_path / "empty").touch()
-    places = {"RUN": str(run), "EMPTY": str(tmp_path / "empty"), "MISSING": str(tmp_path / "missing")}
+    places = {"RUN": str(run), "MISSING": str(tmp_path / "missing")}
     given = [re.sub("|".join(places), lambda found: places[found[0]], word) for word in words]
     assert_is_for_people(call("serve", *given), code, said)
+
+
+def test_a_server_that_would_ignore_a_key_of_the_environment_does_not_start(call, run, monkeypatch):
+    monkeypatch.setenv("GLASSFORMER_API_KEY", "secret")
+    answer = call("serve", run, "--host", "0.0.0.0", "--port", "0")
+    assert_is_for_people(answer, 2, "the server has no API key any more", "proxy")
+    assert "secret" not in answer.out + answer.err

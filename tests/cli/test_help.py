@@ -54,7 +54,7 @@ CONTRACT = {
     "runs": "--json",
     "settings": "WORD --recipes --json",
     "serve": """
-        MODEL --host --port --text --time-limit --workers --api-key-file --log --ensemble --device --precision --quiet
+        MODEL --host --port --text --time-limit --workers --log --ensemble --device --precision --quiet
     """,
     "export": """
         MODEL --to --out --precision --check --source --feature --target --header --bad-rows --ensemble --quiet --json

@@ -12,6 +12,7 @@ from glassformer.errors import UsageError
 REMOVED = {
     "translate --shards": "--on ray --out FILE translates on several machines, without shards",
     "translate --merge": "--on ray --out FILE writes all answers in the order of the rows",
+    "serve --api-key-file": "a proxy in front of the server checks who may use it: docs/http-api.md",
 }
 """Options of earlier versions -> what to write instead."""
 

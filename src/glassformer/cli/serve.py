@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import socket
 import sys
@@ -17,6 +18,9 @@ from glassformer.errors import MissingExtraError, TextError, UsageError, quoted
 
 if TYPE_CHECKING:
     from glassformer.server.limits import Limits
+
+KEY = "GLASSFORMER_API_KEY"
+"""The variable of a server that checked keys, which is refused: it would be open to everybody."""
 
 _NAMED = re.compile(r"(?P<name>[\w.-]{1,100})=(?P<path>.+)", re.DOTALL)
 
@@ -57,10 +61,6 @@ Workers = Annotated[
     int,
     typer.Option("--workers", min=1, metavar="N", help="Number of processes, each with its own copy of the models."),
 ]
-KeyFile = Annotated[
-    Path | None,
-    typer.Option("--api-key-file", help="A file with the key of requests (default: the variable GLASSFORMER_API_KEY)."),
-]
 Log = Annotated[bool, typer.Option("--log", help="Print each request as a line of JSON, without its texts.")]
 
 
@@ -71,7 +71,6 @@ def serve(
     text: Text = None,
     time_limit: TimeLimit = 60,
     workers: Workers = 1,
-    api_key_file: KeyFile = None,
     log: Log = False,
     ensemble: Ensemble = None,
     device: Device = "auto",
@@ -92,7 +91,6 @@ def serve(
 
     reporter = Reporter(quiet)
     paths = _check(models, text, ensemble)
-    key = _read_key(api_key_file, reporter)
     with listen(host, port) as listening:  # closed where a model cannot be loaded, too
         address, hosts = _names(host, listening.getsockname()[0])
         limits = Limits(compute_seconds=time_limit)
@@ -104,14 +102,14 @@ def serve(
         }
         served = load_models(paths, limits=limits, **options)
         reporter.print(f"open http://{address}:{listening.getsockname()[1]}   (Ctrl-C stops it)")
-        if hosts == ["*"] and key is None:
+        if hosts == ["*"]:
             reporter.warn("anybody who reaches this machine can use the model")
         if workers == 1:
             _log_requests(log)
-            run(create_app(*served, hosts=hosts, key=key), listening, limits, served[0].worker)
+            run(create_app(*served, hosts=hosts), listening, limits, served[0].worker)
         else:
             del served  # it showed that the models can be loaded
-            run_workers(_work, (listening, paths, limits, options, hosts, key, log), workers)
+            run_workers(_work, (listening, paths, limits, options, hosts, log), workers)
     reporter.print("stopped")
 
 
@@ -121,7 +119,6 @@ def _work(
     limits: Limits,
     options: dict[str, Any],
     hosts: list[str],
-    key: str | None,
     log: bool,
 ) -> None:
     """Serve in one of several processes."""
@@ -131,7 +128,7 @@ def _work(
 
     served = load_models(paths, limits=limits, **options)
     _log_requests(log)
-    run(create_app(*served, hosts=hosts, key=key), listening, limits, served[0].worker)
+    run(create_app(*served, hosts=hosts), listening, limits, served[0].worker)
 
 
 def _check_installed() -> None:
@@ -144,7 +141,10 @@ def _check_installed() -> None:
 
 
 def _check(models: list[Named], text: str | None, ensemble: list[Path] | None) -> dict[str, Path]:
-    """The paths of the models by name. Raises UsageError for two of one name, TextError for a wrong text."""
+    """The paths of the models by name. Raises UsageError for two of one name and for a key, TextError for the text."""
+    if KEY in os.environ:
+        got, hint = f"{KEY} in the environment", "unset it; a proxy in front checks who may use the model"
+        raise UsageError("the server has no API key any more", got=got, hint=hint)
     paths: dict[str, Path] = {}
     for name, path in models:
         if name in paths:
@@ -160,15 +160,6 @@ def _check(models: list[Named], text: str | None, ensemble: list[Path] | None) -
     except UnicodeEncodeError:
         raise TextError("the text is not UTF-8", where="--text", got=quoted(text)) from None
     return paths
-
-
-def _read_key(path: Path | None, reporter: Reporter) -> str | None:
-    from glassformer.server.keys import is_open_to_others, read_key
-
-    key = read_key(path)
-    if path is not None and is_open_to_others(path):
-        reporter.warn(f"every user of this machine can read the API key in {path}: chmod 600 {path}")
-    return key
 
 
 def _names(host: str, bound: str) -> tuple[str, list[str]]:

@@ -4,7 +4,6 @@ limits       size and time of a request
 bodies       what a request may contain
 served       the loaded models, computed by one worker (`glassformer.batching`)
 hosts        requests for other hosts are refused; HEAD and OPTIONS
-keys         the API key
 observe      request ids, metrics, the log
 connections  the maximum number, idle ones are closed; the end of a server
 api          the routes: `create_app(served, …) -> FastAPI`

@@ -18,7 +18,6 @@ from glassformer.errors import GlassformerError, quoted
 from glassformer.glassbox.report import live_html, modules, style_sheet
 from glassformer.server.bodies import ERRORS, Body, TraceBody, TranslateBody, WhatIfBody
 from glassformer.server.hosts import HeadAndOptions, KnownHosts
-from glassformer.server.keys import KeyCheck
 from glassformer.server.limits import BodyLimit, RequestError, error_body, headers_of, status_of
 from glassformer.server.observe import Metrics, Observed
 from glassformer.server.served import Served, find_served
@@ -26,10 +25,10 @@ from glassformer.server.served import Served, find_served
 LOCAL = ("127.0.0.1", "localhost")
 
 
-def create_app(*models: Served, hosts: Sequence[str] = LOCAL, key: str | None = None) -> FastAPI:
+def create_app(*models: Served, hosts: Sequence[str] = LOCAL) -> FastAPI:
     """Create the application of models with different names, which share a worker; the first is the default.
 
-    Requests for hosts other than `hosts` are refused (DNS rebinding), and those without the `key`, if there is one.
+    Requests for hosts other than `hosts` are refused (DNS rebinding).
     """
     by_name, limits, worker = {served.name: served for served in models}, models[0].limits, models[0].worker
     app = FastAPI(  # without the pages of FastAPI, which load scripts from elsewhere
@@ -42,8 +41,6 @@ def create_app(*models: Served, hosts: Sequence[str] = LOCAL, key: str | None = 
     _serve_page(app)
     app.add_middleware(BodyLimit, max_bytes=limits.body_bytes, seconds=limits.body_seconds)
     app.add_middleware(HeadAndOptions, routes=app.routes)
-    if key is not None:
-        app.add_middleware(KeyCheck, key=key)
     app.add_middleware(KnownHosts, hosts=hosts)
     app.add_middleware(Observed, metrics=metrics, routes=app.routes)
     return app

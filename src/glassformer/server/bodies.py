@@ -36,7 +36,6 @@ class ErrorBody(BaseModel):
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"description": "Edits, settings of the search, a body or a host that cannot be used."},
-    401: {"description": "No API key, or another one."},
     404: {"description": "No such path or model."},
     405: {"description": "No such method of this path."},
     408: {"description": "The body did not arrive in time."},

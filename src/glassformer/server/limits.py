@@ -43,7 +43,7 @@ class Limits:
 
 
 class RequestError(GlassformerError):
-    """A request that is refused for its size, its time, its host, its key or its model."""
+    """A request that is refused for its size, its time, its host or its model."""
 
     def __init__(self, status: int, what: str, *, expected: str, got: str | None = None, hint: str) -> None:
         self.status = status
