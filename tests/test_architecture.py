@@ -24,7 +24,7 @@ RUNNERS = SOURCE / "export" / "runners"
 
 LAYERS = (
     {"errors"},
-    {"settings", "datasets", "files", "kernels", "records", "timelimit", "tensorfile"},
+    {"settings", "synonyms", "datasets", "files", "kernels", "records", "timelimit", "tensorfile"},
     {"model", "reference", "text", "decoding", "metrics", "recipes", "rundirectory", "settings_reference", "container"},
     {"data", "modelfile"},
     {"engines", "advise", "runs"},

@@ -11,6 +11,7 @@ from glassformer.errors import SettingsError
 from glassformer.recipes.overrides import merge, parse_assignments
 from glassformer.settings import Settings, all_settings
 from glassformer.settings_reference import SettingInfo, find_settings, list_settings
+from glassformer.synonyms import SYNONYMS
 
 FACTS = {info.name: info for info in list_settings()}
 
@@ -88,6 +89,34 @@ def test_a_word_is_found_in_names_descriptions_and_choices_in_any_case():
     assert {"model.dropout", "training.seed"} <= {info.name for info in find_settings("dropout")}
     assert "training.clip_norm" in {info.name for info in find_settings("norm of the GRADIENT")}
     assert find_settings("") == list_settings()
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("early_stopping", "training.patience"),
+        ("Epochs", "training.steps"),
+        ("beam size", "decoding.num_beams"),
+        ("lr", "training.learning_rate"),
+        ("warm-up", "training.warmup_steps"),
+        ("fp16", "training.precision"),
+        ("bf16", "training.precision"),
+        ("label smoothing", "training.label_smoothing"),
+    ],
+)
+def test_another_word_of_the_field_leads_to_the_setting(word, name):
+    assert name in [info.name for info in find_settings(word)]
+
+
+def test_an_assignment_to_another_word_of_the_field_names_the_setting():
+    with pytest.raises(SettingsError) as caught:
+        parse_assignments(["training.batch_size=9"])
+    assert caught.value.hint.startswith("did you mean 'training.batch_tokens'?")
+
+
+def test_a_synonym_is_of_a_setting_that_does_not_contain_it_by_itself():
+    known = {info.name.rpartition(".")[2]: f"{info.name} {info.description}".casefold() for info in list_settings()}
+    assert [(name, word) for name, words in SYNONYMS.items() for word in words if word in known[name]] == []
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 
 from glassformer.errors import SettingsError
 from glassformer.settings import Settings
+from glassformer.synonyms import spaced, synonyms
 
 N_NEAREST = 3
 
@@ -33,8 +34,9 @@ class SettingInfo:
         return self.name.rpartition(".")[0]
 
     def contains(self, word: str) -> bool:
-        """Return whether the name, the description or a choice contains the word, ignoring case."""
-        return any(word.casefold() in text.casefold() for text in (self.name, self.description, *(self.choices or ())))
+        """Return whether name, description, a choice or a synonym contains the word, ignoring case, hyphens and "_"."""
+        texts = (self.name, self.description, *(self.choices or ()), *synonyms(self.name))
+        return any(spaced(word) in spaced(text) for text in texts)
 
 
 def list_settings() -> list[SettingInfo]:

@@ -104,6 +104,13 @@ def test_scores_are_columns(call, run, ids):
     assert sum(found[0]["token_scores"]) == pytest.approx(found[0]["score"])
 
 
+def test_the_scores_of_plain_lines_are_printed_as_columns(call, run, answers):
+    answer = call("translate", run, "--scores", stdin=DATES[0].encode())
+    head, row = (line.split("\t") for line in answer.out.splitlines())
+    assert (answer.code, head, row[0]) == (0, ["translation", "score", "token_scores"], answers[0])
+    assert sum(map(float, row[2].split())) == pytest.approx(float(row[1]))
+
+
 def test_alignments_are_pairs_of_numbers_in_a_column_and_lists_in_json(call, run, ids):
     table = call("translate", run, ids, "--column", "date", "--alignments", "--to", "tsv").out.splitlines()
     objects = call("translate", run, ids, "--column", "date", "--alignments", "--json").out.splitlines()
@@ -132,7 +139,7 @@ def test_a_prefix_is_the_start_of_every_answer_and_a_column_has_one_for_each(tmp
         (["--keep", "id"], "plain lines have no columns"),
         (["--prefix-column", "id"], "plain lines have no columns"),
         (["--from", "csv"], "this input is a table"),
-        (["--scores"], "plain lines have no place for more than the answer"),
+        (["--scores", "--to", "lines"], "plain lines have no place for more than the answer"),
         (["--resume"], "only a file can be resumed"),
         (["--column", "0", "--from", "xml"], "there is no format 'xml'"),
         (["--column", "0", "--prefix", "a", "--prefix-column", "0"], "--prefix and --prefix-column are both given"),

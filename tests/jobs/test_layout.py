@@ -67,6 +67,7 @@ def test_all_that_is_known_of_an_answer_has_its_row_and_its_kept_cells():
     ("requested", "out", "input_format", "full", "columns", "expected"),
     [
         (None, None, "plain text", False, False, "lines"),
+        (None, None, "plain text", False, True, "tsv"),
         (None, None, "CSV", False, False, "lines"),
         (None, None, "CSV", False, True, "csv"),
         (None, None, "TSV", False, True, "tsv"),

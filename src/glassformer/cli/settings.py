@@ -21,7 +21,10 @@ COLUMNS = ("setting", "default", "limits or choices", "meaning")
 
 def settings(
     word: Annotated[
-        str, typer.Argument(metavar="WORD", help="Print only settings with this word in name, meaning or choices.")
+        str,
+        typer.Argument(
+            metavar="WORD", help="Print only settings with this word in name, meaning, choices or synonyms."
+        ),
     ] = "",
     recipes: Annotated[
         bool, typer.Option("--recipes", help="Print the recipes that `train` takes by name instead.")

@@ -83,8 +83,8 @@ class Layout:
 def choose_format(requested: str | None, out: Path | None, input_format: str, *, full: bool, columns: bool) -> str:
     """Return the format of the output: the requested one, that of the suffix of `out`, or that of the input.
 
-    `full` means JSON Lines. `columns`: the output has more than the answers; without that it is plain lines. Raises
-    UsageError for formats that conflict.
+    `full` means JSON Lines. `columns`: the output has more than the answers, as TSV where the input is plain lines;
+    without that it is plain lines. Raises UsageError for formats that conflict.
     """
     if requested is not None and requested not in FORMATS:
         raise UsageError(f"there is no format {requested!r}", hint=nearest(requested, FORMATS))
@@ -96,7 +96,7 @@ def choose_format(requested: str | None, out: Path | None, input_format: str, *,
         if chosen not in (None, "jsonl", "lines" if requested is None else "jsonl"):
             raise UsageError("--json and several answers are JSON Lines", got=f"the format {chosen}", hint="--to jsonl")
         return "jsonl"
-    chosen = chosen or (OF_INPUT.get(input_format, "lines") if columns else "lines")
+    chosen = chosen or (OF_INPUT.get(input_format, "tsv") if columns else "lines")
     if columns and chosen == "lines":
         raise UsageError(
             "plain lines have no place for more than the answer", hint="--to csv, tsv or jsonl, or a suffix of --out"

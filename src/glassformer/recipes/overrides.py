@@ -20,6 +20,7 @@ from glassformer.settings import (
     all_settings,
     preset,
 )
+from glassformer.synonyms import spaced, synonyms
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,6 +80,7 @@ def _check_path(keys: Sequence[str]) -> None:
         path = ".".join(keys[: depth + 1])
         if field is None:
             everywhere = [full for full in all_settings() if full.rsplit(".", 1)[-1] == keys[-1]]
+            everywhere = everywhere or [full for full in all_settings() if spaced(keys[-1]) in synonyms(full)]
             names = everywhere or [".".join([*keys[:depth], name]) for name in section.model_fields]
             raise SettingsError(f"there is no setting {quoted('.'.join(keys))}", hint=nearest(path, names))
         inner = field.annotation
