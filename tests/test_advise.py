@@ -125,6 +125,16 @@ def test_bytes_are_counted_as_they_stand() -> None:
     assert reasons["data.max_source_length"] == "the longest sampled has about 12 bytes"
 
 
+def test_sources_are_trimmed_where_none_has_white_space_at_its_ends() -> None:
+    clean, inputs = dates_table(), inputs_of(["day", "note"], [])
+    rows = [Pair(compose([pair.source, f"{pair.source} x"]), pair.target) for pair in clean]
+    for pairs, of in ((clean, ()), ([*clean[:-1], Pair(clean[-1].source, "May 5, 1518 ")], ()), (rows, inputs)):
+        assert advise(pairs, None, of).settings["tokens"]["source"]["trim"] is True
+    spaced = [*clean[:-1], Pair("1900-01-01 ", "x")]
+    for pairs, of in ((spaced, ()), ([*rows[:-1], Pair(compose(["1900 ", "x"]), "y")], inputs)):
+        assert "trim" not in advise(pairs, None, of).settings["tokens"]["source"]
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_each_kind_of_table_gets_its_kind_of_tokens(name):
     make, wanted = TABLES[name]

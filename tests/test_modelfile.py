@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from glassformer.model import Transformer
 from glassformer.modelfile import FORMAT, ModelFile, count_parameters, find_model, library_versions, tensor_shapes
 from glassformer.records import Metrics, TrainingData
 from glassformer.settings import ModelSettings, Settings, SideSettings
-from glassformer.text import learn
+from glassformer.text import Tokenizer, learn
 
 TEXTS = ["low lower lowest", "new newer newest", "wide wider, the widest road", "a<eos>b"]
 KINDS = {
@@ -180,6 +181,23 @@ def test_a_shared_tokenizer_is_one_object_after_loading(tmp_path):
     example("bpe").save(tmp_path / "m.safetensors")
     loaded = ModelFile.load(tmp_path / "m.safetensors")
     assert loaded.target_tokenizer is loaded.source_tokenizer
+
+
+def test_a_shared_vocabulary_is_written_once_also_where_sources_alone_are_trimmed(tmp_path):
+    made = example("bpe")
+    trimmed = made.source_tokenizer.with_ends(SideSettings(trim=True))
+    replace(made, source_tokenizer=trimmed, target_tokenizer=trimmed.as_target).save(tmp_path / "m.safetensors")
+    with safe_open(tmp_path / "m.safetensors", framework="numpy") as opened:
+        assert json.loads(opened.metadata()["tokenizers"]).keys() == {"source"}
+    loaded = ModelFile.load(tmp_path / "m.safetensors")
+    assert loaded.source_tokenizer.encode(" low ") == made.source_tokenizer.encode("low")
+    assert loaded.target_tokenizer.encode(" low ") == made.target_tokenizer.encode(" low ")
+
+
+def test_a_tokenizer_of_an_older_file_keeps_white_space():
+    saved = example("characters").source_tokenizer.to_dict()
+    del saved["settings"]["trim"]
+    assert Tokenizer.from_dict(saved).split(" low ") == list(" low ")
 
 
 def test_two_tokenizers_are_two_objects_after_loading(tmp_path):

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.errors import MissingExtraError, ModelFileError, SettingsError, TextError, UsageError
-from glassformer.settings import FRAME_TOKENS, SideSettings
-from glassformer.text import SPECIALS, Tokenizer, Vocabulary, ascii68, learn
+from glassformer.settings import FRAME_TOKENS, SideSettings, TokenSettings
+from glassformer.text import SPECIALS, Tokenizer, Vocabulary, ascii68, grow_both, learn, learn_both
 from glassformer.text import tokenizer as tokenizer_module
 
 CORPUS = [
@@ -467,6 +467,22 @@ def test_the_column_of_an_error_counts_in_the_original_text(text: str, form: str
         tokenizer.encode(text)
     assert error.value.what == "the character '☃' (U+2603 SNOWMAN) is not in the vocabulary"
     assert error.value.where == f"column {column}"
+
+
+def test_white_space_at_the_ends_of_a_source_is_trimmed_and_that_of_a_target_is_kept() -> None:
+    """With one vocabulary too: the start of an answer may be "May "."""
+    side = SideSettings(kind="characters", unknown=False, normalization="NFKC")
+    tokens = TokenSettings(source=side.model_copy(update={"trim": True}), target=side)
+    source, target = learn_both([("May 5", " 5")], tokens)
+    for text in ("\t May 5\u3000\n", "May 5"):
+        assert source.tokens(source.encode(text)) == list("May 5")
+    assert target.tokens(target.encode(" 5 ")) == [" ", "5", " "]
+    grown, grown_target = grow_both((source, target), [("\tday", "\t9")], tokens)
+    assert grown.split("\tday ") == list("day")
+    assert grown_target.encode("\t") == [len(target) + "\t9d".index("\t")]
+    with pytest.raises(TextError) as error:
+        source.encode("  May\u00a0☃ ")
+    assert error.value.where == "column 7"
 
 
 def test_an_error_shortens_a_long_text_and_allows_a_character_without_a_name() -> None:

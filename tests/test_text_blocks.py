@@ -27,6 +27,7 @@ sides = st.builds(
     normalization=st.sampled_from(["NFC", "NFD", "NFKC", "none"]),
     lowercase=st.booleans(),
     bos=st.booleans(),
+    trim=st.booleans(),
     min_count=st.integers(1, 2),
 )
 

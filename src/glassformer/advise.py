@@ -118,6 +118,8 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
             if kind in ("characters", "bytes")
         )
     )
+    if not _has_white_space_at_ends(pairs, inputs):
+        choices.append(Choice("tokens.source.trim", True, "no source has white space at its ends"))
     choices += _choose_limits(kinds, source, target)
     choices += _choose_model(len(pairs), kinds, lengths, is_open)
     advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
@@ -147,6 +149,10 @@ class _Given:
         if isinstance(value, str):
             return value if value in get_args(TokenKind) else otherwise
         return value if type(value) is type(otherwise) and value > 0 else otherwise
+
+
+def _has_white_space_at_ends(pairs: Sequence[Pair], inputs: Inputs) -> bool:
+    return any(text != text.strip() for pair in pairs for text in texts_of(pair.source, inputs))
 
 
 def _count_symbols(pairs: Sequence[Pair], inputs: Inputs) -> list[int]:

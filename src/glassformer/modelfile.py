@@ -135,13 +135,13 @@ def _never_trained(tokenizer: Tokenizer, counts: Sequence[int]) -> list[str]:
 
 def tokenizers_to_dict(source: Tokenizer, target: Tokenizer) -> dict[str, Any]:
     """Return both tokenizers as JSON values; a shared one is written once."""
-    return {"source": source.to_dict()} | ({} if target is source else {"target": target.to_dict()})
+    return {"source": source.to_dict()} | ({} if target is source.as_target else {"target": target.to_dict()})
 
 
 def tokenizers_from_dict(saved: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
     """Return the tokenizers of source and target that `tokenizers_to_dict` wrote. Raises ModelFileError."""
     source = Tokenizer.from_dict(saved.get("source", {}))
-    return source, Tokenizer.from_dict(saved["target"]) if "target" in saved else source
+    return source, Tokenizer.from_dict(saved["target"]) if "target" in saved else source.as_target
 
 
 def find_model(path: str | Path) -> Path:

@@ -140,7 +140,12 @@ class SideSettings(_Frozen):
     unknown: bool = _setting(True, "whether the vocabulary has <unk>; without it an unknown token is an error")
     normalization: Normalization = _setting("NFC", "Unicode normalization form of the text")
     lowercase: bool = _setting(False, "whether the text is lowercased")
+    trim: bool = _setting(False, "whether white space at the ends of a source is removed; a target is kept as it is")
     bos: bool = _setting(True, "whether <bos> is before a text; sources of MarianMT have none (Departure: false)")
+
+    def as_target(self) -> SideSettings:
+        """Return the settings of a target with the vocabulary of this source."""
+        return self.model_copy(update={"bos": True, "trim": False})
 
     @property
     def n_frame_tokens(self) -> int:
@@ -159,9 +164,9 @@ class TokenSettings(_Frozen):
 
     @model_validator(mode="after")
     def _sides_agree(self) -> Self:
-        if not self.target.bos:
-            raise ValueError("a target starts with <bos>: tokens.target.bos must be true")
-        if self.shared and self.source.model_copy(update={"bos": True}) != self.target:
+        if self.target != self.target.as_target():
+            raise ValueError("a target starts with <bos>, and is never trimmed: set bos=true and trim=false for it")
+        if self.shared and self.source.as_target() != self.target:
             raise ValueError("tokens.shared needs the same settings for tokens.source and tokens.target")
         return self
 
@@ -375,8 +380,9 @@ def paper_big() -> ModelSettings:
 
 def _paper(model: ModelSettings, **training: Any) -> Settings:
     """Return a model of the paper with its training (section 5) and search (section 6.1)."""
+    tokens = TokenSettings(source=SideSettings(trim=True))
     chosen = TrainingSettings(metric="bleu", **training)
-    return Settings(model=model, training=chosen, decoding=DecodingSettings(num_beams=4))
+    return Settings(tokens=tokens, model=model, training=chosen, decoding=DecodingSettings(num_beams=4))
 
 
 PRESETS: dict[str, Callable[[], Settings]] = {
@@ -386,10 +392,7 @@ PRESETS: dict[str, Callable[[], Settings]] = {
 
 
 def preset(name: str) -> dict[str, Any]:
-    """Return all settings of a preset as a nested dict, except d_k and d_v, which follow from d_model and n_heads.
-
-    Raises SettingsError for an unknown name.
-    """
+    """Return all settings of a preset but d_k and d_v, which follow from others. Raises SettingsError."""
     if name not in list(PRESETS):  # a list, because what a recipe holds need not be hashable
         raise SettingsError(f"there is no preset {name!r}", hint=nearest(str(name), PRESETS))
     values = PRESETS[name]().model_dump(exclude_none=True)

@@ -32,6 +32,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "characters": {"kind": "characters"},
     "characters, NFD": {"kind": "characters", "normalization": "NFD", "lowercase": True},
     "characters, rare ones unknown": {"kind": "characters", "min_count": 3, "normalization": "NFKC"},
+    "characters, trimmed": {"kind": "characters", "trim": True, "normalization": "NFKC"},
     "words": {"kind": "words", "vocabulary_size": 30},
     "bytes": {"kind": "bytes", "normalization": "none"},
     "bpe": {"kind": "subwords", "algorithm": "bpe", "vocabulary_size": 160},
@@ -141,7 +142,7 @@ def test_without_unk_an_unknown_token_is_named(kind: str, named: str) -> None:
 def test_a_vocabulary_without_bos_starts_targets_with_pad() -> None:
     saved = both("characters")[0].to_dict()
     saved["specials"] = {form: at - (at > 1) for form, at in saved["specials"].items() if form != "<bos>"}
-    ours = Tokenizer.from_dict(saved).without_bos()
+    ours = Tokenizer.from_dict(saved | {"settings": saved["settings"] | {"bos": False}})
     theirs = runner().Tokenizer(ours.to_dict())
     assert theirs.bos_id == ours.vocabulary.bos_id == 0
     assert [*theirs.start, *theirs.encode("the"), theirs.eos_id] == ours.frame(ours.encode("the"))

@@ -20,11 +20,13 @@ from glassformer.settings import SideSettings
 from glassformer.text import Tokenizer, Vocabulary, ascii68, learn
 
 TEXT_JS = Path(glassformer.export.__file__).parent / "runners" / "text.js"
+PAGE_JS = TEXT_JS.parents[2] / "glassbox" / "page" / "text.js"
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="node is not installed")
 
 PROGRAM = """
 const { Tokenizer, TextError, isBlank } = await import(process.argv[1]);
+const page = await import(process.argv[2]);
 const { encodeSource } = await import(process.argv[1].replace('text.js', 'source.js'));
 const { readFileSync } = await import('node:fs');
 const given = JSON.parse(readFileSync(0, 'utf-8'));
@@ -38,6 +40,7 @@ const answers = given.map(({ saved, texts, ids, limit }) => {
     texts: texts.map((text) => ({
       blank: isBlank(text),
       pieces: attempt(() => tokenizer.split(text)),
+      page: page.CAN_SPLIT.has(saved.kind) ? page.split(saved.settings, text.toWellFormed()) : null,
       ids: attempt(() => tokenizer.encode(text)),
       unknown: attempt(() => tokenizer.unknown(text)),
       framed: attempt(() => encodeSource(tokenizer, text, limit)),
@@ -60,6 +63,9 @@ KINDS: dict[str, Callable[[], Tokenizer]] = {
     "characters": lambda: learn(SAMPLES, SideSettings(kind="characters")),
     "characters in NFD": lambda: learn(SAMPLES, SideSettings(kind="characters", normalization="NFD", lowercase=True)),
     "characters without <unk>": lambda: learn(SAMPLES, SideSettings(kind="characters", unknown=False)),
+    "characters without <unk>, trimmed": lambda: learn(
+        SAMPLES, SideSettings(kind="characters", unknown=False, trim=True)
+    ),
     "ascii68": ascii68,
     "words": lambda: learn(SAMPLES, SideSettings(kind="words", lowercase=True)),
     "words without <unk>": lambda: learn(SAMPLES, SideSettings(kind="words", unknown=False, normalization="NFKC")),
@@ -138,7 +144,7 @@ def test_the_tokens_of_an_imported_model_are_the_same(name: str) -> None:
 
 def in_node(cases: list[dict[str, Any]]) -> Any:
     assert NODE is not None
-    command = [NODE, "--input-type=module", "-e", PROGRAM, TEXT_JS.as_uri()]
+    command = [NODE, "--input-type=module", "-e", PROGRAM, TEXT_JS.as_uri(), PAGE_JS.as_uri()]
     answer = subprocess.run(command, input=json.dumps(cases), capture_output=True, text=True, timeout=600)
     assert answer.returncode == 0, answer.stderr[-2000:]
     return json.loads(answer.stdout)
@@ -173,6 +179,7 @@ def test_text_becomes_the_same_ids_and_ids_the_same_text(kind: str) -> None:
     for text, one in zip(texts, found["texts"], strict=True):
         assert one["blank"] == (not text.strip()), repr(text)
         assert one["pieces"] == tokenizer.split(text), repr(text)
+        assert one["page"] in (None, tokenizer.split(text)), repr(text)
         assert one["unknown"] == tokenizer.unknown(text), repr(text)
         expected = attempt(lambda text=text: tokenizer.encode(text))
         if isinstance(expected, TextError):

@@ -31,6 +31,7 @@ ENDS = ["", "<eos>", " <eos>", "<unk> x", "▁▁fox", " <source:eos>", "<source
 KINDS = {
     "characters": SideSettings(kind="characters"),
     "characters, lower case": SideSettings(kind="characters", lowercase=True, normalization="NFKC"),
+    "characters, trimmed": SideSettings(kind="characters", trim=True),
     "words": SideSettings(kind="words"),
     "words, lower case": SideSettings(kind="words", lowercase=True, normalization="none"),
     "bytes": SideSettings(kind="bytes", normalization="none"),

@@ -65,7 +65,7 @@ class HuggingFaceFormat:
 def _tokenizer(model_file: ModelFile, layout: Layout) -> dict[str, Any]:
     if layout.is_joined:
         return joined_tokenizer(model_file.source_tokenizer, model_file.target_tokenizer)
-    return single_tokenizer(model_file.target_tokenizer)
+    return single_tokenizer(model_file.source_tokenizer)
 
 
 def _special_ids(model_file: ModelFile) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class Layout:
     def is_joined(self) -> bool:
         """Whether source tokens have ids of their own, after those of the target."""
         source, target = self.model_file.source_tokenizer, self.model_file.target_tokenizer
-        if target is not source and target.to_dict() != source.to_dict():
+        if target is not source.as_target and target.to_dict() != source.as_target.to_dict():
             return True
         return not self.is_marian and self.settings.tied_embeddings != "all"
 

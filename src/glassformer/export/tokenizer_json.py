@@ -1,6 +1,7 @@
 """The tokenizer of a model as a `tokenizer.json` of the `tokenizers` library, with the same ids for every text.
 
-    normalizer       Unicode form, lower case; words: " " before each word; subwords: "▁" for a space, and at the start
+    normalizer       white space at the ends, Unicode form, lower case; words: " " before each word; subwords: "▁" for a
+                     space, and at the start
     pre-tokenizer    characters, words, bytes, or the chunks within which subwords are formed
     model            WordLevel (characters, words, bytes), BPE, Unigram
     post-processor   the frame: <bos> … <eos>
@@ -271,7 +272,8 @@ _DECODERS: dict[str, list[Part]] = {
 
 
 def _normalizers(settings: SideSettings) -> list[Part]:
-    parts: list[Part] = [] if settings.normalization == "none" else [{"type": settings.normalization}]
+    parts: list[Part] = [_replace(rf"\A{WHITE_SPACE}|{WHITE_SPACE}\z", "", regex=True)] if settings.trim else []
+    parts += [] if settings.normalization == "none" else [{"type": settings.normalization}]
     if settings.lowercase:
         parts += [_replace(FINAL_SIGMA, "ς", regex=True), {"type": "Lowercase"}]
     return parts + _NORMALIZERS[settings.kind]

@@ -100,7 +100,7 @@ def _code_points(texts: Sequence[str], settings: SideSettings) -> NDArray[np.uin
 
     NUL composes with no character and is no letter, so that texts are normalized as each by itself.
     """
-    joined = "".join(f"{text}\0" for text in texts)
+    joined = "".join(f"{text.strip() if settings.trim else text}\0" for text in texts)
     try:
         return np.frombuffer(normalized(joined, settings).encode("utf-32-le"), np.uint32)
     except UnicodeEncodeError:

@@ -51,10 +51,9 @@ def learn_both(
     """
     inputs = learn_inputs((source for source, _ in pairs), inputs, settings.source.min_count) if inputs else ()
     if settings.shared:
-        shared = learn(
-            (text for pair in pairs for text in (*texts_of(pair[0], inputs), pair[1])), settings.target, inputs
-        )
-        return shared if settings.source.bos else shared.without_bos(), shared.without_inputs()
+        texts = (text for pair in pairs for text in (*texts_of(pair[0], inputs), pair[1]))
+        source = learn(texts, settings.target, inputs).with_ends(settings.source)
+        return source, source.as_target
     sources = (pair[0] for pair in pairs)  # the usual case is faster without `texts_of`
     texts = (text for source in sources for text in texts_of(source, inputs)) if inputs else sources
     return learn(texts, settings.source, inputs), learn((target for _, target in pairs), settings.target)
@@ -73,7 +72,8 @@ def grow_both(
         grown = grow(target, (text for pair in pairs for text in (*texts_of(pair[0], inputs), pair[1])), inputs)
         if grown is target:
             return source, target
-        return grown if settings.source.bos else grown.without_bos(), grown.without_inputs()
+        grown = grown.with_ends(settings.source)
+        return grown, grown.as_target
     sources = (text for pair in pairs for text in texts_of(pair[0], inputs))
     return grow(source, sources, inputs), grow(target, (pair[1] for pair in pairs))
 

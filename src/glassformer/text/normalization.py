@@ -10,7 +10,8 @@ from glassformer.settings import SideSettings
 
 
 def normalize(text: str, settings: SideSettings, where: str | None = None) -> str:
-    """Return the text in the Unicode normalization form of the settings, and in lower case if `lowercase` is set.
+    """Return the text in the Unicode normalization form of the settings: with `lowercase` in lower case, with `trim`
+    without white space at its ends.
 
     Raises TextError for a lone surrogate, which UTF-8 cannot encode. `where` names the text in the error.
     """
@@ -29,7 +30,7 @@ def normalize(text: str, settings: SideSettings, where: str | None = None) -> st
 def original_column(text: str, index: int, settings: SideSettings) -> int:
     """Return the column (from 1) in `text` of the character at `index` (from 0) in the normalized text."""
     ends = range(len(text) + 1)  # a normalized prefix may be longer or shorter than the original
-    return bisect.bisect(ends, index, key=lambda end: len(normalized(text[:end], settings)))
+    return bisect.bisect(ends, index, key=lambda end: len(normalized(text[:end] + ".", settings)) - 1)
 
 
 def location(where: str | None, column: int) -> str:
@@ -39,5 +40,6 @@ def location(where: str | None, column: int) -> str:
 
 def normalized(text: str, settings: SideSettings) -> str:
     """Return the text as `normalize` does, lone surrogates included."""
+    text = text.strip() if settings.trim else text
     text = text if settings.normalization == "none" else unicodedata.normalize(settings.normalization, text)
     return text.lower() if settings.lowercase else text

@@ -160,10 +160,15 @@ class Tokenizer:
         start = [self.vocabulary.bos_id] if self.settings.bos else []
         return [*start, *ids, self.vocabulary.eos_id]
 
-    def without_bos(self) -> Tokenizer:
-        """Return the same tokenizer for texts that do not begin with <bos>."""
-        settings = self.settings.model_copy(update={"bos": False})
-        return Tokenizer(settings, self.vocabulary, self._learned, self.inputs)
+    def with_ends(self, settings: SideSettings) -> Tokenizer:
+        """Return the same tokenizer for texts that begin with <bos>, and are trimmed, where `settings` say so."""
+        changed = self.settings.model_copy(update={"bos": settings.bos, "trim": settings.trim})
+        return self if changed == self.settings else Tokenizer(changed, self.vocabulary, self._learned, self.inputs)
+
+    @cached_property
+    def as_target(self) -> Tokenizer:
+        """The tokenizer of the targets that share the vocabulary of this source."""
+        return self.without_inputs().with_ends(self.settings.as_target())
 
     def without_inputs(self) -> Tokenizer:
         """Return the tokenizer with the same ids for single texts: itself, unless it has several inputs."""

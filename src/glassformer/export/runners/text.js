@@ -162,7 +162,7 @@ const SEGMENTERS = {
 
 // Normalization
 
-/** The text in the Unicode normalization form of the settings, in lower case if they say so. Throws TextError. */
+/** The text in the Unicode normalization form of the settings, in lower case and trimmed if they say so. */
 function normalize(text, settings) {
   const surrogate = /\p{Surrogate}/u.exec(text);
   if (surrogate) {
@@ -172,8 +172,9 @@ function normalize(text, settings) {
   return normalized(text, settings);
 }
 
-function normalized(text, { normalization, lowercase }) {
-  const normal = normalization === 'none' ? text : text.normalize(normalization);
+function normalized(text, { normalization, lowercase, trim }) {
+  const kept = trim ? strip(text) : text;
+  const normal = normalization === 'none' ? kept : kept.normalize(normalization);
   return lowercase ? normal.toLowerCase() : normal;
 }
 
@@ -297,7 +298,7 @@ function pieceStarts(pieces) {
 /** The column, from 1, in the text of the character at `index` of the normalized text. */
 function originalColumn(text, index, settings) {
   const letters = [...text];
-  const isBefore = (end) => lengthOf(normalized(letters.slice(0, end).join(''), settings)) <= index;
+  const isBefore = (end) => lengthOf(normalized(`${letters.slice(0, end).join('')}.`, settings)) - 1 <= index;
   let end = 0; // a normalized beginning may be longer or shorter than the original
   while (end < letters.length && isBefore(end)) end += 1;
   return end;

@@ -212,6 +212,7 @@ class Tokenizer:
     def __init__(self, saved: dict[str, Any]) -> None:
         settings, specials = saved["settings"], saved["specials"]
         self.kind, self.form, self.lowercase = saved["kind"], settings["normalization"], settings["lowercase"]
+        self.trim = settings.get("trim", False)
         self.segmenter = SEGMENTERS[saved["kind"]](saved)
         self.size, special_ids = len(specials) + len(saved["pieces"]), set(specials.values())
         ordinary = (i for i in range(self.size) if i not in special_ids)
@@ -223,6 +224,7 @@ class Tokenizer:
         self.start = [self.bos_id] if settings.get("bos", True) else []
 
     def normalize(self, text: str) -> str:
+        text = text.strip() if self.trim else text
         text = text if self.form == "none" else unicodedata.normalize(self.form, text)
         return text.lower() if self.lowercase else text
 

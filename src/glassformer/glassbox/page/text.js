@@ -5,8 +5,10 @@ const byteOf = (piece) => (BYTE.test(piece) ? parseInt(BYTE.exec(piece)[1], 16) 
 const pieceOf = (byte) =>
   byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;
 
-/** A run of what is no white space as Python's str.split() defines it. */
-const WORD = /[^\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/g;
+/** White space as Python's str.split() and str.strip() define it. */
+const SPACES = '\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
+const WORD = new RegExp(`[^${SPACES}]+`, 'g');
+const ENDS = new RegExp(`^[${SPACES}]+|[${SPACES}]+$`, 'g');
 
 const JOIN = {
   characters: (pieces) => pieces.join(''),
@@ -35,8 +37,9 @@ export function join({ kind, normalization }, pieces) {
 }
 
 /** The text after normalization. */
-export function normalize({ normalization, lowercase }, text) {
-  const normal = normalization === 'none' ? text : text.normalize(normalization);
+export function normalize({ normalization, lowercase, trim }, text) {
+  const kept = trim ? text.replace(ENDS, '') : text;
+  const normal = normalization === 'none' ? kept : kept.normalize(normalization);
   return lowercase ? normal.toLowerCase() : normal;
 }
 
