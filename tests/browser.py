@@ -32,3 +32,30 @@ def chromium() -> Iterator[Any]:
         started = running.chromium.launch(executable_path=str(installed[0]), args=list(ARGUMENTS), timeout=PATIENCE)
         yield started
         started.close()
+
+
+SEEN = """
+let words = '';
+const look = () => {
+  words = document.body?.innerText ?? words;
+  requestAnimationFrame(look);
+};
+requestAnimationFrame(look);
+const parse = JSON.parse;
+JSON.parse = (text) => {
+  globalThis.seen ??= words;
+  return parse(text);
+};
+"""
+"""Keeps the words of the last frame before the page reads its data."""
+
+
+def seen_before_reading(browser: Any, url: str) -> str:
+    """The words that a page showed before it read its data, which takes long for a large model."""
+    page = browser.new_page()
+    page.add_init_script(SEEN)
+    page.goto(url)
+    page.wait_for_selector("body[data-ready='true']", timeout=PATIENCE)
+    seen: str = page.evaluate("seen")
+    page.close()
+    return seen

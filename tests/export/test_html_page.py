@@ -20,7 +20,7 @@ from glassformer.records import TrainingData
 from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.text import learn
 from glassformer.translator import Translator
-from tests.browser import PATIENCE, chromium
+from tests.browser import PATIENCE, chromium, seen_before_reading
 
 pytestmark = pytest.mark.browser
 
@@ -173,6 +173,10 @@ def percent(score: float) -> str:
     if p < 1e-5:
         return "< 0.001\u00a0%"
     return f"{float(f'{100 * p:.2g}'):g}\u00a0%" if p < 0.001 else f"{100 * p:.1f}\u00a0%"
+
+
+def test_the_page_says_that_it_opens_before_it_reads_the_weights(browser: Any, folder: Path) -> None:
+    assert "Opening the page" in seen_before_reading(browser, (folder / "index.html").as_uri())
 
 
 def test_typing_gives_the_answer_and_its_probability(window: Window, translator: Translator) -> None:

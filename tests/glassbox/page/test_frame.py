@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from glassformer.glassbox.report import without_weights
+from glassformer.glassbox.report import report_html, without_weights
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.settings import ModelSettings
+from tests.browser import seen_before_reading
 
 pytestmark = pytest.mark.browser
 
@@ -18,6 +19,12 @@ pytestmark = pytest.mark.browser
 def type_text(window: Any, text: str) -> None:
     window.page.fill("[name=text]", text)
     window.press("ask")
+
+
+def test_the_page_says_that_it_opens_before_it_reads_the_trace(browser: Any, trace: Trace, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_bytes(report_html(trace))
+    assert "Opening the page" in seen_before_reading(browser, path.as_uri())
 
 
 # Any text, in a file

@@ -1,6 +1,6 @@
 /** The glass box of one text, in this page: every number behind the answer, computed from the weights in the file. */
 
-import { button, el } from 'glassbox/dom.js';
+import { button, drawn, el } from 'glassbox/dom.js';
 import { named } from 'glassbox/numbers.js';
 import { Trace } from 'glassbox/trace.js';
 import { show } from 'glassbox/view.js';
@@ -28,7 +28,7 @@ export async function openGlassBox(description, parts, source, beams) {
     .replaceChildren(
       el('p.lead', { role: 'status' }, 'Computing every number behind the answer to “', el('bdi', text), '” …'),
     );
-  await new Promise((resolve) => setTimeout(resolve, 30)); // let the browser draw
+  await drawn();
   const trace = traceOf(description, parts, source, beams >= 1 ? beams : description.search.num_beams);
   document.body.replaceChildren(document.getElementById('glassbox').content.cloneNode(true));
   show(trace, null, bar(inputs, source, trace.search.beam.num_beams));

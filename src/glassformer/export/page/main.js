@@ -1,6 +1,6 @@
 /** The page: it translates, or with "?explain=TEXT" in its address it opens the glass box of that text. */
 
-import { el } from 'glassbox/dom.js';
+import { drawn, el } from 'glassbox/dom.js';
 import { Client } from 'translator/client.js';
 import { TranslatorPage } from 'translator/page.js';
 
@@ -11,6 +11,7 @@ function weights() {
 }
 
 async function start() {
+  await drawn(); // with the words of index.html
   const description = JSON.parse(part('description').textContent);
   const query = new URLSearchParams(location.search);
   if (query.has('explain')) {

@@ -6,6 +6,7 @@
  */
 
 import { defaults, isStep, link } from 'glassbox/address.js';
+import { drawn } from 'glassbox/dom.js';
 import { whatIf } from 'glassbox/whatif.js';
 import { Trace } from 'glassbox/trace.js';
 
@@ -153,7 +154,7 @@ export class App {
     return this.keep(['edits', base.text, base.inputs, base.target, base.search.beam.num_beams, words], async () => {
       if (!this.canEdit) throw new Error('the edits cannot be made: this file does not include the weights of the model');
       if (!base.hasWeights) return new Trace(await this.server.whatIf(base.contract, words));
-      await new Promise((resolve) => setTimeout(resolve)); // let the browser draw "computing"
+      await drawn(); // with "computing"
       return whatIf(base, words);
     });
   }

@@ -109,6 +109,10 @@ export function letKeyboardScroll(root) {
   }
 }
 
+/** Wait until the browser has drawn the page as it is; it draws none in the background. */
+export const drawn = () =>
+  new Promise((resolve) => (document.hidden ? resolve() : requestAnimationFrame(() => setTimeout(resolve))));
+
 /** Change from the light to the dark theme, or back. */
 export function switchLight() {
   const root = document.documentElement;

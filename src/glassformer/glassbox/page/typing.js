@@ -3,6 +3,7 @@
  * be split here; subwords need a library.
  */
 
+import { drawn } from 'glassbox/dom.js';
 import { CAN_SPLIT, split } from 'glassbox/text.js';
 import { Trace } from 'glassbox/trace.js';
 import { traceText } from 'glassbox/whatif.js';
@@ -67,6 +68,6 @@ async function compute(app, { text, inputs, target }, beams) {
   if (text === null) throw new Error(`the model takes one text, not the inputs ${Object.keys(inputs).join(', ').slice(0, 60)}`);
   if (reason) throw new Error(`the text “${text.slice(0, 60)}” cannot be opened: ${reason}`);
   const tokens = encode(app.first, text);
-  await new Promise((resolve) => setTimeout(resolve)); // let the browser draw "computing"
+  await drawn(); // with "computing"
   return traceText(app.first, text, tokens, beams);
 }
