@@ -104,9 +104,10 @@ def _runner(folder: Path) -> Translate:
     """Use what the `run.py` of an export imports."""
     sys.path.insert(0, str(folder))
     from engine import Engine  # type: ignore[import-not-found]
-    from lines import load, read_row  # type: ignore[import-not-found]
+    from lines import Export, read_row  # type: ignore[import-not-found]
+    from run import read_description  # type: ignore[import-not-found]
 
-    exported = load(folder)
+    exported = Export(read_description(folder))
     engine = Engine(exported, argparse.Namespace(threads=THREADS, device="cpu"))
 
     def translate(texts: list[str], num_beams: int) -> list[str]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from glassformer.engines.torch import get_weights
+from glassformer.export import load_format
 from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile
 from glassformer.records import TrainingData
@@ -27,6 +33,14 @@ TINY: dict[str, Any] = {
 }
 ALPHABET = "abcdefgh é▁<>os"
 WORDS = ["ab cd", "the cat", "a cat sat", "cd ef gh", "the end", "ab ab", "é ▁ x", "cats and cats", "the cats sat"]
+MODULES = Path(os.environ.get("GLASSFORMER_NODE", Path(__file__).parents[2])) / "node_modules"
+PROGRAMS = {
+    "onnx": ("onnxruntime", "run.py"),
+    "node": ("onnxruntime", "run.mjs"),
+    "ctranslate2": ("ctranslate2", "run.py"),
+    "huggingface": ("transformers", "run.py"),
+}
+SLOW = {"huggingface": pytest.mark.medium}
 KINDS = ("characters", "words", "bytes", "bpe", "unigram")
 
 
@@ -99,3 +113,23 @@ def shifted() -> Callable[[ModelFile], ModelFile]:
         return replace(model_file, tensors=tensors)
 
     return shift
+
+
+@pytest.fixture(params=[pytest.param(name, marks=SLOW.get(name, ())) for name in PROGRAMS])
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]:
+    """Export a model, and run its program with some bytes and options."""
+    library, program = PROGRAMS[request.param]
+    pytest.importorskip(library)
+    if request.param == "node" and (shutil.which("node") is None or not (MODULES / "onnxruntime-node").is_dir()):
+        pytest.skip("Node with onnxruntime-node is not here")
+
+    def run(model_file: ModelFile, data: bytes, *options: str) -> subprocess.CompletedProcess[bytes]:
+        folder = tmp_path / "exported"
+        if not folder.exists():
+            folder.mkdir()
+            load_format("onnx" if request.param == "node" else request.param).write(model_file, folder, "float32")
+            (folder / "node_modules").symlink_to(MODULES)
+        interpreter = "node" if program.endswith("mjs") else sys.executable
+        return subprocess.run([interpreter, folder / program, *options], input=data, capture_output=True, check=False)
+
+    return run

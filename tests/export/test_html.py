@@ -159,16 +159,15 @@ def test_the_page_translates_as_an_imported_model(tmp_path: Path, in_node: None)
 # The engine itself
 
 PROGRAM = """
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
+import { runInThisContext } from 'node:vm';
 const [enginePath, pagePath, scriptPath] = process.argv.slice(1);
 const engine = await import(enginePath);
 const page = readFileSync(pagePath, 'utf-8');
-const scripts = [...page.matchAll(/<script type="([a-z/-]+)"(?: id="([a-z-]+)")?>([^<]*)<\\/script>/g)];
-const description = JSON.parse(scripts.find((script) => script[2] === 'description')[3]);
-const parts = scripts.filter((script) => script[2] === 'weights').map((script) => script[3]);
+for (const [, script] of page.matchAll(/<script class="model">([^<]*)<\\/script>/g)) runInThisContext(script);
 const given = JSON.parse(readFileSync(0, 'utf-8'));
 const run = new Function('engine', 'description', 'parts', 'given', given.code);
-process.stdout.write(JSON.stringify(run(engine, description, parts, given)));
+process.stdout.write(JSON.stringify(run(engine, description, weights, given)));
 """
 
 
@@ -374,7 +373,7 @@ def test_without_a_browser_and_node_the_error_says_what_to_install(
 @needs_node
 def test_a_damaged_page_is_an_error_in_node(tmp_path: Path, in_node: None) -> None:
     page = exported(model_of(PLAIN, 1), tmp_path) / "index.html"
-    page.write_text(page.read_text().replace('id="weights">', 'id="weights">AAAA', 1))
+    page.write_text(page.read_text().replace('weights.push("', 'weights.push("AAAA', 1))
     with pytest.raises(EngineError, match="the exported model does not run"):
         HtmlFormat().answer(tmp_path, ["a"], 1)
 
@@ -396,11 +395,11 @@ def test_the_page_is_checked_in_a_browser(tmp_path: Path) -> None:
 @needs_browser
 def test_a_damaged_page_is_an_error_in_a_browser(tmp_path: Path) -> None:
     page = exported(model_of(PLAIN, 1), tmp_path) / "index.html"
-    page.write_text(page.read_text().replace('id="weights">', 'id="weights">AAAA', 1))
+    page.write_text(page.read_text().replace('weights.push("', 'weights.push("AAAA', 1))
     with pytest.raises(EngineError) as raised:
         HtmlFormat().answer(tmp_path, ["a"], 1)
     assert raised.value.what == "the exported page does not start"
-    assert "the weights have" in (raised.value.got or "")
+    assert "this file is not the one that was exported: 0 of" in (raised.value.got or "")
 
 
 @pytest.mark.browser

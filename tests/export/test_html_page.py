@@ -359,10 +359,8 @@ def test_the_glass_box_of_an_answer_is_that_of_python(
 COMPARE = """async (given) => {
   const { Trace } = await import('glassbox/trace.js');
   const { traceOf } = await import('translator/explain.js');
-  const description = JSON.parse(document.getElementById('description').textContent);
-  const parts = [...document.querySelectorAll('script#weights')].map((script) => script.textContent);
   const expected = new Trace(JSON.parse(given.trace));
-  const made = traceOf(description, parts, given.text, given.beams);
+  const made = traceOf(description, weights, given.text, given.beams);
   let largest = 0;
   const missing = [];
   for (const name of expected.names()) {
@@ -416,6 +414,35 @@ def test_a_model_too_large_for_the_glass_box_names_the_command(
     assert "the model is too large for the glass box in a page" in window.page.inner_text("#page")
     assert window.complaints == []
     window.page.close()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('weights.push("', 'weights.push("AAAA'),
+        ('"length_alpha": 0.6', '"length_alpha": 0.7'),
+        ('"imports": {"', '"imports": {"_'),
+        ("import 'translator/main.js'", "import  'translator/main.js'"),
+        ("script-src data: 'wasm-unsafe-eval' 'sha256-", "script-src data: 'wasm-unsafe-eval' 'sha256-A"),
+        (None, ""),
+    ],
+    ids=["weights", "description", "modules", "entry", "policy", "half"],
+)
+def test_a_damaged_page_says_so_and_answers_nothing(
+    browser: Any, folder: Path, old: str | None, new: str, tmp_path: Path
+) -> None:
+    whole = (folder / "index.html").read_text("utf-8")
+    damaged = whole[: len(whole) // 2] if old is None else whole.replace(old, new, 1)
+    assert damaged != whole
+    (tmp_path / "index.html").write_text(damaged, "utf-8")
+    page = browser.new_page()
+    page.goto((tmp_path / "index.html").as_uri())
+    if old and old.startswith(("weights", '"length')):
+        page.wait_for_selector("body[data-ready='failed']")
+    page.evaluate("new Promise((resolve) => setTimeout(resolve, 200))")
+    assert "this file is not the one that was exported" in page.inner_text("#page")
+    assert page.evaluate("globalThis.glassformer === undefined || document.body.dataset.ready === 'failed'")
+    page.close()
 
 
 def test_a_text_is_never_read_as_html(window: Window) -> None:

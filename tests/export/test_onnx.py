@@ -112,18 +112,18 @@ class Exported:
     """An exported folder, run in this process by what its `run.py` imports."""
 
     def __init__(self, folder: Path) -> None:
-        names = ("engine", "lines", "source", "text")
+        names = ("run", "engine", "lines", "source", "text")
         saved = {name: sys.modules.pop(name) for name in names if name in sys.modules}
         sys.path.insert(0, str(folder))
         try:
             self.runner = importlib.import_module("engine")
             self.lines = importlib.import_module("lines")
+            self.export = self.lines.Export(importlib.import_module("run").read_description(folder))
         finally:
             sys.path.remove(str(folder))
             for name in names:
                 sys.modules.pop(name, None)
             sys.modules.update(saved)
-        self.export = self.lines.load(folder)
         self.model = self.runner.Engine(self.export, SimpleNamespace(threads=1))
 
     def encode(self, text: str) -> list[int]:

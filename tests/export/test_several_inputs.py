@@ -21,6 +21,7 @@ import torch
 from glassformer.engines.torch import get_weights
 from glassformer.errors import EngineError, SettingsError
 from glassformer.export import export, load_format
+from glassformer.export.description import describe_export
 from glassformer.export.rows import drawn_rows
 from glassformer.glassbox.trace import explain
 from glassformer.model import Transformer
@@ -113,17 +114,13 @@ def test_an_export_gives_the_answers_of_the_model(to: str, shared: bool, tmp_pat
 def test_the_check_finds_symbols_that_are_swapped(
     swap: tuple[str, str], model_file: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = load_format("onnx")
     model_file.save(tmp_path / "model.safetensors")
 
-    class Wrong(type(target)):  # type: ignore[misc]
-        def write(self, model_file: ModelFile, folder: Path, precision: str) -> None:
-            target.write(model_file, folder, precision)
-            path = folder / "glassformer.json"
-            text = path.read_text().replace(f'"{swap[0]}"', '"_"').replace(f'"{swap[1]}"', f'"{swap[0]}"')
-            path.write_text(text.replace('"_"', f'"{swap[1]}"'))
+    def describe_wrongly(model_file: ModelFile) -> Any:
+        text = json.dumps(describe_export(model_file)).replace(f'"{swap[0]}"', '"_"')
+        return json.loads(text.replace(f'"{swap[1]}"', f'"{swap[0]}"').replace('"_"', f'"{swap[1]}"'))
 
-    monkeypatch.setattr("glassformer.export.load_format", lambda _: Wrong())
+    monkeypatch.setattr("glassformer.export.description.describe_export", describe_wrongly)
     with pytest.raises(EngineError, match="gives other answers"):
         export(tmp_path / "model.safetensors", "onnx", tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -151,7 +148,7 @@ def test_drawn_rows_have_all_inputs_and_unknown_symbols(model_file: ModelFile) -
 
 
 def test_the_ids_of_a_source_are_those_of_the_package(model_file: ModelFile, onnx_folder: Path) -> None:
-    exported = runner("lines").load(onnx_folder)
+    exported = runner("source").Export(runner("run").read_description(onnx_folder))
     tokenizer = model_file.source_tokenizer
     for given in VALID[:-1]:
         source = compose(list(given.values()))

@@ -33,8 +33,8 @@ class CTranslate2Format:
     def write(self, model_file: ModelFile, folder: Path, precision: str) -> None:
         quantization = None if precision == "float32" else precision
         write_model(model_file, folder, max_positions(model_file), quantization)
-        write_description(model_file, folder)
         copy_program(model_file, folder, "ctranslate2_engine.py")
+        write_description(model_file, folder)
 
     def answer(self, folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
         return run_script(folder, texts, num_beams)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -48,9 +49,14 @@ def describe_export(model_file: ModelFile) -> dict[str, Any]:
 
 
 def write_description(model_file: ModelFile, folder: Path) -> None:
-    """Write `glassformer.json` into an exported folder."""
-    text = json.dumps(describe_export(model_file), ensure_ascii=False)
-    (folder / FILE_NAME).write_text(text, encoding="utf-8", newline="\n")
+    """Write `glassformer.json` into an exported folder, with the SHA-256 of each file there and, at its end, its own.
+
+    The programs in the folder refuse a file that is another one.
+    """
+    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+    text = json.dumps(describe_export(model_file) | {"files": files}, ensure_ascii=False)
+    body = text.removesuffix("}").encode()
+    (folder / FILE_NAME).write_bytes(body + f', "sha256": "{hashlib.sha256(body).hexdigest()}"}}'.encode())
 
 
 def copy_program(model_file: ModelFile, folder: Path, engine: str) -> None:

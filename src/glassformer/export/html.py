@@ -1,7 +1,9 @@
 """One HTML file that translates, offline: a page with the weights, the tokenizers and the search in it.
 
 Its modules are joined here, without a build step. Those of the translator become one module, `translator/engine.js`,
-which runs in a worker; the others are data: URLs of an import map, as in the report of the glass box.
+which runs in a worker; the others are data: URLs of an import map, as in the report of the glass box. Description and
+weights are scripts. The content security policy has the SHA-256 of all scripts: a browser leaves out one that is not as
+it was written, and the page says that it is damaged.
 """
 
 from __future__ import annotations
@@ -73,16 +75,17 @@ def page_html(model_file: ModelFile, precision: str) -> bytes:
     urls = {name: data_url(name, source) for name, source in modules().items()}
     imports = json.dumps({"imports": urls})
     style = style_sheet() + (PAGE / "style.css").read_text("utf-8")
-    scripts = f"script-src data: 'wasm-unsafe-eval' {policy_hash(imports)} {policy_hash(ENTRY)}"
-    policy = f"{POLICY}; {scripts}; style-src {policy_hash(style)}"
-    parts = [base64_text(weights[i : i + PART_BYTES]) for i in range(0, len(weights), PART_BYTES)]
+    text = json.dumps(description).replace("<", "\\u003c")  # so that no token ends the script
+    parts = (base64_text(weights[start : start + PART_BYTES]) for start in range(0, len(weights), PART_BYTES))
+    model = [f"const description = {text}, weights = [];", *(f'weights.push("{part}");' for part in parts)]
+    hashes = " ".join(map(policy_hash, (imports, *model, ENTRY)))
+    policy = f"{POLICY}; script-src data: 'wasm-unsafe-eval' {hashes}; style-src {policy_hash(style)}"
     filled = {
         "policy": policy,
         "style": style,
         "imports": imports,
-        "description": json.dumps(description).replace("<", "\\u003c"),  # so that no token ends the script
         "glassbox": glassbox_body(),
-        "weights": "\n".join(f'<script type="text/plain" id="weights">{part}</script>' for part in parts),
+        "model": "\n".join(f'<script class="model">{script}</script>' for script in model),
         "entry": ENTRY,
     }
     page = (PAGE / "index.html").read_text("utf-8")

@@ -53,10 +53,10 @@ class HuggingFaceFormat:
         _write_json(folder / "generation_config.json", _generation(model_file))
         _write_json(folder / "tokenizer.json", _tokenizer(model_file, layout))
         _write_json(folder / "tokenizer_config.json", _tokenizer_config(model_file))
-        card = model_card(model_file, layout)
-        (folder / "README.md").write_text(card, encoding="utf-8", newline="\n")
-        write_description(model_file, folder)
         copy_program(model_file, folder, "huggingface_engine.py")
+        write_description(model_file, folder)
+        card = model_card(model_file, layout)  # which its owner may edit, so that the description does not hold it fast
+        (folder / "README.md").write_text(card, encoding="utf-8", newline="\n")
 
     def answer(self, folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
         return run_script(folder, texts, num_beams)

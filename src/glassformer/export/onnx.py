@@ -42,12 +42,12 @@ class OnnxFormat:
 
     def write(self, model_file: ModelFile, folder: Path, precision: str) -> None:
         write_graphs(model_file, folder, precision)
-        write_description(model_file, folder)
         copy_program(model_file, folder, "onnx_engine.py")
         for name, content in tokenizer_files(model_file).items():
             (folder / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8", newline="\n")
         for name in NODE_FILES:
             copy_runner(folder, name, name)
+        write_description(model_file, folder)
 
     def answer(self, folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
         return run_script(folder, texts, num_beams)

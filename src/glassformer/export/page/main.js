@@ -6,20 +6,18 @@ import { TranslatorPage } from 'translator/page.js';
 
 const part = (id) => document.getElementById(id);
 
-function weights() {
-  return Array.from(document.querySelectorAll('script#weights'), (script) => script.textContent);
-}
+/* global description, weights -- which scripts of the page define, if the browser finds them as they were written */
 
 async function start() {
   await drawn(); // with the words of index.html
-  const description = JSON.parse(part('description').textContent);
+  if (typeof description === 'undefined') throw new Error('this file is not the one that was exported');
   const query = new URLSearchParams(location.search);
   if (query.has('explain')) {
     const { openGlassBox } = await import('translator/explain.js'); // with all of the glass box
-    await openGlassBox(description, weights(), query.get('explain'), Number(query.get('beams')));
+    await openGlassBox(description, weights, query.get('explain'), Number(query.get('beams')));
     return;
   }
-  const client = new Client(description, weights());
+  const client = new Client(description, weights);
   const page = new TranslatorPage(description, client);
   part('page').replaceChildren(...page.elements);
   /** For programs: `await glassformer.translate(["1845-01-05"], 5)`. */

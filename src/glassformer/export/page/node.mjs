@@ -1,19 +1,17 @@
 /** Answer texts with an exported page in Node: `node node.mjs index.html BEAMS`, JSON lines in, JSON lines out. */
 
 import { readFileSync } from 'node:fs';
+import { runInThisContext } from 'node:vm';
 
 const [path, beams] = process.argv.slice(2);
 const page = readFileSync(path, 'utf-8');
-const scripts = [...page.matchAll(/<script type="([a-z/-]+)"(?: id="([a-z-]+)")?>([^<]*)<\/script>/g)];
-const ofKind = (kind, id) =>
-  scripts.filter((script) => script[1] === kind && script[2] === id).map((script) => script[3]);
+const scripts = (attribute) =>
+  Array.from(page.matchAll(new RegExp(`<script ${attribute}>([^<]*)</script>`, 'g')), ([, source]) => source);
 
-const { imports } = JSON.parse(ofKind('importmap')[0]);
+const { imports } = JSON.parse(scripts('type="importmap"')[0]);
 const { Translator } = await import(imports['translator/engine.js']);
-const translator = new Translator(
-  JSON.parse(ofKind('application/json', 'description')[0]),
-  ofKind('text/plain', 'weights'),
-);
+for (const script of scripts('class="model"')) runInThisContext(script);
+const translator = new Translator(description, weights); // eslint-disable-line no-undef
 const texts = readFileSync(0, 'utf-8')
   .split('\n')
   .filter(Boolean)

@@ -18,7 +18,7 @@ export function decodeParts(parts, size) {
     for (let i = 0; i < text.length; i += 1) bytes[start + i] = text.charCodeAt(i);
     start += text.length;
   }
-  if (start !== size) throw new Error(`the weights have ${start} bytes, not ${size}`);
+  if (start !== size) throw new Error(`this file is not the one that was exported: ${start} of ${size} bytes of weights`);
   return bytes;
 }
 

@@ -15,14 +15,14 @@ const EXIT_LEFT_OUT = 4;
 const NAMED = 10; // lines, or unknown tokens, that a note names
 const NOTHING = { ids: [], score: 0, rankScore: 0, finished: true };
 
-/** Read lines from standard input, answer them with `loadEngine(description)` and write a line for each. */
-export async function main(description, loadEngine) {
+/** Read lines from standard input, answer them and write a line for each. Throws errors in words. */
+export async function main(description) {
   const { values } = parseArgs({ options: { beam: { type: 'string' }, json: { type: 'boolean' } } });
   const beams = Number(values.beam ?? description.search.num_beams);
   if (!Number.isInteger(beams) || beams < 1) throw new TextError(`--beam must be at least 1, not ${values.beam}`);
   const [source, target] = [new Tokenizer(description.source), new Tokenizer(description.target)];
   const rows = readLines().map((line, i) => readRow(source, i + 1, line, description.max_source_tokens, values.json));
-  const engine = rows.some(({ ids }) => ids) ? await loadEngine(description) : null;
+  const engine = rows.some(({ ids }) => ids) ? await (await import('./engine.mjs')).Engine.load(description) : null;
   for (const row of rows) {
     row.answer = row.ids ? await engine.answer(row.ids, target.bos, target.eos, beams) : NOTHING;
     process.stdout.write(`${written(row, target.decode(row.answer.ids), values.json)}\n`);

@@ -12,8 +12,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from source import Export, LeftOutError
 from text import InputError
@@ -50,17 +49,9 @@ class Engine(Protocol):
     def add_options(parser: argparse.ArgumentParser) -> None: ...
 
 
-def load(folder: Path) -> Export:
-    """Read the export in a folder; a description that is missing or damaged ends the program with a message."""
-    path = folder / "glassformer.json"
-    try:
-        return Export(json.loads(path.read_text(encoding="utf-8")))
-    except (InputError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        sys.exit(f"error: {path} cannot be read: {error}")
-
-
-def main(export: Export, engine: type[Engine]) -> None:
+def main(description: dict[str, Any], engine: type[Engine]) -> None:
     """Read lines from standard input, answer them and write a line for each."""
+    export = Export(description)
     parser = argparse.ArgumentParser(description="Translate lines from standard input.")
     engine.add_options(parser)
     parser.add_argument("--beam", type=int, default=export.search["num_beams"], help="beam width; 1: greedy search")

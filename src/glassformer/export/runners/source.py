@@ -12,7 +12,6 @@ from typing import Any
 
 from text import InputError, Tokenizer
 
-FORMAT = "glassformer-export/1"
 SEPARATOR = "\x1f"
 NO_SYMBOL = ";| "  # a cell of these alone has no symbol
 
@@ -101,8 +100,6 @@ class Export:
     """What `glassformer.json` describes: both tokenizers, the limits, and the settings of the search and the model."""
 
     def __init__(self, description: dict[str, Any]) -> None:
-        if description.get("format") != FORMAT:
-            raise InputError(f"glassformer.json has the format {description.get('format')!r}, expected {FORMAT!r}")
         self.source, self.target = (Tokenizer(description[side]) for side in ("source", "target"))
         inputs = description["source"].get("inputs")
         self.inputs = Inputs(inputs, self.source) if inputs else None
