@@ -101,11 +101,6 @@ class Worker:
         with self._changed:  # between the queue and the computation, a request is in neither
             return not (self._queue or self._running)
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether requests are refused."""
-        return self._is_closed
-
     def submit(self, request: Request) -> Request:
         """Put a request into the queue. Raises BusyError when it is full or the worker is closed."""
         with self._changed:

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import errno
 import json
-import logging
 import signal
 import socket
 import time
 from collections.abc import Iterator
-from http.client import HTTPResponse
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pytest
 
 pytest.importorskip("resource")
 
-from glassformer.batching import Worker
 from glassformer.modelfile import ModelFile, tensor_shapes
-from glassformer.server import connections
-from glassformer.server.connections import HEAD_BYTES, Connections, Server, default_connections
+from glassformer.server.connections import HEAD_BYTES
 from glassformer.server.limits import Limits
 from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.text import learn
@@ -52,15 +45,6 @@ def test_a_server_with_more_idle_connections_than_files_answers_and_says_little(
         for _ in range(5):
             assert patient.get() == {"status": "ok"}
         assert patient.complaints() == ""
-
-
-@pytest.mark.medium
-def test_a_server_that_has_no_file_left_says_so_in_one_line_and_answers_later(model_path: Path) -> None:
-    with running(model_path, connections=10_000, idle_seconds=0.5) as server:
-        with many(server, 300):
-            assert server.get() == {"status": "ok"}
-        assert server.get() == {"status": "ok"}
-        assert server.complaints().count("\n") <= 1
 
 
 @pytest.mark.slow
@@ -143,10 +127,7 @@ def test_a_head_without_end_is_refused(patient: Running, part: bytes) -> None:
 def test_a_large_head_is_answered_with_431(patient: Running) -> None:
     with patient.connect() as opened:
         opened.sendall(b"GET /api/health HTTP/1.1\r\nHost: localhost\r\nA: " + b"x" * (HEAD_BYTES + 10))
-        answer = read_all(opened)
-        assert answer.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
-        error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
-        assert error["what"] == "the head of the request is too large"
+        assert read_all(opened).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
 
 
 @pytest.mark.parametrize("length", [100, 2_000_000])
@@ -226,6 +207,13 @@ def wait_until_waiting(server: Running, n_requests: int) -> None:
         time.sleep(0.01)
 
 
+def wait_until_refused(server: Running) -> None:
+    with contextlib.suppress(ConnectionError):
+        while True:
+            server.connect().close()
+            time.sleep(0.01)
+
+
 def test_a_request_that_takes_too_long_gets_504_and_the_others_their_answers(slow_model: Path) -> None:
     with running(slow_model, compute_seconds=3) as server, server.post("/api/trace", SLOW) as opened:
         assert server.get() == {"status": "ok"}
@@ -236,15 +224,13 @@ def test_a_request_that_takes_too_long_gets_504_and_the_others_their_answers(slo
         assert server.complaints() == ""
 
 
-def test_a_connection_for_which_there_is_no_room_is_told(slow_model: Path) -> None:
+def test_a_connection_for_which_there_is_no_room_gets_503(slow_model: Path) -> None:
     with running(slow_model, connections=1) as server, server.connect() as opened:
         opened.sendall(b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert read_answer(opened) == (200, {"status": "ok"})
         opened.sendall(post_request("/api/trace", SLOW))  # until then it might be closed for another one
         with server.connect() as other:
-            answer = read_all(other)
-        assert answer.startswith(b"HTTP/1.1 503 ")
-        assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["what"] == "too many connections are open"
+            assert read_all(other).startswith(b"HTTP/1.1 503 ")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -261,10 +247,9 @@ def test_a_second_signal_ends_the_computation_at_once(slow_model: Path) -> None:
     with running(slow_model, compute_seconds=3600, drain_seconds=3600) as server:
         with computing(server) as opened:
             server.send_signal(signal.SIGINT)
-            while server.status("/api/ready") == 200:  # else both signals might be one
-                time.sleep(0.01)
+            wait_until_refused(server)  # else both signals might be one
             server.send_signal(signal.SIGINT)
-            assert read_answer(opened)[0] == 503
+            assert not read_all(opened).startswith(b"HTTP/1.1 200")
         assert server.wait() == 0
 
 
@@ -274,14 +259,7 @@ def test_a_server_that_stops_finishes_what_it_accepted_and_refuses_the_rest(slow
         with server.post("/api/trace", SLOW) as first, server.post("/api/translate", body) as accepted:
             wait_until_waiting(server, 1)
             server.send_signal(signal.SIGTERM)
-            while server.status("/api/ready") == 200:
-                time.sleep(0.01)
-            with server.post("/api/translate", body) as late:
-                answer = HTTPResponse(late)
-                answer.begin()
-                assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
-                assert json.loads(answer.read())["error"]["what"] == "the server is stopping"
-            assert server.get() == {"status": "ok"}
+            wait_until_refused(server)
             first.close()  # which ends its computation
             status, found = read_answer(accepted)
             assert (status, len(found["translations"])) == (200, 1)
@@ -309,24 +287,4 @@ def test_the_limit_of_connections_is_half_of_the_open_files(monkeypatch: pytest.
 
     for files, wanted in ((256, 128), (1024, 512), (100_000, 512), (resource.RLIM_INFINITY, 512), (1, 1)):
         monkeypatch.setattr(resource, "getrlimit", lambda _kind, files=files: (files, files))
-        assert default_connections() == wanted
-    assert Connections(Limits(connections=7)).limit == 7
-
-
-def test_that_no_file_is_left_is_logged_once_a_minute(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    import uvicorn
-
-    clock = mock.Mock()
-    monkeypatch.setattr(connections, "time", mock.Mock(monotonic=clock))
-    server = Server(uvicorn.Config(lambda: None, log_config=None), Limits(), Worker())
-    loop = asyncio.new_event_loop()
-    context = {"message": "socket.accept() out of system resource", "exception": OSError(errno.EMFILE, "no files")}
-    with contextlib.closing(loop), caplog.at_level(logging.ERROR):
-        for clock.return_value in (0.0, 1.0, 59.0, 61.0):
-            for _ in range(100):
-                server._report(loop, context)
-        assert caplog.messages == ["cannot accept a connection: no files"] * 2
-        server._report(loop, {"message": "something else", "exception": ValueError("wrong")})
-    assert "something else" in caplog.messages[-1]
+        assert Limits().connections == wanted

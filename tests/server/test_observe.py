@@ -1,4 +1,4 @@
-"""What a server records: request ids, safe headers, metrics, and a log without texts; and methods that ask little."""
+"""What a server records: request ids, safe headers, metrics, and a log without texts."""
 
 from __future__ import annotations
 
@@ -107,20 +107,3 @@ def test_an_error_of_the_model_is_500_in_the_words_of_the_command_line(
     monkeypatch.setattr(served.translator, "translate", fail)
     answer = client.post("/api/translate", json={"texts": ["abc"]})
     assert (answer.status_code, answer.json()["error"]["kind"]) == (500, "NotFiniteError")
-
-
-@pytest.mark.parametrize(
-    ("path", "allowed"),
-    [
-        ("/", "GET, HEAD, OPTIONS"),
-        ("/api/model", "GET, HEAD, OPTIONS"),
-        ("/page/main.js", "GET, HEAD, OPTIONS"),
-        ("/api/translate", "OPTIONS, POST"),
-        ("/metrics", "GET, HEAD, OPTIONS"),
-    ],
-)
-def test_options_is_answered_with_the_methods_of_a_path(client: TestClient, path: str, allowed: str) -> None:
-    answer = client.options(path)
-    assert (answer.status_code, answer.headers["Allow"], answer.content) == (204, allowed, b"")
-    assert client.options("/api/nothing").status_code == 404
-    assert not any(name.lower().startswith("access-control") for name in answer.headers)

@@ -11,13 +11,12 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from starlette.responses import HTMLResponse, PlainTextResponse
 
-from glassformer.batching import Worker
 from glassformer.errors import GlassformerError, quoted
 from glassformer.glassbox.report import live_html, modules, style_sheet
 from glassformer.server.bodies import ERRORS, Body, TraceBody, TranslateBody, WhatIfBody
-from glassformer.server.hosts import HeadAndOptions, KnownHosts
+from glassformer.server.hosts import KnownHosts
 from glassformer.server.limits import BodyLimit, RequestError, error_body, headers_of, status_of
 from glassformer.server.observe import Metrics, Observed
 from glassformer.server.served import Served, find_served
@@ -30,33 +29,27 @@ def create_app(*models: Served, hosts: Sequence[str] = LOCAL) -> FastAPI:
 
     Requests for hosts other than `hosts` are refused (DNS rebinding).
     """
-    by_name, limits, worker = {served.name: served for served in models}, models[0].limits, models[0].worker
+    by_name, limits = {served.name: served for served in models}, models[0].limits
     app = FastAPI(  # without the pages of FastAPI, which load scripts from elsewhere
         title="glassformer", version=metadata.version("glassformer"), responses=ERRORS, docs_url=None, redoc_url=None
     )
-    metrics = Metrics(worker)
+    metrics = Metrics(models[0].worker)
     _handle_errors(app)
     _serve_models(app, by_name)
-    _serve_state(app, worker, metrics)
+    _serve_state(app, metrics)
     _serve_page(app)
     app.add_middleware(BodyLimit, max_bytes=limits.body_bytes, seconds=limits.body_seconds)
-    app.add_middleware(HeadAndOptions, routes=app.routes)
     app.add_middleware(KnownHosts, hosts=hosts)
     app.add_middleware(Observed, metrics=metrics, routes=app.routes)
     return app
 
 
-def _serve_state(app: FastAPI, worker: Worker, metrics: Metrics) -> None:
+def _serve_state(app: FastAPI, metrics: Metrics) -> None:
     @app.get("/api/health")
+    @app.get("/api/ready")
     async def health() -> dict[str, str]:
         """Return that the server is running."""
         return {"status": "ok"}
-
-    @app.get("/api/ready")
-    async def ready() -> JSONResponse:
-        """Return whether requests are accepted: 503 when the server stops."""
-        status = 503 if worker.is_closed else 200
-        return JSONResponse({"status": "stopping" if worker.is_closed else "ok"}, status, headers_of(status))
 
     @app.get("/metrics", include_in_schema=False)
     async def prometheus() -> PlainTextResponse:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -21,6 +22,18 @@ EDITS = 32
 BEAMS = 32
 DRAIN_SECONDS = 25  # Kubernetes kills a container 30 seconds after SIGTERM
 RETRY_SECONDS = 1
+MAX_CONNECTIONS = 512
+
+
+def default_connections() -> int:
+    """Return half of the maximum number of open files of this process, at most MAX_CONNECTIONS."""
+    with suppress(ImportError):  # Windows has no such limit
+        import resource
+
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if files != resource.RLIM_INFINITY:
+            return max(1, min(MAX_CONNECTIONS, files // 2))
+    return MAX_CONNECTIONS
 
 
 @dataclass(frozen=True)
@@ -30,7 +43,7 @@ class Limits:
     `compute_seconds` limits the computation of one request, and its wait before that; `body_seconds` the arrival of the
     body. A connection that sends no request for `idle_seconds`, or reads no bytes of an answer, is closed. At shutdown,
     requests that were accepted are finished for `drain_seconds`. `connections` is the maximum number of open ones; by
-    default half of the open files of the process, at most 512.
+    default half of the open files of the process, at most MAX_CONNECTIONS.
     """
 
     body_bytes: int = BODY_BYTES
@@ -39,7 +52,7 @@ class Limits:
     idle_seconds: float = 30
     drain_seconds: float = DRAIN_SECONDS
     waiting: int = WAITING
-    connections: int | None = None
+    connections: int = field(default_factory=default_connections)
 
 
 class RequestError(GlassformerError):

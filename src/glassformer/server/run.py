@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import gc
 import math
 import socket
@@ -12,7 +13,7 @@ from fastapi import FastAPI
 
 from glassformer.batching import Worker
 from glassformer.errors import RunError
-from glassformer.server.connections import ACCEPTED_AT_ONCE, Connection, Server
+from glassformer.server.connections import GRACE_SECONDS, Connection, Server
 from glassformer.server.limits import Limits
 
 
@@ -39,16 +40,18 @@ def serve(app: FastAPI, listening: socket.socket, limits: Limits, worker: Worker
     """Answer requests until SIGINT or SIGTERM, and then finish those that the worker has accepted."""
     config = uvicorn.Config(
         app,
-        http=Connection,
+        http=functools.partial(Connection, limits.connections),  # type: ignore[arg-type]  # it is only called
         ws="none",
         loop="asyncio",
-        log_level="error",  # a warning is a line for each request that is not HTTP
+        log_level="critical",  # our own log has the errors; the others are those of clients
         access_log=False,
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=math.ceil(limits.idle_seconds),
-        backlog=ACCEPTED_AT_ONCE,
+        timeout_graceful_shutdown=math.ceil(limits.drain_seconds) + GRACE_SECONDS,
+        backlog=max(1, limits.connections // 4),  # accepted at once, before they count against the limit
     )
     gc.freeze()  # what was loaded stays: it is not examined again
     with listening:
         Server(config, limits, worker).run(sockets=[listening])
+    worker.abort()
