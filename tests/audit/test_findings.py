@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from glassformer.audit import Audit, Finding, Kind, audit
 from glassformer.audit.characters import looks_misdecoded, restored
+from glassformer.audit.lookalikes import find_ends
 from glassformer.audit.pairs import contradictions, repeated
 from glassformer.audit.quick import quick_audit
 from glassformer.audit.splits import grams, near_duplicates
@@ -27,7 +28,8 @@ from glassformer.data.ledger import Ledger
 from glassformer.data.tables import Pair, Table, read_table
 from glassformer.datasets import dates
 from glassformer.recipes.overrides import merge, nested
-from glassformer.settings import DataSettings, Settings
+from glassformer.settings import DataSettings, Settings, SideSettings
+from glassformer.text.inputs import inputs_of
 
 CLEAN = dates(300, seed=5)
 CHARACTERS = {"tokens.source.kind": "characters", "tokens.target.kind": "characters", "tokens.shared": False}
@@ -90,6 +92,24 @@ TABLES: dict[Kind, tuple[list[tuple[str, str]], int, str, int]] = {
         [*CLEAN, ("cafe\u0301", "x"), ("th\u00e9", "y")],
         1,
         "not in NFC (composed), and 1 others have composed characters",
+        302,
+    ),
+    "white space at the ends": (
+        [*CLEAN, (" 1900-01-01", "x")],
+        1,
+        "1 of 301 rows (0.3 %) has white space at the start or the end of the source",
+        302,
+    ),
+    "look-alike characters": (
+        [*CLEAN, ("1900\u201001\u201001", "x")],
+        1,
+        "in the source: ‐ U+2010 HYPHEN (for '-') × 2",
+        302,
+    ),
+    "other digits": (
+        [*CLEAN, ("\uff11900-01-01", "x")],
+        1,
+        "digits other than 0 to 9 in the source: １ U+FF11 FULLWIDTH DIGIT ONE (for '1') × 1",
         302,
     ),
     "rare characters": ([*CLEAN, ("ß", "x")], 1, "occur once in the sources: ß U+00DF LATIN SMALL LETTER SHARP S", 302),
@@ -155,6 +175,42 @@ def test_a_clean_table_has_no_finding() -> None:
 def test_every_kind_has_a_test_here() -> None:
     elsewhere = {"pair overlap", "source overlap", "near overlap", "rows left out", "too long", "shifted lines"}
     assert set(get_args(Kind)) == TABLES.keys() | elsewhere | {"token loss"}
+
+
+def test_white_space_that_the_model_does_not_read_is_a_fact_and_of_several_inputs_each_text_counts() -> None:
+    rows = [*CLEAN, (" 1900-01-01", "x ")]
+    found = found_in(rows)
+    assert only(found, "white space at the ends", "source").option == "--set tokens.source.trim=true"
+    assert only(found, "white space at the ends", "target").option is None
+    trimmed = only(found_in(rows, tokens__source__trim=True), "white space at the ends", "source")
+    assert (trimmed.severity, trimmed.option) == ("info", None)
+    table = table_of([("walk \x1frun", "x"), ("go\x1fstay", "y")])
+    (finding,) = find_ends(replace(table, inputs=inputs_of(["a", "b"], [])), "source", SideSettings(), trained=True)
+    assert finding.count == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "option", "advice"),
+    [
+        ("1900\u201001-01", "look-alike characters", False, "replace them in the table"),
+        ("1900\uff0d01-01", "look-alike characters", True, "let NFKC unite them in training and in every text"),
+        ("1900\uff0d01\u201101", "look-alike characters", True, "translated, but not \u2011"),
+        ("\uff11900-01-01", "other digits", True, "let NFKC unite them"),
+        ("\u0661900-01-01", "other digits", False, "replace them in the table"),
+    ],
+)
+def test_the_normalization_that_unites_look_alikes_is_named_and_unites_them(
+    text: str, kind: Kind, option: bool, advice: str
+) -> None:
+    finding = only(found_in([*CLEAN, (text, "x")]), kind)
+    assert finding.severity == "warning"
+    assert finding.option == ("--set tokens.source.normalization=NFKC" if option else None)
+    assert advice in finding.advice
+    united = only(found_in([*CLEAN, (text, "x")], tokens__source__normalization="NFKC"), kind)
+    assert united.option is None
+    assert (united.severity == "info") == (normalize("NFKC", text) == "1900-01-01")
+    prose_rows = [*prose(300), (f"one two three {text} - 1", "x")]
+    assert only(found_in(prose_rows), kind).severity == "info"
 
 
 # Rows

@@ -27,6 +27,7 @@ from glassformer.audit.findings import (
     TableSummary,
 )
 from glassformer.audit.lengths import Counts, find_length_ratio, find_shift, find_too_long, summarize
+from glassformer.audit.lookalikes import find_ends, find_look_alikes
 from glassformer.audit.pairs import (
     Rows,
     all_cells,
@@ -97,6 +98,9 @@ def _find_in_texts(table: Table, others: list[Table], settings: Settings) -> Ite
     }
     for each in (table, *others):
         yield from find_characters(all_cells(each), normalization, trained=each is table)
+        for side, tokens in zip(SIDES, (settings.tokens.source, settings.tokens.target), strict=True):
+            yield from find_ends(each, side, tokens, trained=each is table)
+            yield from find_look_alikes(all_cells(each), side, tokens, trained=each is table)
     table = only_texts(table)
     counts: dict[Side, Counter[str]] = {
         side: count_characters([getattr(pair, side) for pair in table.pairs], normalization[side]) for side in SIDES

@@ -30,6 +30,9 @@ Kind = Literal[
     "control characters",
     "mixed scripts",
     "mixed Unicode forms",
+    "white space at the ends",
+    "look-alike characters",
+    "other digits",
     "token loss",
     "rare characters",
 ]

@@ -38,8 +38,13 @@ class Rows:
     @cached_property
     def words_a_source(self) -> float:
         """The mean number of words of the first 10,000 sources."""
-        sampled = self.sources[:10_000]
-        return sum(len(text.split()) for text in sampled) / max(1, len(sampled))
+        return mean_words(self.sources)
+
+
+def mean_words(texts: Sequence[str]) -> float:
+    """Return the mean number of words of the first 10,000 texts."""
+    sampled = texts[:10_000]
+    return sum(len(text.split()) for text in sampled) / max(1, len(sampled))
 
 
 def only_texts(table: Table) -> Table:
