@@ -46,7 +46,7 @@ STOPPED, FAILED = 3, 4
 
 def train_here(out: Path, *, from_start: bool) -> int:
     """Train in this process to the end or to SIGTERM, resuming what is there; return an exit status."""
-    resume = not from_start and (out / "checkpoints" / "resume.safetensors").exists()
+    resume = not from_start and (out / "recipe.toml").exists()
     settings = None if resume else SETTINGS
     run = train(PAIRS, settings, out, resume=resume, overwrite=out.exists() and not resume, device="cpu")
     before = signal.signal(signal.SIGTERM, lambda *_: run.stop())

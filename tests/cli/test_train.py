@@ -528,10 +528,15 @@ def test_a_run_with_its_own_validation_table_is_not_resumed_without_it(tmp_path,
     assert call(*words, "--resume", "--valid", valid).code == 0
 
 
-def test_a_run_that_ended_before_it_was_saved_is_started_anew(tmp_path, call, table):
+@pytest.mark.parametrize(
+    ("damage", "message"), [("tokens =", "--overwrite"), ("# Starts from the model: x", "the model to start from")]
+)
+def test_a_run_without_a_checkpoint_whose_recipe_is_damaged_says_so(tmp_path, call, table, damage, message):
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "recipe.toml").write_text("")
-    assert "--overwrite" in call("train", table, "--out", tmp_path / "run", "--resume").err
+    (tmp_path / "run" / "recipe.toml").write_text(damage)
+    answer = call("train", table, "--out", tmp_path / "run", "--resume")
+    assert answer.code != 0
+    assert message in answer.err
 
 
 def test_resume_without_a_run_says_so(tmp_path, call, table):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -47,6 +48,36 @@ def interrupted(_interrupted: Path, tmp_path: Path) -> RunDirectory:
 def finish(run: RunDirectory) -> str:
     train(PAIRS, None, run.path, resume=True, device="cpu").finish()
     return digest(run.path)
+
+
+# A run without a checkpoint
+
+
+@pytest.mark.parametrize(
+    ("moment", "given"),
+    [
+        ("output.Output.event", {"settings": SETTINGS}),
+        ("loop.save_resume", {"init": "run", "overrides": {"training.steps": 6}}),
+    ],
+)
+def test_a_run_stopped_before_its_first_checkpoint_begins_again(tmp_path, monkeypatch, ended, moment, given):
+    """Nothing but the recipe is there, or also the model of the first validation."""
+    monkeypatch.chdir(ended.parent)
+    undisturbed, stopped = (train(PAIRS, out=tmp_path / name, device="cpu", **given) for name in ("whole", "stopped"))
+    undisturbed.finish()
+    broken = mock.patch(f"glassformer.training.{moment}", side_effect=KeyboardInterrupt)
+    with broken, pytest.raises(KeyboardInterrupt):
+        stopped.finish()
+    planned = plan(PAIRS, tmp_path / "stopped", resume=True)
+    assert [notice.kind for notice in planned.notices if notice.kind != "new tokens"] == ["no checkpoint"]
+    planned.run("cpu").finish()
+    assert digest(tmp_path / "stopped") == digest(tmp_path / "whole")
+
+
+def test_a_run_whose_checkpoints_were_deleted_does_not_begin_again(interrupted):
+    shutil.rmtree(interrupted.checkpoints)
+    with pytest.raises(RunError, match="there is no run to resume"):
+        plan(PAIRS, interrupted.path, resume=True)
 
 
 # The newest checkpoint that is whole

@@ -82,7 +82,7 @@ def print_plan(reporter: Reporter, planned: Plan) -> None:
         rows = [(choice.setting, _listed(choice.value), choice.reason) for choice in planned.choices]
         reporter.table("chosen from the data (change any with --set)", ("setting", "value", "reason"), rows)
     for notice in planned.notices:
-        if notice.kind in ("changed", "environment", "new tokens", "large table"):
+        if notice.kind in ("changed", "environment", "no checkpoint", "new tokens", "large table"):
             reporter.print(notice.text)
         elif notice.kind != "first row":  # printed with its table
             reporter.warn(notice.text)

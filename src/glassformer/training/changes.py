@@ -5,6 +5,7 @@ A change is written into the resume file, the history, the model card and, as a 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
-from glassformer.errors import UsageError
+from glassformer.errors import SettingsError, UsageError
 from glassformer.recipes.overrides import flat, merge, nested
 from glassformer.settings import Settings
 from glassformer.training.objective import learning_rate
@@ -28,6 +29,8 @@ FIXED = {
     "training.validate_rows": "the validations so far could not be compared with the next ones",
 }
 """Start of the full name of settings that cannot change in a resumed run -> the reason."""
+
+_INIT = "# Starts from the model: "
 
 
 @dataclass(frozen=True)
@@ -80,11 +83,22 @@ def undo_last(settings: Settings, changes: Sequence[Change]) -> Settings:
     return Settings(**merge(settings.model_dump(), nested(last)))
 
 
-def recipe_of(settings: Settings, changes: Iterable[Change]) -> str:
-    """Return the recipe of a run as TOML: all settings, and the changes since it began as comments at the top."""
+def recipe_of(settings: Settings, changes: Iterable[Change], init: Path | None = None) -> str:
+    """Return the recipe of a run as TOML, with comments at the top: the model to start from, or what has changed."""
     lines = [f"#   {change} ({change.when})\n" for change in changes]
-    header = ["# Changed when the run was resumed:\n", *lines, "\n"] if lines else []
+    header = [f"{_INIT}{json.dumps(str(init))}\n\n"] if init else []
+    header += ["# Changed when the run was resumed:\n", *lines, "\n"] if lines else []
     return "".join(header) + settings.to_toml()
+
+
+def init_of(recipe: Path) -> str | None:
+    """Return the model that the run with this recipe starts from, if any. Raises SettingsError for a damaged line."""
+    first = recipe.read_text(encoding="utf-8").partition("\n")[0]
+    try:
+        return str(json.loads(first.removeprefix(_INIT))) if first.startswith(_INIT) else None
+    except ValueError:
+        what, expected = "the recipe does not name the model to start from", f'{_INIT}"MODEL"'
+        raise SettingsError(what, where=f"{recipe}, line 1", got=first, expected=expected) from None
 
 
 def description(before: Settings, after: Settings, changes: Sequence[Change], step: int, batch: int) -> str:

@@ -124,6 +124,15 @@ def read_resume(path: Path) -> SavedRun:
     return _read_newest(path)[1]
 
 
+def is_before_first(directory: RunDirectory) -> bool:
+    """Whether a run was stopped before its first checkpoint: it has a recipe, and its history names no checkpoint."""
+    if directory.resume.exists() or directory.previous_resume.exists() or not directory.recipe.exists():
+        return False
+    if not directory.history.exists():
+        return not directory.model.exists()
+    return directory.resume.name.encode() not in directory.history.read_bytes()
+
+
 def newest_step(path: Path) -> int | None:
     """Return the step of the newest checkpoint that can be read; None if there is none."""
     try:

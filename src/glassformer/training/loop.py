@@ -69,7 +69,7 @@ class Run:
         processes: Processes = Processes(),  # noqa: B008  (immutable)
     ) -> None:
         self.prepared, self.directory, self.device, self.processes = prepared, directory, device, processes
-        self.output = Output(directory, prepared, writes=processes.is_first)
+        self.output = Output(directory, prepared, start.path if start else None, writes=processes.is_first)
         self.resumed, self.overwrite = resume, overwrite
         self.settings = prepared.settings
         training = self.settings.training

@@ -14,6 +14,7 @@ from glassformer.training.prepare import Prepared
 NoticeKind = Literal[
     "changed",
     "environment",
+    "no checkpoint",
     "damaged checkpoint",
     "first row",
     "large table",

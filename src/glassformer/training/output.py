@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from glassformer.container import Arrays
@@ -25,11 +26,13 @@ from glassformer.training.prepare import Prepared
 class Output:
     """The files of a run. Every method of one that does not write (`writes`) does nothing.
 
+    `init` is the model that the run starts from, if any.
+
     Nothing is written when the directory was moved away or taken by another process: RunError.
     """
 
-    def __init__(self, directory: RunDirectory, prepared: Prepared, *, writes: bool) -> None:
-        self.directory, self.prepared, self.writes = directory, prepared, writes
+    def __init__(self, directory: RunDirectory, prepared: Prepared, init: Path | None = None, *, writes: bool) -> None:
+        self.directory, self.prepared, self.init, self.writes = directory, prepared, init, writes
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -76,7 +79,7 @@ class Output:
     def recipe(self, changes: Sequence[Change]) -> None:
         """Write the recipe, with the changes of the settings since the run began."""
         if self.writes:
-            write_text(self.directory.recipe, recipe_of(self.prepared.settings, changes))
+            write_text(self.directory.recipe, recipe_of(self.prepared.settings, changes, self.init))
 
     def data(self) -> None:
         """Write the ledger, the hashes of the sources and held-out rows."""

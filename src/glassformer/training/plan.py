@@ -36,8 +36,8 @@ from glassformer.rundirectory import RunDirectory
 from glassformer.settings import DataSettings, Settings
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import listed
-from glassformer.training.changes import changes_of, description
-from glassformer.training.checkpoints import SavedRun, read_resume
+from glassformer.training.changes import changes_of, description, init_of
+from glassformer.training.checkpoints import SavedRun, is_before_first, read_resume
 from glassformer.training.differences import check_tables, describe_environment, environment_of
 from glassformer.training.grow import grow_model, new_token_texts
 from glassformer.training.loop import Run
@@ -121,7 +121,7 @@ def plan(
     Settings. `valid` replaces the held-out rows; `test` is evaluated on at the end. `init` is a model whose weights,
     tokenizers and shape are the start; characters or words that it lacks are added to its vocabulary. `resume`
     continues the run in `out` with the same pairs and its own recipe; `overrides` are then changes to it
-    (`training.changes` says which settings can change).
+    (`training.changes` says which settings can change). A run without a checkpoint begins again, with its recipe.
 
     Under `torchrun` every process decides for itself, and all must agree. After a restart the run is resumed from its
     newest checkpoint.
@@ -133,7 +133,7 @@ def plan(
     if processes.is_first:
         directory.finish_move()
     if processes.has_restarted:
-        resume = processes.from_first(directory.resume.exists())
+        resume = processes.from_first(resume or directory.resume.exists())
         init, overwrite = (None, False) if resume else (init, True)
     arguments = (_given(overrides), directory, pairs, valid, test, init)
     complete = overrides if isinstance(overrides, Settings) else None
@@ -156,7 +156,12 @@ def _plan(
     """Decide for this process. `complete` are settings over which nothing is advised."""
     saved, notices = None, tuple[Notice, ...]()
     if resume:
-        saved, given, notices = _resumed(directory, given, init, overwrite, processes)
+        _check_alone(directory, init=init is not None, overwrite=overwrite)
+        if resume := not is_before_first(directory):
+            saved, given, notices = _resumed(directory, given, processes)
+        else:
+            complete, init, notices = _begun_again(directory, given)
+            given, overwrite = complete.model_dump(), True
     elif processes.is_first:
         directory.check_free(overwrite=overwrite)
     start = None if init is None else ModelFile.load(local_model(init))
@@ -178,7 +183,8 @@ def _plan(
     earlier = _earlier(directory, start, resume=resume)
     prepared = prepare(table, settings, held_out, tokenizers, tested, earlier, grow=start is not None)
     if start is not None:
-        start, notices = _grown(start, prepared, table.path)
+        start, grown = _grown(start, prepared, table.path)
+        notices = (*notices, *grown)
     _check_test(tested, prepared)
     return Plan(
         settings,
@@ -244,25 +250,41 @@ def _given(overrides: Settings | Mapping[str, Any] | None) -> dict[str, Any]:
     return check_settings(nested(overrides or {}))
 
 
-def _resumed(
-    directory: RunDirectory, given: Mapping[str, Any], init: object, overwrite: bool, processes: Processes
-) -> tuple[SavedRun, dict[str, Any], tuple[Notice, ...]]:
-    """Return what was saved of a run, its settings with those given, and notices of what changes or is damaged.
-
-    Raises RunError when its recipe was edited, UsageError for a given setting that cannot change and for arguments that
-    exclude `resume`.
-    """
-    for name, is_given in (("init", init is not None), ("overwrite", overwrite)):
+def _check_alone(directory: RunDirectory, **others: bool) -> None:
+    """Raise UsageError when arguments are given that exclude `resume`."""
+    for name, is_given in others.items():
         if is_given:
             raise UsageError(
                 f"resume and {name} exclude each other: a run that is resumed keeps its weights and its files",
                 where=str(directory.path),
                 hint=f"leave out {name} to continue the run, or leave out resume to start a new one",
             )
+
+
+def _begun_again(directory: RunDirectory, given: Mapping[str, Any]) -> tuple[Settings, str | None, tuple[Notice, ...]]:
+    """Return the settings of a run that has no checkpoint, with those given, its model to start from, and a notice.
+
+    Raises SettingsError for a recipe that is not valid.
+    """
+    recipe = directory.recipe
+    settings = _recipe_of_run(recipe, "start a new run, with --overwrite")
+    text = "the run was stopped before its first checkpoint: it begins again at step 0, with the settings of its recipe"
+    notice = Notice("no checkpoint", text, str(directory.path))
+    return Settings(**merge(settings.model_dump(), given)), init_of(recipe), (notice,)
+
+
+def _resumed(
+    directory: RunDirectory, given: Mapping[str, Any], processes: Processes
+) -> tuple[SavedRun, dict[str, Any], tuple[Notice, ...]]:
+    """Return what was saved of a run, its settings with those given, and notices of what changes or is damaged.
+
+    Raises RunError when its recipe was edited, UsageError for a given setting that cannot change.
+    """
     directory.check_resumable()
     saved = read_resume(directory.resume)
     if directory.recipe.exists():
-        saved.check_recipe(_recipe_of_run(directory.recipe), directory.recipe)
+        hint = "delete it: the checkpoint has all settings, and the recipe is written again"
+        saved.check_recipe(_recipe_of_run(directory.recipe, hint), directory.recipe)
     before, position = saved.settings, saved.position
     after = Settings(**merge(before.model_dump(), given))
     changes = changes_of(before, after, position.step, directory.recipe)
@@ -277,13 +299,13 @@ def _resumed(
     return saved, after.model_dump(), notices
 
 
-def _recipe_of_run(path: Path) -> Settings:
-    """Read the recipe of a run that is resumed. Raises SettingsError."""
+def _recipe_of_run(path: Path, hint: str) -> Settings:
+    """Read the recipe of a run that is resumed. Raises SettingsError, with a hint."""
     try:
         return Settings(**read_recipe(path))
     except SettingsError as error:
         error.where = str(path)
-        error.hint = error.hint or "delete it: the checkpoint has all settings, and the recipe is written again"
+        error.hint = error.hint or hint
         raise
 
 
