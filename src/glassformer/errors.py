@@ -32,7 +32,7 @@ from itertools import islice
 TYPE_CHECKING = False  # see glassformer/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import ClassVar, Self
+    from typing import Any, ClassVar, Self
 
 EXIT_FINDINGS, EXIT_LEFT_OUT, EXIT_INTERRUPTED = 3, 4, 130
 INTERRUPTED = "interrupted; no file is incomplete"
@@ -192,6 +192,13 @@ def quoted(value: object) -> str:
         digits = f" of about {int(value.bit_length() * 0.30103):,} digits" if isinstance(value, int) else ""
         text = f"a number{digits}, which is too long"
     return text if len(text) <= QUOTED else f"{text[: QUOTED // 2]}…{text[1 - QUOTED // 2 :]}"
+
+
+def first_fault(error: Any, *above: str, whole: str = "the whole") -> tuple[str, str, str]:
+    """Return the place of the first fault of pydantic's ValidationError, in dots, its value and what was expected."""
+    first = error.errors(include_url=False)[0]
+    place, message = ".".join(map(str, (*above, *first["loc"]))), first["msg"].removeprefix("Value error, ")
+    return place or whole, quoted(first["input"]), message[:1].lower() + message[1:]
 
 
 def shortened(text: str, limit: int = 60) -> str:

@@ -9,12 +9,11 @@ Raises ModelFileError, with the name of the field, for a value of another type o
 
 from __future__ import annotations
 
-import reprlib
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from glassformer.errors import ModelFileError, nearest
+from glassformer.errors import ModelFileError, first_fault, nearest
 
 Count = Annotated[int, Field(ge=0, lt=2**53)]  # exact in JSON and in every library
 Length = Annotated[int, Field(ge=0, le=2**20)]  # in tokens; a search allocates a quarter more
@@ -111,16 +110,9 @@ _VERSIONS = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
 
 def _not_valid(part: str, error: ValidationError, fields: Any = ()) -> ModelFileError:
     """Return the ModelFileError for the first of the errors."""
-    first = error.errors(include_url=False)[0]
-    location = ".".join(str(name) for name in (part, *first["loc"]))
-    is_unknown = first["type"] == "extra_forbidden"
-    return ModelFileError(
-        f"there is no record {location!r}" if is_unknown else f"{location!r} in the model file is not valid",
-        got=None if is_unknown else _shown.repr(first["input"]),
-        expected=None if is_unknown else first["msg"][:1].lower() + first["msg"][1:],
-        hint=nearest(location, (f"{part}.{name}" for name in fields)) if is_unknown else None,
-    )
-
-
-_shown = reprlib.Repr()
-_shown.maxstring = _shown.maxother = 80
+    place, got, expected = first_fault(error, part)
+    if error.errors()[0]["type"] == "extra_forbidden":
+        return ModelFileError(
+            f"there is no record {place!r}", hint=nearest(place, (f"{part}.{name}" for name in fields))
+        )
+    return ModelFileError(f"{place!r} in the model file is not valid", got=got, expected=expected)

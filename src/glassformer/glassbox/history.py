@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -11,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from glassformer.errors import ModelFileError
+from glassformer.errors import ModelFileError, first_fault
 from glassformer.glassbox.embeddings import EmbeddingRows
 from glassformer.glassbox.explained import Explained
 from glassformer.glassbox.run_records import CheckpointAnswer, Errors, HistoryPoint, Training, Validation
@@ -70,7 +69,8 @@ def errors_of(folder: Path) -> Errors | None:
     except OSError as error:
         raise unreadable("wrong answers", str(path), error.strerror or str(error)) from None
     except ValidationError as error:
-        raise unreadable("wrong answers", str(path), *_first_of(error)) from None
+        place, got, expected = first_fault(error)
+        raise unreadable("wrong answers", str(path), f"{place}: {got}", expected) from None
     except ValueError as error:
         raise unreadable("wrong answers", str(path), str(error)) from None
     return found
@@ -114,14 +114,8 @@ def _take(kind: type[_Event], event: HistoryEvent, path: Path) -> dict[str, Any]
     try:
         return kind.model_validate(event.fields).model_dump()
     except ValidationError as error:
-        raise unreadable("history", f"{path}, line {event.line}", *_first_of(error)) from None
-
-
-def _first_of(error: ValidationError) -> tuple[str, str]:
-    """The value and the expectation of the first error of a validation."""
-    first = error.errors(include_url=False)[0]
-    location = ".".join(map(str, first["loc"])) or "the whole"
-    return f"{location}: {reprlib.repr(first['input'])}", first["msg"][:1].lower() + first["msg"][1:]
+        place, got, expected = first_fault(error)
+        raise unreadable("history", f"{path}, line {event.line}", f"{place}: {got}", expected) from None
 
 
 def _thin(items: Sequence[Kind], limit: int) -> list[Kind]:

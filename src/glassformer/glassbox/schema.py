@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from glassformer.errors import ModelFileError
+from glassformer.errors import ModelFileError, first_fault
 from glassformer.files import shown
 from glassformer.glassbox.run_records import Errors, HeadEffects, Strict, Training
 
@@ -381,9 +381,8 @@ class Trace(Strict):
         try:
             return _adapter().validate_json(document)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"])) or "the whole"
-            raise ModelFileError("this is not a trace", where=where, expected=f"{FORMAT}: {first['msg']}") from None
+            where, _, expected = first_fault(error)
+            raise ModelFileError("this is not a trace", where=where, expected=f"{FORMAT}: {expected}") from None
 
 
 @cache

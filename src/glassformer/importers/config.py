@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from glassformer.errors import ModelFileError, quoted
+from glassformer.errors import ModelFileError, first_fault, quoted
 from glassformer.settings import (
     DataSettings,
     DecodingSettings,
@@ -79,12 +79,10 @@ class MarianConfig(BaseModel):
         try:
             config = cls.model_validate({name: value for name, value in values.items() if value is not None})
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
+            place, got, expected = first_fault(error)
+            where = str(generation if place in found else path)
             raise ModelFileError(
-                f"the setting {'.'.join(map(str, first['loc']))!r} is not valid",
-                where=str(generation if first["loc"][0] in found else path),
-                got=quoted(first["input"]),
-                expected=first["msg"],
+                f"the setting {place!r} is not valid", where=where, got=got, expected=expected
             ) from None
         config._check(path)
         return config

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from glassformer.decoding import GreedyFirst
-from glassformer.errors import RunError, quoted
+from glassformer.errors import RunError, first_fault, quoted
 from glassformer.jobs.inputs import JobRow
 from glassformer.translator import Translation
 
@@ -69,9 +69,9 @@ class Progress(_Record):
         except OSError as error:
             raise RunError("the record of progress cannot be read", where=str(path), got=error.strerror) from None
         except ValidationError as error:
-            got = f"{'.'.join(map(str, error.errors()[0]['loc']))}: {error.errors()[0]['msg']}"
-            hint = "--overwrite starts again"
-            raise RunError("the record of progress is damaged", where=str(path), got=got, hint=hint) from None
+            place, got, expected = first_fault(error)
+            what, hint = "the record of progress is damaged", "--overwrite starts again"
+            raise RunError(what, where=str(path), got=f"{place}: {got}", expected=expected, hint=hint) from None
         if found.format != FORMAT:
             raise RunError(
                 "the record of progress is of another version of glassformer",

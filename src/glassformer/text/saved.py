@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from glassformer.errors import UsageError
+from glassformer.errors import UsageError, first_fault
 from glassformer.settings import SideSettings, TokenKind
 from glassformer.text.inputs import Input, Inputs, check_inputs, input_tokens
 from glassformer.text.segmenters import Learned
@@ -35,11 +35,8 @@ class SavedTokenizer(BaseModel):
         try:
             return cls.model_validate(saved)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            location = ".".join(map(str, first["loc"])) or "tokenizer"
-            raise UsageError(
-                f"{location!r} is not valid", got=repr(first["input"])[:80], expected=first["msg"]
-            ) from None
+            place, got, expected = first_fault(error, whole="tokenizer")
+            raise UsageError(f"{place!r} is not valid", got=got, expected=expected) from None
 
     def inputs_and_tokens(self) -> tuple[Inputs, list[str]]:
         """Return the inputs, and the tokens of inputs in the vocabulary. Raises UsageError when they are not valid."""

@@ -14,7 +14,7 @@ from typing import Annotated, Self, final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from glassformer.errors import UsageError, quoted
+from glassformer.errors import UsageError, first_fault
 from glassformer.text.segmenters import Learned
 from glassformer.text.sentencepiece_cut import SPACE, Cut, Cutter, RulesError
 
@@ -52,9 +52,8 @@ class SentencePieceModel(BaseModel):
         try:
             model = cls.model_validate(saved)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            location = ".".join(map(str, ("sentencepiece", *first["loc"])))
-            raise UsageError(f"{location!r} is not valid", got=quoted(first["input"]), expected=first["msg"]) from None
+            place, got, expected = first_fault(error, "sentencepiece")
+            raise UsageError(f"{place!r} is not valid", got=got, expected=expected) from None
         if not model.pieces or len(set(model.pieces)) < len(model.pieces):
             raise UsageError("a piece of the SentencePiece model is repeated, or it has none")
         if len(model.scores) != len(model.pieces):

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 from torch import nn
 
 from glassformer.container import Arrays, read_tensors, write_tensors
-from glassformer.errors import ModelFileError, RunError, SettingsError, quoted
+from glassformer.errors import ModelFileError, RunError, SettingsError, first_fault
 from glassformer.modelfile import tokenizers_from_dict
 from glassformer.rundirectory import RunDirectory
 from glassformer.settings import Settings
@@ -259,14 +259,9 @@ def _read(path: Path) -> tuple[Arrays, SavedRun]:
         what = "the settings in the resume file are not valid"
         raise ModelFileError(what, where=str(path), got=error.what, hint=error.hint) from None
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = ".".join(map(str, first["loc"]))
-        raise ModelFileError(
-            f"{name!r} in the resume file is not valid",
-            where=str(path),
-            got=quoted(first["input"]),
-            expected=first["msg"],
-        ) from None
+        place, got, expected = first_fault(error)
+        what = f"{place!r} in the resume file is not valid"
+        raise ModelFileError(what, where=str(path), got=got, expected=expected) from None
 
 
 def _states(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
