@@ -1,22 +1,22 @@
-"""Our segmentation of SentencePiece against the library, on models that are trained here; and damaged models."""
+"""Models of SentencePiece as plain data cut texts as the files of the library do; and damaged models."""
 
 from __future__ import annotations
 
 import base64
 import io
 import random
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import pytest
 
-from glassformer.errors import ModelFileError, SettingsError, TextError, UsageError
+from glassformer.errors import MissingExtraError, ModelFileError, SettingsError, TextError, UsageError
 from glassformer.importers.spm import read_sentencepiece
 from glassformer.settings import SideSettings, TokenSettings
 from glassformer.text import Tokenizer, Vocabulary, learn
 from glassformer.text.sentencepiece import SentencePiece, SentencePieceModel
-from glassformer.text.sentencepiece_cut import Rules
 
 sentencepiece = pytest.importorskip("sentencepiece", reason="the extra sentencepiece is not installed")
 
@@ -151,7 +151,7 @@ def test_a_target_must_start_with_bos_and_a_shared_vocabulary_may_leave_it_out_o
     side = SideSettings(kind="characters")
     without = side.model_copy(update={"bos": False})
     assert TokenSettings(source=without, target=side, shared=True).source.n_frame_tokens == 1
-    with pytest.raises(SettingsError, match=r"tokens\.target\.bos must be true"):
+    with pytest.raises(SettingsError, match=r"a target starts with <bos>"):
         TokenSettings(source=side, target=without)
 
 
@@ -223,9 +223,9 @@ def test_what_is_not_supported_is_named(options: dict[str, Any], words: str) -> 
         ({"pieces": []}, "is repeated, or it has none"),
         ({"unused": [10**6]}, "names a piece that it does not have"),
         ({"algorithm": "word"}, "'sentencepiece.algorithm' is not valid"),
-        ({"rules": "AAAA!"}, "not base64"),
-        ({"rules": base64.b64encode(b"\x04\0\0\0abcd").decode()}, "rules of the SentencePiece model are not valid"),
-        ({"rules": base64.b64encode(b"\x04\0\0\0abcd\xff\0").decode()}, "is not UTF-8"),
+        ({"rules": "AAAA!"}, "the SentencePiece model is not valid"),
+        ({"rules": base64.b64encode(b"\x04\0\0\0abcd").decode()}, "the SentencePiece model is not valid"),
+        ({"rules": base64.b64encode(b"\x04\0\0\0abcd\xff\0").decode()}, "the SentencePiece model is not valid"),
         ({"code": "x"}, "'sentencepiece.code' is not valid"),
     ],
 )
@@ -237,10 +237,18 @@ def test_a_damaged_model_in_a_model_file_is_refused(change: dict[str, Any], word
     assert words in str(caught.value)
 
 
-def test_rules_with_a_wrong_index_do_not_leave_their_table() -> None:
-    units = (0xFFFFFF00).to_bytes(4, "little") * 4
-    rules = Rules(len(units).to_bytes(4, "little") + units + b"a\0")
-    assert rules.match("é", 0) == ("é", 1)
+def test_rules_with_a_wrong_index_are_refused() -> None:
+    units = (0xFFFFFF00).to_bytes(4, "little") * 256
+    rules = base64.b64encode(len(units).to_bytes(4, "little") + units + b"a\0").decode()
+    with pytest.raises(UsageError, match="the SentencePiece model is not valid"):
+        SentencePiece([], {"sentencepiece": ours(trained("unigram")).model.model_dump() | {"rules": rules}})
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = tokenizer().to_dict()
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'glassformer\[sentencepiece\]'"):
+        Tokenizer.from_dict(saved)
 
 
 def test_a_lone_surrogate_is_refused() -> None:

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +93,6 @@ def _theirs(folder: Path) -> tuple[Any, Any, str]:
     """The model, the tokenizer and the version of transformers, which reads the folder alone and never a network."""
     library = _library()
     with _silent(library):
-        if find_spec("sentencepiece") is None:
-            raise MissingExtraError("the comparison with MarianMT", package="sentencepiece", extra="sentencepiece")
         try:
             model: Any = library.MarianMTModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
             tokenizer = library.MarianTokenizer.from_pretrained(folder, local_files_only=True)

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from glassformer.errors import ModelFileError, UsageError
-from glassformer.text.sentencepiece import SentencePieceModel
-from glassformer.text.sentencepiece_cut import Rules
+from glassformer.text.sentencepiece import SentencePiece, SentencePieceModel
 
 MAX_BYTES = 64_000_000  # of a file; real ones have about one million
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
@@ -68,18 +67,16 @@ def _model(content: bytes, where: str) -> SentencePieceModel:
         pieces[text] = score
     switches = {name: bool(normalizer.get(number, [1])[-1]) for name, number in _SWITCHES.items()}
     rules = base64.b64encode(normalizer.get(2, [b""])[-1]).decode("ascii")
-    Rules.read(rules)  # which checks them
-    return SentencePieceModel.read(
-        {
-            "algorithm": _ALGORITHMS[kind],
-            "pieces": list(pieces),
-            "scores": list(pieces.values()),
-            "user_defined": of_type[_USER_DEFINED],
-            "unused": of_type[_UNUSED],
-            "rules": rules,
-            **switches,
-        }
-    )
+    model = {
+        "algorithm": _ALGORITHMS[kind],
+        "pieces": list(pieces),
+        "scores": list(pieces.values()),
+        "user_defined": of_type[_USER_DEFINED],
+        "unused": of_type[_UNUSED],
+        "rules": rules,
+        **switches,
+    }
+    return SentencePiece([], {"sentencepiece": model}).model  # which checks it
 
 
 _SWITCHES = {"dummy_prefix": 3, "fold_spaces": 4, "escape_spaces": 5}

@@ -1,7 +1,7 @@
-"""Segmentation by SentencePiece, for models that were imported.
+"""Segmentation by SentencePiece, for models that were imported. It needs the extra `sentencepiece`.
 
-It needs no library: the model is plain data (`SentencePieceModel`: pieces, scores, rules, switches), so that a model
-file shows what cuts a text, and nothing in it is executed. `sentencepiece_cut` cuts.
+The model is plain data (`SentencePieceModel`: pieces, scores, rules, switches), so that a model file shows what cuts a
+text, and programs in other languages can cut it too. `sentencepiece_cut` gives it to the library.
 
 A piece that is not in the vocabulary of the translation model becomes <unk>: the two vocabularies are not the same. A
 text can begin with the code of a target language, as in ">>fra<< Good morning": the code is one piece, as in MarianMT.
@@ -14,9 +14,9 @@ from typing import Annotated, Self, final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from glassformer.errors import UsageError, first_fault
+from glassformer.errors import MissingExtraError, UsageError, first_fault
 from glassformer.text.segmenters import Learned
-from glassformer.text.sentencepiece_cut import SPACE, Cut, Cutter, RulesError
+from glassformer.text.sentencepiece_cut import SPACE, Cutter, RulesError
 
 _LONGEST = 10_000  # characters of a piece or of a rule
 
@@ -30,7 +30,7 @@ class SentencePieceModel(BaseModel):
 
     `pieces` and their `scores` (natural logarithms of probabilities for unigram, ranks for BPE); `user_defined` are the
     indices of pieces that are never cut, `unused` those of pieces that are only on the way to others. `rules` map text
-    to its normalized form: the compiled map of the library (`Rules`), in base64. `dummy_prefix`: a "▁" is put before a
+    to its normalized form: the compiled map of the library, in base64. `dummy_prefix`: a "▁" is put before a
     text; `fold_spaces`: a run of white space is one "▁", and none is at the ends; `escape_spaces`: a space is a "▁".
     """
 
@@ -72,20 +72,16 @@ class SentencePiece:
         self.model = SentencePieceModel.read(learned["sentencepiece"])
         try:
             self._cutter = Cutter(**self.model.model_dump())
+        except ImportError:
+            raise MissingExtraError("an imported model", package="sentencepiece", extra="sentencepiece") from None
         except RulesError as error:
             raise UsageError(error.what, got=error.got) from None
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
-        return [[cut.piece for cut in self._cut(text)] for text in texts]
+        return [[cut.piece for cut in self._cutter.cut(text)] for text in texts]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        return [(cut.start, cut.end) for cut in self._cut(text)]
-
-    def _cut(self, text: str) -> list[Cut]:
-        try:
-            return self._cutter.cut(text)
-        except RulesError as error:
-            raise UsageError(error.what, got=error.got) from None
+        return [(cut.start, cut.end) for cut in self._cutter.cut(text)]
 
     def join(self, pieces: Sequence[str]) -> str:
         return "".join(pieces).replace(SPACE, " ").strip()

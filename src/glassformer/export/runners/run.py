@@ -36,7 +36,10 @@ def read_description(folder: Path) -> dict[str, Any]:
 if __name__ == "__main__":
     description = read_description(HERE)
     sys.path.insert(0, str(HERE))  # PYTHONSAFEPATH leaves it out
-    from engine import Engine
-    from lines import main
+    try:
+        from engine import Engine
+        from lines import main
 
-    main(description, Engine)
+        main(description, Engine)
+    except ImportError as error:
+        sys.exit(f"error: {error}")

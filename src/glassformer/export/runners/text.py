@@ -1,5 +1,5 @@
-"""Text to token ids and back. It needs Python's standard library alone, and for the tokens of SentencePiece the file
-`sentencepiece_cut.py` next to it.
+"""Text to token ids and back. It needs Python's standard library alone, and for the tokens of SentencePiece its library
+and the file `sentencepiece_cut.py` next to this one.
 
 `glassformer.json` holds the tokenizers: the settings, pieces and merges or scores of a vocabulary. A text is normalized
 and split into pieces, and each piece is looked up; a special token is never the result of a text.
