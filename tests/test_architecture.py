@@ -304,6 +304,14 @@ def body_length(path: Path, name: str) -> int:
     return node.end_lineno - node.body[0].lineno + 1
 
 
+def test_the_body_of_a_verb_is_counted_from_its_docstring_to_its_last_line(tmp_path):
+    path = tmp_path / "verb.py"
+    path.write_text(
+        'def verb(\n    model: str,\n    out: str = "",\n) -> None:\n    """First.\n\n    More.\n    """\n\n    x = 1\n'
+    )
+    assert body_length(path, "verb") == 6
+
+
 def test_a_verb_is_short_and_imports_no_other_verb():
     assert len(verbs()) == 18
     for path in verbs():
