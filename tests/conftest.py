@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
+import hypothesis
 import pytest
 
 from tests.shapes import install
@@ -27,6 +28,8 @@ os.environ.pop("PYTHONUNBUFFERED", None)  # commands that tests start buffer the
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script; the programs of tests inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # for the tests that import onnxruntime
+hypothesis.settings.register_profile("no timings", deadline=None)
+hypothesis.settings.load_profile("no timings")
 
 
 def pytest_collection_finish() -> None:

@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence, Sized
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,9 +34,6 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 References = str | Sequence[str]
 """The references (right answers) of one row: a text, or a list of at least one."""
-
-_CHRF_ORDERS = 6
-_CHRF_BETA = 2
 
 _HIGHER_IS_BETTER: dict[Metric, bool] = {
     "exact_match": True,
@@ -234,32 +231,39 @@ def bleu(
     Raises SettingsError for a tokenizer that sacreBLEU does not have or cannot use.
     """
     _check_rows(hypotheses, references)
-    answers, golds = nfc(hypotheses), _nfc_references(references)
-    corpus = _bleu_scorer(tokenize, lowercase=lowercase)
-    value = _corpus_bleu(corpus, answers, golds)
-    # effective_order changes the score of a sentence, which is not used, and not its counts, which are.
-    sentence = _bleu_scorer(tokenize, lowercase=lowercase, effective_order=True)
-    scores = (sentence.sentence_score(*row) for row in zip(answers, golds, strict=True))
-    rows = np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores], dtype=np.float64)
-    resampled = []
-    for sums in _resampled_sums(rows, resamples, seed).astype(np.int64).tolist():
-        orders = (len(sums) - 2) // 2
-        score = corpus.compute_bleu(
-            sums[2 : 2 + orders], sums[2 + orders :], sums[0], sums[1], smooth_method=corpus.smooth_method
-        )
-        resampled.append(score.score)
-    return _interval(value, np.minimum(resampled, 100.0)), str(corpus.get_signature())
+    scorer = _bleu_scorer(tokenize, lowercase=lowercase)
+    return _scored(scorer, nfc(hypotheses), _nfc_references(references), resamples, seed)
 
 
-def _corpus_bleu(scorer: BLEU, hypotheses: list[str], references: list[list[str]]) -> float:
-    # Rounding can make a mean of logarithms exceed 100.
-    return min(_corpus_score(scorer, hypotheses, references), 100.0)
+def _scored(
+    scorer: BLEU | CHRF, hypotheses: list[str], references: list[list[str]], resamples: int, seed: int
+) -> tuple[Interval, str]:
+    """Return the score of a corpus and its interval, from the counts that sacreBLEU has of each row, and its signature.
+
+    These methods of the library are not public; its own bootstrap resamples with them.
+    """
+    rows = np.array(scorer._extract_corpus_statistics(hypotheses, _by_position(references)), dtype=np.float64)
+
+    def score(sums: Floats) -> float:
+        return _at_most_100(scorer._compute_score_from_stats(sums.astype(np.int64).tolist()))
+
+    resampled = np.array([score(sums) for sums in _resampled_sums(rows, resamples, seed)])
+    return _interval(score(rows.sum(axis=0)), resampled), str(scorer.get_signature())
 
 
 def _corpus_score(scorer: BLEU | CHRF, hypotheses: list[str], references: list[list[str]]) -> float:
+    return _at_most_100(scorer.corpus_score(hypotheses, _by_position(references)))
+
+
+def _by_position(references: list[list[str]]) -> Any:
     # sacreBLEU takes the first reference of all rows, then the second, …; None where a row has no more, because an
     # empty text would be a reference of no length.
-    return float(scorer.corpus_score(hypotheses, list(zip_longest(*references))).score)
+    return list(zip_longest(*references))
+
+
+def _at_most_100(score: Any) -> float:
+    # Rounding can make a mean of logarithms exceed 100.
+    return min(float(score.score), 100.0)
 
 
 def check_bleu_tokenizer(name: str) -> None:
@@ -267,14 +271,14 @@ def check_bleu_tokenizer(name: str) -> None:
     _bleu_scorer(name)
 
 
-def _bleu_scorer(tokenize: str, *, lowercase: bool = False, effective_order: bool = False) -> BLEU:
+def _bleu_scorer(tokenize: str, *, lowercase: bool = False) -> BLEU:
     from sacrebleu import BLEU
 
     if tokenize not in BLEU.TOKENIZERS:
         raise SettingsError(f"sacreBLEU has no tokenizer {tokenize!r}", hint=nearest(tokenize, BLEU.TOKENIZERS))
     try:
         # force: no warning for text that looks tokenized, as tables of tokens do.
-        return BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=effective_order, force=True)
+        return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
     # Missing packages and failed downloads raise many kinds of errors; for some, sacreBLEU exits.
     except (Exception, SystemExit) as error:
         raise SettingsError(
@@ -294,51 +298,14 @@ def chrf(
     seed: int = 1,
 ) -> tuple[Interval, str]:
     """Return corpus chrF2 (Popović 2015), 0 to 100, as sacreBLEU computes it, and sacreBLEU's signature."""
+    _check_rows(hypotheses, references)
+    return _scored(_chrf_scorer(lowercase), nfc(hypotheses), _nfc_references(references), resamples, seed)
+
+
+def _chrf_scorer(lowercase: bool = False) -> CHRF:
     from sacrebleu import CHRF
 
-    _check_rows(hypotheses, references)
-    answers, golds = nfc(hypotheses), _nfc_references(references)
-    if lowercase:
-        answers, golds = [text.lower() for text in answers], [[text.lower() for text in texts] for texts in golds]
-    corpus = CHRF(char_order=_CHRF_ORDERS, beta=_CHRF_BETA, lowercase=lowercase)
-    value = _corpus_score(corpus, answers, golds)
-    signature = str(corpus.get_signature())  # now: it has the number of references that were scored last
-    pairs = [(answer, _best_chrf(corpus, answer, texts)) for answer, texts in zip(answers, golds, strict=True)]
-    rows = np.array([_chrf_counts(*pair) for pair in pairs], dtype=np.float64)
-    resampled = _chrf_scores(_resampled_sums(rows, resamples, seed))
-    return _interval(value, resampled), signature
-
-
-def _best_chrf(scorer: CHRF, hypothesis: str, references: list[str]) -> str:
-    """Return the reference that sacreBLEU counts: the one with the best score; of several, the first."""
-    if len(references) == 1:
-        return references[0]
-    return max(references, key=lambda reference: scorer.sentence_score(hypothesis, [reference]).score)
-
-
-def _chrf_counts(hypothesis: str, reference: str) -> list[int]:
-    """Count the character n-grams of the hypothesis, of the reference, and in both, for each order."""
-    from sacrebleu import extract_char_ngrams
-
-    counts = []
-    for order in range(1, _CHRF_ORDERS + 1):
-        ours, theirs = extract_char_ngrams(hypothesis, order), extract_char_ngrams(reference, order)
-        # As in sacreBLEU: an order for which the reference is too short is not counted.
-        counts += [ours.total() if theirs else 0, theirs.total(), (ours & theirs).total()]
-    return counts
-
-
-def _chrf_scores(sums: Floats) -> Floats:
-    """[resamples, orders · 3] -> [resamples]; orders for which a side is too short are left out of the means."""
-    ours, theirs, both = np.moveaxis(sums.reshape(len(sums), -1, 3), 2, 0)  # [resamples, orders] each
-    reached = (ours > 0) & (theirs > 0)
-    orders = np.maximum(reached.sum(axis=1), 1)
-    precision = np.divide(both, ours, out=np.zeros_like(both), where=reached).sum(axis=1) / orders
-    recall = np.divide(both, theirs, out=np.zeros_like(both), where=reached).sum(axis=1) / orders
-    product = 100 * (1 + _CHRF_BETA**2) * precision * recall
-    weighted = _CHRF_BETA**2 * precision + recall
-    scores: Floats = np.divide(product, weighted, out=np.zeros(len(sums)), where=weighted > 0)
-    return scores
+    return CHRF(lowercase=lowercase)  # chrF2: orders up to 6, β = 2
 
 
 def quick_metric(
@@ -361,11 +328,9 @@ def quick_metric(
             edits, lengths = nearest_errors(answers, golds, split_tokens)
             return _ratios(np.array([[edits.sum(), lengths.sum()]], dtype=np.float64)).item()
         case "bleu":
-            return _corpus_bleu(_bleu_scorer("13a"), answers, golds)
+            return _corpus_score(_bleu_scorer("13a"), answers, golds)
         case "chrf":
-            from sacrebleu import CHRF
-
-            return _corpus_score(CHRF(char_order=_CHRF_ORDERS, beta=_CHRF_BETA), answers, golds)
+            return _corpus_score(_chrf_scorer(), answers, golds)
         case _:
             raise SettingsError(
                 f"the metric {name!r} cannot be computed from texts",

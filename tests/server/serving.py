@@ -12,7 +12,6 @@ import socket
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from http.client import HTTPResponse
@@ -42,14 +41,6 @@ class Running(NamedTuple):
     def text(self, path: str) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=GUARD) as answer:
             return str(answer.read(), "utf-8")
-
-    def status(self, path: str) -> int:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=GUARD) as answer:
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            error.close()
-            return error.code
 
     def post(self, path: str, body: dict[str, Any]) -> socket.socket:
         """A connection on which a request is sent."""
