@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
 import os
 import pickle
@@ -255,7 +256,7 @@ def test_a_full_disk_leaves_the_old_model(path, monkeypatch):
     before = path.read_bytes()
 
     def full(*_arguments, **_options):
-        raise container.SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(container, "save_file", full)
     with pytest.raises(RunError) as caught:

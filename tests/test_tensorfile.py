@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
+from glassformer import tensorfile
 from glassformer.tensorfile import MAX_HEADER_BYTES, memory_limit, parse_json, read_entries, read_header
 
 TWO = {
@@ -31,21 +34,39 @@ def read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
         return metadata, {name: entry.read(file) for name, entry in entries.items()}
 
 
-def test_a_file_of_the_library_is_read_as_the_library_reads_it(tmp_path):
+@pytest.mark.parametrize("save", [tensorfile.save_file, save_file])
+def test_a_file_of_ours_and_one_of_the_library_are_read_as_the_library_reads_them(tmp_path, save):
     generator = np.random.default_rng(1)
     kinds = ["bool", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8"]
     shapes = [(3, 2), (), (0, 4), (7,), (1, 2, 3, 1)]
     made = {
         f"{kind} {shape}": np.asarray(generator.normal(0, 50, shape)).astype(kind) for kind in kinds for shape in shapes
     }
-    save_file(made, tmp_path / "t", metadata={"note": "é", "": ""})
+    save(made, tmp_path / "t", metadata={"note": "é", "": ""})
     metadata, found = read(tmp_path / "t")
+    with safe_open(tmp_path / "t", framework="numpy") as file:
+        assert file.metadata() == metadata
     assert metadata == {"note": "é", "": ""}
     expected = load_file(tmp_path / "t")
     assert found.keys() == expected.keys() == made.keys()
     for name, array in expected.items():
         assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape), name
         assert found[name].tobytes() == array.tobytes(), name
+
+
+def test_the_same_contents_are_the_same_bytes_with_aligned_values_and_a_sorted_header(tmp_path):
+    tensors = {"b": np.zeros(3, np.uint8), "a": np.ones((2, 2)), "c": np.float32(1).reshape(())}
+    metadata = {letter: letter for letter in "gebadfc"}
+    files = []
+    for order in (sorted, partial(sorted, reverse=True)):
+        tensorfile.save_file(dict(order(tensors.items())), tmp_path / "t", dict(order(metadata.items())))
+        files.append((tmp_path / "t").read_bytes())
+    assert files[0] == files[1]
+    header = json.loads(files[0][8:-39])
+    assert [*header] == sorted(header)
+    assert [*header["__metadata__"]] == sorted(metadata)
+    assert len(files[0][8:-39]) % 8 == 0
+    assert [header[name]["data_offsets"] for name in "acb"] == [[0, 32], [32, 36], [36, 39]]
 
 
 def test_a_header_of_two_tensors_is_read(tmp_path):

@@ -8,8 +8,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import re
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,12 +17,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import save_file
 
 from glassformer.errors import ModelFileError
 from glassformer.files import atomic
-from glassformer.tensorfile import Entry, memory_limit, parse_json, read_entries, read_header
+from glassformer.tensorfile import Entry, memory_limit, parse_json, read_entries, read_header, save_file
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -46,19 +42,7 @@ def write_tensors(
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     header["digest"] = _digest(arrays, header)
     with atomic(path, previous=previous) as temporary:
-        temporary.touch()
-        mode = temporary.stat().st_mode  # the library creates files that only their owner can read
-        try:
-            save_file(arrays, temporary, metadata=header)
-        except SafetensorError as error:
-            raise _system_error(error) from None
-        temporary.chmod(mode)
-
-
-def _system_error(error: SafetensorError) -> Exception:
-    """Return the OSError that the library reports as text, such as a full disk; any other error unchanged."""
-    found = re.search(r"os error (\d+)", str(error))
-    return OSError(int(found[1]), os.strerror(int(found[1]))) if found else error
+        save_file(arrays, temporary, header)
 
 
 def read_tensors(path: Path, format_name: str) -> tuple[Arrays, dict[str, Any]]:

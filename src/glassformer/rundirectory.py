@@ -42,7 +42,6 @@ HELD_OUT_ROWS = 1000
 HELD_OUT_COLUMNS = ("source", "target")  # of sources with one input
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
 _PART = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part")  # an interrupted `files.atomic` may leave it
-_LIBRARY_PART = re.compile(r"\.tmp[A-Za-z0-9]{6}")  # safetensors may leave it when killed while writing
 _WEIGHTS = re.compile(r"(step|snapshot)-\d{7,}\.safetensors|resume(-previous)?\.safetensors")
 
 
@@ -265,10 +264,7 @@ class RunDirectory:
         """Return whether a run left this temporary file."""
         if not _is_temporary(file):
             return False
-        whole = _PART.fullmatch(file.name)
-        if whole is None:
-            return True
-        name = whole[1]
+        name = _PART.sub(r"\1", file.name)
         return file.with_name(name) in own or (file.parent == self.checkpoints and bool(_WEIGHTS.fullmatch(name)))
 
     # Replacement of a run
@@ -394,5 +390,4 @@ class RunDirectory:
 
 def _is_temporary(file: Path) -> bool:
     """Return whether this is a temporary file that an interrupted process left."""
-    is_named_so = _PART.fullmatch(file.name) or _LIBRARY_PART.fullmatch(file.name)
-    return bool(is_named_so) and file.is_file() and not file.is_symlink()
+    return bool(_PART.fullmatch(file.name)) and file.is_file() and not file.is_symlink()

@@ -1,8 +1,10 @@
-"""Read a safetensors file; every size is checked before anything of that size is read or allocated.
+"""Write and read safetensors files; every size is checked before anything of that size is read or allocated.
 
     8 bytes   length of the header, little-endian
     header    JSON: name -> type, shape and offsets of each tensor; "__metadata__": name -> text
     data      the tensors, one after the other, to the end of the file
+
+The same tensors and metadata are written as the same bytes.
 
 Nothing in a file is trusted. Raises ValueError for anything that is not valid.
 """
@@ -61,6 +63,23 @@ class Entry:
         if file.readinto(content.data) != self.n_bytes:
             raise ValueError("the file became shorter while it was read")
         return content.view(self.dtype).reshape(self.shape)
+
+
+def save_file(tensors: Mapping[str, NDArray[Any]], path: Path, metadata: Mapping[str, str]) -> None:
+    """Write tensors and metadata. The library does that too, but with the metadata in random order."""
+    kinds = {np.dtype(name): kind for kind, name in _TYPES.items()}
+    arrays = sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0]))  # so that all are aligned
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    end = 0
+    for name, array in arrays:
+        begin, end = end, end + array.nbytes
+        header[name] = {"dtype": kinds[array.dtype], "shape": array.shape, "data_offsets": [begin, end]}
+    text = json.dumps(header, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, array in arrays:
+            file.write(array.reshape(-1).view(np.uint8).data)
 
 
 def read_header(file: BufferedReader) -> tuple[dict[str, str], dict[str, Any], int]:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors import SafetensorError
 
 import glassformer.container
 from glassformer.errors import GlassformerError, ModelFileError, RunError
@@ -49,8 +48,8 @@ def fault_at(moment: int, kind: str, patch: pytest.MonkeyPatch) -> list[int]:
     def half_text(real: Callable[..., Any], path: Path, text: str, **options: Any) -> None:
         real(path, text[: len(text) // 2], **options)
 
-    def half_file(real: Callable[..., Any], tensors: Any, path: Path, **options: Any) -> None:
-        real(tensors, path, **options)
+    def half_file(real: Callable[..., Any], tensors: Any, path: Path, metadata: Any) -> None:
+        real(tensors, path, metadata)
         os.truncate(path, path.stat().st_size // 2)
 
     def half_renamed(real: Callable[..., Any], path: Path, other: Path) -> None:
@@ -60,18 +59,7 @@ def fault_at(moment: int, kind: str, patch: pytest.MonkeyPatch) -> list[int]:
             os.truncate(path, path.stat().st_size // 2)
         real(path, other)
 
-    def save_file(real: Callable[..., Any]) -> Callable[..., Any]:
-        wrapped = faulty(real, half_file)
-
-        def call(*arguments: Any, **options: Any) -> Any:
-            try:
-                return wrapped(*arguments, **options)
-            except OSError as error:  # the library reports system errors as text
-                raise SafetensorError(f"I/O error: {error.strerror} (os error {error.errno})") from None
-
-        return call
-
-    patch.setattr(glassformer.container, "save_file", save_file(glassformer.container.save_file))
+    patch.setattr(glassformer.container, "save_file", faulty(glassformer.container.save_file, half_file))
     patch.setattr(Path, "write_text", faulty(Path.write_text, half_text))
     patch.setattr(Path, "replace", faulty(Path.replace, half_renamed))
     patch.setattr(os, "fsync", faulty(os.fsync, lambda real, file: real(file)))

@@ -8,7 +8,10 @@ import re
 import shlex
 import shutil
 import signal
+import subprocess
+import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 from unittest import mock
 
@@ -351,6 +354,22 @@ def test_a_folder_that_is_no_run_is_never_touched(tmp_path, call, table, options
     assert answer.code == 1
     assert "next: " in answer.err
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.medium
+def test_two_processes_with_one_recipe_write_the_same_bytes(tmp_path, table, small):
+    options = [small(), ["--recipe", tmp_path / "0" / "recipe.toml"]]
+    digests = []
+    for number, given in enumerate(options):
+        words = ["train", table, "--out", tmp_path / str(number), "--device", "cpu", *given]
+        environment = os.environ | {"PYTHONHASHSEED": str(number)}
+        done = subprocess.run(
+            [sys.executable, "-m", "glassformer", *words], capture_output=True, text=True, check=False, env=environment
+        )
+        assert done.returncode == 0, done.stderr
+        files = ("model.safetensors", "sources.safetensors", "recipe.toml", "held_out.jsonl", "errors.json")
+        digests.append([sha256((tmp_path / str(number) / name).read_bytes()).hexdigest() for name in files])
+    assert digests[0] == digests[1]
 
 
 # Going on from a model

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-from safetensors.numpy import save_file
 
 from glassformer.errors import MissingExtraError
 from glassformer.export.answer import Answer, run_script
@@ -25,6 +24,7 @@ from glassformer.export.huggingface_card import model_card
 from glassformer.export.huggingface_layout import Layout, check_supported
 from glassformer.export.tokenizer_json import joined_tokenizer, single_tokenizer
 from glassformer.modelfile import ModelFile
+from glassformer.tensorfile import save_file
 from glassformer.translator import Source
 
 
@@ -48,7 +48,7 @@ class HuggingFaceFormat:
     def write(self, model_file: ModelFile, folder: Path, precision: str) -> None:
         layout = Layout(model_file, max_positions(model_file))
         weights = {name: np.ascontiguousarray(array, dtype=precision) for name, array in layout.weights().items()}
-        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        save_file(weights, folder / "model.safetensors", {"format": "pt"})
         _write_json(folder / "config.json", layout.config() | _special_ids(model_file) | {"dtype": precision})
         _write_json(folder / "generation_config.json", _generation(model_file))
         _write_json(folder / "tokenizer.json", _tokenizer(model_file, layout))
