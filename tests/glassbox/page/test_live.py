@@ -13,10 +13,14 @@ pytest.importorskip("fastapi")
 
 import uvicorn
 
+from glassformer.errors import TimeLimitError
 from glassformer.glassbox.trace import explain
 from glassformer.server.api import create_app
+from glassformer.server.connections import Connection, Server
 from glassformer.server.run import listen
 from glassformer.server.served import Served
+from glassformer.timelimit import check_time_limit
+from tests.browser import PATIENCE
 
 pytestmark = pytest.mark.browser
 
@@ -28,7 +32,9 @@ def live(request: Any, case: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     case.model.save(path)
     monkeypatch.setattr(Served, "weights_fit", request.param)
     listening = listen("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(create_app(Served.load(path, example="abc")), log_level="warning"))
+    served = Served.load(path, example="abc")
+    config = uvicorn.Config(create_app(served), http=Connection, ws="none", loop="asyncio", log_level="warning")
+    server = Server(config, served.limits, served.worker)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
@@ -58,6 +64,55 @@ def test_the_live_page_opens_another_text_and_makes_edits(window: Any, live: str
     assert expected.difference is not None
     after = window.page.locator("[data-outcome='beam'] td").nth(1).inner_text()
     assert after == expected.difference.beam.after.text.replace(" ", "␣")
+    assert window.complaints == []
+
+
+def test_the_page_says_what_it_computes_keeps_the_old_answer_and_stops(
+    window: Any, live: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, n_ended, trace_of = threading.Event(), threading.Semaphore(0), Served._trace
+
+    def slow(self: Served, body: Any) -> Any:
+        try:
+            while not may_end.wait(0.01):
+                check_time_limit()
+        except TimeLimitError:
+            n_ended.release()
+            raise
+        return trace_of(self, body)
+
+    monkeypatch.setattr(Served, "_trace", slow)
+    window.origin = live
+    window.page.goto(live)
+    words = "Computing every number behind the answer to “{}” …"
+    window.page.wait_for_selector(f"#panel:has-text('{words.format('abc')}')")
+    window.press("stop")
+    assert n_ended.acquire(timeout=PATIENCE)  # on the server
+    may_end.set()
+    window.press("again")
+    window.settle()
+    may_end.clear()
+    window.page.fill("[name=text]", "abcde")
+    window.press("ask")
+    window.page.wait_for_selector(f"#result:has-text('{words.format('abcde')}')")
+    assert "abc" in window.page.inner_text("dl.answer").split()
+    assert window.all("#header, #main", "getComputedStyle(each).opacity") == ["0.5", "0.5"]
+    window.press("stop")
+    assert n_ended.acquire(timeout=PATIENCE)
+    window.page.wait_for_selector("#ask .wrong:has-text('the computation was stopped')")
+    window.settle()
+    assert window.all("#header, #main", "getComputedStyle(each).opacity") == ["1", "1"]
+    assert window.page.locator("#result > *").count() == 0
+    assert window.page.input_value("[name=text]") == "abcde"
+    address = window.run("return location.hash")
+    window.run("location.hash = '#search?text=gab'")
+    window.press("stop")
+    window.page.wait_for_selector("#result:has-text('the computation was stopped')")
+    window.page.wait_for_url(lambda url: url.endswith(address))
+    assert window.page.inner_text("h1") != "Search"
+    may_end.set()
+    window.press("ask")
+    window.page.wait_for_selector("dd:has-text('abcde')")
     assert window.complaints == []
 
 

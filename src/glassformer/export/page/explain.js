@@ -1,5 +1,6 @@
 /** The glass box of one text, in this page: every number behind the answer, computed from the weights in the file. */
 
+import { computing } from 'glassbox/ask.js';
 import { button, drawn, el } from 'glassbox/dom.js';
 import { named } from 'glassbox/numbers.js';
 import { Trace } from 'glassbox/trace.js';
@@ -23,11 +24,7 @@ export async function openGlassBox(description, parts, source, beams) {
   const { inputs } = description.source;
   const text = readable(inputs, source);
   document.title = `${text}: every number`;
-  document
-    .getElementById('page')
-    .replaceChildren(
-      el('p.lead', { role: 'status' }, 'Computing every number behind the answer to “', el('bdi', text), '” …'),
-    );
+  document.getElementById('page').replaceChildren(el('p.lead', { role: 'status' }, computing(text)));
   await drawn();
   const trace = traceOf(description, parts, source, beams >= 1 ? beams : description.search.num_beams);
   document.body.replaceChildren(document.getElementById('glassbox').content.cloneNode(true));

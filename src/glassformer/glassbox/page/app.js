@@ -25,7 +25,8 @@ export class App {
     this.words = []; // the edits
     this.problem = '';
     this.notice = '';
-    this.busy = false;
+    this.busy = ''; // what is computed now: words, or a list of words and elements
+    this.canStop = false;
     this.opener = null; // of the inspector, which gets the focus when it is closed
     this.timer = 0; // of the steps that are not recomputed yet
     this.turn = 0; // of the last computation; the results of earlier ones are dropped
@@ -111,12 +112,19 @@ export class App {
     );
   }
 
+  /** Compute something in place of what is computed now. @returns {number} its turn: results of another turn are dropped */
+  begin(busy, isAsked = true) {
+    this.server?.stop();
+    this.busy = busy;
+    this.canStop = this.server !== null && isAsked;
+    return (this.turn += 1);
+  }
+
   /** The trace with these edits. An edit that is not valid changes nothing, and `problem` has the reason. */
   async edit(words, isNew = true) {
     const before = this.words;
-    const turn = (this.turn += 1);
+    const turn = this.begin('computing …', !this.base.hasWeights);
     this.words = words;
-    this.busy = true;
     this.problem = '';
     this.notify(false, null);
     try {
@@ -128,7 +136,7 @@ export class App {
       this.words = before;
       this.problem = error.message;
     }
-    this.busy = false;
+    this.busy = '';
     const tensor = this.trace.has(this.state.tensor) ? this.state.tensor : null;
     const compare = this.edited ? this.state.compare : 'after';
     this.state = { ...this.state, tensor, cell: tensor && this.state.cell, compare, gold: false };

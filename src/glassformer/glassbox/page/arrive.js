@@ -3,6 +3,7 @@
 import { check, modelOf } from 'glassbox/address.js';
 import { panels } from 'glassbox/panels/all.js';
 import { SCREENS } from 'glassbox/panels/story.js';
+import { Stopped } from 'glassbox/server.js';
 import { traceOf } from 'glassbox/typing.js';
 
 /**
@@ -11,22 +12,30 @@ import { traceOf } from 'glassbox/typing.js';
  * @param {Function} draw
  */
 export async function arrive(app, address, draw) {
-  const turn = (app.turn += 1); // what was computed for another address is dropped
+  const turn = app.begin(''); // what was computed for another address is dropped
+  const before = app.state;
   check(app, address, panels);
   const { state, request, problems } = address;
   const panel = Object.hasOwn(panels, address.panel) ? address.panel : Object.keys(panels)[0];
   let [base, edited, words] = [baseOf(app, request), null, address.edits];
   app.problem = '';
   if (!base || words.length) {
-    app.busy = true;
-    app.state = { ...app.state, panel, tensor: null, cell: null };
+    app.busy = 'computing …';
+    app.state = { ...before, panel, tensor: null, cell: null };
     draw();
-    base ??= await attempt(() => traceOf(app, request), problems, app.first);
-    edited = words.length ? await attempt(() => app.withEdits(words, base), problems, null) : null;
+    try {
+      base ??= await attempt(() => traceOf(app, request), problems, app.first);
+      edited = words.length ? await attempt(() => app.withEdits(words, base), problems, null) : null;
+    } catch (error) {
+      if (turn !== app.turn) return;
+      Object.assign(app, { state: before, busy: '', problem: error.message });
+      draw();
+      return;
+    }
     if (!edited) words = [];
     if (turn !== app.turn) return;
   }
-  Object.assign(app, { base, edited, words, busy: false });
+  Object.assign(app, { base, edited, words, busy: '' });
   app.state = { ...app.defaults, tensor: null, cell: null, panel, ...state };
   if (state.part && !state.attention && /\.(self|cross)$/.test(state.part)) app.state.attention = state.part;
   if (!edited) app.state.compare = 'after';
@@ -78,6 +87,7 @@ async function attempt(make, problems, otherwise) {
   try {
     return await make();
   } catch (error) {
+    if (error instanceof Stopped) throw error;
     problems.push(error.message);
     return otherwise;
   }

@@ -1,6 +1,7 @@
 /** The form above the tabs: another text, its gold target, the beam width. */
 
 import { button, el } from 'glassbox/dom.js';
+import { cut } from 'glassbox/story/parts.js';
 import { cannotOpen, limitsOf, traceOf } from 'glassbox/typing.js';
 
 /** @param {import('./app.js').App} app */
@@ -11,21 +12,24 @@ export function askForm(app) {
   const { base } = app;
   const names = Object.keys(base.inputs ?? {});
   const required = { required: true, maxlength: limits.text };
-  const problem = el('span', { 'aria-live': 'assertive' });
+  const problem = el('span.wrong', { 'aria-live': 'assertive' });
   const submit = async (event) => {
     event.preventDefault();
     const { elements } = event.target;
     const inputs = names.length ? Object.fromEntries(names.map((name, i) => [name, elements[`input-${i}`].value])) : null;
-    problem.className = 'computing';
-    problem.textContent = 'computing …';
-    try {
-      const text = elements.text?.value;
-      app.open(await traceOf(app, { text, inputs, target: elements.target?.value || null, beams: Number(elements.beams.value) }));
-      problem.textContent = '';
-    } catch (error) {
-      problem.className = 'wrong';
-      problem.textContent = error.message;
+    const [text, target, beams] = [elements.text?.value, elements.target?.value || null, Number(elements.beams.value)];
+    problem.textContent = '';
+    const turn = app.begin(computing(text ?? inputs));
+    app.notify(false, null);
+    const found = await traceOf(app, { text, inputs, target, beams }).catch((error) => error);
+    if (turn !== app.turn) return;
+    app.busy = '';
+    if (!(found instanceof Error)) {
+      app.open(found);
+      return;
     }
+    problem.textContent = found.message;
+    app.notify(false, null);
   };
   return el(
     'form',
@@ -39,6 +43,13 @@ export function askForm(app) {
     problem,
   );
 }
+
+/** What is computed for a text, or for several inputs, in words. */
+export const computing = (text) => [
+  'Computing every number behind the answer to “',
+  el('bdi', cut(typeof text === 'string' ? text : Object.values(text).join(', '), 60)),
+  '” …',
+];
 
 const field = (label, name, value, attributes = {}) =>
   el('label.field', el('span', label), el('input', { name, value, autocomplete: 'off', spellcheck: 'false', data: { key: `ask-${name}` }, ...attributes }));

@@ -1,8 +1,9 @@
 /** The page: reads the trace in the file, or asks the server for one, and shows it. */
 
 import { read } from 'glassbox/address.js';
-import { drawn, el } from 'glassbox/dom.js';
-import { Server } from 'glassbox/server.js';
+import { computing } from 'glassbox/ask.js';
+import { button, drawn, el } from 'glassbox/dom.js';
+import { Server, Stopped } from 'glassbox/server.js';
 import { show } from 'glassbox/view.js';
 
 const part = (id) => document.getElementById(id);
@@ -11,9 +12,18 @@ async function start() {
   await drawn(); // with the words of index.html
   const inlined = part('trace');
   const server = inlined ? null : new Server();
-  show(inlined ? JSON.parse(inlined.textContent) : await server.first(read()), server);
+  const wait = (text) =>
+    part('panel').replaceChildren(
+      el('p.lead', { role: 'status' }, computing(text)),
+      button('stop', () => server.stop(), { data: { key: 'stop' } }),
+    );
+  show(inlined ? JSON.parse(inlined.textContent) : await server.first(read(), wait), server);
 }
 
 start().catch((error) => {
-  part('panel').replaceChildren(el('h1', 'The page cannot be displayed'), el('p.wrong', error.message));
+  part('panel').replaceChildren(
+    el('h1', error instanceof Stopped ? 'Nothing was computed' : 'The page cannot be displayed'),
+    el('p.wrong', error.message),
+    button('try again', () => location.reload(), { data: { key: 'again' } }),
+  );
 });

@@ -12,8 +12,14 @@ export function result(app) {
   if (!edits.length && !app.problem && !app.busy && !app.notice) return null;
   return el(
     'div.edited',
-    { role: 'status', class: app.busy ? 'busy' : null },
-    app.busy ? el('span.computing', 'computing …') : null,
+    { role: 'status' },
+    app.busy
+      ? el(
+          'span.computing',
+          app.busy,
+          app.canStop ? [' ', button('stop', () => app.server.stop(), { data: { key: 'stop' } })] : null,
+        )
+      : null,
     app.notice ? message(app, 'notice') : null,
     app.problem ? message(app, 'problem') : null,
     app.edited ? effect(app) : null,

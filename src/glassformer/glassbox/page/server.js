@@ -1,12 +1,39 @@
 /** The server behind the live page: `glassformer serve`. */
 
+/** The reason why there is no result. */
+export class Stopped extends Error {
+  constructor() {
+    super('the computation was stopped');
+  }
+}
+
 export class Server {
-  /** The trace of the text of the address, or of the example. @param {import('./address.js').Address} address */
-  async first({ model, request: { text, inputs, target, beams } }) {
+  stopper = new AbortController();
+
+  /**
+   * The trace of the text of the address, or of the example.
+   *
+   * @param {import('./address.js').Address} address
+   * @param {(text: string|Object<string, string>) => void} onAsk  is called before a text is computed
+   */
+  async first({ request: { text, inputs, target, beams } }, onAsk) {
     this.model = await this.get(`api/model${location.search}`); // "?model=name", or the first
-    const example = () => this.trace(this.model.example, null, null);
+    const ask = (source, ...rest) => {
+      onAsk(source);
+      return this.trace(source, ...rest);
+    };
+    const example = (error) => {
+      if (error instanceof Stopped) throw error;
+      return ask(this.model.example, null, null);
+    };
     if (text === null && !inputs) return example();
-    return this.trace(inputs ?? text, target, beams).catch(example); // then the page says what is wrong
+    return ask(inputs ?? text, target, beams).catch(example); // then the page says what is wrong
+  }
+
+  /** Stop what is computed now. The server notices that nobody waits for it. */
+  stop() {
+    this.stopper.abort(new Stopped());
+    this.stopper = new AbortController();
   }
 
   trace(text, target, beams) {
@@ -23,12 +50,18 @@ export class Server {
 
   post(path, body) {
     return this.answer(
-      fetch(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ model: this.model.name, ...body }) }),
+      fetch(path, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({ model: this.model.name, ...body }),
+        signal: this.stopper.signal,
+      }),
     );
   }
 
   async answer(request) {
-    const response = await request.catch(() => {
+    const response = await request.catch((error) => {
+      if (error instanceof Stopped) throw error;
       throw new Error('no answer from the server: check that “glassformer serve” is running');
     });
     const found = await response.json();

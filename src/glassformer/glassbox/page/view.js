@@ -78,6 +78,7 @@ function draw(app, isQuiet, onPaper = printed.matches) {
   const place = keepPlace();
   const scrolled = SCROLLED.map(([selector]) => document.querySelector(selector)).map((box) => [box?.scrollLeft ?? 0, box?.scrollTop ?? 0]);
   part('main').classList.toggle('inspecting', app.state.tensor !== null);
+  for (const id of ['main', 'header']) part(id).setAttribute('aria-busy', String(Boolean(app.busy)));
   part('panel').dataset.panel = app.state.panel; // its layout depends on it
   const width = onPaper ? PAPER : Math.max(280, columnOf(part('panel')) - MARGIN);
   const isSame = isQuiet && width === app.width;

@@ -4,6 +4,7 @@ import { bdi, svg } from 'glassbox/dom.js';
 import { marked } from 'glassbox/compared.js';
 import { figure } from 'glassbox/figure.js';
 import { percent } from 'glassbox/numbers.js';
+import { Stopped } from 'glassbox/server.js';
 import { endOf, layOut, tokenBox } from 'glassbox/story/parts.js';
 import { visible } from 'glassbox/trace.js';
 
@@ -52,7 +53,8 @@ async function compute(app) {
   const { base } = app;
   found.set(base, new Error('computing …'));
   const trace = await app.withEdits([EDIT], base).catch((error) => error);
-  found.set(base, trace);
+  if (trace instanceof Stopped) found.delete(base);
+  else found.set(base, trace);
   if (app.state.panel === 'story') app.notify(false, null);
 }
 
