@@ -20,7 +20,7 @@ from glassformer.modelfile import ModelFile
 from glassformer.translator import Source
 
 WEIGHTS_FILE = "weights.bin"
-NODE_FILES = ("run.mjs", "lines.mjs", "engine.mjs", "source.js", "text.js", "sentencepiece.js")
+NODE_FILES = ("run.mjs", "lines.mjs", "engine.mjs", "search.js", "source.js", "text.js", "sentencepiece.js")
 
 
 @final

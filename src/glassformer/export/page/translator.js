@@ -99,8 +99,14 @@ export class Translator {
     const { used } = this.arena;
     try {
       const state = this.model.start(this.model.encode(batch.map(({ ids }) => ids)));
-      const step = (rows) => ({ ...this.model.step(state, rows), floats: this.arena.floats });
-      return yield* search(step, batch.length, this.constraints, { beams, alpha: this.alpha });
+      const steps = search(batch.length, this.constraints, { beams, alpha: this.alpha });
+      let { value, done } = steps.next();
+      while (!done) {
+        const logits = this.model.step(state, value);
+        ({ value, done } = steps.next({ ...logits, floats: this.arena.floats }));
+        yield; // so that a caller can stop
+      }
+      return value;
     } catch (error) {
       if (!(error instanceof NotFiniteError)) throw error;
       if (batch.length === 1) return [{ error: error.message }];

@@ -1,7 +1,7 @@
-/** The exported model in onnxruntime-node, which is all that it needs, and the search for the best answer. */
+/** The exported model in onnxruntime-node, which is all that it needs. */
 
 import { fileURLToPath } from 'node:url';
-import { TextError } from './text.js';
+import { search } from './search.js';
 
 process.env.ORT_DISABLE_TELEMETRY ??= '1'; // else newer releases of the library report to its maker
 const { InferenceSession, Tensor } = await import('onnxruntime-node');
@@ -19,8 +19,9 @@ export class Engine {
     return new Engine(encoder, decoder, description);
   }
 
-  constructor(encoder, decoder, { model, search }) {
-    Object.assign(this, { encoder, decoder, search });
+  constructor(encoder, decoder, { model, search: limits }) {
+    Object.assign(this, { encoder, decoder, alpha: limits.length_alpha });
+    this.constraints = { maxNewTokens: limits.max_new_tokens, forbidden: new Set(limits.forbidden_ids) };
     const layers = Array.from({ length: model.n_decoder_layers }, (_, i) => i);
     this.parts = layers.flatMap((i) => [`key_${i}`, `value_${i}`]);
     this.emptyCache = Object.fromEntries(
@@ -38,64 +39,21 @@ export class Engine {
     return { ...(await this.encoder.run(feeds, this.parts.map((part) => `memory_${part}`))), source_mask: mask };
   }
 
-  /** Feed the last tokens of hypotheses that extend `rows` of the cache: log-probabilities [K V], and the new cache. */
-  async step(last, rows, memory, cache) {
-    const feeds = { last_ids: int64(last, [1, last.length]), rows: int64(rows, [rows.length]), ...memory, ...cache };
-    const found = await this.decoder.run(feeds);
-    const grown = Object.fromEntries(this.parts.map((part) => [`past_${part}`, found[`present_${part}`]]));
-    return { logProbs: found.log_probs.data, cache: grown };
-  }
-
-  /** The best answer to a framed source. A finished hypothesis keeps its slot; one beam is greedy search. */
-  async answer(source, bos, eos, beams) {
-    const longest = this.search.max_new_tokens;
+  /** The best answer to a framed source; `bos` and `eos` are those of the target. */
+  async answer(source, { bos, eos }, beams) {
     const memory = await this.encode(source);
-    let live = [{ ids: [], row: 0, score: 0 }];
     let cache = this.emptyCache;
-    let nFinished = 0;
-    let best = { rankScore: -Infinity };
-    for (let time = 1; time <= longest && live.length; time += 1) {
-      const last = live.map(({ ids }) => ids.at(-1) ?? bos);
-      const found = await this.step(last, live.map(({ row }) => row), memory, cache);
-      cache = found.cache;
-      const onlyEos = time === longest && nFinished > 0; // an unfinished answer would not be taken
-      const next = this.extend(found.logProbs, live, beams, onlyEos ? eos : null).slice(0, beams - nFinished);
-      if (next.some(({ score }) => !Number.isFinite(score)) || (!next.length && !nFinished))
-        throw new TextError('the model computes numbers that are not finite');
-      for (const one of next.filter(({ ids }) => ids.at(-1) === eos)) {
-        nFinished += 1;
-        const rankScore = one.score / this.penalty(time);
-        if (rankScore > best.rankScore) best = { ids: one.ids.slice(0, -1), score: one.score, rankScore, finished: true };
-      }
-      live = next.filter(({ ids }) => ids.at(-1) !== eos);
-      const bound = Math.max(...live.map(({ score }) => score)) / this.penalty(longest);
-      if (bound <= best.rankScore) break; // none can outrank the best answer, even at the maximum length
+    const steps = search(1, { bos, eos, ...this.constraints }, { beams, alpha: this.alpha });
+    let { value, done } = steps.next();
+    while (!done) {
+      const { ids, ancestors } = value;
+      const rows = ancestors.map((row) => row.at(-2) ?? 0); // of the cache, which the hypotheses extend
+      const feeds = { last_ids: int64(ids, [1, ids.length]), rows: int64(rows, [ids.length]), ...memory, ...cache };
+      const found = await this.decoder.run(feeds);
+      cache = Object.fromEntries(this.parts.map((part) => [`past_${part}`, found[`present_${part}`]]));
+      const { data: floats, dims: [, width] } = found.log_probs;
+      ({ value, done } = steps.next({ floats, offset: 0, stride: width, width }));
     }
-    if (nFinished) return best;
-    const [{ ids, score }] = live; // the first is the best
-    return { ids, score, rankScore: score / this.penalty(ids.length), finished: false };
-  }
-
-  /** The `beams` best extensions, best first; with `only` by this token alone. NaN comes first, so that it is found. */
-  extend(logProbs, live, beams, only) {
-    const size = logProbs.length / live.length;
-    const forbidden = new Set(this.search.forbidden_ids);
-    const top = [];
-    live.forEach(({ ids, score: before }, row) => {
-      for (let token = only ?? 0; token < (only === null ? size : only + 1); token += 1) {
-        const score = before + logProbs[row * size + token];
-        if ((top.length === beams && score <= top[beams - 1].score) || forbidden.has(token)) continue;
-        let at = top.length;
-        while (at > 0 && !(score <= top[at - 1].score)) at -= 1;
-        top.splice(at, 0, { ids, row, token, score });
-        if (top.length > beams) top.pop();
-      }
-    });
-    return top.map(({ ids, row, token, score }) => ({ ids: [...ids, token], row, score }));
-  }
-
-  /** ((5 + length) / 6)^alpha (Wu et al. 2016); the length counts <eos>. */
-  penalty(length) {
-    return ((5 + length) / 6) ** this.search.length_alpha;
+    return value[0];
   }
 }

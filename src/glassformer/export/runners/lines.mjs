@@ -24,7 +24,7 @@ export async function main(description) {
   const rows = readLines().map((line, i) => readRow(source, i + 1, line, description.max_source_tokens, values.json));
   const engine = rows.some(({ ids }) => ids) ? await (await import('./engine.mjs')).Engine.load(description) : null;
   for (const row of rows) {
-    row.answer = row.ids ? await engine.answer(row.ids, target.bos, target.eos, beams) : NOTHING;
+    row.answer = row.ids ? await engine.answer(row.ids, target, beams) : NOTHING;
     process.stdout.write(`${written(row, target.decode(row.answer.ids), values.json)}\n`);
   }
   for (const note of notes(rows)) process.stderr.write(`warning: ${note}\n`);

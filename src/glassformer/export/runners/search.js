@@ -2,7 +2,7 @@
  * Beam search for a batch of texts, as glassformer/decoding/beam.py does it; with one beam it is greedy search.
  *
  * A finished hypothesis keeps its slot and is not extended. Answers are ranked by their sum of log-probabilities over
- * the length penalty, finished ones first. The search never sees the model: it calls `step`.
+ * the length penalty, finished ones first. The search never sees the model: it yields what to feed it.
  *
  * @typedef {{ids: number[], score: number, rankScore: number, finished: boolean}} Answer  ids without <eos>; nats
  * @typedef {{text: number, ids: number[], score: number, ancestors: Int32Array}} Hypothesis
@@ -16,23 +16,23 @@ export const penalty = (length, alpha) => ((5 + length) / 6) ** alpha;
 export class NotFiniteError extends Error {}
 
 /**
- * Yields after each step, so that a caller can stop; returns the best answer to each text.
+ * Yields the rows of each step, and is given their logits [R V]; returns the best answer to each text.
  *
- * @param {(rows: object) => {floats: Float32Array, offset: number, stride: number, width: number}} step  logits [R V]
  * @param {{bos: number, eos: number, forbidden: Set<number>, maxNewTokens: number}} constraints
- * @returns {Generator<void, Answer[]>}
+ * @returns {Generator<{ids: number[], texts: number[], ancestors: Int32Array[]}, Answer[],
+ *   {floats: Float32Array, offset: number, stride: number, width: number}>}
  */
-export function* search(step, nTexts, constraints, { beams, alpha }) {
+export function* search(nTexts, constraints, { beams, alpha }) {
   const { bos, eos, maxNewTokens } = constraints;
   const found = Array.from({ length: nTexts }, () => []);
   let live = found.map((_, text) => ({ text, ids: [], score: 0, ancestors: new Int32Array(0) }));
   for (let time = 0; time < maxNewTokens && live.length; time += 1) {
     const rows = live.map(({ ancestors }, row) => Int32Array.of(...ancestors, row));
-    const logits = step({
+    const logits = yield {
       ids: live.map(({ ids }) => ids.at(-1) ?? bos),
       texts: live.map(({ text }) => text),
       ancestors: rows,
-    });
+    };
     const isLast = time + 1 === maxNewTokens;
     const next = [];
     for (const group of groups(live)) {
@@ -48,7 +48,6 @@ export function* search(step, nTexts, constraints, { beams, alpha }) {
       if (canImprove(kept, found[text], maxNewTokens, alpha) || isLast) next.push(...kept);
     }
     live = next;
-    yield;
   }
   for (const { text, ids, score } of live) if (!found[text].length) found[text].push(answer(ids, score, eos, alpha));
   return found.map(bestAnswer);
