@@ -9,16 +9,14 @@ table is written without compression, and a byte order mark is dropped.
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
 
 from glassformer.data.columns import Columns
 from glassformer.data.delimited import Row
-from glassformer.data.formats import open_source, suffix_of, table_files
+from glassformer.data.formats import open_source, record_batches, suffix_of, table_files
 from glassformer.data.lines import BOM, COMPRESSIONS, Lines, open_bytes, pyarrow, system_errors
 from glassformer.data.tables import Table
 from glassformer.errors import RunError
@@ -170,36 +168,14 @@ def _copy_batches(path: Path, part_of: Mapping[int, str], written: Mapping[str, 
 
     with ExitStack() as stack:
         stream = stack.enter_context(open_bytes(path))
-        is_compressed = path.suffix.lower() in COMPRESSIONS
-        schema, batches = (_parquet if form == "Parquet" else _arrow)(
-            io.BytesIO(stream.read()) if is_compressed else stream
-        )
+        schema, batches = record_batches(form, stream, path)
         make = ParquetWriter if form == "Parquet" else new_file
         writers = {name: stack.enter_context(make(str(file), schema)) for name, file in written.items()}
         row = 1
-        for batch in batches:
+        for batch in batches(None):
             parts = [part_of.get(number) for number in range(row, row + batch.num_rows)]
             for name, writer in writers.items():
                 indices = [index for index, part in enumerate(parts) if part == name]
                 if indices:
                     writer.write_batch(batch.take(indices))
             row += batch.num_rows
-
-
-def _parquet(stream: BinaryIO) -> tuple[Any, Iterator[Any]]:
-    from pyarrow.parquet import ParquetFile
-
-    table = ParquetFile(stream)
-    return table.schema_arrow, table.iter_batches()
-
-
-def _arrow(stream: BinaryIO) -> tuple[Any, Iterator[Any]]:
-    from pyarrow.ipc import open_file, open_stream
-
-    is_file = stream.read(6) == b"ARROW1"
-    stream.seek(0)
-    if not is_file:
-        batches = open_stream(stream)
-        return batches.schema, batches
-    file = open_file(stream)
-    return file.schema, map(file.get_batch, range(file.num_record_batches))

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
@@ -266,67 +267,50 @@ def _json_records(lines: Lines) -> Iterator[tuple[int, dict[str, Any] | None, Fa
             yield number, value if is_object else None, None if is_object else Fault(Reason.NOT_AN_OBJECT)
 
 
-# Parquet
+# Parquet and Arrow
 
 
-def _parquet(stream: BinaryIO, path: Path) -> Source:
-    arrow = pyarrow("reading Parquet")
+def record_batches(form: str, stream: BinaryIO, path: Path) -> tuple[Any, Callable[[list[str] | None], Iterator[Any]]]:
+    """Return the schema of a table in Parquet or Arrow, and what yields its record batches, once.
+
+    Parquet has only the columns of these names in its batches; None: all. Arrow is what `datasets` saves: a stream of
+    record batches, or a file of them (Feather).
+    """
+    arrow = pyarrow(f"reading {form}")
+    from pyarrow.ipc import open_file, open_stream
     from pyarrow.parquet import ParquetFile
 
+    if path.suffix.lower() in COMPRESSIONS:  # the files are read from their ends
+        stream = io.BytesIO(stream.read())
     try:
-        # A Parquet file is read from its end, so a compressed one is decompressed into memory first.
-        is_compressed = path.suffix.lower() in COMPRESSIONS
-        file = ParquetFile(io.BytesIO(stream.read()) if is_compressed else stream)
+        if form == "Parquet":
+            table = ParquetFile(stream)
+            return table.schema_arrow, lambda names: table.iter_batches(columns=names)
+        is_file = stream.read(6) == b"ARROW1"
+        stream.seek(0)
+        file = open_file(stream) if is_file else open_stream(stream)
     except arrow.ArrowException as error:
         raise corrupt(str(path), error) from None
-    names = tuple(file.schema_arrow.names)
-
-    def batches(take: Sequence[int]) -> Iterator[Any]:
-        # Only the chosen columns are read, by name; a repeated name would be ambiguous.
-        chosen = [names[i] for i in take] if len(set(names)) == len(names) else None
-        for batch in file.iter_batches(columns=chosen):
-            yield [batch.column(names[i] if chosen else i) for i in take]
-
-    return _binary("Parquet", names, batches, path)
+    return file.schema, lambda _names: map(file.get_batch, range(file.num_record_batches)) if is_file else iter(file)
 
 
-def _arrow(stream: BinaryIO, path: Path) -> Source:
-    """Return a table of Arrow record batches, as `datasets` saves it: a stream of them, or a file (Feather)."""
-    arrow = pyarrow("reading Arrow")
-    from pyarrow.ipc import open_file, open_stream
-
-    is_file = cast(Any, stream).peek(6).startswith(b"ARROW1")
-    is_compressed = path.suffix.lower() in COMPRESSIONS
-    try:
-        if is_file:
-            file = open_file(io.BytesIO(stream.read()) if is_compressed else stream)
-            schema, found = file.schema, map(file.get_batch, range(file.num_record_batches))
-        else:
-            found = open_stream(stream)
-            schema = found.schema
-    except arrow.ArrowException as error:
-        raise corrupt(str(path), error) from None
-
-    def batches(take: Sequence[int]) -> Iterator[Any]:
-        return ([batch.column(i) for i in take] for batch in found)
-
-    return _binary("Arrow", tuple(schema.names), batches, path)
-
-
-def _binary(name: str, names: tuple[str, ...], batches: Callable[[Sequence[int]], Iterator[Any]], path: Path) -> Source:
-    """Return a table of Arrow columns; `batches(take)` yields the columns at these positions, some rows at a time."""
-    arrow = pyarrow(f"reading {name}")
+def _binary(form: str, stream: BinaryIO, path: Path) -> Source:
+    arrow = pyarrow(f"reading {form}")
+    schema, batches = record_batches(form, stream, path)
+    names = tuple(schema.names)
 
     def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind] = ()) -> Iterator[Row]:
         chosen = [names[i] for i in take]
+        is_unique = len(set(names)) == len(names)  # else a name would be ambiguous
         try:
-            for columns in batches(take):
+            for batch in batches(chosen if is_unique else None):
+                columns = [batch.column(names[i] if is_unique else i) for i in take]
                 found = zip(*map(arrow_values, columns), strict=True)
                 yield from (text_row(values, chosen, kinds=kinds) for values in found)
         except arrow.ArrowException as error:
             raise corrupt(str(path), error) from None
 
-    return Source(name, rows, len(names), names, advice="the values used are text or numbers, none of them null")
+    return Source(form, rows, len(names), names, advice="the values used are text or numbers, none of them null")
 
 
 # Two parallel text files
@@ -365,8 +349,8 @@ _FORMATS: dict[str, Callable[[BinaryIO, Path], Source]] = {
     ".tab": _tsv,
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,
-    ".parquet": _parquet,
-    ".arrow": _arrow,
+    ".parquet": partial(_binary, "Parquet"),
+    ".arrow": partial(_binary, "Arrow"),
 }
 
 FORMATS = tuple(_FORMATS)
