@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import uvicorn
 from glassformer.errors import TimeLimitError
 from glassformer.glassbox.trace import explain
 from glassformer.server.api import create_app
-from glassformer.server.connections import Connection, Server
+from glassformer.server.connections import Connection
 from glassformer.server.run import listen
 from glassformer.server.served import Served
 from glassformer.timelimit import check_time_limit
@@ -33,8 +34,8 @@ def live(request: Any, case: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Served, "weights_fit", request.param)
     listening = listen("127.0.0.1", 0)
     served = Served.load(path, example="abc")
-    config = uvicorn.Config(create_app(served), http=Connection, ws="none", loop="asyncio", log_level="warning")
-    server = Server(config, served.limits, served.worker)
+    connection: Any = partial(Connection, served.limits.connections)  # which tells the worker that a client left
+    server = uvicorn.Server(uvicorn.Config(create_app(served), http=connection, loop="asyncio", log_level="warning"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     yield f"http://127.0.0.1:{listening.getsockname()[1]}/"

@@ -92,7 +92,7 @@ function wrongIndex() {
   const line = (term, weights, isRight) =>
     el(
       'tr',
-      el('th', { scope: 'row' }, softmax(term)),
+      el('th', { scope: 'row' }, `index at ${isRight ? 'x' : 'e'}`, softmax(term)),
       weights.map((weight) => el('td', digits(weight))),
       el('td', sign(isRight, digits(Math.max(...weights) / Math.min(...weights)))),
     );
