@@ -43,11 +43,12 @@ SUBWORDS_A_WORD = 1.5
 
 @dataclass(frozen=True)
 class Choice:
-    """One choice: the full name of a setting, its value, and why."""
+    """One choice: the full name of a setting, its value, and why; `set_by_user` when it was given and not advised."""
 
     setting: str
     value: Any
     reason: str
+    set_by_user: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,21 +22,18 @@ from glassformer.jobs.stream import Search, translate_chunk
 from glassformer.modelfile import ModelFile
 from glassformer.translator import Translation, Translator
 
+Chunks = Iterator[list[JobRow]]
 Answered = Generator[tuple[list[JobRow], list[Translation]]]
 """Rows and their answers, in order."""
+
+OnCount = Callable[[int], None] | None
+"""Called with the number of rows that were answered."""
 
 
 class Workers(Protocol):
     """Translate the rows of a job: in this process (`Here`), or on a cluster (`on_ray.OnRay`)."""
 
-    def answered(
-        self,
-        chunks: Iterator[list[JobRow]],
-        search: Search,
-        *,
-        prefixes: bool,
-        on_answers: Callable[[int], None] | None = None,
-    ) -> Answered:
+    def answered(self, chunks: Chunks, search: Search, *, prefixes: bool, on_count: OnCount = None) -> Answered:
         """Yield the rows and their answers. `prefixes`: each row has the forced start of its answer."""
         ...
 
@@ -52,25 +49,13 @@ class Here:
     def of(cls, translator: Translator, *, alignments: bool) -> Here:
         return cls(translator, Aligner(translator) if alignments else None)
 
-    def answered(
-        self,
-        chunks: Iterator[list[JobRow]],
-        search: Search,
-        *,
-        prefixes: bool,
-        on_answers: Callable[[int], None] | None = None,
-    ) -> Answered:
+    def answered(self, chunks: Chunks, search: Search, *, prefixes: bool, on_count: OnCount = None) -> Answered:
         """Yield the rows and their answers, chunk by chunk."""
         for rows in chunks:
-            yield rows, self.translate(rows, search, prefixes=prefixes, on_answers=on_answers)
+            yield rows, self.translate(rows, search, prefixes=prefixes, on_count=on_count)
 
     def translate(
-        self,
-        rows: Sequence[JobRow],
-        search: Search,
-        *,
-        prefixes: bool,
-        on_answers: Callable[[int], None] | None = None,
+        self, rows: Sequence[JobRow], search: Search, *, prefixes: bool, on_count: OnCount = None
     ) -> list[Translation]:
         """Return the answers to rows."""
         return translate_chunk(
@@ -79,7 +64,7 @@ class Here:
             search,
             prefixes=[row.prefix for row in rows] if prefixes else None,
             where=[f"row {row.number}" for row in rows],
-            progress=on_answers,
+            progress=on_count,
             aligner=self.aligner,
         )
 
@@ -100,13 +85,11 @@ class Job:
     prefix: str = ""
     name: dict[str, Any] | None = None
 
-    def run(
-        self, opened: OpenRows, resumed: Progress | None = None, on_answers: Callable[[int], None] | None = None
-    ) -> Iterator[Progress]:
+    def run(self, opened: OpenRows, resumed: Progress | None = None, on_count: OnCount = None) -> Iterator[Progress]:
         """Translate the rows; yield the progress when a chunk is written. The last one is complete.
 
         `resumed` is that of an interrupted job; its rows are read and compared, and not translated again.
-        `on_answers` is called with the number of rows that were answered, while a chunk is translated. Raises RunError
+        `on_count` is called with the number of rows that were answered, while a chunk is translated. Raises RunError
         when the job to resume is another one or its input begins otherwise, and when the output cannot be written.
         """
         progress = resumed or Progress(job=self.name or {})
@@ -121,7 +104,7 @@ class Job:
             group = arriving_chunks if self.input.arrives else chunks
             parts = (self.input.job_rows(opened, chunk, self.prefix) for chunk in group(opened.rows))
             prefixes = bool(self.prefix) or self.input.prefix_column is not None
-            found = self.workers.answered(parts, self.search, prefixes=prefixes, on_answers=on_answers)
+            found = self.workers.answered(parts, self.search, prefixes=prefixes, on_count=on_count)
             for rows, answers in stack.enter_context(closing(found)):
                 digest.add(rows)
                 self.output.append(self.layout.encode(rows, answers), progress)

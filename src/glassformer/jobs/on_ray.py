@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from glassformer.decoding import GreedyFirst
 from glassformer.errors import GlassformerError, MissingExtraError, RunError
 from glassformer.jobs.inputs import JobRow
-from glassformer.jobs.job import Answered, Here
+from glassformer.jobs.job import Answered, Chunks, Here, OnCount
 from glassformer.jobs.stream import Search
 from glassformer.modelfile import ModelFile
 from glassformer.translator import Translation, Translator
@@ -39,14 +39,7 @@ class OnRay:
     alignments: bool = False
     n_gpus: int = 0
 
-    def answered(
-        self,
-        chunks: Iterator[list[JobRow]],
-        search: Search,
-        *,
-        prefixes: bool,
-        on_answers: Callable[[int], None] | None = None,
-    ) -> Answered:
+    def answered(self, chunks: Chunks, search: Search, *, prefixes: bool, on_count: OnCount = None) -> Answered:
         """Yield the rows and their answers, in order.
 
         Until `search.greedy_first` is decided there is one task at a time. Raises RunError when a task died too often,
@@ -75,8 +68,8 @@ class OnRay:
                 running.popleft()
                 state.tried, state.certain = shown.tried, shown.certain
                 decides = decides and (state.tried > 0 or not any(answer.tokens for answer in answers))
-                if on_answers is not None:
-                    on_answers(len(rows))
+                if on_count is not None:
+                    on_count(len(rows))
                 yield rows, answers
         finally:
             for _, each in running:

@@ -1,5 +1,6 @@
 """Training: `train(pairs)` gives a Run, an iterable of events."""
 
+from glassformer.advise import Choice
 from glassformer.training.events import (
     Event,
     Finished,
@@ -15,7 +16,7 @@ from glassformer.training.events import (
 )
 from glassformer.training.loop import Run
 from glassformer.training.notices import Notice
-from glassformer.training.plan import Choice, Plan, train
+from glassformer.training.plan import Plan, train
 
 __all__ = [
     "Choice",

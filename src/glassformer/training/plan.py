@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.advise import Choice as Advised
-from glassformer.advise import advise
+from glassformer.advise import Choice, advise
 from glassformer.data.cleaning import clean
 from glassformer.data.columns import columns_of_model
 from glassformer.data.given import Given, read_given
@@ -47,16 +46,6 @@ from glassformer.training.processes import Processes
 from glassformer.translator import Translator, encode_sources
 
 SET_BY_USER = "set by you"
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The value of a setting, and the reason for it; `set_by_user` when it was given and not advised."""
-
-    setting: str
-    value: Any
-    reason: str
-    set_by_user: bool = False
 
 
 @dataclass(frozen=True)
@@ -355,7 +344,7 @@ def _advised(table: Table, given: Mapping[str, Any], *, has_start: bool) -> tupl
     return Settings(**merge(advice.settings, given)), tuple(_choices(advice.choices, given, has_start=has_start))
 
 
-def _choices(advised: Iterable[Advised], given: Mapping[str, Any], *, has_start: bool) -> list[Choice]:
+def _choices(advised: Iterable[Choice], given: Mapping[str, Any], *, has_start: bool) -> list[Choice]:
     """The choices that were advised or given, each with its reason; a model to start from fixes tokens and shape."""
     values = flat(given)
     choices = []
@@ -366,7 +355,7 @@ def _choices(advised: Iterable[Advised], given: Mapping[str, Any], *, has_start:
             reason = f"{SET_BY_USER} (advice: {choice.value})"
             choices.append(Choice(choice.setting, values.pop(choice.setting), reason, set_by_user=True))
         else:
-            choices.append(Choice(choice.setting, choice.value, choice.reason))
+            choices.append(choice)
     rest = {} if has_start else values
     return choices + [Choice(name, value, SET_BY_USER, set_by_user=True) for name, value in rest.items()]
 
