@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
-ONE_THREAD := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
+ONE_THREAD := OMP_NUM_THREADS=1
 # Compiled modules are kept, whatever the environment says: to compile the tests again takes each process five seconds.
 PYTEST := $(ONE_THREAD) PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
@@ -45,8 +45,7 @@ $(VENV)/installed-docs: $(INSTALLED) requirements-docs.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements-docs.txt
 	@touch $@
 
-# One thread a process: with more, processes that share two cores spend their time waiting for each other. The few tests
-# of several threads let them sleep while they wait.
+# One thread a process: with more, processes that share two cores spend their time waiting for each other.
 # Neighboring tests share fixtures, so that each process takes a half, and more from the other when it is done.
 test: $(VENV)/installed-dev
 	$(PYTEST) -m "not slow and not medium and not gpu"

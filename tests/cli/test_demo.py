@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import json
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from glassformer import advise as advise_module
 from glassformer.advise import Advice
 from glassformer.recipes.overrides import merge, parse_assignments
+from glassformer.training.demo import Demo
+from glassformer.translator import Translator
 
 
 @pytest.fixture
@@ -97,3 +100,14 @@ def test_a_demo_that_was_stopped_goes_on(tmp_path, call):
     answer = call("demo", "--out", tmp_path)
     assert answer.code == 0
     assert "resumed after step" in answer.err
+
+
+@pytest.mark.slow
+def test_the_demo_is_right_about_every_day_from_1900_to_2100(tmp_path):
+    demo = Demo(tmp_path)
+    demo.write_tables()
+    demo.plan().run("cpu").finish()
+    days = [datetime.date(1900, 1, 1) + datetime.timedelta(n) for n in range(73_414)]
+    assert days[-1] == datetime.date(2100, 12, 31)
+    found = Translator.load(demo.run.path).translate([day.isoformat() for day in days])
+    assert [answer.text for answer in found] == [f"{day:%B} {day.day}, {day.year}" for day in days]

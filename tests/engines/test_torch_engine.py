@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -640,6 +643,17 @@ def test_bfloat16_is_fast_only_where_a_processor_has_it(monkeypatch: pytest.Monk
     assert not has_fast_bfloat16(torch.device("mps"))
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
     assert has_fast_bfloat16(CPU)
+
+
+def test_where_openmp_gives_fewer_threads_than_asked_for_float32_is_used_and_said() -> None:
+    if not has_fast_bfloat16(CPU):
+        pytest.skip("the processor has no bfloat16, and where it is emulated its products stay right")
+    program = "import torch; from glassformer.engines.torch import resolve_precision as resolve; "
+    program += "print(*(resolve(torch.device('cpu'), each) for each in ('auto', 'bfloat16')))"
+    environment = os.environ | {"OMP_DYNAMIC": "true", "OMP_NUM_THREADS": "2"}
+    found = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout == "float32 float32\n"
+    assert found.stderr.count("OMP_DYNAMIC is set") == 1
 
 
 def test_a_misspelt_precision_is_never_read_as_another(model: Transformer) -> None:

@@ -18,6 +18,8 @@ from glassformer.kernels.cpu import (
     LARGE_STEP,
     M_MMAP_THRESHOLD,
     M_TRIM_THRESHOLD,
+    WARM_UP,
+    OwnThreads,
     configure_memory,
     on_every_core,
     split_batches,
@@ -198,3 +200,36 @@ def test_another_c_library_is_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: object())
     configure_memory()
     assert [os.environ[name] for name in VARIABLES] == [str(KEPT_BY_PYTORCH), str(KEPT_BY_ONEDNN)]
+
+
+def test_own_threads_compute_each_job_with_one_thread_of_openmp(n_cores: int) -> None:
+    threads, together = OwnThreads(), threading.Barrier(n_cores)
+
+    def work(job: int) -> tuple[int, int, str]:
+        together.wait(20)
+        return job, torch.get_num_threads(), threading.current_thread().name
+
+    found = threads.run(work, range(n_cores), 1.0)
+    assert [each[:2] for each in found] == [(job, 1) for job in range(n_cores)]
+    assert len({name for _, _, name in found}) == n_cores
+    assert (torch.get_num_threads(), threads_of_a_new_thread()) == (n_cores, n_cores)
+
+
+def test_the_number_of_threads_that_was_faster_lately_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone two threads take 1 s where one takes 2; beside another program they take 8; then they are alone again."""
+    now, taken = [0.0], list[int]()
+    monkeypatch.setattr("glassformer.kernels.cpu.time.perf_counter", lambda: now[0])
+    threads = OwnThreads()
+    threads.n_cores, choose = 2, threads._choose
+    monkeypatch.setattr(threads, "_choose", lambda *given: taken.append(choose(*given)) or taken[-1])
+
+    def runs(number: int, seconds: dict[int, float]) -> list[int]:
+        for _ in range(number):
+            threads.run(lambda job: now.__setitem__(0, now[0] + job * seconds[taken[-1]]), [0, 1], 1.0)
+        return taken[-number:]
+
+    alone, beside = {1: 2.0, 2: 1.0}, {1: 2.0, 2: 8.0}
+    assert runs(8, alone) == [2] * WARM_UP + [1] * WARM_UP
+    assert runs(30, alone) == [2] * 30
+    assert runs(30, beside)[3:].count(2) <= 1
+    assert runs(1000, alone)[-1] == 2

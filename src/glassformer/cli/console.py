@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,7 @@ class Reporter:
     def __init__(self, quiet: bool) -> None:
         quiet = quiet or not is_first_process()
         self.console = Console(stderr=True, quiet=quiet, highlight=False, emoji=False)
+        warnings.showwarning = lambda message, *_, **__: self.warn(str(message))
 
     def print(self, text: str) -> None:
         """Print text without markup; control characters are escaped."""

@@ -7,7 +7,10 @@ on a CPU in float32 no number depends on the batch, to the last bit (`inference`
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
+import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -78,8 +81,23 @@ def resolve_precision(device: torch.device, precision: str) -> str:
     if precision not in get_args(Precision):
         raise SettingsError(f"precision {precision!r} is not available", hint=nearest(precision, get_args(Precision)))
     if precision == "auto":
-        return "bfloat16" if has_fast_bfloat16(device) else "float32"
+        precision = "bfloat16" if has_fast_bfloat16(device) else "float32"
+    if precision == "bfloat16" and device.type == "cpu" and not _has_sound_bfloat16():
+        return "float32"
     return precision
+
+
+@functools.cache
+def _has_sound_bfloat16() -> bool:
+    """Whether a matrix product in bfloat16 is right on this CPU: where OMP_DYNAMIC is set, oneDNN's are not."""
+    x = torch.ones(512, 128, dtype=torch.bfloat16)
+    is_sound = bool(((x @ x.T) == 128).all())
+    if not is_sound:
+        reason = "OMP_DYNAMIC is set: unset it" if "OMP_DYNAMIC" in os.environ else "oneDNN"
+        warnings.warn(
+            f"matrix products in bfloat16 are wrong on this computer ({reason}); float32 is used", stacklevel=3
+        )
+    return is_sound
 
 
 def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[object]:

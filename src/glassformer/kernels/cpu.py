@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache
 from typing import TypeVar
@@ -20,6 +23,11 @@ KEPT_BY_PYTORCH, KEPT_BY_ONEDNN, KEPT_IN_LARGE_STEPS = 64, 256, 64
 
 LARGE_STEP = 2**18  # numbers in the output of a layer, for all tokens of a batch
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>
+
+WARM_UP = 4
+"""Trials of a number of threads before its time counts: PyTorch prepares the matrix products of each shape."""
+TRIAL_COST = 0.005
+"""Share of the time for trials of the number of threads that was slower lately."""
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -54,7 +62,7 @@ def on_every_core(work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterato
     if n_cores == 1:
         yield from map(work, jobs)
     elif len(jobs) < 2:
-        yield from [_in_one_thread(work, job, n_cores) for job in jobs]
+        yield from [_in_one_thread(work, job) for job in jobs]
     else:
         pool = ThreadPoolExecutor(n_cores, initializer=_take_one_thread)
         try:
@@ -65,26 +73,76 @@ def on_every_core(work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterato
             torch.set_num_threads(n_cores)  # also for threads started later
 
 
-def on_own_threads(work: Callable[[Job], Result], jobs: Sequence[Job]) -> list[Result]:
-    """Return `work(job)` for every job, in order; the jobs are computed at the same time, and share the cores.
+class OwnThreads:
+    """Threads that compute whole jobs, each with one thread of OpenMP, so that the results are the same on any number.
 
-    The threads are kept for the next call, because PyTorch prepares its matrix products in each thread anew. Where
-    there are fewer cores than jobs, the results are the same: then a core computes one job after another.
+    OpenMP's threads spin as they wait for each other, and stand still next to a busy program; these wait for a lock.
+    Where another program takes a core, one thread may be faster than several. The time decides: `run` takes the
+    number that was faster lately, and tries the other one when that has cost less than TRIAL_COST of the time.
     """
-    n_cores = torch.get_num_threads()
-    try:
-        return list(_pool(min(n_cores, len(jobs)), max(1, n_cores // len(jobs))).map(work, jobs))
-    finally:
-        torch.set_num_threads(n_cores)  # also for threads started later
+
+    def __init__(self) -> None:
+        self.n_cores = torch.get_num_threads()
+        self._seconds: dict[int, float] = {}  # number of threads -> time for a unit of work, lately
+        self._trials = Counter[int]()
+        self._allowance = 0.0
+
+    def run(self, work: Callable[[Job], Result], jobs: Sequence[Job], size: float) -> list[Result]:
+        """Return `work(job)` for every job, in order. `size` is how much work they are, in any unit.
+
+        The threads are kept for the next call, because PyTorch prepares its matrix products in each thread anew; the
+        caller is one of them.
+        """
+        n_threads = self._choose(min(self.n_cores, len(jobs)), size)
+        waiting, results = iter(range(len(jobs))), dict[int, Result]()
+
+        def take_jobs() -> None:
+            for i in waiting:  # of which each thread takes the next
+                results[i] = work(jobs[i])
+
+        begun = time.perf_counter()
+        with one_thread():
+            others = [_pool(n_threads - 1).submit(take_jobs) for _ in range(n_threads - 1)]
+            try:
+                take_jobs()
+            finally:
+                wait(others)
+        for other in others:
+            other.result()
+        self._learn(n_threads, (time.perf_counter() - begun) / size, size)
+        return [results[i] for i in range(len(jobs))]
+
+    def _choose(self, most: int, size: float) -> int:
+        for n_threads in (most, 1):
+            if self._trials[n_threads] < WARM_UP:
+                return n_threads
+        fast, slow = sorted((most, 1), key=self._seconds.__getitem__)
+        if (self._seconds[slow] - self._seconds[fast]) * size > self._allowance:
+            return fast
+        self._allowance = 0.0
+        return slow
+
+    def _learn(self, n_threads: int, seconds: float, size: float) -> None:
+        before = self._seconds[n_threads] if self._trials[n_threads] >= WARM_UP else seconds
+        self._seconds[n_threads] = (before + seconds) / 2
+        self._trials[n_threads] += 1
+        self._allowance += TRIAL_COST * seconds * size
 
 
 @cache
-def _pool(n_threads: int, n_cores_each: int) -> ThreadPoolExecutor:
-    def start() -> None:
-        _take_one_thread()
-        torch.set_num_threads(n_cores_each)
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n_threads, "glassformer", _take_one_thread)
 
-    return ThreadPoolExecutor(n_threads, "glassformer", start)
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread of OpenMP."""
+    n_cores = torch.get_num_threads()
+    _take_one_thread()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_cores)  # also for threads started later
 
 
 def _take_one_thread() -> None:
@@ -93,12 +151,9 @@ def _take_one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def _in_one_thread(work: Callable[[Job], Result], job: Job, n_cores: int) -> Result:
-    _take_one_thread()
-    try:
+def _in_one_thread(work: Callable[[Job], Result], job: Job) -> Result:
+    with one_thread():
         return work(job)
-    finally:
-        torch.set_num_threads(n_cores)
 
 
 def split_batches(batches: Sequence[list[int]], n_batches: int, min_rows: int) -> list[list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor
 from glassformer.data.corpus import Corpus
 from glassformer.engines.torch import autocast
 from glassformer.errors import RunError
-from glassformer.kernels.cpu import on_own_threads
+from glassformer.kernels.cpu import OwnThreads, one_thread
 from glassformer.kernels.cross_entropy import cross_entropy
 from glassformer.kernels.dropout import drawing_from
 from glassformer.model import Transformer
@@ -23,7 +24,7 @@ from glassformer.training.checkpoints import Position
 from glassformer.training.objective import learning_rate, output_layer, teacher_forced
 from glassformer.training.processes import Processes
 
-PART = 2**17  # minimum of the numbers in the output of a layer, for the tokens that a core computes by itself
+PART = 2**16  # minimum of the numbers in the output of a layer, for the tokens that a core computes by itself
 
 
 class Sums(NamedTuple):
@@ -40,8 +41,8 @@ class Updater:
 
     `max_tokens` limits the tokens of a part of a batch (padded, the longer side) once a batch did not fit into memory;
     None before. `rate_factor` multiplies the learning rate of the schedule. `batch_parts` is the number of parts of a
-    batch that are computed at the same time, on cores of their own: threads that share each matrix product wait for
-    each other at the end of each.
+    batch that are computed at the same time, by threads of their own: threads that share each matrix product wait for
+    each other at the end of each, and stand still next to a busy program.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Updater:
         self.max_tokens: int | None = None
         self.rate_factor = 1.0
         self.batch_parts = batch_parts(settings, device)
+        self.threads = OwnThreads()
 
     def take(self, position: Position) -> None:
         """Continue as the run did at a position."""
@@ -91,22 +93,22 @@ class Updater:
         when each parameter has its gradient, before it is clipped. Raises RunError when a single row does not fit;
         the weights are then those before the update.
         """
-        training = self.settings.training
-        self.model.train()
-        n_tokens = sum(int((self.corpus.target.lengths[rows] - 1).sum()) for rows in batches)
-        losses = self._accumulate(batches, n_tokens, step)
-        self.processes.sum_gradients(self.model.parameters())
-        on_gradient()
-        smoothed, plain = self.processes.sum_(torch.stack([torch.stack(parts) for parts in losses]).sum(dim=0)).unbind()
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip_norm or math.inf)
-        rate = self.rate_factor * learning_rate(step, training, self.settings.model.d_model, seconds)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self._step(torch.isfinite(norm) & torch.isfinite(smoothed))
+        with one_thread() if has_own_threads(self.settings, self.device) else nullcontext():
+            self.model.train()
+            n_tokens = sum(int((self.corpus.target.lengths[rows] - 1).sum()) for rows in batches)
+            losses = self._accumulate(batches, n_tokens, step)
+            self.processes.sum_gradients(self.model.parameters())
+            on_gradient()
+            smoothed, plain = self.processes.sum_(torch.stack(losses).sum(dim=0)).unbind()
+            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.training.clip_norm or math.inf)
+            self._step(torch.isfinite(norm) & torch.isfinite(smoothed), step, seconds)
         return Sums(smoothed, plain, norm, n_tokens)
 
-    def _step(self, is_finite: Tensor) -> None:
+    def _step(self, is_finite: Tensor, step: int, seconds: float) -> None:
         """Change the weights, if all is finite. A device decides that by itself: nothing waits for it."""
+        rate = learning_rate(step, self.settings.training, self.settings.model.d_model, seconds)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate_factor * rate
         if self.optimizer.defaults["fused"]:
             self.optimizer.found_inf = (~is_finite).float()  # type: ignore[attr-defined]  # as torch.amp.GradScaler does
             self.optimizer.step()
@@ -114,10 +116,8 @@ class Updater:
             self.optimizer.step()
         self.optimizer.zero_grad()
 
-    def _accumulate(
-        self, batches: Sequence[NDArray[np.int64]], n_tokens: int, step: int
-    ) -> list[tuple[Tensor, Tensor]]:
-        """Compute the gradient of an update, in parts that fit into memory; return the summed losses of each part."""
+    def _accumulate(self, batches: Sequence[NDArray[np.int64]], n_tokens: int, step: int) -> list[Tensor]:
+        """Compute the gradient of an update, in parts that fit into memory; return the `_losses` of each part."""
         while True:
             shares = [self.processes.share(rows) for rows in batches]
             parts = [(part, weight) for rows, weight in shares for part in self._parts(rows)]
@@ -134,8 +134,8 @@ class Updater:
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
 
-    def _forward_backward(self, rows: NDArray[np.int64], n_tokens: int, weight: float) -> tuple[Tensor, Tensor]:
-        """Add the gradient of some rows, of the mean over all `n_tokens` of the update; return their summed losses.
+    def _forward_backward(self, rows: NDArray[np.int64], n_tokens: int, weight: float) -> Tensor:
+        """Add the gradient of some rows, of the mean over all `n_tokens` of the update; return their `_losses`.
 
         `weight` is 0 for rows that do not count.
         """
@@ -146,26 +146,25 @@ class Updater:
         parameters = list(self.model.parameters())
         seeds = torch.randint(2**62, (self.batch_parts,)).tolist()
 
-        def gradient(part: int) -> tuple[tuple[Tensor | None, ...], tuple[Tensor, Tensor]]:
+        def gradient(part: int) -> tuple[tuple[Tensor | None, ...], Tensor]:
             with drawing_from(seeds[part]):
                 loss, sums = self._losses(rows[part :: self.batch_parts], n_tokens, weight)
             return torch.autograd.grad(loss, parameters, allow_unused=True), sums
 
-        found = on_own_threads(gradient, range(self.batch_parts))
+        found = self.threads.run(gradient, range(self.batch_parts), self._tokens_of(rows))
         for gradients, _ in found:  # in this order, whichever was ready first
             for parameter, each in zip(parameters, gradients, strict=True):
                 if each is not None:
                     parameter.grad = each if parameter.grad is None else parameter.grad.add_(each)
-        smoothed, plain = torch.stack([torch.stack(sums) for _, sums in found]).sum(dim=0)
-        return smoothed, plain
+        return torch.stack([sums for _, sums in found]).sum(dim=0)
 
-    def _losses(self, rows: NDArray[np.int64], n_tokens: int, weight: float) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Return the part of some rows in the mean loss of an update, and their summed losses."""
+    def _losses(self, rows: NDArray[np.int64], n_tokens: int, weight: float) -> tuple[Tensor, Tensor]:
+        """Return the part of some rows in the mean loss of an update, and their summed losses: smoothed and plain."""
         training = self.settings.training
         with autocast(self.device, training.precision):
             hidden, targets = teacher_forced(self.model, self.corpus, rows, self.device)
             smoothed, plain = cross_entropy(*output_layer(self.model, hidden), targets, training.label_smoothing)
-        return smoothed * weight / n_tokens, (smoothed.detach() * weight, plain * weight)
+        return smoothed * weight / n_tokens, torch.stack([smoothed.detach(), plain]) * weight
 
     # Memory
 
@@ -193,17 +192,25 @@ class Updater:
         )
 
 
+def has_own_threads(settings: Settings, device: torch.device) -> bool:
+    """Whether an update is computed by threads of its own, with one thread of OpenMP each.
+
+    Not on a GPU, nor where a model is compiled or recomputes its layers.
+    """
+    return device.type == "cpu" and not settings.training.compile and not settings.training.recompute
+
+
 def batch_parts(settings: Settings, device: torch.device) -> int:
     """Return the number of parts of a batch that are computed at the same time: training.batch_parts, or the cores.
 
-    On a GPU, in a compiled model and in one that recomputes its layers, a batch is always computed as one.
+    Where an update has no threads of its own, a batch is computed as one.
     """
     training = settings.training
-    if device.type != "cpu" or training.compile or training.recompute:
+    if not has_own_threads(settings, device):
         return 1
     if training.batch_parts:
         return training.batch_parts
-    return max(1, min(torch.get_num_threads(), training.batch_tokens * settings.model.d_model // (2 * PART)))
+    return max(1, min(torch.get_num_threads(), training.batch_tokens * settings.model.d_model // PART))
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
