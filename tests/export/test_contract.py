@@ -102,6 +102,16 @@ def test_an_export_gives_the_answers_of_the_model_or_is_refused_with_a_reason(
     assert json.loads((tmp_path / "out" / "check.json").read_text())["precision"] == "float32"
 
 
+@pytest.mark.parametrize("to", ["onnx", "html", "huggingface"])
+def test_a_weight_that_float16_cannot_hold_is_refused(to: str, model: Model, tmp_path: Path) -> None:
+    model_file = model()
+    model_file.tensors["output_projection.weight"][0, 0] = 70_000
+    with pytest.raises(SettingsError, match="a weight is too large for float16") as error:
+        load_format(to).write(model_file, tmp_path, "float16")
+    assert str(error.value.got).startswith("7e+04 in '")
+    assert error.value.hint == "export with --precision float32"
+
+
 def transpose(model_file: ModelFile) -> ModelFile:
     name = "decoder.0.cross_attention.w_q.weight"
     return replace(model_file, tensors=model_file.tensors | {name: np.ascontiguousarray(model_file.tensors[name].T)})

@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from glassformer.engines.torch import get_weights
-from glassformer.errors import EngineError, MissingExtraError, SettingsError
+from glassformer.errors import EngineError, MissingExtraError
 from glassformer.export.answer import Answer, read_answers
 from glassformer.export.onnx import OnnxFormat
 from glassformer.model import Transformer
@@ -473,17 +473,6 @@ def test_numbers_that_are_not_finite_are_an_error(num_beams: int, tmp_path: Path
     exported = Exported(write(model_file, tmp_path))
     with pytest.raises(exported.runner.InputError, match="the model computes numbers that are not finite"):
         exported.answer(["abc"], num_beams)
-
-
-def test_a_weight_that_float16_cannot_hold_is_refused(tmp_path: Path) -> None:
-    model_file = untrained()
-    model_file.tensors["encoder.0.feed_forward.w_1.weight"][0, 0] = 70_000
-    with pytest.raises(SettingsError) as error:
-        OnnxFormat().write(model_file, tmp_path, "float16")
-    assert str(error.value) == (
-        "a weight is too large for float16\n  got: 7e+04\n  expected: at most 65504\n"
-        "  next: export with --precision float32"
-    )
 
 
 @pytest.mark.parametrize(("package", "feature"), [("onnx", "--to onnx"), ("onnxruntime", "the check of --to onnx")])

@@ -18,11 +18,11 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.errors import SettingsError
 from glassformer.export.answer import Answer
 from glassformer.export.browser import page_answers
 from glassformer.export.check import Beam
 from glassformer.export.description import RUNNERS, describe_export
+from glassformer.export.float16 import as_float16
 from glassformer.export.template import trace_template
 from glassformer.glassbox.report import PAGE as GLASSBOX_PAGE
 from glassformer.glassbox.report import base64_text, data_url, policy_hash, style_sheet
@@ -170,16 +170,7 @@ def store(name: str, array: NDArray[Any], precision: str) -> tuple[NDArray[Any],
     if array.ndim < 2 or precision == "float32":
         return array.astype(np.float32), None
     if precision == "float16":
-        limit = float(np.finfo(np.float16).max)
-        if array.size and np.abs(array).max() > limit:
-            largest = f"{np.abs(array).max():.3g} in {name!r}"
-            raise SettingsError(
-                "a weight is too large for float16",
-                got=largest,
-                expected=f"at most {limit:g}",
-                hint="export with --precision float32",
-            )
-        return array.astype(np.float16), None
+        return as_float16(array, name), None
     scales = (np.abs(array).max(axis=1) / 127).astype(np.float32)
     scales[scales == 0] = 1
     return np.rint(array / scales[:, None]).clip(-127, 127).astype(np.int8), scales

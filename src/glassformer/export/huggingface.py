@@ -20,6 +20,7 @@ from glassformer.errors import MissingExtraError
 from glassformer.export.answer import Answer, run_script
 from glassformer.export.check import Beam
 from glassformer.export.description import copy_program, max_new_tokens, max_positions, write_description
+from glassformer.export.float16 import as_float16
 from glassformer.export.huggingface_card import model_card
 from glassformer.export.huggingface_layout import Layout, check_supported
 from glassformer.export.tokenizer_json import joined_tokenizer, single_tokenizer
@@ -47,7 +48,10 @@ class HuggingFaceFormat:
 
     def write(self, model_file: ModelFile, folder: Path, precision: str) -> None:
         layout = Layout(model_file, max_positions(model_file))
-        weights = {name: np.ascontiguousarray(array, dtype=precision) for name, array in layout.weights().items()}
+        weights = layout.weights()
+        if precision == "float16":
+            weights = {name: as_float16(array, name) for name, array in weights.items()}
+        weights = {name: np.ascontiguousarray(array) for name, array in weights.items()}
         save_file(weights, folder / "model.safetensors", {"format": "pt"})
         _write_json(folder / "config.json", layout.config() | _special_ids(model_file) | {"dtype": precision})
         _write_json(folder / "generation_config.json", _generation(model_file))

@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.errors import SettingsError
+from glassformer.export.float16 import as_float16
 from glassformer.export.onnx_builder import Graph
 
 ZERO = np.uint8(128)
@@ -34,12 +34,15 @@ def _float32_look_up(graph: Graph, ids: str, name: str) -> str:
 
 
 def _float16_linear(graph: Graph, x: str, name: str) -> str:
-    matrix = graph.cast(graph.weight(f"{name}.weight", _float16), "float32")
-    return graph.op("Gemm", x, matrix, *graph.bias(name), transB=1)
+    return graph.op("Gemm", x, graph.cast(_float16_matrix(graph, name), "float32"), *graph.bias(name), transB=1)
 
 
 def _float16_look_up(graph: Graph, ids: str, name: str) -> str:
-    return graph.cast(graph.op("Gather", graph.weight(f"{name}.weight", _float16), ids), "float32")
+    return graph.cast(graph.op("Gather", _float16_matrix(graph, name), ids), "float32")
+
+
+def _float16_matrix(graph: Graph, name: str) -> str:
+    return graph.weight(f"{name}.weight", lambda matrix: as_float16(matrix, f"{name}.weight"))
 
 
 def _int8_linear(graph: Graph, x: str, name: str) -> str:
@@ -73,19 +76,6 @@ PRECISIONS: dict[str, tuple[Callable[[Graph, str, str], str], Callable[[Graph, s
     "float16": (_float16_linear, _float16_look_up),
 }
 """Precision -> how a matrix is multiplied with, and how its rows are looked up."""
-
-
-def _float16(matrix: NDArray[np.float32]) -> NDArray[np.float16]:
-    """Raises SettingsError for a number that float16 cannot hold."""
-    limit, largest = float(np.finfo(np.float16).max), float(np.abs(matrix).max())
-    if largest > limit:
-        raise SettingsError(
-            "a weight is too large for float16",
-            got=f"{largest:.3g}",
-            expected=f"at most {limit:g}",
-            hint="export with --precision float32",
-        )
-    return matrix.astype(np.float16)
 
 
 def _int8(matrix: NDArray[np.float32]) -> NDArray[np.uint8]:
