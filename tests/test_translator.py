@@ -248,7 +248,7 @@ def test_alternatives_are_the_further_answers_best_first() -> None:
     (found,) = translator().translate(["abcdef"], num_beams=4, num_return_sequences=4)
     answers = (found, *found.alternatives)
     assert len({answer.text for answer in answers}) == 4
-    order = [(not answer.finished, -answer.rank_score) for answer in answers]
+    order = [-answer.rank_score for answer in answers]
     assert order == sorted(order)
     assert all(answer.alternatives == () for answer in found.alternatives)
     assert found.text == translator().translate(["abcdef"], num_beams=4)[0].text

@@ -105,8 +105,9 @@ def greedy(toy: Toy, longest: int, alpha: float) -> Hypothesis:
 
 
 def all_answers(toy: Toy, longest: int, alpha: float) -> list[Hypothesis]:
-    """Every finished answer of at most `longest` tokens, best first."""
-    endings = ((*ids, EOS) for n in range(longest) for ids in itertools.product(range(EOS), repeat=n))
+    """Every answer, finished within `longest` tokens or cut off there, best first."""
+    endings = [(*ids, EOS) for n in range(longest) for ids in itertools.product(range(EOS), repeat=n)]
+    endings += itertools.product(range(EOS), repeat=longest)
     answers = [hypothesis(ids, toy.score(0, ids), EOS, alpha) for ids in endings]
     return sorted(answers, key=lambda answer: -answer.rank_score)
 

@@ -131,10 +131,10 @@ def test_scores_are_those_of_the_model_at_any_temperature(temperature: float) ->
         assert answer.rank_score == pytest.approx(sum(expected) / ((5 + len(ids)) / 6) ** 0.6)
 
 
-def test_samples_stand_in_the_order_of_their_rank_finished_ones_first() -> None:
+def test_samples_are_in_the_order_of_their_rank() -> None:
     uniform = draw_uniform([1], 1, 3, 50)[None]
     (answers,) = sample(chain(random_chain(7, 5)), Last(), uniform, SearchConstraints(0, 4, (), 3), alpha=0.6)  # type: ignore[arg-type]
-    order = [(not answer.finished, -answer.rank_score) for answer in answers]
+    order = [-answer.rank_score for answer in answers]
     assert order == sorted(order)
     assert {answer.finished for answer in answers} == {True, False}
 

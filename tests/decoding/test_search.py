@@ -108,29 +108,28 @@ def naive_beam(
     live: list[tuple[Ids, float]] = [((), 0.0)]
     finished: list[tuple[Ids, float]] = []
     for time in range(space.max_new_tokens):
-        only_eos = time + 1 == space.max_new_tokens and len(finished) >= n_best
         candidates = [
             ((*ids, token), score + log_prob)
             for ids, score in live
             for token, log_prob in enumerate(toy(sentence, ids))
-            if log_prob > -math.inf
-            and token not in space.forbidden
-            and (time >= len(prefix) or token == prefix[time])
-            and (token == space.eos_id or not only_eos)
+            if log_prob > -math.inf and token not in space.forbidden and (time >= len(prefix) or token == prefix[time])
         ]
         candidates.sort(key=lambda candidate: -candidate[1])
         kept = candidates[: num_beams - len(finished)]
         finished += [each for each in kept if each[0][-1] == space.eos_id]
         live = [each for each in kept if each[0][-1] != space.eos_id]
 
-    def best_first(answers: list[tuple[Ids, float]]) -> list[tuple[Ids, float]]:
-        return sorted(answers, key=lambda each: -rank(each, alpha))
-
-    return [ids for ids, _ in (best_first(finished) + best_first(live))[:n_best]]
+    return [ids for ids, _ in sorted(finished + live, key=lambda each: -rank(each, alpha))[:n_best]]
 
 
 def with_eos(answer: Hypothesis, space: SearchConstraints) -> Ids:
     return (*answer.ids, space.eos_id) if answer.finished else answer.ids
+
+
+def all_answers(vocabulary: int, longest: int) -> Iterator[Ids]:
+    """Every finished one, and every sequence of `longest` tokens that has no end."""
+    yield from all_finished(vocabulary, longest)
+    yield from itertools.product(range(vocabulary - 1), repeat=longest)
 
 
 def all_finished(vocabulary: int, longest: int) -> Iterator[Ids]:
@@ -185,21 +184,8 @@ def test_a_beam_that_holds_all_prefixes_is_an_exhaustive_search(
     toy = random_toy(seed, vocabulary, scale, less_eos)
     space = SearchConstraints(BOS, vocabulary - 1, (), longest)
     ((answer,),) = beam(toy, space, num_beams=vocabulary ** (longest - 1), alpha=alpha)
-    best = max(rank((ids, total(toy, ids)), alpha) for ids in all_finished(vocabulary, longest))
-    assert answer.finished
+    best = max(rank((ids, total(toy, ids)), alpha) for ids in all_answers(vocabulary, longest))
     assert answer.rank_score == pytest.approx(best, abs=1e-5)
-
-
-def test_an_exhaustive_beam_finds_a_late_end_behind_many_likelier_unfinished_answers() -> None:
-    """After three tokens the best end comes 82nd of 108 candidates, and a beam of 64 has 51 slots left."""
-
-    def toy(_sentence: int, ids: Ids) -> list[float]:
-        end = 0.02 if len(ids) == 3 else 1e-6
-        return [math.log((1 - end) / 3)] * 3 + [math.log(end)]
-
-    ((answer,),) = beam(toy, SearchConstraints(BOS, 3, (), 4), num_beams=64)
-    assert len(answer.ids) == 3
-    assert math.exp(answer.score) == pytest.approx(((1 - 1e-6) / 3) ** 3 * 0.02)
 
 
 # --- Against the naive beam ---
@@ -243,13 +229,13 @@ def test_scores_are_sums_and_ranks_are_scores_over_the_length_penalty(seed: int,
 
 @settings(max_examples=30, deadline=None)
 @given(seed=seeds, alpha=alphas, num_beams=st.integers(1, 9), longest=st.integers(1, 5))
-def test_answers_are_distinct_and_ordered_finished_ones_first(
+def test_answers_are_distinct_and_in_the_order_of_their_rank(
     seed: int, alpha: float, num_beams: int, longest: int
 ) -> None:
     space = SearchConstraints(BOS, 3, (), longest)
     (answers,) = beam(random_toy(seed, 4, less_eos=2.0), space, num_beams=num_beams, alpha=alpha, n_best=num_beams)
     assert len({with_eos(answer, space) for answer in answers}) == len(answers)
-    order = [(not answer.finished, -answer.rank_score) for answer in answers]
+    order = [-answer.rank_score for answer in answers]
     assert order == sorted(order)
     assert all(len(with_eos(answer, space)) <= longest for answer in answers)
     assert all(answer.finished or len(answer.ids) == longest for answer in answers)
@@ -334,10 +320,34 @@ def test_one_token_is_room_for_the_end_or_for_an_unfinished_answer(less_eos: flo
         assert answer.rank_score == pytest.approx(answer.score)
 
 
-def test_a_finished_answer_goes_before_a_likelier_unfinished_one() -> None:
-    (answers,) = beam(random_toy(3, 4, less_eos=9.0), SearchConstraints(BOS, 3, (), 1), num_beams=4, n_best=4)
-    assert [answer.finished for answer in answers] == [True, False, False, False]
-    assert answers[0].score < answers[-1].score
+# --- Cut off at the limit ---
+
+
+def test_a_likely_answer_that_the_limit_cuts_off_is_not_replaced_by_an_unlikely_one_that_fits() -> None:
+    """The answer A B A B A ends after five tokens; an early end has a probability of 0.001."""
+
+    def toy(_sentence: int, ids: Ids) -> list[float]:
+        right = END if len(ids) == 5 else len(ids) % 2
+        return [math.log(0.996 if token == right else 0.001) for token in range(5)]
+
+    for longest, ids, finished in ((3, (A, B, A), False), (5, (A, B, A, B, A), False), (6, (A, B, A, B, A), True)):
+        ((answer,),) = beam(toy, SearchConstraints(BOS, END, (), longest), num_beams=4, alpha=0.6)
+        assert (answer.ids, answer.finished) == (ids, finished)
+
+
+@same_examples(max_examples=100)
+@given(seed=seeds, num_beams=st.integers(1, 5), longest=st.integers(1, 5), less_eos=st.sampled_from([-1.0, 1.0, 3.0]))
+def test_an_answer_that_does_not_fit_the_limit_is_never_replaced_by_one_that_ends(
+    seed: int, num_beams: int, longest: int, less_eos: float
+) -> None:
+    toy = random_toy(seed, 4, less_eos=less_eos)
+    wanted = naive_beam(toy, SearchConstraints(BOS, 3, (), 12), num_beams, 0.0, 1)[0]
+    ((answer,),) = beam(toy, SearchConstraints(BOS, 3, (), longest), num_beams=num_beams)
+    if len(wanted) > longest:
+        assert not answer.finished
+        assert answer.score >= total(toy, wanted[:longest]) - 1e-5
+    else:
+        assert with_eos(answer, SearchConstraints(BOS, 3, (), longest)) == wanted or not answer.finished
 
 
 # --- Slots ---
@@ -347,10 +357,9 @@ def test_a_beam_wider_than_the_space_returns_every_answer_once() -> None:
     vocabulary, longest = 3, 3
     toy, space = random_toy(5, vocabulary), SearchConstraints(BOS, vocabulary - 1, (), longest)
     (answers,) = beam(toy, space, num_beams=50, n_best=50)
-    finished = set(all_finished(vocabulary, longest))
-    unfinished = set(itertools.product(range(vocabulary - 1), repeat=longest))
-    assert {with_eos(answer, space) for answer in answers} == finished | unfinished
-    assert len(answers) == len(finished | unfinished)
+    every = set(all_answers(vocabulary, longest))
+    assert {with_eos(answer, space) for answer in answers} == every
+    assert len(answers) == len(every)
 
 
 def test_impossible_tokens_take_slots_but_never_become_answers() -> None:
@@ -404,9 +413,9 @@ def test_sentences_that_are_done_leave_the_batch_when_they_are_a_tenth_of_it(
     assert [lines for lines, _ in stepper.calls] == rows
 
 
-@pytest.mark.parametrize(("alpha", "steps", "length"), [(0.0, 2, 0), (5.0, 9, 8)])
+@pytest.mark.parametrize(("alpha", "steps", "length"), [(0.0, 2, 0), (5.0, 9, 9)])
 def test_the_search_goes_on_while_a_longer_answer_can_still_win(alpha: float, steps: int, length: int) -> None:
-    """The end has .4 at each step: the shortest answer is the likeliest, the longest one has the best rank."""
+    """The end has .4 at each step: the shortest answer is the likeliest, one without an end has the best rank."""
 
     def toy(_sentence: int, _ids: Ids) -> list[float]:
         return [math.log(0.6), math.log(0.4)]
@@ -444,11 +453,11 @@ def test_the_length_penalty_is_that_of_wu_et_al() -> None:
     assert length_penalty(30, 0.0) == 1.0
 
 
-def test_finished_answers_rank_before_unfinished_ones_and_then_by_their_score() -> None:
+def test_answers_rank_by_their_score_and_finished_ones_first_where_it_is_equal() -> None:
     def answer(rank_score: float, finished: bool) -> Hypothesis:
         return Hypothesis((), (), -9.0, rank_score, finished)
 
-    expected = [answer(-1.0, True), answer(-3.0, True), answer(-0.5, False), answer(-2.0, False)]
+    expected = [answer(-0.5, False), answer(-1.0, True), answer(-1.0, False), answer(-2.0, True)]
     assert best_first([expected[i] for i in (3, 1, 0, 2)]) == expected
 
 

@@ -2,9 +2,8 @@
 
 A finished hypothesis keeps its slot and is not extended, so that a sentence has `num_beams` hypotheses in total,
 finished and live. The search of a sentence stops when no live hypothesis can outrank the last of the `n_best` answers,
-or at `max_new_tokens`; in that last step, only `<eos>` is a candidate where there are `n_best` finished answers
-already, because an unfinished one would not be taken. Answers are ranked by their sum of log-probabilities over the
-length penalty, finished ones first.
+or at `max_new_tokens`; the live ones that still can are then answers too, cut off at this limit. Answers are ranked by
+their sum of log-probabilities over the length penalty.
 
 What is as wide as the vocabulary stays on the device where the step function left it; the rest is on the CPU.
 
@@ -69,10 +68,6 @@ def beam_search(
     for time in range(constraints.max_new_tokens):
         log_probs, state = step(last, state)
         log_probs = constraints.constrain(log_probs, time, alive)
-        if time + 1 == constraints.max_new_tokens:
-            enough = torch.tensor([len(found[sentence]) >= n_best for sentence in alive])
-            not_eos = torch.arange(log_probs.shape[2]) != constraints.eos_id
-            log_probs.masked_fill_((enough[:, None, None] & not_eos).to(log_probs.device), -torch.inf)
         slots = stay * torch.tensor([num_beams - len(found[sentence]) for sentence in alive])
         parents, beam = _extend(beam, log_probs, slots, num_beams)
         best = beam.scores[:, :1]  # -inf where no candidate is left, which is an error only without an answer
@@ -97,10 +92,9 @@ def beam_search(
         state = state.select(parents)
         last = beam.ids[:, :, -1]
 
-    for line, sentence in enumerate(alive):  # live to the end: unfinished answers
-        if len(found[sentence]) < n_best:
-            live = beam.scores[line].isfinite().nonzero()[:, 0].tolist()
-            found[sentence] += [_take(beam, line, slot, constraints.eos_id, alpha) for slot in live]
+    for line in stay.nonzero()[:, 0].tolist():  # the limit cut off their live hypotheses
+        live = beam.scores[line].isfinite().nonzero()[:, 0].tolist()
+        found[alive[line]] += [_take(beam, line, slot, constraints.eos_id, alpha) for slot in live]
     return [best_first(answers)[:n_best] for answers in found]
 
 

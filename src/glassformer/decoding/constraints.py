@@ -123,9 +123,9 @@ def length_penalty(length: int, alpha: float) -> float:
     return float(((5 + length) / 6) ** alpha)
 
 
-def rank_key(finished: bool, rank_score: float) -> tuple[bool, float]:
-    """Return the key that sorts answers: finished before unfinished ones, then by falling `rank_score`."""
-    return not finished, -rank_score
+def rank_key(finished: bool, rank_score: float) -> tuple[float, bool]:
+    """Return the key that sorts answers by falling `rank_score`; of equal ones, finished answers are first."""
+    return -rank_score, not finished
 
 
 def best_first(answers: Iterable[Hypothesis]) -> list[Hypothesis]:

@@ -239,7 +239,7 @@ class CTranslate2Engine:
                 start, total = end, 0
 
     def _rank(self, answers: list[_Candidate], alpha: float) -> list[Hypothesis]:
-        """The answers as hypotheses, best first, finished ones before others."""
+        """The answers as hypotheses, best first."""
         ranked = []
         for ids, score in answers:
             finished = ids[-1] == self._eos_id

@@ -88,13 +88,12 @@ def search(
     record = _Record(constraints, alpha, token_text)
     live: list[Node | None] = [None]
     decoder_runs = 0
-    stopped = f"the limit of {constraints.max_new_tokens} tokens"
+    reason = ""
     for time in range(constraints.max_new_tokens):
-        only_eos = time + 1 == constraints.max_new_tokens and len(record.found) >= n_best
         candidates: list[_Candidate] = []
         for node in live:
             log_probs = next_log_probs(record.ids[None if node is None else node.id])
-            candidates += _extensions(node, _constrain(log_probs, constraints, time, only_eos), 2 * num_beams)
+            candidates += _extensions(node, _constrain(log_probs, constraints, time), 2 * num_beams)
             decoder_runs += 1
         slots = num_beams - len(record.found)
         best = sorted(candidates, key=lambda candidate: -candidate.total)[: 2 * num_beams]
@@ -103,9 +102,12 @@ def search(
         record.found += [node for node in nodes if node.state == "finished"]
         live = [node for node in nodes if node.state == "kept"]
         if reason := _reason_to_stop(live, record.found, n_best, constraints, alpha):
-            stopped = reason
             break
-    answers = _answers(record, live, n_best, stopped, decode)
+    stopped = reason or f"the limit of {constraints.max_new_tokens} tokens"
+    left = [node for node in live if node is not None]
+    for node in left:
+        record.set_reason(node, f"still live when the search stopped: {stopped}")
+    answers = _answers(record, [] if reason else left, decode)
     return Search(
         num_beams=num_beams,
         length_alpha=alpha,
@@ -119,17 +121,13 @@ def search(
     )
 
 
-def _constrain(
-    log_probs: NDArray[np.float64], constraints: SearchConstraints, time: int, only_eos: bool
-) -> NDArray[np.float64]:
+def _constrain(log_probs: NDArray[np.float64], constraints: SearchConstraints, time: int) -> NDArray[np.float64]:
     """`log_probs` with -inf for tokens that must not be next."""
     allowed = np.ones(len(log_probs), dtype=bool)
     allowed[list(constraints.forbidden)] = False
     forced = constraints.prefixes[0] if constraints.prefixes else ()
     if time < len(forced):
         allowed &= np.arange(len(log_probs)) == forced[time]
-    if only_eos:
-        allowed &= np.arange(len(log_probs)) == constraints.eos_id
     return np.where(allowed, log_probs, -np.inf)
 
 
@@ -156,18 +154,13 @@ def _reason_to_stop(
     return f"no live hypothesis can still win: at best {hope:.4g} after the penalty, against {worst:.4g}"
 
 
-def _answers(
-    record: _Record, live: Sequence[Node | None], n_best: int, stopped: str, decode: Callable[[Sequence[int]], str]
-) -> list[Answer]:
-    """All answers, best first: finished ones, then unfinished ones if there are too few."""
-    unfinished = [node for node in live if node is not None]
-    for node in unfinished:
-        record.set_reason(node, f"still live when the search stopped: {stopped}")
-    ended = [*record.found, *(unfinished if len(record.found) < n_best else [])]
+def _answers(record: _Record, cut_off: Sequence[Node], decode: Callable[[Sequence[int]], str]) -> list[Answer]:
+    """All answers, best first: finished ones, and those that the limit cut off."""
+    ended = [*record.found, *cut_off]
     ranked = sorted(ended, key=lambda node: rank_key(node.state == "finished", node.rank_score))
     for position, node in enumerate(ranked):
         behind = f", {ranked[0].rank_score - node.rank_score:.3g} behind the best" if position else ""
-        end = "finished" if node.state == "finished" else "unfinished"
+        end = "finished" if node.state == "finished" else "cut off"
         record.set_reason(node, f"{end}, answer {position + 1} of {len(ranked)}{behind}")
     return [_answer(record, node, decode) for node in ranked]
 

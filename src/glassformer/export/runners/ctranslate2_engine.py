@@ -45,7 +45,7 @@ class Engine:
             searched = self.translate([sources[i] for i in again], num_beams, suppress_sequences=suppressed)
             for i, answers in zip(again, searched):
                 found[i] = [(ids, self.score(sources[i], ids)) for ids, _ in answers]
-        return [max(map(self.ranked, answers), key=lambda one: (one.finished, one.rank_score)) for answers in found]
+        return [max(map(self.ranked, answers), key=lambda one: (one.rank_score, one.finished)) for answers in found]
 
     def translate(
         self, sources: list[list[str]], num_beams: int, **options: Any

@@ -52,7 +52,7 @@ class Engine:
         scores = self._scores(sources, found, num_beams).tolist()
         candidates = [self._candidate(ids, score) for ids, score in zip(found[:, 1:].tolist(), scores)]
         groups = (candidates[i : i + num_beams] for i in range(0, len(candidates), num_beams))
-        return [max(group, key=lambda one: (one.finished, one.rank_score)) for group in groups]
+        return [max(group, key=lambda one: (one.rank_score, one.finished)) for group in groups]
 
     def _scores(self, sources: dict, found: torch.Tensor, num_beams: int) -> torch.Tensor:
         """Return the sum of log-probabilities of each answer, <eos> included."""

@@ -95,9 +95,6 @@ class Engine:
         for time in range(longest):
             log_probs, cache = self.step(last, rows, memory, cache)
             log_probs[..., self.search["forbidden_ids"]] = -np.inf
-            if time + 1 == longest:  # an unfinished answer is taken only where there is no finished one
-                others = np.arange(log_probs.shape[2]) != self.eos_id
-                log_probs = np.where((n_finished[alive] > 0)[:, None, None] & others, -np.inf, log_probs)
             parents, tokens, scores = extend(log_probs, scores, num_beams)
             scores[np.arange(scores.shape[1]) >= (stay * (num_beams - n_finished[alive]))[:, None]] = -np.inf
             if np.isnan(scores).any():
@@ -115,7 +112,7 @@ class Engine:
             if stay.mean() <= 0.9:  # sentences leave the batch in groups, because moving the others costs time
                 alive, ids, scores, rows, last = (array[stay] for array in (alive, ids, scores, rows, last))
                 memory, stay = {name: array[stay] for name, array in memory.items()}, stay[stay]
-        for line, slot in np.argwhere((n_finished[alive] == 0)[:, None] & (scores > -np.inf)):
+        for line, slot in np.argwhere(scores > -np.inf):  # cut off at the maximum length
             self.keep_best(best, alive[line], ids[line, slot], scores[line, slot])
         if not all(np.isfinite(answer.score) for answer in best):
             raise InputError(NOT_FINITE)

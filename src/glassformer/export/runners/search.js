@@ -2,7 +2,7 @@
  * Beam search for a batch of texts, as glassformer/decoding/beam.py does it; with one beam it is greedy search.
  *
  * A finished hypothesis keeps its slot and is not extended. Answers are ranked by their sum of log-probabilities over
- * the length penalty, finished ones first. The search never sees the model: it yields what to feed it.
+ * the length penalty, those that the limit cut off too. The search never sees the model: it yields what to feed it.
  *
  * @typedef {{ids: number[], score: number, rankScore: number, finished: boolean}} Answer  ids without <eos>; nats
  * @typedef {{text: number, ids: number[], score: number, ancestors: Int32Array}} Hypothesis
@@ -33,23 +33,21 @@ export function* search(nTexts, constraints, { beams, alpha }) {
       texts: live.map(({ text }) => text),
       ancestors: rows,
     };
-    const isLast = time + 1 === maxNewTokens;
     const next = [];
     for (const group of groups(live)) {
       const { text } = live[group[0]];
       const slots = beams - found[text].length;
-      const onlyEos = isLast && found[text].length > 0; // an unfinished answer would not be taken
       const kept = [];
-      for (const { row, token, score } of best(logits, live, group, constraints, onlyEos, beams).slice(0, slots)) {
+      for (const { row, token, score } of best(logits, live, group, constraints, beams).slice(0, slots)) {
         const ids = [...live[row].ids, token];
         if (token === eos) found[text].push(answer(ids, score, eos, alpha));
         else kept.push({ text, ids, score, ancestors: rows[row] });
       }
-      if (canImprove(kept, found[text], maxNewTokens, alpha) || isLast) next.push(...kept);
+      if (canImprove(kept, found[text], maxNewTokens, alpha)) next.push(...kept);
     }
     live = next;
   }
-  for (const { text, ids, score } of live) if (!found[text].length) found[text].push(answer(ids, score, eos, alpha));
+  for (const { text, ids, score } of live) found[text].push(answer(ids, score, eos, alpha)); // cut off
   return found.map(bestAnswer);
 }
 
@@ -64,7 +62,7 @@ function groups(live) {
 }
 
 /** The `beams` best extensions of the hypotheses of one text, best first. */
-function best({ floats, offset, stride, width }, live, group, { eos, forbidden }, onlyEos, beams) {
+function best({ floats, offset, stride, width }, live, group, { forbidden }, beams) {
   const top = [];
   for (const row of group) {
     const start = offset + row * stride;
@@ -72,7 +70,7 @@ function best({ floats, offset, stride, width }, live, group, { eos, forbidden }
     if (!Number.isFinite(total)) throw new NotFiniteError('the model computes numbers that are not finite');
     const before = live[row].score;
     let least = top.length < beams ? -Infinity : top[beams - 1].score;
-    for (let token = onlyEos ? eos : 0; token < (onlyEos ? eos + 1 : width); token += 1) {
+    for (let token = 0; token < width; token += 1) {
       const score = before + floats[start + token] - total;
       if (score <= least || forbidden.has(token)) continue;
       let at = top.length;
@@ -106,6 +104,4 @@ function answer(ids, score, eos, alpha) {
   return { ids: finished ? ids.slice(0, -1) : ids, score, rankScore: score / penalty(ids.length, alpha), finished };
 }
 
-const outranks = (one, other) => (one.finished === other.finished ? one.rankScore > other.rankScore : one.finished);
-
-const bestAnswer = (answers) => answers.reduce((one, other) => (outranks(other, one) ? other : one));
+const bestAnswer = (answers) => answers.reduce((one, other) => (other.rankScore > one.rankScore ? other : one));

@@ -19,12 +19,11 @@ export function search(nextLogProbs, constraints, { beams, alpha, best }, { toke
   const found = [];
   let live = [null];
   let runs = 0;
-  let stopped = `the limit of ${constraints.maxNewTokens} tokens`;
+  let reason = '';
   for (let time = 0; time < constraints.maxNewTokens; time += 1) {
-    const onlyEos = time + 1 === constraints.maxNewTokens && found.length >= best;
     const candidates = live.flatMap((node) => {
       runs += 1;
-      return extensions(node, nextLogProbs(idsOf.get(node?.id ?? null)), allowed(constraints, time, onlyEos));
+      return extensions(node, nextLogProbs(idsOf.get(node?.id ?? null)), allowed(constraints, time));
     });
     const slots = beams - found.length;
     const near = candidates.sort((one, other) => other.sum - one.sum).slice(0, 2 * beams);
@@ -50,13 +49,12 @@ export function search(nextLogProbs, constraints, { beams, alpha, best }, { toke
     });
     found.push(...added.filter((node) => node.state === 'finished'));
     live = added.filter((node) => node.state === 'kept');
-    const reason = reasonToStop(live, found, best, constraints.maxNewTokens, alpha);
-    if (reason) {
-      stopped = reason;
-      break;
-    }
+    reason = reasonToStop(live, found, best, constraints.maxNewTokens, alpha);
+    if (reason) break;
   }
-  const answers = rank(live, found, best, stopped).map((node) => answer(node, idsOf.get(node.id), decode));
+  const stopped = reason || `the limit of ${constraints.maxNewTokens} tokens`;
+  for (const node of live) node.reason = `still live when the search stopped: ${stopped}`;
+  const answers = rank(found, reason ? [] : live).map((node) => answer(node, idsOf.get(node.id), decode));
   return {
     num_beams: beams,
     length_alpha: alpha,
@@ -70,8 +68,8 @@ export function search(nextLogProbs, constraints, { beams, alpha, best }, { toke
   };
 }
 
-function allowed({ eos, forbidden, forced }, time, onlyEos) {
-  return (id) => !forbidden.has(id) && (!onlyEos || id === eos) && (time >= forced.length || id === forced[time]);
+function allowed({ forbidden, forced }, time) {
+  return (id) => !forbidden.has(id) && (time >= forced.length || id === forced[time]);
 }
 
 function extensions(node, logProbs, isAllowed) {
@@ -107,16 +105,15 @@ function reasonToStop(live, found, best, maxNewTokens, alpha) {
   );
 }
 
-/** All answers, best first: the finished ones, then unfinished ones if there are fewer finished ones than `best`. */
-function rank(live, found, best, stopped) {
-  for (const node of live) node.reason = `still live when the search stopped: ${stopped}`;
+/** All answers, best first: the finished ones, and those that the limit cut off. */
+function rank(found, cutOff) {
   const isFinished = (node) => node.state === 'finished';
-  const ranked = [...found, ...(found.length < best ? live : [])].sort(
-    (one, other) => isFinished(other) - isFinished(one) || other.rank_score - one.rank_score,
+  const ranked = [...found, ...cutOff].sort(
+    (one, other) => other.rank_score - one.rank_score || isFinished(other) - isFinished(one),
   );
   ranked.forEach((node, index) => {
     const behind = index ? `, ${shortNumber(ranked[0].rank_score - node.rank_score)} behind the best` : '';
-    node.reason = `${isFinished(node) ? 'finished' : 'unfinished'}, answer ${index + 1} of ${ranked.length}${behind}`;
+    node.reason = `${isFinished(node) ? 'finished' : 'cut off'}, answer ${index + 1} of ${ranked.length}${behind}`;
   });
   return ranked;
 }
