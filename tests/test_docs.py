@@ -61,6 +61,7 @@ def as_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_text("source,target\n" + comma, encoding="utf-8")
     (tmp_path / "words.tsv").write_text("word\tipa\n" + tab, encoding="utf-8")
     (tmp_path / "test.tsv").write_text("word\tipa\n" + tab, encoding="utf-8")
+    (tmp_path / "nld.tsv").write_text(tab.replace("\n", "\tby\n"), encoding="utf-8")
     (tmp_path / "input.txt").write_text("1969-07-20\n\n", encoding="utf-8")
     verbs = [(verb, verb + ending, tags) for verb in LEMMAS for tags, ending in VERBS.items()] * 4
     (tmp_path / "verbs.tsv").write_text("".join("\t".join(row) + "\n" for row in verbs), encoding="utf-8")
@@ -187,6 +188,20 @@ def test_the_paper_page_names_only_things_that_exist() -> None:
         assert f"def {name}(" in source, name
     for path in re.findall(r"`(tests/[\w/]+\.py)`", page):
         assert (ROOT / path).exists(), path
+
+
+def test_the_notes_lead_to_sections_functions_and_panels_that_exist() -> None:
+    lines = (ROOT / "docs/notes.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if "](../lessons/source/" in line]
+    panels = (ROOT / "src/glassformer/glassbox/page/panels/all.js").read_text(encoding="utf-8")
+    assert len(rows) > 20
+    for _, lesson, code, panel in rows:
+        path, section = re.findall(r"\(\.\./(.+)\), section (\d)$", lesson)[0]
+        assert f"\n## {section}. " in (ROOT / path).read_text(encoding="utf-8"), lesson
+        for file, name in re.findall(r"`([\w/]+\.py): (\w+)`", code):
+            source = (ROOT / "src/glassformer" / file).read_text(encoding="utf-8")
+            assert re.search(rf"^(def|class) {name}\b", source, re.MULTILINE), name
+        assert all(f"title: '{title}'" in panels for title in filter(None, panel.split(" · "))), panel
 
 
 def test_the_paper_page_lists_every_setting_that_is_tagged_as_a_departure() -> None:
