@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -659,68 +658,6 @@ def test_the_stacks_are_those_of_torch(norm: str, activation: str) -> None:
     for layer in decoder_layers:
         hidden = layer(hidden, memory, tgt_mask=future, memory_key_padding_mask=~source_visible)
     close(model(source, source_visible, target), model.decoder_norm(hidden) @ table.T)
-
-
-def as_marian(model: Transformer, marian: Any) -> None:
-    """Our weights and positions under Marian's names."""
-    names = {
-        "self_attention_norm": "self_attn_layer_norm",
-        "cross_attention_norm": "encoder_attn_layer_norm",
-        "feed_forward_norm": "final_layer_norm",
-        "feed_forward.w_1": "fc1",
-        "feed_forward.w_2": "fc2",
-        "self_attention": "self_attn",
-        "cross_attention": "encoder_attn",
-        "w_q": "q_proj",
-        "w_k": "k_proj",
-        "w_v": "v_proj",
-        "w_o": "out_proj",
-        "encoder.": "encoder.layers.",
-        "decoder.": "decoder.layers.",
-        "source_embedding": "shared",
-    }
-    state = {}
-    for name, value in model.named_parameters():
-        for ours, theirs in names.items():
-            name = name.replace(ours, theirs)
-        state[f"model.{name}"] = value.detach()
-    for stack in ("encoder", "decoder"):
-        state[f"model.{stack}.embed_tokens.weight"] = model.source_embedding.weight.detach()
-        state[f"model.{stack}.embed_positions.weight"] = torch.from_numpy(reference.sinusoids(16, 16)).float()
-    state["lm_head.weight"] = model.source_embedding.weight.detach()
-    state["final_logits_bias"] = state.pop("model.output_projection.bias")[None]
-    marian.load_state_dict(state, strict=True)
-
-
-@pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
-def test_the_model_is_marian_with_our_positions(activation: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what transformers says about itself when it is imported
-        transformers = pytest.importorskip("transformers")
-        config = transformers.MarianConfig(
-            vocab_size=SIZE,
-            d_model=16,
-            encoder_layers=2,
-            decoder_layers=2,
-            encoder_attention_heads=2,
-            decoder_attention_heads=2,
-            encoder_ffn_dim=24,
-            decoder_ffn_dim=24,
-            max_position_embeddings=16,
-            activation_function=activation,
-            scale_embedding=True,
-            pad_token_id=0,
-            eos_token_id=1,
-            forced_eos_token_id=1,
-            decoder_start_token_id=0,
-        )
-        marian = transformers.MarianMTModel(config).eval()
-    model = make(attention_bias=True, output_bias=True, activation=activation)
-    as_marian(model, marian)
-    source, visible = padded([[3, 1, 4, 1, 5], [9, 2]])
-    target = draw_ids(0, 2, 6)
-    theirs = marian(input_ids=source, attention_mask=visible.long(), decoder_input_ids=target).logits
-    close(model(source, visible, target), theirs)
 
 
 # What training feeds and compares

@@ -16,13 +16,13 @@ from glassformer.decoding import Hypothesis, is_certain
 from glassformer.engines import agreement, load_engine
 from glassformer.engines.agreement import CheckedEngine
 from glassformer.engines.ctranslate2 import CTranslate2Engine, find_device, resolve_precision
-from glassformer.engines.torch import TorchEngine, build_model, get_weights
+from glassformer.engines.torch import TorchEngine, build_model
 from glassformer.errors import DeviceError, EngineError, MissingExtraError, SettingsError, TextError, UsageError
-from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile
 from glassformer.settings import DecodingSettings, Settings, SideSettings
 from glassformer.text import learn
 from glassformer.translator import Translator
+from tests.untrained import listening_model
 
 needs_library = pytest.mark.usefixtures("_library")
 
@@ -70,19 +70,8 @@ def untrained(seed: int = 1, *, sharp: float = 1.0, loves: str | None = None, **
     side = {"kind": "characters", "vocabulary_size": 100}
     chosen = Settings.model_validate({"tokens": {"source": side, "target": side}, "model": TINY | changes})
     tokenizer = learn([ALPHABET], SideSettings.model_validate(side))
-    torch.manual_seed(seed)
-    model = Transformer(chosen.model, len(tokenizer), len(tokenizer))
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "norm" in name or name.endswith("bias"):
-                parameter += 0.1 * torch.randn_like(parameter)
-            if "cross_attention.w" in name:
-                parameter *= 4
-        output = model.output_projection.weight
-        if loves is not None:
-            output[tokenizer.vocabulary.specials[loves]] *= 4
-        output *= sharp
-    return ModelFile(chosen, tokenizer, tokenizer, get_weights(model))
+    loud = {} if loves is None else {tokenizer.vocabulary.specials[loves]: 4.0}
+    return listening_model(chosen, tokenizer, tokenizer, seed, sharp=sharp, loud=loud)
 
 
 def oracle(model_file: ModelFile) -> TorchEngine:

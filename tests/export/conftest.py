@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from glassformer.engines.torch import get_weights
 from glassformer.export import load_format
-from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile
 from glassformer.records import TrainingData
 from glassformer.settings import Settings, SideSettings
 from glassformer.text import learn
+from tests.untrained import listening_model
 
 TINY: dict[str, Any] = {
     "d_model": 16,
@@ -69,18 +67,10 @@ def make_model(
     texts = [*WORDS, ALPHABET]
     source = learn(texts, SideSettings.model_validate(chosen))
     target = source if shared else learn([text.upper() for text in texts], SideSettings.model_validate(chosen))
-    torch.manual_seed(seed)
-    network = Transformer(settings.model, len(source), len(target))
-    with torch.no_grad():
-        for name, parameter in network.named_parameters():
-            if "norm" in name or name.endswith("bias"):
-                parameter += 0.1 * torch.randn_like(parameter)
-            if "cross_attention.w" in name:
-                parameter *= 4
-        if network.output_projection.weight is not network.target_embedding.weight:
-            network.output_projection.weight *= 4  # as sure of its answers as a trained model
-    data = TrainingData(longest_target=longest)
-    return ModelFile(settings, source, target, get_weights(network), data)
+    sharp = 4.0 if settings.model.tied_embeddings == "none" else 1.0  # as sure of its answers as a trained model
+    return replace(
+        listening_model(settings, source, target, seed, sharp=sharp), data=TrainingData(longest_target=longest)
+    )
 
 
 def make_texts(model_file: ModelFile, n: int = 24) -> list[str]:

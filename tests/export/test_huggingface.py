@@ -15,16 +15,15 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from glassformer.engines.torch import get_weights
 from glassformer.errors import MissingExtraError, SettingsError
 from glassformer.export.answer import Answer, read_answers
 from glassformer.export.huggingface import HuggingFaceFormat
-from glassformer.model import Transformer
 from glassformer.modelfile import ModelFile
 from glassformer.records import Metrics
 from glassformer.settings import Settings
 from glassformer.text import learn
 from glassformer.translator import Translation, Translator
+from tests.untrained import listening_model
 
 transformers = pytest.importorskip("transformers", reason="the extra huggingface is not installed")
 
@@ -86,16 +85,7 @@ def untrained(
     texts = ["abcdefgh abc hello fgh", "fgh abd <>", "hello hello abc abc"]
     source = learn(texts, chosen.tokens.source)
     target = source if shared else learn(["xyz abc w foo", "foo bar", "xyz bar foo ▁"], chosen.tokens.target)
-    torch.manual_seed(seed)
-    model = Transformer(chosen.model, len(source), len(target))
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "norm" in name or name.endswith("bias"):
-                parameter += 0.1 * torch.randn_like(parameter)
-            if "cross_attention.w" in name:
-                parameter *= 4
-        model.output_projection.weight[target.vocabulary.eos_id] *= ends
-    return ModelFile(chosen, source, target, get_weights(model))
+    return listening_model(chosen, source, target, seed, loud={target.vocabulary.eos_id: ends})
 
 
 @pytest.fixture(autouse=True)

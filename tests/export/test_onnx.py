@@ -27,6 +27,7 @@ from glassformer.modelfile import ModelFile
 from glassformer.settings import Settings, SideSettings
 from glassformer.text import Tokenizer, learn
 from glassformer.translator import Translation, Translator
+from tests.untrained import listening_model
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 reference = pytest.importorskip("onnx.reference", reason="the extra onnx is not installed")
@@ -82,17 +83,8 @@ def untrained(seed: int = 3, *, loves: str | None = None, longest: int = LONGEST
         {"tokens": sides, "model": TINY | changes, "decoding": {"max_new_tokens": longest, "num_beams": 3}}
     )
     tokenizer = learn([ALPHABET], SideSettings.model_validate(side))
-    torch.manual_seed(seed)
-    model = Transformer(chosen.model, len(tokenizer), len(tokenizer))
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "norm" in name or name.endswith("bias"):
-                parameter += 0.1 * torch.randn_like(parameter)
-            if "cross_attention.w" in name:
-                parameter *= 4
-        if loves is not None:
-            model.output_projection.weight[tokenizer.vocabulary.specials[loves]] *= 4
-    return ModelFile(chosen, tokenizer, tokenizer, get_weights(model))
+    loud = {} if loves is None else {tokenizer.vocabulary.specials[loves]: 4.0}
+    return listening_model(chosen, tokenizer, tokenizer, seed, loud=loud)
 
 
 def write(model_file: ModelFile, folder: Path, precision: str = "float32") -> Path:
