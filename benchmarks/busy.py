@@ -25,7 +25,7 @@ from benchmarks.report import rows_of
 from benchmarks.tasks import split_dates
 from benchmarks.trained import default_dates
 from glassformer.evaluation import evaluate
-from glassformer.glassbox import explain
+from glassformer.glassbox.trace import explain
 from glassformer.training.measure import updates
 from glassformer.training.plan import plan
 from glassformer.translator import Translator
