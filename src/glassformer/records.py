@@ -70,6 +70,16 @@ class TrainingData(_Record):
         """Return how often each token of a side ("source", "target") was trained, by id; empty if unknown."""
         return self.source_counts if side == "source" else self.target_counts
 
+    def short_limit(self, max_new_tokens: int | None) -> str:
+        """Return the warning about a limit that targets of the training do not fit with their `<eos>`, or ""."""
+        longest = self.longest_target
+        if longest is None or max_new_tokens is None or max_new_tokens > longest:
+            return ""
+        return (
+            f"decoding.max_new_tokens is {max_new_tokens:,}, and the longest target trained on has {longest:,} tokens "
+            "and <eos>: longer answers are cut off"
+        )
+
     def check_vocabularies(self, source_size: int, target_size: int) -> None:
         """Raise ModelFileError unless there is one count per token, or none at all."""
         for name, counts, size in (

@@ -33,11 +33,11 @@ class Translation:
     """The answer to one text.
 
     `score` is the sum of log-probabilities of its tokens (nats), `rank_score` that sum after the length penalty.
-    `finished` is False when the answer reached `max_new_tokens` before its end. `unknown` lists what the source
-    vocabulary did not have in the text. `alternatives` are the other answers of an n-best search. `left_out` says why
-    a job left the answer empty. `alignment` are pairs of a source token and a token of the answer (numbers from 0), and
-    `source_tokens` the tokens of the source, from a job with alignments. The JSON has these last three where they are
-    not empty.
+    `finished` is False when the answer was cut off at `max_new_tokens`; the JSON then has words for it, `cut_off`.
+    `unknown` lists what the source vocabulary did not have in the text. `alternatives` are the other answers of an
+    n-best search. `left_out` says why a job left the answer empty. `alignment` are pairs of a source token and a token
+    of the answer (numbers from 0), and `source_tokens` the tokens of the source, from a job with alignments. The JSON
+    has these last three where they are not empty.
     """
 
     text: str
@@ -64,11 +64,15 @@ class Translation:
             "token_scores": list(self.token_scores),
             "unknown": list(self.unknown),
             "alternatives": [alternative.to_json() for alternative in self.alternatives],
-        } | self._of_job()
+        } | self._if_not_empty()
 
-    def _of_job(self) -> dict[str, Any]:
-        pairs = [list(pair) for pair in self.alignment]
-        values = {"left_out": self.left_out, "source_tokens": list(self.source_tokens), "alignment": pairs}
+    def _if_not_empty(self) -> dict[str, Any]:
+        values = {
+            "cut_off": "" if self.finished else "at the maximum number of tokens",
+            "left_out": self.left_out,
+            "source_tokens": list(self.source_tokens),
+            "alignment": [list(pair) for pair in self.alignment],
+        }
         return {name: value for name, value in values.items() if value}
 
 
@@ -215,7 +219,7 @@ class Translator:
         forced = self._force(prefixes, rows, names) if prefixes is not None else []
         if progress and len(rows) < len(texts):
             progress(len(texts) - len(rows))
-        max_new_tokens = decoding.max_new_tokens or default_max_new_tokens(self.model_file.data, self.settings)
+        max_new_tokens = max_new_tokens_of(self.model_file.data, self.settings, decoding)
         check_search_fits(self.settings.model, len(self.target_tokenizer), decoding, max_new_tokens, self.engine)
         results = [EMPTY] * len(texts)
         unk_id = self.source_tokenizer.vocabulary.unk_id
@@ -370,6 +374,12 @@ def encode_prefix(prefix: str, where: str | None, tokenizer: Tokenizer) -> list[
             got=", ".join(map(repr, unknown[:10])),
         )
     return tokenizer.encode(prefix, where=where)
+
+
+def max_new_tokens_of(data: TrainingData, settings: Settings, decoding: DecodingSettings) -> int:
+    """Return the maximum number of tokens of an answer, `<eos>` included; learned positions limit it too."""
+    chosen = decoding.max_new_tokens or default_max_new_tokens(data, settings)
+    return min(chosen, settings.model.n_positions or chosen)
 
 
 def default_max_new_tokens(data: TrainingData, settings: Settings) -> int:

@@ -298,6 +298,13 @@ def test_an_ensemble_scores_as_in_python(call, run, others, table, translator):
     assert found != pytest.approx([each.score for each in translator.score(dates(200, seed=7))], abs=1e-2)
 
 
+def test_answers_that_were_cut_off_are_counted_and_the_limit_is_named(call, run, table):
+    answer = call("evaluate", run, table, "--set", "decoding.max_new_tokens=3", "--json")
+    assert json.loads(answer.out)["unfinished"] == 200
+    assert "200 answers were cut off at the maximum number of tokens;" in answer.err
+    assert "decoding.max_new_tokens is 3, and the longest target trained on has 18 tokens" in answer.err
+
+
 def test_score_gives_the_log_probability_of_each_row(call, run, table, translator):
     pairs = dates(200, seed=7)
     lines = call("score", run, table, "--quiet").out.splitlines()

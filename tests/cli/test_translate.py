@@ -191,8 +191,9 @@ def test_without_unknown_a_strange_character_is_an_error_that_names_it(call, asc
 def test_answers_that_were_cut_are_named(call, run):
     answer = call("translate", run, "-", "--beam", 1, "--set", "decoding.max_new_tokens=2", stdin=b"\n" + AS_BYTES)
     assert answer.code == 0
-    assert "4 answers reached the maximum number of tokens before the end, in lines 2, 3, 4, 5;" in answer.err
+    assert "4 answers were cut off at the maximum number of tokens, in lines 2, 3, 4, 5;" in answer.err
     assert "--set decoding.max_new_tokens=N allows more" in answer.err
+    assert "warning: decoding.max_new_tokens is 2, and the longest target trained on has 18 tokens" in answer.err
     assert all(len(line) == 2 for line in answer.out.splitlines()[1:])
 
 

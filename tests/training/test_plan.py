@@ -75,12 +75,19 @@ def test_a_plan_runs_and_the_test_table_is_scored_by_what_came_out(tmp_path, tab
 def test_notices_tell_of_the_first_row_leaks_long_rows_and_unknown_tokens(tmp_path, table):
     guessed = put(tmp_path / "h.csv", [("source", "target"), *dates(60, seed=3)])
     planned = plan(
-        guessed, tmp_path / "run", valid=table, overrides={"data.max_target_length": 16, "tokens.target.min_count": 8}
+        guessed,
+        tmp_path / "run",
+        valid=table,
+        overrides={"data.max_target_length": 16, "tokens.target.min_count": 8, "decoding.max_new_tokens": 16},
     )
     notices = {notice.kind: notice for notice in planned.notices}
-    assert notices.keys() == {"first row", "also trained on", "audit", "too long", "unknown tokens"}
+    assert notices.keys() == {"first row", "also trained on", "audit", "too long", "unknown tokens", "short limit"}
+    assert notices["short limit"].text == (
+        "decoding.max_new_tokens is 16, and the longest target trained on has 16 tokens and <eos>: "
+        "longer answers are cut off"
+    )
     assert "'source' | 'target'" in next(n.text for n in planned.notices if n.table == str(guessed))
-    assert notices["also trained on"].text.startswith("46 of the 46 rows of")  # the others are too long
+    assert notices["also trained on"].text.startswith("48 of the 48 rows of")  # the others are too long
     assert notices["also trained on"].table == str(table)
     assert notices["audit"].text == (
         f"60 rows of {table} are trained on as well, source and target (examples: glassformer audit {guessed})"

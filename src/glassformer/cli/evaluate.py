@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from glassformer.cli import options as opt
 from glassformer.cli.console import Reporter, print_json, write_ledger
 from glassformer.cli.inputs import read_pairs
-from glassformer.cli.narrate import print_comparison, print_report, warn_unfinished_rows, warn_unknown
+from glassformer.cli.narrate import print_comparison, print_report, warn_cut_off, warn_short_limit, warn_unknown
 
 if TYPE_CHECKING:
     from glassformer.data.tables import Pair
@@ -47,6 +47,7 @@ def evaluate(
     options = opt.decoding_options(assignments, num_beams=beam, seed=seed)
     data = opt.data_options(source, target, header, bad_rows, features)
     translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision, engine=engine)
+    warn_short_limit(reporter, translator.model_file, translator.settings.decoding.override(options))
     pairs = read_pairs(reporter, table, data, ledger, overwrite=overwrite, model_file=translator.model_file)
     _evaluate(reporter, translator, pairs, {"bleu_tokenize": bleu_tokenize, "group": not no_group, **options}, as_json)
     write_ledger(reporter, pairs.ledger, ledger)
@@ -61,7 +62,7 @@ def _evaluate(reporter: Reporter, translator: Translator, table: Any, options: d
         if not translator.agreement.is_exact:
             _compare(reporter, translator, table.pairs[: translator.agreement.rows], options)
     warn_unknown(reporter, map(translator.source_tokenizer.unknown, (pair.source for pair in table.pairs)))
-    warn_unfinished_rows(reporter, report.unfinished)
+    warn_cut_off(reporter, report.unfinished)
     if as_json:
         print_json(report.to_json())
     else:

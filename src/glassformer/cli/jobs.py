@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import typer
 
 from glassformer.cli.console import Reporter, check_output, write_ledger
+from glassformer.cli.narrate import warn_short_limit
 from glassformer.cli.narrate_job import print_input, show_progress, warn_about
 from glassformer.cli.options import data_options
 from glassformer.errors import EXIT_LEFT_OUT, UsageError, nearest
@@ -219,6 +220,7 @@ def run_job(
     model_files = models.read()
     given = rows.input(model_files[0].source_tokenizer.inputs, files.ledger)
     search = Search(model_files[0].settings.decoding.override(options), cast("Long", long))
+    warn_short_limit(reporter, model_files[0], search.decoding)
     scanned = None if given.arrives else given.scan()
     if scanned is not None:
         print_input(reporter, given, scanned, files.ledger)

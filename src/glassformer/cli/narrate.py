@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from glassformer.data.tables import Table
     from glassformer.evaluation import Measure, Report
     from glassformer.export import Exported
+    from glassformer.modelfile import ModelFile
     from glassformer.runs.logs import Log
+    from glassformer.settings import DecodingSettings
     from glassformer.training import Plan, Run
 
 QUOTED = 300  # characters of a text in a table
@@ -324,21 +326,18 @@ def warn_unknown_tokens(reporter: Reporter, counts: Mapping[str, int], n_lines: 
         reporter.warn(f"{where} {'was' if total == 1 else 'were'} read as <unk>: {named}")
 
 
-def warn_unfinished(reporter: Reporter, count: int, first: Sequence[str]) -> None:
-    """Warn about a number of lines whose answers reached the maximum number of tokens; `first` are some of them."""
+def warn_cut_off(reporter: Reporter, count: int, first: Sequence[str] = ()) -> None:
+    """Warn about a number of answers that the maximum number of tokens cut off; `first` are the lines of some."""
     if count:
-        lines = ", ".join(first) + (", …" if count > len(first) else "")
-        reporter.warn(f"{_unfinished(count)}, in lines {lines}; --set decoding.max_new_tokens=N allows more")
+        lines = f", in lines {', '.join(first)}{', …' if count > len(first) else ''}" if first else ""
+        cut = f"{_counted(count, 'answer')} {'was' if count == 1 else 'were'} cut off at the maximum number of tokens"
+        reporter.warn(f"{cut}{lines}; --set decoding.max_new_tokens=N allows more, up to the learned positions")
 
 
-def warn_unfinished_rows(reporter: Reporter, count: int) -> None:
-    """Warn about the number of such answers for a table that is scored."""
-    if count:
-        reporter.warn(f"{_unfinished(count)}; --set decoding.max_new_tokens=N allows more")
-
-
-def _unfinished(count: int) -> str:
-    return f"{_counted(count, 'answer')} reached the maximum number of tokens before the end"
+def warn_short_limit(reporter: Reporter, model_file: ModelFile, decoding: DecodingSettings) -> None:
+    """Warn about a maximum number of tokens that the targets of the training do not fit."""
+    if text := model_file.data.short_limit(decoding.max_new_tokens):
+        reporter.warn(text)
 
 
 def _counted(count: int, noun: str) -> str:

@@ -144,7 +144,7 @@ def _visible(token: str) -> str:
 def print_summary(trace: Trace) -> None:
     """Print the translation, its tokens, decoder rows, search, gold target, edits and checks."""
     best = trace.search.beam.answers[0]
-    end = "" if best.finished else "  (unfinished: the limit of tokens was reached)"
+    end = "" if best.finished else f"  (cut off at {trace.search.beam.max_new_tokens:,} tokens)"
     text, translation = printable(trace.text), printable(trace.translation)
     sys.stdout.write(f"{text}\n→ {translation}   probability {math.exp(best.score):.4f}{end}\n\n")
     print_alignment(trace)

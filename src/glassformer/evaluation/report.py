@@ -126,8 +126,9 @@ class Report:
 
     Metrics and counts are of `items`: sources with all their targets, or single rows where they were not grouped.
     `metrics` are those of `score_texts`, in its order; `seconds` is the time of translation, with the preparation of
-    the engine at its first use; `decoding` holds the settings of the search; `unfinished` counts answers that reached
-    the maximum number of tokens; `examples` are wrong answers, those with the most edits per reference token first.
+    the engine at its first use; `decoding` holds the settings of the search; `unfinished` counts answers that were
+    cut off at the maximum number of tokens; `examples` are wrong answers, those with the most edits per reference token
+    first.
     """
 
     rows_read: int

@@ -9,7 +9,7 @@ from typing import Any
 
 from glassformer.modelfile import ModelFile
 from glassformer.text import sentencepiece_cut
-from glassformer.translator import default_max_new_tokens
+from glassformer.translator import max_new_tokens_of
 
 FORMAT = "glassformer-export/1"
 FILE_NAME = "glassformer.json"
@@ -20,9 +20,7 @@ CUTTER = Path(sentencepiece_cut.__file__)
 
 def max_new_tokens(model_file: ModelFile) -> int:
     """Return the maximum number of tokens of an answer, `<eos>` included."""
-    settings = model_file.settings
-    chosen = settings.decoding.max_new_tokens or default_max_new_tokens(model_file.data, settings)
-    return min(chosen, settings.model.n_positions or chosen)
+    return max_new_tokens_of(model_file.data, model_file.settings, model_file.settings.decoding)
 
 
 def max_positions(model_file: ModelFile) -> int:

@@ -32,7 +32,7 @@ from glassformer.settings import DecodingSettings, ModelSettings
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import as_given, compose_values, texts_of
 from glassformer.timelimit import check_time_limit
-from glassformer.translator import Source, Translator, default_max_new_tokens, encode_prefix
+from glassformer.translator import Source, Translator, encode_prefix, max_new_tokens_of
 
 Ids = Sequence[int]
 Side = Literal["source", "target"]
@@ -196,9 +196,8 @@ class Explained:
 
     def constraints(self, edits: Edits) -> SearchConstraints:
         """The constraints of a search. Raises TextError for a forced prefix that no answer can have."""
-        tokenizer, model = self.file.target_tokenizer, self.file.settings.model
-        longest = self.decoding.max_new_tokens or default_max_new_tokens(self.file.data, self.file.settings)
-        longest = min(longest, model.n_positions or longest)
+        tokenizer = self.file.target_tokenizer
+        longest = max_new_tokens_of(self.file.data, self.file.settings, self.decoding)
         vocabulary, forced = tokenizer.vocabulary, encode_prefix(edits.prefix, None, tokenizer)
         prefixes = [forced] if forced else ()
         return SearchConstraints(vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids, longest, prefixes)

@@ -23,6 +23,7 @@ NoticeKind = Literal[
     "too long",
     "new tokens",
     "unknown tokens",
+    "short limit",
 ]
 
 
@@ -61,3 +62,5 @@ def notices_of(table: Table, valid: Table | None, test: Table | None, prepared: 
             which = unknown_text(tokenizer, (getattr(pair, side) for pair in table.pairs))
             named = f": {which}" if which and tokenizer.settings.kind != "words" else ""
             yield Notice("unknown tokens", f"{text}, and become <unk>{named}", table.path)
+    if text := prepared.data.short_limit(prepared.settings.decoding.max_new_tokens):
+        yield Notice("short limit", text, table.path)

@@ -54,6 +54,12 @@ def test_a_typed_text_gives_what_python_gives(window: Any, random_model: Any, tm
     assert window.complaints == []
 
 
+def test_an_answer_that_the_limit_cut_off_is_marked(window: Any, case: Any, tmp_path: Path) -> None:
+    for limit, marks in ((2, [" cut off at 2 tokens"]), (None, [])):
+        window.open(explain(case.model, case.text, num_beams=3, max_new_tokens=limit), tmp_path)
+        assert window.all("dl.answer dd small.wrong", "each.textContent") == marks
+
+
 def test_a_text_that_the_model_does_not_take_is_refused_in_words(window: Any, trace: Trace, tmp_path: Path) -> None:
     window.open(trace, tmp_path)
     for text, words in ((" ", "the text is empty"), ("a" * 1999, "longer than the model takes")):

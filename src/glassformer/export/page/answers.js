@@ -26,7 +26,7 @@ export function unknownWords(unknown) {
 export function remarks({ error, finished, unknown = [] }) {
   if (error) return [sentence(error)];
   const found = [unknownWords(unknown)];
-  if (!finished) found.push('The answer is unfinished: it reached the maximum number of tokens.');
+  if (!finished) found.push('The answer was cut off at the maximum number of tokens.');
   return found.filter(Boolean);
 }
 

@@ -83,7 +83,7 @@ function* notes(rows) {
   if (unfinished.length) {
     const lines = unfinished.slice(0, NAMED).join(', ') + (unfinished.length > NAMED ? ', …' : '');
     const answers = counted(unfinished.length, 'answer');
-    yield `${answers} reached the maximum number of tokens before the end, in lines ${lines}`;
+    yield `${answers} ${was(unfinished.length)} cut off at the maximum number of tokens, in lines ${lines}`;
   }
   const left = numbered.filter(({ leftOut }) => leftOut).map(({ number, leftOut }) => `row ${number} (${leftOut})`);
   if (left.length) {

@@ -126,7 +126,7 @@ def notes(rows: Sequence[Row], answers: Sequence[Answer]) -> Iterator[str]:
     unfinished = [str(i) for i, answer in enumerate(answers, 1) if not answer.finished]
     if n := len(unfinished):
         lines = ", ".join(unfinished[:NAMED]) + (", …" if n > NAMED else "")
-        yield f"{counted(n, 'answer')} reached the maximum number of tokens before the end, in lines {lines}"
+        yield f"{counted(n, 'answer')} {was(n)} cut off at the maximum number of tokens, in lines {lines}"
     left_out = [f"row {i} ({row.left_out})" for i, row in enumerate(rows, 1) if row.left_out]
     if n := len(left_out):
         more = f" and {n - NAMED:,} more" if n > NAMED else ""

@@ -74,7 +74,7 @@ function effect(app) {
         }),
         trace.translation ? null : '(empty)',
       ),
-      el('small', ` ${percent(Math.exp(answer.score))}${answer.finished ? '' : ', unfinished'}`),
+      el('small', ` ${percent(Math.exp(answer.score))}${answer.finished ? '' : ', cut off'}`),
     );
   return el(
     'div.effect',

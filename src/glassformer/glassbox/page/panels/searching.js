@@ -80,7 +80,7 @@ function compared({ trace }) {
             percent(Math.exp(answer.score)),
             digits(answer.score),
             digits(answer.rank_score),
-            answer.finished ? 'finished' : 'unfinished',
+            answer.finished ? 'finished' : 'cut off',
           ].map((part) => el('td', part)),
         ),
       ),
