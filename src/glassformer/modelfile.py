@@ -7,6 +7,7 @@ is read, then the digest. The file contains no code. `docs/model-file.md` descri
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import functools
 import math
@@ -26,6 +27,7 @@ from glassformer.rundirectory import RunDirectory
 from glassformer.settings import ModelSettings, Settings
 from glassformer.tensorfile import Entry
 from glassformer.text import Tokenizer
+from glassformer.text.seen import Seen
 
 FORMAT = "glassformer-model/2"
 
@@ -51,6 +53,16 @@ class ModelFile:
     def n_parameters(self) -> int:
         """The number of values of all tensors."""
         return sum(array.size for array in self.tensors.values())
+
+    @functools.cached_property
+    def seen(self) -> Seen | None:
+        """The strings of tokens in the sources trained on; None if the file has none."""
+        n, bits, longest = self.data.seen_length, self.data.seen_strings, self.data.longest_source
+        return None if n is None or bits is None or longest is None else Seen(n, base64.b64decode(bits), longest)
+
+    def unlike(self, source: Sequence[int]) -> str:
+        """Return in words how a framed source is unlike all that the model was trained on; "" if that is unknown."""
+        return self.seen.unlike(source, self.source_tokenizer) if self.seen else ""
 
     def save(self, path: Path) -> None:
         """Write the file atomically. Raises RunError when it cannot be written."""
@@ -113,7 +125,9 @@ class ModelFile:
                 "one attention": total("encoder.0.self_attention.w_"),
                 "one feed-forward": total("encoder.0.feed_forward.w_"),
             },
-            "data": {name: value for name, value in self.data.to_dict().items() if not name.endswith("_counts")},
+            "data": {
+                name: value for name, value in self.data.to_dict().items() if not name.endswith(("_counts", "_strings"))
+            },
             "metrics": self.metrics.to_dict(),
             "never_trained": {
                 "source": _never_trained(self.source_tokenizer, self.data.source_counts),

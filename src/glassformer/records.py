@@ -9,9 +9,10 @@ Raises ModelFileError, with the name of the field, for a value of another type o
 
 from __future__ import annotations
 
+import base64
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from glassformer.errors import ModelFileError, first_fault, nearest
 
@@ -65,6 +66,18 @@ class TrainingData(_Record):
     target_counts: Counts = Field(
         default=(), description="how often each target token was trained, by id; empty: unknown"
     )
+
+    seen_length: int | None = Field(default=None, ge=1, le=16, description="tokens of each string in seen_strings")
+    seen_strings: str | None = Field(
+        default=None, description="Bloom filter of the strings of tokens in the sources trained on, in base64"
+    )
+
+    @field_validator("seen_strings")
+    @classmethod
+    def _is_filter(cls, value: str | None) -> str | None:
+        if value is not None and len(base64.b64decode(value, validate=True)).bit_count() != 1:
+            raise ValueError("base64 of a number of bytes that is a power of two")
+        return value
 
     def counts(self, side: str) -> tuple[int, ...]:
         """Return how often each token of a side ("source", "target") was trained, by id; empty if unknown."""

@@ -34,7 +34,8 @@ class Translation:
 
     `score` is the sum of log-probabilities of its tokens (nats), `rank_score` that sum after the length penalty.
     `finished` is False when the answer was cut off at `max_new_tokens`; the JSON then has words for it, `cut_off`.
-    `unknown` lists what the source vocabulary did not have in the text. `alternatives` are the other answers of an
+    `unknown` lists what the source vocabulary did not have in the text, `unlike` says how the text is unlike all that
+    the model was trained on ("": it is not, or the model file does not say). `alternatives` are the other answers of an
     n-best search. `left_out` says why a job left the answer empty. `alignment` are pairs of a source token and a token
     of the answer (numbers from 0), and `source_tokens` the tokens of the source, from a job with alignments. The JSON
     has these last three where they are not empty.
@@ -47,6 +48,7 @@ class Translation:
     token_scores: tuple[float, ...]
     finished: bool
     unknown: tuple[str, ...] = ()
+    unlike: str = ""
     alternatives: tuple[Translation, ...] = ()
     left_out: str = ""
     source_tokens: tuple[str, ...] = ()
@@ -63,6 +65,7 @@ class Translation:
             "tokens": list(self.tokens),
             "token_scores": list(self.token_scores),
             "unknown": list(self.unknown),
+            "unlike": self.unlike,
             "alternatives": [alternative.to_json() for alternative in self.alternatives],
         } | self._if_not_empty()
 
@@ -228,7 +231,8 @@ class Translator:
             for i, (best, *others) in found.items():
                 row, source = rows[i], sources[i]
                 unknown = self.source_tokenizer.unknown(texts[row]) if unk_id in source else ()
-                results[row] = self._translation(best, tuple(unknown), tuple(map(self._translation, others)))
+                about = {"unknown": tuple(unknown), "unlike": self.model_file.unlike(source)}
+                results[row] = self._translation(best, alternatives=tuple(map(self._translation, others)), **about)
             if progress:
                 progress(len(found))
             check_time_limit()  # for engines that do not check it in each step
@@ -293,9 +297,7 @@ class Translator:
         prefixes = self.prefixes_of(prefixes, len(names))
         return [encode_prefix(prefixes[row], names[row], self.target_tokenizer) for row in rows]
 
-    def _translation(
-        self, found: Hypothesis, unknown: tuple[str, ...] = (), alternatives: tuple[Translation, ...] = ()
-    ) -> Translation:
+    def _translation(self, found: Hypothesis, **about: Any) -> Translation:
         return Translation(
             text=self.target_tokenizer.decode(found.ids),
             score=found.score,
@@ -303,8 +305,7 @@ class Translator:
             tokens=tuple(self.target_tokenizer.tokens(found.ids)),
             token_scores=found.token_scores,
             finished=found.finished,
-            unknown=unknown,
-            alternatives=alternatives,
+            **about,
         )
 
 

@@ -131,7 +131,7 @@ def test_json_gives_one_object_a_line(call, run, translator):
     wanted = translator.translate(["1845-01-05"])[0]
     assert first.keys() == {
         *("row", "source", "text", "score", "rank_score", "probability", "finished"),
-        *("tokens", "token_scores", "unknown", "alternatives"),
+        *("tokens", "token_scores", "unknown", "unlike", "alternatives"),
     }
     assert (first["row"], first["source"], first["text"]) == (1, "1845-01-05", wanted.text)
     assert first["score"] == pytest.approx(wanted.score, abs=1e-4)
@@ -170,6 +170,16 @@ def test_unknown_characters_are_counted_on_standard_error(call, run):
     assert answer.out.count("\n") == 3
     assert "warning: 3 unknown tokens in 2 lines were read as <unk>: 'é' (2), 'ß' (1)" in answer.err
     assert "é" not in answer.out
+
+
+def test_texts_that_are_unlike_the_training_are_counted_with_the_reason(call, run, table_of, tmp_path):
+    reason = "(the text has 13 tokens, the longest of the training 10)"
+    answer = call("translate", run, "-", stdin=b"1845-01-05\n1845-01-05 05\n")
+    assert f"warning: 1 text is unlike all that the model was trained on: row 2 {reason}\n" in answer.err
+    table = table_of(tmp_path / "odd.csv", [("iso", "english"), *[("1845-01-05 05", "x"), ("1845-01-05 06", "y")] * 3])
+    answer = call("evaluate", run, table, "--beam", "1")
+    assert f"6 texts are unlike all that the model was trained on: row 1 {reason}, row 2 {reason}" in answer.err
+    assert "and 3 more" in answer.err
 
 
 def test_a_special_token_that_a_user_writes_is_plain_characters(call, run):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from glassformer.cli import options as opt
 from glassformer.cli.console import Reporter, print_json, write_ledger
 from glassformer.cli.inputs import read_pairs
-from glassformer.cli.narrate import print_comparison, print_report, warn_cut_off, warn_short_limit, warn_unknown
+from glassformer.cli.narrate import print_comparison, print_report, warn_about_sources, warn_cut_off, warn_short_limit
 
 if TYPE_CHECKING:
     from glassformer.data.tables import Pair
@@ -61,7 +61,7 @@ def _evaluate(reporter: Reporter, translator: Translator, table: Any, options: d
         reporter.print(str(translator.agreement))
         if not translator.agreement.is_exact:
             _compare(reporter, translator, table.pairs[: translator.agreement.rows], options)
-    warn_unknown(reporter, map(translator.source_tokenizer.unknown, (pair.source for pair in table.pairs)))
+    warn_about_sources(reporter, translator, table)
     warn_cut_off(reporter, report.unfinished)
     if as_json:
         print_json(report.to_json())

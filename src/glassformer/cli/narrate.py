@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from glassformer.runs.logs import Log
     from glassformer.settings import DecodingSettings
     from glassformer.training import Plan, Run
+    from glassformer.translator import Translator
 
 QUOTED = 300  # characters of a text in a table
+SHOWN_UNLIKE = 3  # texts that are unlike the training, in a warning
 ON_THEIR_OWN_SCALE = ("bleu", "chrf")
 
 # Tables
@@ -324,6 +326,24 @@ def warn_unknown_tokens(reporter: Reporter, counts: Mapping[str, int], n_lines: 
         total = sum(counts.values())
         where = f"{_counted(total, 'unknown token')} in {_counted(n_lines, 'line')}"
         reporter.warn(f"{where} {'was' if total == 1 else 'were'} read as <unk>: {named}")
+
+
+def warn_about_sources(reporter: Reporter, translator: Translator, table: Table) -> None:
+    """Warn about the sources of a table that have unknown tokens or are unlike the training."""
+    tokenizer, named = translator.source_tokenizer, []
+    warn_unknown(reporter, map(tokenizer.unknown, table.sources))
+    for row, ids in zip(table.rows, tokenizer.encode_many(table.sources), strict=True):
+        if unlike := translator.model_file.unlike(tokenizer.frame(ids)):
+            named.append(f"row {row} ({unlike})")
+    warn_unlike(reporter, len(named), named)
+
+
+def warn_unlike(reporter: Reporter, count: int, first: Sequence[str]) -> None:
+    """Warn about a number of texts that are unlike the training; `first` are some of them, with the reason."""
+    if count:
+        texts = "1 text is" if count == 1 else f"{count:,} texts are"
+        more = f" and {count - SHOWN_UNLIKE:,} more" if count > SHOWN_UNLIKE else ""
+        reporter.warn(f"{texts} unlike all that the model was trained on: {', '.join(first[:SHOWN_UNLIKE])}{more}")
 
 
 def warn_cut_off(reporter: Reporter, count: int, first: Sequence[str] = ()) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glassformer.cli.console import Reporter
-from glassformer.cli.narrate import print_reading_of, progress_bar, warn_cut_off, warn_unknown_tokens
+from glassformer.cli.narrate import print_reading_of, progress_bar, warn_cut_off, warn_unknown_tokens, warn_unlike
 
 if TYPE_CHECKING:
     from glassformer.data.rows import OpenRows
@@ -78,8 +78,9 @@ def progress_line(done: int, before: int, total: int | None, seconds: float) -> 
 
 
 def warn_about(reporter: Reporter, progress: Progress) -> None:
-    """Warn about unknown tokens, answers that were cut off, and rows that were left empty."""
+    """Warn about unknown tokens, texts unlike the training, answers that were cut off, rows that were left empty."""
     warn_unknown_tokens(reporter, progress.unknown, progress.unknown_rows)
+    warn_unlike(reporter, progress.unlike.count, progress.unlike.named)
     warn_cut_off(reporter, progress.unfinished.count, progress.unfinished.named)
     left_out = progress.left_out
     if left_out.count:

@@ -8,7 +8,7 @@ from typing import Any
 
 from glassformer.cli import options as opt
 from glassformer.cli.console import Reporter, is_first_process, print_json
-from glassformer.cli.narrate import follow, print_next, print_plan, print_report, warn_cut_off, warn_unknown
+from glassformer.cli.narrate import follow, print_next, print_plan, print_report, warn_about_sources, warn_cut_off
 from glassformer.cli.narrate_check import report_before_training
 
 
@@ -75,7 +75,7 @@ def _finish(reporter: Reporter, planned: Any, device: str, as_json: bool) -> Non
     if planned.test is not None:
         translator = Translator.load(out, device=device)
         report = planned.evaluate_test(translator)
-        warn_unknown(reporter, map(translator.source_tokenizer.unknown, (pair.source for pair in planned.test.pairs)))
+        warn_about_sources(reporter, translator, planned.test)
         warn_cut_off(reporter, report.unfinished)
         result["test"] = report.to_json()
         if not as_json:

@@ -296,6 +296,7 @@ class Explained:
                 self._specials(side),
                 self._counts(side),
                 list(self._tokenizer(side).vocabulary.input_ids),
+                self.file.seen.to_json() if self.file.seen and side == "source" else {},
             )
             for side in sides
         }

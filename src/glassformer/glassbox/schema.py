@@ -111,13 +111,14 @@ class Vocabulary(Strict):
     """The pieces of a side are the labels of `axis`; `counts` is empty if the model file has none.
 
     `specials` are the ids of "pad", "bos", "eos" and, if there is one, "unk", however they are written. `inputs` are
-    the ids of the tokens of the kind "input".
+    the ids of the tokens of the kind "input", `seen` the values of `text.seen.Seen`, if the model file has them.
     """
 
     axis: str
     specials: dict[str, int]
     counts: list[int]
     inputs: list[int] = field(default_factory=list)
+    seen: dict[str, int | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

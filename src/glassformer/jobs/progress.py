@@ -45,7 +45,7 @@ class Progress(_Record):
 
     `job` says what the job is: models, options, columns; all of it must be the same when it is resumed. `digest` is
     that of the input rows that are done, `n_bytes` the size of their output. `tried` and `certain` are those of
-    `GreedyFirst`. `left_out`, `unfinished` and `unknown` are for the warnings at the end.
+    `GreedyFirst`. `left_out`, `unfinished`, `unlike` and `unknown` are for the warnings at the end.
     """
 
     format: int = FORMAT
@@ -58,6 +58,7 @@ class Progress(_Record):
     certain: NonNegativeInt = 0
     left_out: Rows = Field(default_factory=Rows)
     unfinished: Rows = Field(default_factory=Rows)
+    unlike: Rows = Field(default_factory=Rows)
     unknown: dict[str, NonNegativeInt] = {}
     unknown_rows: NonNegativeInt = 0
 
@@ -96,6 +97,8 @@ class Progress(_Record):
                 self.left_out.add(f"row {row.number} ({answer.left_out})")
             if not answer.finished:
                 self.unfinished.add(str(row.number))
+            if answer.unlike:
+                self.unlike.add(f"row {row.number} ({answer.unlike})")
             if answer.unknown:
                 unknown.update(answer.unknown)
                 self.unknown_rows += 1

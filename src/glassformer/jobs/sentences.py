@@ -55,6 +55,7 @@ def joined(answers: Sequence[Translation], spaces: Sequence[str]) -> Translation
         token_scores=tuple(chain.from_iterable(answer.token_scores for answer in answers)),
         finished=all(answer.finished for answer in answers),
         unknown=tuple(chain.from_iterable(answer.unknown for answer in answers)),
+        unlike=next((answer.unlike for answer in answers if answer.unlike), ""),
         source_tokens=tuple(chain.from_iterable(answer.source_tokens for answer in answers)),
         alignment=tuple(_joined_alignment(answers)),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from glassformer.rundirectory import HELD_OUT_COLUMNS, HELD_OUT_ROWS
 from glassformer.settings import Settings
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import split
+from glassformer.text.seen import learn_seen
 from glassformer.training.differences import tables_of
 from glassformer.training.encoding import Encoded, Tokenizers, encode_pairs, encode_training, held_out_rows
 
@@ -178,6 +180,7 @@ def _training_data(
 ) -> TrainingData:
     """Return the record of the training data for the model file."""
     separate: dict[str, Any] = {} if valid is None else {"valid_fingerprint": fingerprint(valid.pairs)}
+    seen_length, seen = learn_seen(train.source.ids, train.source.lengths)
     return TrainingData(
         table=shown(table.path),
         columns=(shown(table.taken[0]), shown(table.taken[1])),
@@ -191,6 +194,8 @@ def _training_data(
         longest_target=int(train.target.lengths.max()) - tokenizers[1].settings.n_frame_tokens,
         source_counts=tuple(counts[0]),
         target_counts=tuple(counts[1]),
+        seen_length=seen_length,
+        seen_strings=base64.b64encode(seen).decode(),
     )
 
 

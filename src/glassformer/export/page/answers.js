@@ -23,9 +23,10 @@ export function unknownWords(unknown) {
 }
 
 /** What is special about an answer, in sentences. */
-export function remarks({ error, finished, unknown = [] }) {
+export function remarks({ error, finished, unknown = [], unlike }) {
   if (error) return [sentence(error)];
   const found = [unknownWords(unknown)];
+  if (unlike) found.push(`Unlike the training: ${unlike}.`);
   if (!finished) found.push('The answer was cut off at the maximum number of tokens.');
   return found.filter(Boolean);
 }

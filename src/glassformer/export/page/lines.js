@@ -107,8 +107,8 @@ export class Lines {
     const answer = this.answers[row];
     if (!answer) return { error: 'stopped before this text' };
     if (answer.error) return { error: answer.error };
-    const { text, score, rank_score: rankScore, finished, unknown } = answer;
-    return { text, score, rank_score: rankScore, probability: Math.exp(score), finished, unknown };
+    const { text, score, rank_score: rankScore, finished, unknown, unlike } = answer;
+    return { text, score, rank_score: rankScore, probability: Math.exp(score), finished, unknown, unlike };
   }
 
   save(ending, text) {

@@ -3,10 +3,11 @@
  * the best answer (glassformer/decoding/greedy_first.py).
  *
  * @typedef {{row: number, text: string, ids: number[], score: number, rank_score: number, finished: boolean,
- *   unknown: string[]}} Found  the answer to text `row`
+ *   unknown: string[], unlike: string}} Found  the answer to text `row`
  * @typedef {{row: number, error: string}} Refused  why there is no answer
  */
 
+import { unlikeWords } from 'glassbox/seen.js';
 import { encodeSource, readSource, unknownOf } from 'translator/source.js';
 import { TextError, Tokenizer } from 'translator/text.js';
 import { Arena } from 'translator/arena.js';
@@ -19,7 +20,7 @@ const PROBE = 256; // texts that show whether greedy search before a beam saves 
 const BATCH_ROWS = 64; // hypotheses in a batch
 const BATCH_TOKENS = 2048; // source tokens in a batch
 const ROUNDING = 1e-4; // what rounding may add to the log-probability of an answer
-const EMPTY = { text: '', ids: [], score: 0, rank_score: 0, finished: true, unknown: [] };
+const EMPTY = { text: '', ids: [], score: 0, rank_score: 0, finished: true, unknown: [], unlike: '' };
 
 export class Translator {
   /**
@@ -60,7 +61,7 @@ export class Translator {
         const source = readSource(this.source.inputs, text);
         const ids = encodeSource(this.source, source, this.description.max_source_tokens);
         const unknown = ids?.includes(this.source.unk) ? unknownOf(this.source, source) : [];
-        if (ids) sources.push({ row, ids, unknown });
+        if (ids) sources.push({ row, ids, unknown, unlike: this.unlike(ids) });
         else yield [{ row, ...EMPTY }];
       } catch (error) {
         if (!(error instanceof TextError)) throw error;
@@ -124,9 +125,15 @@ export class Translator {
     return finished && rankScore > Math.log(rest) / penalty(this.constraints.maxNewTokens, this.alpha) + ROUNDING;
   }
 
-  found({ row, unknown }, { ids, score, rankScore, finished, error }) {
+  /** How a framed source is unlike all that the model was trained on, in words. */
+  unlike(ids) {
+    const { pieces, kind } = this.source;
+    return unlikeWords(this.description.seen, ids, this.source, (id) => pieces[id], kind);
+  }
+
+  found({ row, unknown, unlike }, { ids, score, rankScore, finished, error }) {
     if (error) return { row, error };
-    return { row, text: this.target.decode(ids), ids, score, rank_score: rankScore, finished, unknown };
+    return { row, text: this.target.decode(ids), ids, score, rank_score: rankScore, finished, unknown, unlike };
   }
 }
 

@@ -4,6 +4,7 @@ import { copyButton } from 'glassbox/copy.js';
 import { bdi, button, choices, el, switchLight } from 'glassbox/dom.js';
 import { percent } from 'glassbox/numbers.js';
 import { showKeys } from 'glassbox/keys.js';
+import { unlikeWords } from 'glassbox/seen.js';
 import { visible } from 'glassbox/trace.js';
 
 /** The name of the model, and what concerns the whole page. `form` is the form for another text. */
@@ -38,7 +39,7 @@ export function header(app) {
   return el(
     'dl.answer',
     { class: isLong ? 'wide' : null },
-    pair('source', [sourceOf(app), unknownOf(trace)]),
+    pair('source', [sourceOf(app), unknownOf(trace), unlikeOf(trace)]),
     pair(
       `output (${beams === 1 ? 'greedy search' : `beam width ${beams}`})`,
       [
@@ -58,6 +59,16 @@ const pair = (name, value, title = null) => el('div', { title }, el('dt', name),
 function unknownOf({ tokens: { source } }) {
   const count = source.filter(({ kind }) => kind === 'unk').length;
   return count ? el('small.wrong', ` ${count} unknown ${count === 1 ? 'token' : 'tokens'}, read as ${source.find(({ kind }) => kind === 'unk').text}`) : null;
+}
+
+/** How the source is unlike all that the model was trained on. */
+function unlikeOf({ vocabularies, tokens, provenance }) {
+  const { seen, specials } = vocabularies.source;
+  const source = tokens.source.filter(({ kind }) => kind !== 'pad');
+  const textOf = new Map(source.map(({ id, text }) => [id, text]));
+  const ids = source.map(({ id }) => id);
+  const words = unlikeWords(seen, ids, specials, (id) => textOf.get(id), provenance.settings.tokens.source.kind);
+  return words ? el('small.wrong', ` unlike the training: ${words}`) : null;
 }
 
 /** The text; after an edit of its tokens the tokens, with the edited ones marked. */
