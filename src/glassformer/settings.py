@@ -94,7 +94,7 @@ class DataSettings(_Frozen):
     section: ClassVar[str] = "data"
 
     source: Column | tuple[Column, ...] | None = _setting(None, "source column: name or position from 0; or several")
-    features: tuple[Column, ...] = _setting((), "further source columns whose values are symbols, as a list")
+    features: tuple[Column, ...] = _setting((), "further source columns of symbols: a list of COLUMN or NAME=COLUMN")
     target: str | int | None = _setting(None, "target column; both unset: columns source and target, or the first two")
     header: Literal["auto", "yes", "no"] = _setting("auto", "whether the first row holds the column names")
     bad_rows: Literal["stop", "skip"] = _setting("stop", "stop at a damaged row, or skip it (recorded in the ledger)")

@@ -136,6 +136,9 @@ def test_heads_reads_features(call, run, inflection, tmp_path):
         (["train", "TABLE", "--out", "OUT", "--feature", "2", "--feature", "tags"], "given twice as feature"),
         (["train", "TABLE", "--out", "OUT", "--target", "form", "--feature", "form"], "the same column"),
         (["train", "TABLE", "--out", "OUT", "--feature", "tag"], "there is no column 'tag'"),
+        (["train", "TABLE", "--out", "OUT", "--feature", "tags=Tag"], "there is no column 'Tag'"),
+        (["train", "TABLE", "--out", "OUT", "--feature", "=2"], "there is no column '=2'"),
+        (["train", "TABLE", "--out", "OUT", "--feature", "lemma=2"], "two inputs have the name 'lemma'"),
     ],
 )
 def test_a_wrong_feature_is_a_clear_error(call, run, inflection, tmp_path, words, what):
@@ -284,6 +287,41 @@ def test_a_table_without_a_header_is_asked_for_by_position(call, small, tmp_path
     assert [one.name for one in ModelFile.load(out).source_tokenizer.inputs] == ["0", "2"]
     assert call("evaluate", out, table, "--quiet").code == 0
     assert call("translate", out, table, "--quiet").out.count("\n") == len(ROWS)
+
+
+@pytest.fixture
+def plain(call, small, tmp_path):
+    """A table without a header, and a run whose feature has a name."""
+    table, out = tsv(tmp_path / "plain.tsv", ROWS), tmp_path / "run"
+    answer = call("train", table, "--feature", "tags=2", "--out", out, *small(training__steps="2"))
+    assert answer.code == 0, answer.err
+    return table, out
+
+
+def test_a_feature_of_a_table_without_a_header_has_one_option_in_every_verb(call, plain, tmp_path):
+    table, run = plain
+    assert [one.name for one in ModelFile.load(run).source_tokenizer.inputs] == ["0", "tags"]
+    for words in (
+        ["evaluate", run, table],
+        ["score", run, table],
+        ["translate", run, table],
+        ["heads", run, tsv(tmp_path / "few.tsv", ROWS[:8]), "--beam", "1"],
+        ["audit", table],
+        ["split", table, "--out", tmp_path / "parts"],
+        ["train", table, "--out", tmp_path / "more", "--init", run, "--set", "training.steps=2"],
+    ):
+        answer = call(*words, "--feature", "tags=2", "--quiet")
+        assert answer.code in (0, 3), (words, answer.err)
+        assert "tags" not in answer.err
+    assert call("translate", run, "--feature", "tags=V;PST", "--quiet", stdin=b"bap\n").code == 0
+
+
+def test_a_name_alone_is_its_column_and_otherwise_the_hint_has_the_form(call, plain):
+    table, run = plain
+    for words in (["evaluate", run, table], ["audit", table, "--feature", "tags"]):
+        answer = call(*words)
+        assert answer.code == 2
+        assert "--feature tags=POSITION" in answer.err
 
 
 def test_resume_keeps_the_inputs(call, small, inflection, tmp_path):

@@ -93,14 +93,18 @@ SourceColumns = Annotated[
 ]
 FeatureColumns = Annotated[
     list[str] | None,
-    typer.Option("--feature", help="A further source column whose values are symbols, such as tags (repeatable)."),
+    typer.Option(
+        "--feature",
+        metavar="NAME=COLUMN",
+        help="A further source column whose values are symbols, such as tags; NAME alone is its column (repeatable).",
+    ),
 ]
 ModelFeatures = Annotated[
     list[str] | None,
     typer.Option(
         "--feature",
         metavar="NAME=COLUMN",
-        help="The column of a feature of the model (repeatable; default: the one of that name).",
+        help="The column of a feature of the model (repeatable; default: NAME alone, the column of that name).",
     ),
 ]
 TargetColumn = Annotated[str | None, typer.Option("--target", help="Target column: a name, or a position from 0.")]

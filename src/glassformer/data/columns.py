@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeGuard
 
 from glassformer.data.formats import Source
 from glassformer.errors import ColumnError, TableError, UsageError, nearest, shortened
 from glassformer.settings import DataSettings
-from glassformer.text.inputs import Inputs, inputs_of, named_values
+from glassformer.text.inputs import Inputs, assigned, inputs_of, named_values
 
 ColumnName = str | int | None  # by name, by position from 0, or not given
 
@@ -30,11 +30,12 @@ _MAX_POSITION_DIGITS = 20
 
 
 class Chosen(NamedTuple):
-    """The positions (from 0) of the columns that are read."""
+    """The positions (from 0) of the columns that are read. A feature has a name, if it has not that of its column."""
 
     sources: tuple[int, ...]
     features: tuple[int, ...]
     target: int
+    names: tuple[str | None, ...] = ()
 
     @property
     def all(self) -> tuple[int, ...]:
@@ -84,7 +85,8 @@ class Columns:
         """
         if self.width < 2:
             raise self._one_column()
-        features = tuple(map(self.position, data.features))
+        given = list(named_features(data.features, self.names or ()))
+        features = tuple(self.position(column, is_feature=name is None) for name, column in given)
         sources = tuple(map(self.position, data.sources))
         target = None if data.target is None else self.position(data.target)
         self._check_different(sources, features, target)
@@ -98,7 +100,7 @@ class Columns:
             sources = (source,)
         assert target is not None
         self._check_different(sources, features, target)  # a default may be a feature
-        return Chosen(sources, features, target)
+        return Chosen(sources, features, target, tuple(name for name, _ in given))
 
     def _first_two(self, features: Sequence[int]) -> tuple[int, int]:
         rest = [position for position in range(self.width) if position not in features]
@@ -132,15 +134,17 @@ class Columns:
     def inputs(self, chosen: Chosen) -> Inputs:
         """Return the inputs of the chosen columns, by name, or by position where the table has no names."""
         try:
-            return inputs_of([self.name(at) for at in chosen.sources], [self.name(at) for at in chosen.features])
+            features = [name or self.name(at) for name, at in zip(chosen.names, chosen.features, strict=True)]
+            return inputs_of([self.name(at) for at in chosen.sources], features)
         except UsageError as error:
-            raise ColumnError(error.what, where=self.table, got=error.got, hint="rename one of the columns") from None
+            hint = "rename one of the columns, or name a feature: --feature NAME=COLUMN"
+            raise ColumnError(error.what, where=self.table, got=error.got, hint=hint) from None
 
     def name(self, position: int) -> str:
         """Return the name of a column, or its position where the table has no names, or this one is empty."""
         return (self.names[position] if self.names is not None else "") or str(position)
 
-    def position(self, column: ColumnName) -> int:
+    def position(self, column: ColumnName, *, is_feature: bool = False) -> int:
         """Return the position (from 0) of a column given by name or position. Raises ColumnError."""
         names = self.names or ()
         if isinstance(column, str) and column in names:
@@ -168,7 +172,8 @@ class Columns:
                 where=self.table,
                 got=f"the first row {self._listed()}",
                 expected=f"a position from 0 to {self.width - 1}",
-                hint="if the first row is a header, use --header and one of its names",
+                hint="if the first row is a header, use --header and one of its names"
+                + (f"; otherwise --feature {shortened(str(column))}=POSITION" if is_feature else ""),
             )
         name = shortened(str(column))
         hint = nearest(name, names)
@@ -210,6 +215,18 @@ class Columns:
             got=f"the first row {cell}",
             hint=hint,
         )
+
+
+def requested(data: DataSettings, first: Sequence[str]) -> tuple[ColumnName, ...]:
+    """Return the columns that are set, where the first row of the table has these cells."""
+    return (*data.sources, *(column for _, column in named_features(data.features, first)), data.target)
+
+
+def named_features(features: Iterable[str | int], names: Collection[str]) -> Iterator[tuple[str | None, str | int]]:
+    """Yield name and column of each feature, NAME=COLUMN or a column alone, of a table with columns of these names."""
+    for feature in features:
+        name, column = assigned(str(feature), names)
+        yield (None, feature) if column is None else (name, column)
 
 
 def columns_of_model(inputs: Inputs, target: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from itertools import chain, islice, pairwise
 from pathlib import Path
 
-from glassformer.data.columns import Columns
+from glassformer.data.columns import Columns, requested
 from glassformer.data.delimited import Row
 from glassformer.data.formats import open_source, record_batches, suffix_of, table_files
 from glassformer.data.lines import BOM, COMPRESSIONS, Lines, open_bytes, pyarrow, system_errors
@@ -137,7 +137,7 @@ def raw_rows(path: str, data: DataSettings) -> Iterator[tuple[int, tuple[bytes, 
     with system_errors(path), ExitStack() as stack:
         streams = [stack.enter_context(open_bytes(file)) for file in files]
         source = stack.enter_context(open_source(path))
-        columns = Columns.of(source, (*data.sources, *data.features, data.target), data.header, path)
+        columns = Columns.of(source, requested(data, source.first), data.header, path)
         lines = [Lines(*both, lone_cr=source.format == "CSV").raw() for both in zip(streams, files, strict=True)]
         starts = chain(_starts(source.rows((0,), False), columns.consumed), [(0, None)])
         bom: bytes = BOM

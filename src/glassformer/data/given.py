@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.columns import named_features
 from glassformer.data.frames import source_of_frame
 from glassformer.data.large import read_any, read_source
 from glassformer.data.ledger import Ledger, Reason
@@ -74,6 +75,7 @@ class _GivenSources:
         self.fault: CellFault | None = None
         self.inputs: Inputs = ()
         self._data, self._is_first = data, True
+        self._name_of: dict[str, str] = {}  # key of a feature -> its name
 
     def source_of(self, values: Any, where: str) -> str:
         """Return the source of one row. Raises UsageError when it does not have the inputs of the first one."""
@@ -82,20 +84,24 @@ class _GivenSources:
             self.inputs = self._decide(values, where)
         if not self.inputs and not isinstance(values, Mapping):
             return values  # type: ignore[no-any-return]  # checked by the caller
+        if isinstance(values, Mapping):
+            values = {self._name_of.get(str(name), name): cell for name, cell in values.items()}
         cells = cells_of_values(values, self.inputs, where)
         self.fault = fault_of(cells, self.inputs)
         return compose(cells)
 
     def _decide(self, values: Any, where: str) -> Inputs:
-        features = [str(name) for name in self._data.features]
+        keys = list(map(str, values)) if isinstance(values, Mapping) else []
+        named = [(name or str(key), str(key)) for name, key in named_features(self._data.features, keys)]
+        self._name_of = {key: name for name, key in named}
         if isinstance(values, Mapping):
-            rest = [str(name) for name in values if str(name) not in features]
-            return inputs_of([str(name) for name in self._data.sources] or rest, features)
-        if features:
+            rest = [key for key in keys if key not in self._name_of]
+            return inputs_of([str(name) for name in self._data.sources] or rest, [name for name, _ in named])
+        if named:
             raise UsageError(
                 "data.features names inputs, and a source is one text",
                 where=where,
                 got=quoted(values),
-                expected=f"a mapping with the text and: {', '.join(features)}",
+                expected=f"a mapping with the text and: {', '.join(self._name_of)}",
             )
         return ()

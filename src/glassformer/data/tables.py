@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from glassformer.data.columns import Columns
+from glassformer.data.columns import Columns, requested
 from glassformer.data.formats import Source, open_source
 from glassformer.data.ledger import Fault, Ledger, LedgerEntry, Reason
 from glassformer.errors import ColumnError, TableError, shortened
@@ -149,7 +149,7 @@ class OpenPairs(NamedTuple):
     @classmethod
     def of(cls, source: Source, data: DataSettings, name: str, ledger: Ledger) -> OpenPairs:
         """Choose the columns; the rows are read as `pairs` is iterated over, which can be done once."""
-        columns = Columns.of(source, (*data.sources, *data.features, data.target), data.header, name)
+        columns = Columns.of(source, requested(data, source.first), data.header, name)
         if not source.width:
             return cls(
                 name,

@@ -241,6 +241,16 @@ def check_names(names: Iterable[str], inputs: Inputs, where: str | None = None) 
             )
 
 
+def assigned(text: str, known: Iterable[str]) -> tuple[str, str | None]:
+    """Return name and value of NAME=VALUE, as in `--feature`; the value of NAME alone is None.
+
+    The name is the longest of the known ones, which may contain "=", or else all before the first "=".
+    """
+    name = max((name for name in known if text == name or text.startswith(f"{name}=")), key=len, default="")
+    name = name or text.partition("=")[0] or text
+    return name, None if text == name else text[len(name) + 1 :]
+
+
 def named_values(inputs: Sequence[Input], assignments: Iterable[str], *, is_column: bool) -> dict[str, str]:
     """Return the value of each of these inputs from options `--feature NAME=VALUE`, in the order of the inputs.
 
@@ -251,16 +261,15 @@ def named_values(inputs: Sequence[Input], assignments: Iterable[str], *, is_colu
     names = [one.name for one in inputs]
     given: dict[str, str] = {}
     for text in assignments:
-        name = max((name for name in names if text == name or text.startswith(f"{name}=")), key=len, default=None)
-        if name is None:
-            unknown = text.partition("=")[0]
-            hint = nearest(unknown, names) if names else None
-            raise UsageError(f"the model has no feature {quoted(unknown)}", got=f"--feature {text}", hint=hint)
+        name, value = assigned(text, names)
+        if name not in names:
+            hint = nearest(name, names) if names else None
+            raise UsageError(f"the model has no feature {quoted(name)}", got=f"--feature {text}", hint=hint)
         if name in given:
             raise UsageError(f"the feature {name!r} is given twice", got=f"--feature {text}")
-        if text == name and not is_column:
+        if value is None and not is_column:
             raise UsageError(f"the feature {name!r} has no value", expected=f"--feature {name}=VALUE")
-        given[name] = name if text == name else text[len(name) + 1 :]
+        given[name] = name if value is None else value
     for name in names:
         if name not in given and not is_column:
             raise UsageError(f"the feature {name!r} is missing", expected=f"--feature {name}=VALUE")
