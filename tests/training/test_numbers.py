@@ -140,6 +140,12 @@ def test_a_loss_far_above_the_usual_one_is_told(tmp_path, monkeypatch):
     assert spikes[0].loss > 10 * spikes[0].usual
 
 
+def test_a_loss_that_rises_from_almost_nothing_to_very_little_is_usual():
+    usual = Usual()
+    assert not any(usual.is_spike(loss) for loss in (*[0.0004] * 2 * MIN_STEPS, 0.006, 0.09))
+    assert usual.is_spike(0.3)
+
+
 def test_a_noisy_loss_is_usual():
     usual, noise = Usual(), np.random.default_rng(0)
     assert not any(usual.is_spike(loss) for loss in 2.0 + 0.3 * noise.standard_normal(5_000))

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from glassformer.training.update import Sums
 
-SPIKE_FACTOR, SPIKE_DEVIATIONS = 1.5, 6.0
+SPIKE_FACTOR, SPIKE_DEVIATIONS, SPIKE_RISE = 1.5, 6.0, 0.1
+"""Times the usual loss, standard deviations above it, and nats per token above it: a spike exceeds all three."""
+
 USUAL_WEIGHT = 0.02  # of a step in the running mean of the loss and of its square
 MIN_STEPS = 100  # before a loss is called unusual
 
@@ -51,7 +53,8 @@ class Usual:
     def is_spike(self, loss: float) -> bool:
         """Whether a loss (nats per token) is far above the usual one; then it does not count as usual."""
         deviation = math.sqrt(max(0.0, self.square - self.mean**2))
-        if self.steps >= MIN_STEPS and loss > max(SPIKE_FACTOR * self.mean, self.mean + SPIKE_DEVIATIONS * deviation):
+        limit = max(SPIKE_FACTOR * self.mean, self.mean + max(SPIKE_DEVIATIONS * deviation, SPIKE_RISE))
+        if self.steps >= MIN_STEPS and loss > limit:
             return True
         self.steps += 1
         weight = max(USUAL_WEIGHT, 1 / self.steps)
