@@ -607,7 +607,7 @@ def test_an_interrupted_training_saves_says_how_to_go_on_and_goes_on(tmp_path, c
 
 
 def test_rows_that_are_too_long_and_unknown_tokens_are_said(tmp_path, call, small, table):
-    limits = ["--set", "data.max_target_length=15", "--set", "tokens.source.min_count=100", "--set", "training.steps=1"]
+    limits = ["--set", "data.max_target_length=15", "--set", "tokens.source.min_count=84", "--set", "training.steps=1"]
     answer = call("train", table, "--out", tmp_path / "run", *small(), *limits)
     assert answer.code == 0
     assert re.search(r"× target too long \(row \d", answer.err)
