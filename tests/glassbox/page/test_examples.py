@@ -253,7 +253,7 @@ def test_another_text_changes_the_padding_of_the_batch(opened: Any) -> None:
     window.page.fill("[data-key='text-0']", "one two three")
     assert "No position is padding" in window.page.inner_text(".finding >> nth=0")
     window.page.fill("[data-key='text-2']", "a b c d e f g h i")
-    assert window.page.inner_text(".batch [role=alert]") == "Text 2 has more than 8 words."
+    assert window.page.inner_text("#panel [role=alert]") == "Text 2 has more than 8 words."
     window.page.fill("[data-key='text-2']", "<b>a</b>")
     assert "<b>a</b>" in window.page.inner_text(".batch")
     assert window.complaints == []
