@@ -24,11 +24,11 @@ import torch
 from benchmarks.report import rows_of
 from benchmarks.tasks import split_dates
 from benchmarks.trained import default_dates
-from glassformer.evaluation import evaluate
+from glassformer.before.measure import updates
+from glassformer.before.plan import plan
 from glassformer.glassbox.trace import explain
-from glassformer.training.measure import updates
-from glassformer.training.plan import plan
-from glassformer.translator import Translator
+from glassformer.inference.evaluation import evaluate
+from glassformer.inference.translator import Translator
 
 UPDATES, TEXTS = 12, 200
 WARM_UP = 3

@@ -15,7 +15,7 @@ from benchmarks.marian import MarianDecoder, MarianTrainer
 from benchmarks.ours import OurDecoder, OurTrainer
 from benchmarks.tasks import Rows, Task
 from benchmarks.torch_layers import TorchLayersDecoder, TorchLayersTrainer
-from glassformer.engines.torch import resolve_precision
+from glassformer.inference.engines.torch import resolve_precision
 
 
 class Trainer(Protocol):

@@ -18,9 +18,9 @@ from benchmarks.ours import start_run
 from benchmarks.tasks import SHAPE_D, Task, settings_of, task_d
 from benchmarks.turns import Act, Measured
 from glassformer.data.corpus import Corpus, Sequences
+from glassformer.data.datasets import dates
 from glassformer.data.tables import read_table
-from glassformer.datasets import dates
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
 from glassformer.training.prepare import prepare
 
 BATCH_TOKENS = 4_096

@@ -10,9 +10,9 @@ import torch
 
 from benchmarks.marian import load_weights, make_marian
 from benchmarks.turns import Absent
-from glassformer.modelfile import ModelFile
+from glassformer.inference.translator import default_max_new_tokens
+from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer
-from glassformer.translator import default_max_new_tokens
 
 
 class DirectDecoder:

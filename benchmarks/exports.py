@@ -64,7 +64,7 @@ class Exported:
     def start(self) -> tuple[dict[str, Any], Act]:
         kind = (FORMATS[self.name] or ("glassformer",))[0]
         if kind == "html":  # what drives the browser is no part of the page
-            importlib.import_module("glassformer.export.browser")
+            importlib.import_module("glassformer.ship.export.browser")
         begun = time.perf_counter()
         translate = _LOADERS[kind](self.folder)
         first = translate([self.texts[0]], BEAM)
@@ -142,7 +142,7 @@ _open_pages = contextlib.ExitStack()  # browsers of this process, closed when it
 
 
 def _html(folder: Path) -> Translate:
-    from glassformer.export.browser import find_browser, opened
+    from glassformer.ship.export.browser import find_browser, opened
 
     browser = find_browser()
     if browser is None:
@@ -234,7 +234,7 @@ def main() -> None:
 
 def write(name: str, model: Path, folder: Path) -> Path:
     """Export the model for a contender, and return the folder; for ours it is that of the run."""
-    from glassformer.export import export
+    from glassformer.ship.export import export
 
     chosen = FORMATS[name]
     if chosen is None:

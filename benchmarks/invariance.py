@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 
-from glassformer.decoding import Hypothesis
-from glassformer.engines.torch import TorchEngine
-from glassformer.model import Transformer
-from glassformer.settings import DecodingSettings, ModelSettings
+from glassformer.inference.engines.torch import TorchEngine
+from glassformer.paper.model import Transformer
+from glassformer.paper.search import Hypothesis
+from glassformer.paper.settings import DecodingSettings, ModelSettings
 
 PAD, BOS, EOS, UNK = range(4)
 SHAPES: dict[str, tuple[int, int, dict[str, Any]]] = {

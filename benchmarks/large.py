@@ -49,7 +49,7 @@ def generate(path: Path, n_rows: int) -> None:
 
 def train(path: str, out: str, kind: str) -> None:
     """Plan and run a training, and print what it took: the program of the process that is measured."""
-    from glassformer.training.plan import plan
+    from glassformer.before.plan import plan
 
     settings: dict[str, Any] = {f"model.{name}": value for name, value in SHAPE.items()}
     settings |= {"training.steps": STEPS, "training.batch_tokens": 512, "training.validate_every": STEPS}

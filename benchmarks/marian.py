@@ -12,13 +12,13 @@ from torch.nn import functional as F  # noqa: N812
 
 from benchmarks.tasks import Rows, Task
 from benchmarks.torch_layers import load_batch
-from glassformer.container import Arrays
-from glassformer.engines.torch import autocast, pad
-from glassformer.model import sinusoids
-from glassformer.modelfile import ModelFile
-from glassformer.settings import ModelSettings
+from glassformer.inference.engines.torch import autocast, pad
+from glassformer.inference.translator import default_max_new_tokens
+from glassformer.paper.model import sinusoids
+from glassformer.paper.settings import ModelSettings
+from glassformer.ship.storage.container import Arrays
+from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.vocabulary import Vocabulary
-from glassformer.translator import default_max_new_tokens
 
 N_POSITIONS = 1024
 

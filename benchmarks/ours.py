@@ -11,7 +11,7 @@ import torch
 
 from benchmarks.tasks import Rows, Task
 from glassformer import Translator
-from glassformer.rundirectory import RunDirectory
+from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.loop import Run
 from glassformer.training.prepare import Prepared
 from glassformer.training.processes import Processes

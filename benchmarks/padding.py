@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from benchmarks.tasks import TASKS, Task
-from glassformer.advise import advise
+from glassformer.before.advise import advise
 from glassformer.data.tables import read_table
-from glassformer.kernels.packing import Layout
-from glassformer.settings import DataSettings, Settings
+from glassformer.paper.kernels.packing import Layout
+from glassformer.paper.settings import DataSettings, Settings
 from glassformer.training.prepare import prepare
 
 

@@ -17,11 +17,11 @@ from benchmarks.tasks import task_m
 from benchmarks.trained import default_dates
 from benchmarks.turns import Absent, Act, Measured
 from glassformer import explain
-from glassformer.engines.torch import get_weights
 from glassformer.glassbox.report import write_report
-from glassformer.model import Transformer
-from glassformer.modelfile import ModelFile
-from glassformer.records import Metrics
+from glassformer.inference.engines.torch import get_weights
+from glassformer.paper.model import Transformer
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.records import Metrics
 
 CHROMIUM = Path("/usr/bin/chromium")
 EDIT = "head decoder.0.cross 0 off"

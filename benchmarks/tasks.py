@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from glassformer.data.batches import plan_batches
 from glassformer.data.corpus import Corpus
+from glassformer.data.datasets import dates
 from glassformer.data.given import as_table
-from glassformer.datasets import dates
-from glassformer.recipes.overrides import merge
-from glassformer.settings import ModelSettings, Settings
+from glassformer.paper.settings import ModelSettings, Settings
 from glassformer.training.prepare import Prepared, prepare
+from glassformer.training.recipes.overrides import merge
 
 Pairs = list[tuple[str, str]]
 Rows = NDArray[np.int64]

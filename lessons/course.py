@@ -24,10 +24,10 @@ try:
     import numpy as np
 
     from glassformer import Settings, Translator, train
-    from glassformer.advise import advise
+    from glassformer.before.advise import advise
     from glassformer.data.tables import Pair
-    from glassformer.recipes.overrides import merge
     from glassformer.training.events import Event
+    from glassformer.training.recipes.overrides import merge
 except ModuleNotFoundError as error:
     package = (error.name or "").partition(".")[0]
     raise LessonError(

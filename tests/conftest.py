@@ -15,12 +15,12 @@ import pytest
 from tests.shapes import install
 
 SHAPED_MODULES = (
-    "glassformer.decoding",
-    "glassformer.engines.inference",
-    "glassformer.engines.torch",
-    "glassformer.kernels",
-    "glassformer.model",
-    "glassformer.reference",
+    "glassformer.paper.search",
+    "glassformer.inference.engines.inference",
+    "glassformer.inference.engines.torch",
+    "glassformer.paper.kernels",
+    "glassformer.paper.model",
+    "glassformer.paper.reference",
     "glassformer.training.objective",
 )
 install(SHAPED_MODULES)

@@ -1,6 +1,6 @@
 """The house: which module may import which, where a library may be used, how large a file may be.
 
-A room is a module or package directly under `glassformer`. The layers are those of `docs/design.md`.
+A room is a module or package directly under `glassformer`, or `ship.storage`. Their order is that of `docs/design.md`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import ast
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -19,52 +19,39 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "glassformer"
-RUNNERS = SOURCE / "export" / "runners"
+RUNNERS = SOURCE / "ship" / "export" / "runners"
 """Programs that are copied into exports. They are no part of the package and import nothing of it."""
 
-LAYERS = (
-    {"errors"},
-    {"settings", "synonyms", "datasets", "files", "kernels", "records", "timelimit", "tensorfile"},
-    {"model", "reference", "text", "decoding", "metrics", "recipes", "rundirectory", "settings_reference", "container"},
-    {"data", "modelfile"},
-    {"engines", "advise", "runs"},
-    {"importers"},
-    {"hub"},
-    {"translator"},
-    {"batching", "evaluation", "glassbox", "jobs"},
-    {"audit", "export"},
-    {"training", "server"},
-    {"cli", "__init__"},
-    {"__main__"},
+ORDER = (
+    *("errors", "paper", "text", "ship.storage", "data", "inference", "training", "glassbox", "before", "ship", "cli"),
+    *("__init__", "__main__"),
 )
-LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
+"""A room imports only from rooms before it. Files of models, `ship.storage`, are a room by themselves."""
+RANK = {room: rank for rank, room in enumerate(ORDER)}
 
 THIRD_PARTY = {
-    "audit": {"numpy"},
-    "settings": {"pydantic", "tomli_w"},
-    "recipes": {"pydantic"},
-    "kernels": {"torch", "jaxtyping"},
-    "records": {"pydantic"},
-    "tensorfile": {"numpy"},
-    "model": {"torch", "jaxtyping"},
-    "reference": {"numpy", "jaxtyping"},
+    "paper": {"jaxtyping", "numpy", "pydantic", "tomli_w", "torch"},
     "text": {"numpy", "pydantic", "sentencepiece", "tokenizers"},
-    "decoding": {"torch", "jaxtyping"},
-    "metrics": {"numpy", "sacrebleu"},
+    "ship.storage": {"filelock", "huggingface_hub", "numpy", "pydantic", "safetensors", "torch"},
     "data": {"fsspec", "numpy", "pyarrow"},
-    "container": {"numpy"},
-    "modelfile": {"numpy"},
-    "engines": {"numpy", "torch", "jaxtyping", "ctranslate2"},
-    "evaluation": {"numpy"},
-    "export": {"numpy", "onnx", "torch"},
-    "hub": {"huggingface_hub"},
-    "jobs": {"filelock", "pyarrow", "pydantic", "ray", "sentencex"},
-    "importers": {"numpy", "pydantic", "safetensors", "torch", "transformers"},
+    "inference": {
+        *("ctranslate2", "filelock", "jaxtyping", "numpy", "pyarrow", "pydantic", "ray", "sacrebleu", "sentencex"),
+        "torch",
+    },
+    "training": {"filelock", "jaxtyping", "numpy", "pydantic", "tensorboardX", "torch"},
+    "before": {"numpy", "torch"},
     "glassbox": {"numpy", "pydantic", "torch"},
-    "rundirectory": {"filelock"},
-    "runs": {"filelock", "tensorboardX"},
-    "training": {"numpy", "pydantic", "torch", "jaxtyping"},
-    "server": {"fastapi", "prometheus_client", "pydantic", "starlette", "uvicorn"},
+    "ship": {
+        "fastapi",
+        "numpy",
+        "onnx",
+        "prometheus_client",
+        "pydantic",
+        "starlette",
+        "torch",
+        "transformers",
+        "uvicorn",
+    },
     "cli": {"typer", "rich"},
 }
 OPTIONAL = {
@@ -104,7 +91,7 @@ class Import(NamedTuple):
 
     @property
     def room(self) -> str:
-        return self.path.parts[0].removesuffix(".py")
+        return room_of(self.path.with_suffix("").parts)
 
     @property
     def imported_room(self) -> str | None:
@@ -112,10 +99,16 @@ class Import(NamedTuple):
         top, *rest = self.name.split(".")
         if top != "glassformer":
             return None
-        return rest[0] if rest and room_exists(rest[0]) else "__init__"
+        return room_of(rest) if rest and room_exists(rest[0]) else "__init__"
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line} imports {self.name}"
+
+
+def room_of(parts: Sequence[str]) -> str:
+    """The room of a module, or of a name in it, by its parts below the package."""
+    inner = ".".join(parts[:2])
+    return inner if inner in ORDER else parts[0]
 
 
 def room_exists(name: str) -> bool:
@@ -162,23 +155,23 @@ def third_party() -> list[tuple[Import, str]]:
     return [(found, top) for found in all_imports() if (top := found.name.split(".")[0]) not in ours]
 
 
-def test_every_room_has_a_layer():
-    assert len(LAYER_OF) == sum(map(len, LAYERS))
-    assert {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in files()} <= LAYER_OF.keys()
+def test_every_file_is_in_a_room():
+    assert {room_of(path.relative_to(SOURCE).with_suffix("").parts) for path in files()} == set(ORDER)
 
 
-def test_a_room_imports_only_from_layers_below_it():
+def test_a_room_imports_only_from_rooms_before_it():
     wrong = [
         str(found)
         for found in all_imports()
-        if found.imported_room not in (None, found.room) and LAYER_OF[found.imported_room or ""] >= LAYER_OF[found.room]
+        if found.imported_room not in (None, found.room) and RANK[found.imported_room or ""] >= RANK[found.room]
     ]
     assert wrong == []
 
 
 def test_search_knows_neither_model_nor_settings():
-    rooms = {found.imported_room for found in all_imports() if found.room == "decoding"}
-    assert rooms - {None} <= {"decoding", "errors"}
+    search = {found.name for found in all_imports() if found.path.parts[:2] == ("paper", "search")}
+    ours = {name for name in search if name.startswith("glassformer.")}
+    assert {name for name in ours if not name.startswith(("glassformer.errors", "glassformer.paper.search"))} == set()
 
 
 def test_the_check_of_layers_sees_every_kind_of_import(tmp_path, monkeypatch):
@@ -246,23 +239,19 @@ def import_time_names(tree: ast.Module) -> Iterator[str]:
             yield node.module or ""
 
 
+WITH_TORCH = (
+    *("paper.kernels", "paper.model", "paper.search", "inference.engines", "inference.translator", "inference.jobs"),
+    *("inference.batching", "training", "before", "ship.export", "ship.server", "ship.agree", "glassbox"),
+)
+"""Modules and packages that may import PyTorch when they are imported."""
+
+
 def test_what_needs_no_torch_imports_none():
-    rooms = LAYER_OF.keys() - {
-        "kernels",
-        "model",
-        "decoding",
-        "engines",
-        "translator",
-        "export",
-        "training",
-        "server",
-        "__main__",
-        "__init__",
-    }
-    modules = ["glassformer", *(f"glassformer.{room}" for room in sorted(rooms) if room_exists(room))]
-    modules += [f"glassformer.data.{path.stem}" for path in sorted((SOURCE / "data").glob("[!_]*.py"))]
+    modules = [".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in files() if path.stem != "__main__"]
+    without = [name for name in modules if not f"{name}.".startswith(tuple(f"{one}." for one in WITH_TORCH))]
     program = "import importlib, sys\nfor name in sys.argv[1:]:\n    importlib.import_module(name)\n"
     program += "    print(name) if 'torch' in sys.modules else None"
+    modules = [f"glassformer.{name.removesuffix('.__init__')}" for name in without]
     answer = subprocess.run([sys.executable, "-c", program, *modules], capture_output=True, text=True, check=True)
     assert answer.stdout.split() == []
 
@@ -352,7 +341,7 @@ def code_of(path: Path) -> str:
 
 @pytest.mark.parametrize("word", ["device", "autocast", "cpu", "cuda", "bfloat16", "optim", "loss", "tokenizer"])
 def test_the_model_is_the_paper_and_knows_no_device_loss_or_tokenizer(word):
-    lines = code_of(SOURCE / "model.py").lower().splitlines()
+    lines = code_of(SOURCE / "paper" / "model.py").lower().splitlines()
     assert [line for line in lines if word in line] == []
 
 

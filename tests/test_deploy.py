@@ -12,7 +12,7 @@ import pytest
 import typer.main
 
 from glassformer.cli import app as command_line
-from glassformer.server.limits import DRAIN_SECONDS
+from glassformer.ship.server.limits import DRAIN_SECONDS
 
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")

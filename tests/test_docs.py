@@ -12,12 +12,13 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from glassformer import advise as advise_module
-from glassformer.advise import Advice
-from glassformer.datasets import dates
-from glassformer.recipes.overrides import merge, parse_assignments
-from glassformer.settings import all_settings
-from glassformer.training import Run, checks, selftest
+from glassformer.before import advise as advise_module
+from glassformer.before import checks, selftest
+from glassformer.before.advise import Advice
+from glassformer.data.datasets import dates
+from glassformer.paper.settings import all_settings
+from glassformer.training import Run
+from glassformer.training.recipes.overrides import merge, parse_assignments
 
 ROOT = Path(__file__).parents[1]
 TINY = parse_assignments(
@@ -81,7 +82,7 @@ def as_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         advice = advise(*args)
         return Advice(merge(advice.settings, TINY), advice.choices)
 
-    monkeypatch.setattr("glassformer.training.plan.advise", advise_little)
+    monkeypatch.setattr("glassformer.before.plan.advise", advise_little)
     monkeypatch.setattr(Run, "_reason_to_end", lambda run: "a test" if run.position.step >= 4 else None)
     monkeypatch.setattr(selftest, "MAX_SECONDS", 0.0)
     monkeypatch.setattr(checks, "OVERFIT_STEPS", 10)
@@ -126,9 +127,9 @@ def test_the_commands_and_the_python_of_a_page_run(
 def test_the_output_shown_in_the_readme_is_that_of_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    from glassformer.before.demo import Demo
     from glassformer.cli.console import Reporter
     from glassformer.cli.narrate import print_plan
-    from glassformer.training.demo import Demo
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "130")
@@ -224,7 +225,9 @@ def test_the_wheel_holds_all_that_it_needs(tmp_path: Path) -> None:
     assert built.returncode == 0, built.stderr
     (wheel,) = tmp_path.glob("*.whl")
     subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, tmp_path / "unpacked"], check=True)
-    code = "import glassformer, glassformer.training, glassformer.evaluation as e; print(glassformer.__file__)"
+    code = (
+        "import glassformer, glassformer.training, glassformer.inference.evaluation as e; print(glassformer.__file__)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(tmp_path / "unpacked"), "PATH": ""},
@@ -236,5 +239,5 @@ def test_the_wheel_holds_all_that_it_needs(tmp_path: Path) -> None:
     assert done.stdout.startswith(str(tmp_path / "unpacked"))
     source, unpacked = ROOT / "src/glassformer", tmp_path / "unpacked/glassformer"
     files = {path.relative_to(source) for path in source.rglob("*") if path.is_file() and path.suffix != ".pyc"}
-    assert {Path("py.typed"), Path("recipes/paper/base.toml"), Path("glassbox/page/index.html")} <= files
+    assert {Path("py.typed"), Path("training/recipes/paper/base.toml"), Path("glassbox/page/index.html")} <= files
     assert {path.relative_to(unpacked) for path in unpacked.rglob("*") if path.is_file()} >= files

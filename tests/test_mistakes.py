@@ -15,10 +15,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from glassformer import reference
-from glassformer.decoding import length_penalty
-from glassformer.model import MultiHeadAttention
-from glassformer.settings import ModelSettings, SideSettings
+from glassformer.paper import reference
+from glassformer.paper.model import MultiHeadAttention
+from glassformer.paper.search import length_penalty
+from glassformer.paper.settings import ModelSettings, SideSettings
 from glassformer.text.learning import learn
 
 ROOT = Path(__file__).parents[1]

@@ -17,11 +17,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from glassformer import GlassformerError, Translator, evaluate, explain, plan
-from glassformer.datasets import dates
-from glassformer.modelfile import ModelFile
-from glassformer.server.api import create_app
-from glassformer.server.served import Served
-from glassformer.settings import DecodingSettings
+from glassformer.data.datasets import dates
+from glassformer.paper.settings import DecodingSettings
+from glassformer.ship.server.api import create_app
+from glassformer.ship.server.served import Served
+from glassformer.ship.storage.modelfile import ModelFile
 from tests.cli.conftest import answer_to
 
 TINY = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 
@@ -69,3 +70,15 @@ def test_importing_the_package_loads_no_library():
     program = "import sys, glassformer\nprint(*{'torch', 'numpy', 'pydantic', 'typer', 'rich'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=600)
     assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize(("old", "new"), glassformer.MOVED.items())
+def test_a_module_that_was_moved_is_found_by_its_old_name(old: str, new: str) -> None:
+    module = importlib.import_module(f"glassformer.{old}")
+    assert module is importlib.import_module(f"glassformer.{new}")
+    assert module.__name__ == module.__spec__.name == f"glassformer.{new}"
+
+
+def test_a_module_that_never_was_there_is_not_found():
+    with pytest.raises(ModuleNotFoundError, match=r"'glassformer\.nothing'"):
+        importlib.import_module("glassformer.nothing")

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from glassformer import Report, Settings, Table, Translator, evaluate, read_table, train
-from glassformer.advise import advise
+from glassformer.before.advise import advise
+from glassformer.data.datasets import dates
 from glassformer.data.tables import Pair
-from glassformer.datasets import dates
-from glassformer.recipes.overrides import merge
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
+from glassformer.training.recipes.overrides import merge
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int, TypeCheckError
 from torch import Tensor
 
-from glassformer.engines import inference
+from glassformer.inference.engines import inference
 from tests.shapes import check_shapes
 
 if TYPE_CHECKING:

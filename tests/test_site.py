@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 
 import glassformer
-from glassformer.recipes import list_recipes
-from glassformer.settings import all_settings
+from glassformer.paper.settings import all_settings
+from glassformer.training.recipes import list_recipes
 from tests.cli.test_help import CONTRACT
 
 SITE = Path(__file__).parents[1] / "docs/site"
@@ -78,8 +78,8 @@ def test_the_page_of_the_paper_links_functions_and_panels_that_exist(module) -> 
     build = module("build")
     page = build.linked_paper((SITE.parent / "paper.md").read_text(encoding="utf-8"))
     head, _, departures = page.partition("## Departures")
-    assert "{py:obj}`~glassformer.model.MultiHeadAttention`" in head
-    assert "{py:obj}`~glassformer.reference.softmax`" in head
+    assert "{py:obj}`~glassformer.paper.model.MultiHeadAttention`" in head
+    assert "{py:obj}`~glassformer.paper.reference.softmax`" in head
     panels = set(re.findall(r'report\.html#(\w+)">', head))
     sources = (SITE.parents[1] / "src/glassformer/glassbox/page/panels/all.js").read_text(encoding="utf-8")
     assert {"tokens", "norm", "embedding", "qkv", "search"} <= panels

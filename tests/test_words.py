@@ -16,8 +16,8 @@ import pytest
 import typer.main
 
 from glassformer.cli import app
-from glassformer.recipes import description, list_recipes
-from glassformer.settings import all_settings
+from glassformer.paper.settings import all_settings
+from glassformer.training.recipes import description, list_recipes
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src/glassformer"

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import torch
 
-from glassformer.engines.torch import get_weights
-from glassformer.model import Transformer
-from glassformer.modelfile import ModelFile
-from glassformer.settings import Settings
+from glassformer.inference.engines.torch import get_weights
+from glassformer.paper.model import Transformer
+from glassformer.paper.settings import Settings
+from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer
 
 

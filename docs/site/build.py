@@ -17,10 +17,10 @@ import links
 import reference
 
 from glassformer import explain, train
-from glassformer.datasets import dates
+from glassformer.data.datasets import dates
 from glassformer.glassbox.report import write_report
-from glassformer.recipes import find_recipe
-from glassformer.recipes.overrides import read_recipe
+from glassformer.training.recipes import find_recipe
+from glassformer.training.recipes.overrides import read_recipe
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -75,7 +75,7 @@ def linked_paper(text: str) -> str:
     panels = {title: key for key, title in listed} | {"Add & norm": "norm", "Embedding": "embedding"}
     any_panel = "|".join(map(re.escape, sorted(panels, key=len, reverse=True)))
     lessons = {path.stem[:2].lstrip("0"): path.stem for path in (SOURCE / "lessons").glob("*.ipynb")}
-    modules = {2: "glassformer.model", 3: "glassformer.reference"}  # by column
+    modules = {2: "glassformer.paper.model", 3: "glassformer.paper.reference"}  # by column
     known = {module: reference.documented(module) for module in modules.values()}
 
     def lesson(number: str) -> str:

@@ -12,15 +12,15 @@ from typing import Any
 import typer.main
 
 import glassformer
+from glassformer.before.settings_reference import SettingInfo, list_settings
 from glassformer.cli import app
 from glassformer.cli.settings import _value, limits
-from glassformer.recipes import description, list_recipes
-from glassformer.settings_reference import SettingInfo, list_settings
+from glassformer.training.recipes import description, list_recipes
 
 MODULES = {
     "glassformer": tuple(glassformer.__all__),
-    "glassformer.model": None,
-    "glassformer.reference": None,
+    "glassformer.paper.model": None,
+    "glassformer.paper.reference": None,
     "glassformer.errors": None,
 }
 """Module -> the names that the Python page has; None: all functions and classes that it defines."""

@@ -8,20 +8,26 @@ Names are loaded when they are first used, so that importing the package costs n
 from __future__ import annotations
 
 import importlib
+import sys
+from importlib.machinery import ModuleSpec
 
 TYPE_CHECKING = False  # type checkers take it for true; typing takes 20 ms, in which Ctrl-C has no message
 if TYPE_CHECKING:
+    from types import ModuleType
     from typing import Any
 
-    from glassformer.batching import BatchingTranslator
+    from glassformer.before.plan import Plan, plan, train
+    from glassformer.before.selftest import check
     from glassformer.data.tables import Pair, Table, read_table
     from glassformer.errors import GlassformerError
-    from glassformer.evaluation import Report, evaluate
     from glassformer.glassbox.neighbors import analogy, neighbors
     from glassformer.glassbox.schema import Trace
     from glassformer.glassbox.trace import explain
-    from glassformer.jobs.stream import translate_stream
-    from glassformer.settings import (
+    from glassformer.inference.batching import BatchingTranslator
+    from glassformer.inference.evaluation import Report, evaluate
+    from glassformer.inference.jobs.stream import translate_stream
+    from glassformer.inference.translator import Translation, Translator
+    from glassformer.paper.settings import (
         DataSettings,
         DecodingSettings,
         ModelSettings,
@@ -29,37 +35,34 @@ if TYPE_CHECKING:
         TokenSettings,
         TrainingSettings,
     )
-    from glassformer.training import Plan, Run, train
-    from glassformer.training.plan import plan
-    from glassformer.training.selftest import check
-    from glassformer.translator import Translation, Translator
+    from glassformer.training import Run
 
 _HOMES = {
-    "BatchingTranslator": "batching",
-    "DataSettings": "settings",
-    "DecodingSettings": "settings",
+    "BatchingTranslator": "inference.batching",
+    "DataSettings": "paper.settings",
+    "DecodingSettings": "paper.settings",
     "GlassformerError": "errors",
-    "ModelSettings": "settings",
+    "ModelSettings": "paper.settings",
     "Pair": "data.tables",
-    "Plan": "training.plan",
-    "Report": "evaluation",
+    "Plan": "before.plan",
+    "Report": "inference.evaluation",
     "Run": "training",
-    "Settings": "settings",
+    "Settings": "paper.settings",
     "Table": "data.tables",
-    "TokenSettings": "settings",
+    "TokenSettings": "paper.settings",
     "Trace": "glassbox.schema",
-    "TrainingSettings": "settings",
-    "Translation": "translator",
-    "Translator": "translator",
+    "TrainingSettings": "paper.settings",
+    "Translation": "inference.translator",
+    "Translator": "inference.translator",
     "analogy": "glassbox.neighbors",
-    "check": "training.selftest",
-    "evaluate": "evaluation",
+    "check": "before.selftest",
+    "evaluate": "inference.evaluation",
     "explain": "glassbox.trace",
     "neighbors": "glassbox.neighbors",
-    "plan": "training.plan",
+    "plan": "before.plan",
     "read_table": "data.tables",
-    "train": "training",
-    "translate_stream": "jobs.stream",
+    "train": "before.plan",
+    "translate_stream": "inference.jobs.stream",
 }
 
 __all__ = [
@@ -99,3 +102,43 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+MOVED = {
+    "batching": "inference.batching",
+    "evaluation": "inference.evaluation",
+    "jobs": "inference.jobs",
+    "jobs.stream": "inference.jobs.stream",
+    "metrics": "inference.metrics",
+    "model": "paper.model",
+    "modelfile": "ship.storage.modelfile",
+    "reference": "paper.reference",
+    "settings": "paper.settings",
+    "training.plan": "before.plan",
+    "training.selftest": "before.selftest",
+    "translator": "inference.translator",
+}
+"""Modules by the names that they had until version 0.1 -> the names that they have."""
+
+
+class _MovedModules:
+    """Finds a module by its old name: `glassformer.translator` is `glassformer.inference.translator`."""
+
+    @staticmethod
+    def find_spec(name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
+        """Return the spec of a module that was moved, or None for any other."""
+        package, _, old = name.partition(".")
+        return ModuleSpec(name, _MovedModules()) if package == __name__ and old in MOVED else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return the module itself, not a copy."""
+        module = importlib.import_module(f"{__name__}.{MOVED[spec.name.partition('.')[2]]}")
+        self.spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leave the module as it is; importlib has set its spec to the one of the old name."""
+        module.__spec__ = self.spec
+
+
+sys.meta_path.insert(0, _MovedModules)  # before the finder of paths, which would load a second copy

@@ -16,8 +16,8 @@ from benchmarks.contenders import OURS, PEAKS
 from benchmarks.figures import Figure, ratio
 from benchmarks.report import fill, goals_table, rows_of, table_of
 from benchmarks.tasks import draw_pairs, forward_flops, plan_pairs
-from glassformer.model import Transformer
-from glassformer.settings import ModelSettings
+from glassformer.paper.model import Transformer
+from glassformer.paper.settings import ModelSettings
 
 
 def test_a_figure_is_the_median_between_the_extremes() -> None:

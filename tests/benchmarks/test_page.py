@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from glassformer.modelfile import ModelFile
-from glassformer.settings import ModelSettings
+from glassformer.paper.settings import ModelSettings
+from glassformer.ship.storage.modelfile import ModelFile
 from tests.glassbox.conftest import make_model
 
 pytest.importorskip("torch")

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.datasets import dates
-from glassformer.modelfile import ModelFile
-from glassformer.settings import Settings
-from glassformer.training import Stopped, train
+from glassformer.before.plan import train
+from glassformer.data.datasets import dates
+from glassformer.paper.settings import Settings
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.training import Stopped
 
 PAIRS = dates(60, seed=5)
 SETTINGS = Settings(

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.before.plan import train
 from glassformer.errors import RunError
-from glassformer.training import Saved, train
+from glassformer.training import Saved
 from tests.chaos.conftest import PAIRS, SETTINGS, child, digest, one_thread, wait
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")

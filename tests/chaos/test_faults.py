@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-import glassformer.container
+import glassformer.ship.storage.container
 from glassformer.errors import GlassformerError, ModelFileError, RunError
-from glassformer.modelfile import ModelFile
+from glassformer.ship.storage.modelfile import ModelFile
 from tests.chaos.conftest import digest, train_here
 
 LONG = pytest.mark.slow
@@ -59,7 +59,9 @@ def fault_at(moment: int, kind: str, patch: pytest.MonkeyPatch) -> list[int]:
             os.truncate(path, path.stat().st_size // 2)
         real(path, other)
 
-    patch.setattr(glassformer.container, "save_file", faulty(glassformer.container.save_file, half_file))
+    patch.setattr(
+        glassformer.ship.storage.container, "save_file", faulty(glassformer.ship.storage.container.save_file, half_file)
+    )
     patch.setattr(Path, "write_text", faulty(Path.write_text, half_text))
     patch.setattr(Path, "replace", faulty(Path.replace, half_renamed))
     patch.setattr(os, "fsync", faulty(os.fsync, lambda real, file: real(file)))

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.container import read_tensors, write_tensors
-from glassformer.modelfile import FORMAT, ModelFile
-from glassformer.settings import Settings
+from glassformer.inference.translator import Translator
+from glassformer.paper.settings import Settings
+from glassformer.ship.storage.container import read_tensors, write_tensors
+from glassformer.ship.storage.modelfile import FORMAT, ModelFile
 from glassformer.text import learn
-from glassformer.translator import Translator
 from tests.chaos.children import REFUSED, RIGHT, UNCHANGED, check, run_cases
 from tests.chaos.conftest import one_thread
 from tests.chaos.mutations import changed_header, changed_json, damaged
-from tests.test_modelfile import KINDS, TEXTS, arrays
+from tests.ship.storage.test_modelfile import KINDS, TEXTS, arrays
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the memory of a child is read from /proc")
 

@@ -16,7 +16,7 @@ import pytest
 import typer.main
 
 from glassformer.cli import main
-from glassformer.datasets import dates
+from glassformer.data.datasets import dates
 
 ROWS = dates(200, seed=7)
 SMALL = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.datasets import dates
+from glassformer.data.datasets import dates
 
 CLEAN = dates(120, seed=5)
 

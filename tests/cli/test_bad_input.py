@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from glassformer.modelfile import ModelFile
+from glassformer.ship.storage.modelfile import ModelFile
 
 GOOD = "iso,english\n1845-01-05,one\n1845-01-06,two\n"
 
@@ -381,7 +381,7 @@ def test_a_full_disk_while_training_is_said_and_the_table_stays(tmp_path, call, 
         raise OSError(28, "No space left on device")
 
     before = table.read_bytes()
-    monkeypatch.setattr("glassformer.container.save_file", full)
+    monkeypatch.setattr("glassformer.ship.storage.container.save_file", full)
     answer = call("train", table, "--out", tmp_path / "run", *small(training__steps="1"))
     assert_is_for_people(answer, 1, "cannot write the file", "No space left", "free some space")
     assert table.read_bytes() == before
@@ -397,7 +397,7 @@ def test_memory_that_runs_out_is_said_in_words(call, run, monkeypatch):
     def too_much(*_arguments, **_options):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
 
-    monkeypatch.setattr("glassformer.translator.Translator.translate", too_much)
+    monkeypatch.setattr("glassformer.inference.translator.Translator.translate", too_much)
     answer = call("translate", run, "-", stdin=b"1\n")
     assert_is_for_people(answer, 1, "out of memory", "smaller training.batch_tokens")
 
@@ -406,7 +406,7 @@ def test_an_interrupt_ends_with_its_own_code(call, run, monkeypatch):
     def interrupt(*_arguments, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("glassformer.translator.Translator.translate", interrupt)
+    monkeypatch.setattr("glassformer.inference.translator.Translator.translate", interrupt)
     answer = call("translate", run, "-", stdin=b"1\n")
     assert_is_for_people(answer, 130)
 
@@ -518,9 +518,9 @@ def test_a_name_that_is_too_long_is_refused_before_the_work(tmp_path, call, run,
     def work(*_arguments, **_options):
         raise AssertionError("it works already")
 
-    monkeypatch.setattr("glassformer.translator.Translator.load", work)
+    monkeypatch.setattr("glassformer.inference.translator.Translator.load", work)
     monkeypatch.setattr("glassformer.glassbox.trace.explain", work)
-    monkeypatch.setattr("glassformer.training.plan.prepare", work)
+    monkeypatch.setattr("glassformer.before.plan.prepare", work)
     for words in (
         ("train", table, "--out", tmp_path / ("a" * 256)),
         ("translate", run, "-", "--out", tmp_path / ("a" * 256)),

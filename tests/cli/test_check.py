@@ -7,9 +7,9 @@ from unittest import mock
 
 import pytest
 
-from glassformer.kernels.packing import Layout
-from glassformer.modelfile import ModelFile
-from glassformer.training import selftest
+from glassformer.before import selftest
+from glassformer.paper.kernels.packing import Layout
+from glassformer.ship.storage.modelfile import ModelFile
 
 BROKEN = mock.patch.object(Layout, "visible", property(lambda _: None))
 

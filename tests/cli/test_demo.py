@@ -8,11 +8,11 @@ import json
 
 import pytest
 
-from glassformer import advise as advise_module
-from glassformer.advise import Advice
-from glassformer.recipes.overrides import merge, parse_assignments
-from glassformer.training.demo import Demo
-from glassformer.translator import Translator
+from glassformer.before import advise as advise_module
+from glassformer.before.advise import Advice
+from glassformer.before.demo import Demo
+from glassformer.inference.translator import Translator
+from glassformer.training.recipes.overrides import merge, parse_assignments
 
 
 @pytest.fixture
@@ -25,9 +25,9 @@ def little(monkeypatch, small):
         advice = advise(*arguments)
         return Advice(merge(advice.settings, assigned), advice.choices)
 
-    monkeypatch.setattr("glassformer.training.plan.advise", advise_little)
-    monkeypatch.setattr("glassformer.training.demo.N_TRAIN", 60)
-    monkeypatch.setattr("glassformer.training.demo.N_TEST", 20)
+    monkeypatch.setattr("glassformer.before.plan.advise", advise_little)
+    monkeypatch.setattr("glassformer.before.demo.N_TRAIN", 60)
+    monkeypatch.setattr("glassformer.before.demo.N_TEST", 20)
 
 
 def rows_of(path) -> list[list[str]]:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from glassformer.datasets import dates
+from glassformer.data.datasets import dates
 
 pytest.importorskip("ctranslate2", reason="the extra ctranslate2 is not installed")
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.datasets import dates
-from glassformer.evaluation import evaluate
+from glassformer.data.datasets import dates
 from glassformer.glassbox.evidence import head_effects
-from glassformer.modelfile import ModelFile
-from glassformer.translator import Translator
+from glassformer.inference.evaluation import evaluate
+from glassformer.inference.translator import Translator
+from glassformer.ship.storage.modelfile import ModelFile
 
 METRICS = (
     "exact_match",

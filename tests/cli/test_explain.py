@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from glassformer.cli.heads import _print_heads
-from glassformer.evaluation import evaluate
 from glassformer.glassbox.run_records import HeadEffect, HeadEffects
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.modelfile import ModelFile
-from glassformer.translator import Translator
+from glassformer.inference.evaluation import evaluate
+from glassformer.inference.translator import Translator
+from glassformer.ship.storage.modelfile import ModelFile
 
 TEXT = "1969-07-20"
 

@@ -73,7 +73,7 @@ for verb in ("", {", ".join(map(repr, CONTRACT))}):
         main()
     except SystemExit as left:
         assert left.code in (0, None), (verb, left.code)
-heavy = {{"glassformer.settings", "torch", "numpy", "pyarrow", "tokenizers", "sacrebleu", "safetensors"}}
+heavy = {{"glassformer.paper.settings", "torch", "numpy", "pyarrow", "tokenizers", "sacrebleu", "safetensors"}}
 assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=600)

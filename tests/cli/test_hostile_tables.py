@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from glassformer.datasets import dates
+from glassformer.data.datasets import dates
 from glassformer.errors import EXIT_LEFT_OUT
-from glassformer.translator import Translator
+from glassformer.inference.translator import Translator
 from tests.hostile import tables, write
 
 TABLES = tables()

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from tests.cli.conftest import answer_to
-from tests.importers.conftest import write_marian
+from tests.ship.storage.importers.conftest import write_marian
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Recommended. pip install sacremoses")
 

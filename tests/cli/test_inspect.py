@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.container import read_tensors, write_tensors
-from glassformer.modelfile import FORMAT, ModelFile, tensor_shapes
-from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.ship.storage.container import read_tensors, write_tensors
+from glassformer.ship.storage.modelfile import FORMAT, ModelFile, tensor_shapes
 from glassformer.text import Tokenizer, ascii68, learn
 
 # FACTS of the character vocabulary: 65 characters in this order, then <sos>, <eos>, <pad>.

@@ -9,7 +9,7 @@ import tomllib
 
 import pytest
 
-from glassformer.settings import all_settings
+from glassformer.paper.settings import all_settings
 
 
 def test_every_setting_is_printed_with_its_meaning_under_its_section(call):

@@ -10,9 +10,9 @@ import pytest
 
 from glassformer import translate_stream
 from glassformer.errors import EXIT_LEFT_OUT, TextError
-from glassformer.jobs import chunks
-from glassformer.modelfile import ModelFile
-from glassformer.translator import Translator
+from glassformer.inference.jobs import chunks
+from glassformer.inference.translator import Translator
+from glassformer.ship.storage.modelfile import ModelFile
 
 ENDINGS = {"V;PST": "ed", "V;PRS": "s", "V;PTCP": "ing", "V;NFIN": ""}
 LEMMAS = ["".join(letters) for letters in itertools.product("bdk", "aeo", "lmr", "pt")][:50]

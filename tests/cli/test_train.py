@@ -19,13 +19,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from glassformer.before.plan import train
+from glassformer.data.datasets import dates
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import read_table
-from glassformer.datasets import dates
-from glassformer.modelfile import ModelFile
-from glassformer.recipes.overrides import read_recipe
-from glassformer.settings import Settings
-from glassformer.training import Run, Stopped, train
+from glassformer.paper.settings import Settings
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.training import Run, Stopped
+from glassformer.training.recipes.overrides import read_recipe
 from tests.chaos.conftest import child, wait
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.translator import Translator
+from glassformer.inference.translator import Translator
 
 DATES = ["1845-01-05", "1467-07-28", "1996-09-08", "1959-03-02"]
 AS_BYTES = "".join(date + "\n" for date in DATES).encode()

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.datasets import dates
+from glassformer.data.datasets import dates
 from glassformer.errors import EXIT_LEFT_OUT
-from glassformer.jobs import chunks
-from glassformer.translator import Translator
+from glassformer.inference.jobs import chunks
+from glassformer.inference.translator import Translator
 
 DATES = ["1845-01-05", "1467-07-28", "1996-09-08", "1959-03-02"]
 LONG = "1" * 129
@@ -64,7 +64,7 @@ def test_a_table_without_a_header_gives_one_without_a_header(tmp_path, call, run
 @pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.jsonl", "out.parquet"])
 def test_the_suffix_of_the_output_is_its_format(tmp_path, call, run, ids, answers, name):
     from glassformer.data.tables import read_table
-    from glassformer.settings import DataSettings
+    from glassformer.paper.settings import DataSettings
 
     if name == "out.parquet":
         pytest.importorskip("pyarrow")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from glassformer.data.rows import OpenRows, check_rows, open_columns, open_lines
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
 
 
 class Column(NamedTuple):

@@ -18,7 +18,7 @@ from glassformer.data.given import as_table
 from glassformer.data.stored import StoredPairs
 from glassformer.data.tables import Pair, Table, fingerprint, read_table
 from glassformer.errors import SettingsError, TableError
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
 
 quick = settings(max_examples=100, deadline=None)
 texts = st.text("abé\u0301\u200b\n\t \x1fя", min_size=1, max_size=5).filter(lambda text: text.strip())

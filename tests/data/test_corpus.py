@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from glassformer.data.corpus import Corpus, Sequences, spread
 from glassformer.data.tables import Pair
 from glassformer.errors import TextError
-from glassformer.settings import SideSettings
+from glassformer.paper.settings import SideSettings
 from glassformer.text import learn
 
 quick = settings(max_examples=50, deadline=None)

@@ -23,7 +23,7 @@ from glassformer.data.delimited import csv_rows
 from glassformer.data.lines import Lines
 from glassformer.data.tables import read_table
 from glassformer.errors import TableError
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
 from tests.data.columns import read_column
 
 MODULE_LIMIT = 131_072  # characters of a cell: the csv module's own limit, unless somebody changes it

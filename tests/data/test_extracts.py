@@ -18,7 +18,7 @@ from glassformer.data.extracts import raw_rows, write_parts
 from glassformer.data.splits import split
 from glassformer.data.tables import read_table
 from glassformer.errors import RunError, TableError, UsageError
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
 
 SKIP = DataSettings(bad_rows="skip")
 CSV = (

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from glassformer.before.plan import plan
 from glassformer.data import cache, large
 from glassformer.data.frames import source_of_frame
 from glassformer.data.large import read_any, read_source
@@ -15,8 +16,7 @@ from glassformer.data.ledger import Reason
 from glassformer.data.stored import StoredPairs
 from glassformer.data.tables import Table
 from glassformer.errors import ColumnError, TableError, UsageError
-from glassformer.settings import DataSettings
-from glassformer.training.plan import plan
+from glassformer.paper.settings import DataSettings
 
 VALUES: dict[str, list[Any]] = {
     "id": [1, 2, 3, 4, 5, 6],

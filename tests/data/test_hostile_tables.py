@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from glassformer.before.plan import Plan, plan
 from glassformer.data.cleaning import clean
 from glassformer.data.extracts import raw_rows, write_parts
 from glassformer.data.ledger import Ledger
@@ -28,10 +29,9 @@ from glassformer.data.rows import open_columns
 from glassformer.data.splits import split
 from glassformer.data.tables import Table, read_table
 from glassformer.errors import GlassformerError, TableError
-from glassformer.recipes.overrides import merge, nested
-from glassformer.settings import DataSettings, Settings
-from glassformer.training.plan import Plan, plan
+from glassformer.paper.settings import DataSettings, Settings
 from glassformer.training.prepare import Prepared, prepare
+from glassformer.training.recipes.overrides import merge, nested
 from tests.hostile import BOM, drawn, tables, write
 
 TABLES = tables()

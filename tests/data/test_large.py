@@ -20,7 +20,7 @@ from glassformer.data.large import read_any
 from glassformer.data.stored import StoredPairs
 from glassformer.data.tables import Table, fingerprint, read_table
 from glassformer.errors import ColumnError, RunError, TableError
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
 
 quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SKIP = DataSettings(bad_rows="skip")

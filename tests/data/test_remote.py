@@ -13,7 +13,7 @@ from glassformer.data import cache, large, remote
 from glassformer.data.large import read_any
 from glassformer.data.remote import is_address, public
 from glassformer.errors import MissingExtraError, TableError
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
 
 pytest.importorskip("fsspec")
 

@@ -9,7 +9,7 @@ import pytest
 
 from glassformer.data.rows import PLAIN, open_columns, open_lines
 from glassformer.errors import TableError, UsageError
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
 
 
 class Endless(io.RawIOBase):

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.container import write_tensors
 from glassformer.data import splits
 from glassformer.data.splits import Overlap, TrainedSources, held_rows, hold_out, text_hash, text_hashes
 from glassformer.data.tables import Pair
 from glassformer.errors import ModelFileError
+from glassformer.ship.storage.container import write_tensors
 
 quick = settings(max_examples=50, deadline=None)
 tables = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40).map(

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from glassformer.data.tables import Ledger, Pair, fingerprint, read_table
 from glassformer.errors import ColumnError, GlassformerError, MissingExtraError, TableError
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
 from tests.data.columns import read_column, read_lines
 
 DATES = [

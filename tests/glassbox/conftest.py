@@ -11,9 +11,9 @@ import pytest
 
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.modelfile import ModelFile, tensor_shapes
-from glassformer.records import TrainingData
-from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
+from glassformer.ship.storage.records import TrainingData
 from glassformer.text import learn
 
 SOURCES, TARGETS = ["abcdefg", "gfedcba"], ["hijkl mn", "nm lkjih"]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer import reference
-from glassformer.engines.torch import build_model
 from glassformer.glassbox.evidence import correlate, gradient_times_input, head_effects, spearman
 from glassformer.glassbox.trace import explain
-from glassformer.settings import DecodingSettings
-from glassformer.translator import Translator
+from glassformer.inference.engines.torch import build_model
+from glassformer.inference.translator import Translator
+from glassformer.paper import reference
+from glassformer.paper.settings import DecodingSettings
 
 
 def scores(model, source, fed, asked, visible=None):

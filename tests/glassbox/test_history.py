@@ -14,7 +14,7 @@ from glassformer.glassbox.history import MAX_CHECKPOINTS, MAX_EVENTS, last_sampl
 from glassformer.glassbox.run_records import Errors, WrongAnswer
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.settings import ModelSettings
+from glassformer.paper.settings import ModelSettings
 
 PROGRESS = {"event": "progress", "loss": 2.0, "learning_rate": 0.1, "gradient_norm": 3.0, "epoch": 0}
 VALIDATED = {"event": "validated", "loss": 1.5, "metric": "exact_match", "value": 0.5, "best": True}

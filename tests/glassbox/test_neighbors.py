@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from glassformer import analogy, neighbors
-from glassformer.datasets import dates
+from glassformer.before.plan import train
+from glassformer.data.datasets import dates
 from glassformer.errors import TextError, UsageError
-from glassformer.modelfile import ModelFile, tensor_shapes
-from glassformer.records import TrainingData
-from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
+from glassformer.ship.storage.records import TrainingData
 from glassformer.text import Tokenizer, learn
-from glassformer.training import train
 
 # Axes: person, gender, young, object. Cosines by hand: king and prince 2 / √(2 · 3), king and man 1 / √(2 · 2).
 PLANTED = {

@@ -12,9 +12,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.decoding import SearchConstraints, beam_search, greedy_search, length_penalty
 from glassformer.glassbox.schema import Search
 from glassformer.glassbox.search import search
+from glassformer.paper.search import SearchConstraints, beam_search, greedy_search, length_penalty
 
 BOS, EOS = 0, 1
 

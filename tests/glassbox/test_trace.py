@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer import reference, timelimit
-from glassformer.engines.torch import build_model
 from glassformer.errors import ModelFileError, TextError, TimeLimitError, UsageError
 from glassformer.glassbox import schema as schema_module
 from glassformer.glassbox.schema import MASK_REASONS, OPS, Tensor, Trace, json_schema
 from glassformer.glassbox.trace import explain
-from glassformer.settings import ModelSettings
-from glassformer.timelimit import time_limit
-from glassformer.translator import Translator
+from glassformer.inference import timelimit
+from glassformer.inference.engines.torch import build_model
+from glassformer.inference.timelimit import time_limit
+from glassformer.inference.translator import Translator
+from glassformer.paper import reference
+from glassformer.paper.settings import ModelSettings
 
 SCHEMA = Path(schema_module.__file__).with_name("trace-1.schema.json")
 

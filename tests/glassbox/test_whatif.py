@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.engines.torch import build_model
 from glassformer.errors import TextError, UsageError
 from glassformer.glassbox.trace import explain
 from glassformer.glassbox.whatif import (
@@ -25,7 +24,8 @@ from glassformer.glassbox.whatif import (
     attentions,
     parse_edit,
 )
-from glassformer.settings import ModelSettings
+from glassformer.inference.engines.torch import build_model
+from glassformer.paper.settings import ModelSettings
 
 WORDS = {
     "token 3=x": SetToken(3, "x"),

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.datasets import dates
-from glassformer.settings import Settings
-from glassformer.training import Run, Saved, train
+from glassformer.before.plan import train
+from glassformer.data.datasets import dates
+from glassformer.paper.settings import Settings
+from glassformer.training import Run, Saved
 from glassformer.training.update import batch_parts
 
 PAIRS = dates(40, seed=5)

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer.before.plan import train
 from glassformer.errors import RunError, UsageError
-from glassformer.modelfile import ModelFile
-from glassformer.settings import Settings, all_settings
-from glassformer.training import Finished, Progress, Started, Stopped, Validated, train
+from glassformer.paper.settings import Settings, all_settings
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.training import Finished, Progress, Started, Stopped, Validated
 from glassformer.training.changes import Change, changes_of, recipe_of
 from glassformer.training.checkpoints import read_resume
 from glassformer.training.validation import Measured, Validator

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer.container import write_tensors
 from glassformer.errors import ModelFileError, RunError
-from glassformer.settings import Settings
+from glassformer.paper.settings import Settings
+from glassformer.ship.storage.container import write_tensors
 from glassformer.training.checkpoints import Origin, Position, load_resume, read_resume, save_resume
 
 TABLE = Origin("table", Settings())

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from glassformer.before.plan import Plan, plan
 from glassformer.data import cache, large, workers
 from glassformer.data.stored import StoredPairs
 from glassformer.errors import RunError, TableError
-from glassformer.modelfile import ModelFile
+from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import encoding
 from glassformer.training.events import Stopped
-from glassformer.training.plan import Plan, plan
 
 TINY = {
     "model.d_model": 16,

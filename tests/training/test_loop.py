@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.advise import advise
+from glassformer.before.advise import advise
+from glassformer.before.plan import train
+from glassformer.data.datasets import dates
 from glassformer.data.tables import Pair
-from glassformer.datasets import dates
 from glassformer.errors import RunError, TableError, UsageError
-from glassformer.modelfile import ModelFile
-from glassformer.recipes.overrides import merge
-from glassformer.settings import Settings
-from glassformer.training import Finished, Progress, Run, Saved, Started, Stopped, Validated, train
+from glassformer.paper.settings import Settings
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.training import Finished, Progress, Run, Saved, Started, Stopped, Validated
 from glassformer.training.epoch import batches_of_epoch
+from glassformer.training.recipes.overrides import merge
 from glassformer.training.validation import Measured, Validator
 
 PAIRS = dates(40, seed=5)

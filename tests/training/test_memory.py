@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.datasets import dates
+from glassformer.before.plan import train
+from glassformer.data.datasets import dates
 from glassformer.errors import RunError
-from glassformer.settings import Settings
-from glassformer.training import Run, Saved, Split, train
+from glassformer.paper.settings import Settings
+from glassformer.training import Run, Saved, Split
 from tests.chaos.conftest import child, wait
 
 resource = pytest.importorskip("resource")

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.datasets import dates
+from glassformer.before.plan import train
+from glassformer.data.datasets import dates
 from glassformer.errors import RunError
-from glassformer.settings import Settings
-from glassformer.training import Finished, Progress, Restored, Run, Saved, Skipped, Spiked, train
+from glassformer.paper.settings import Settings
+from glassformer.training import Finished, Progress, Restored, Run, Saved, Skipped, Spiked
 from glassformer.training.loop import MAX_RESTORED, MAX_SKIPPED
 from glassformer.training.meter import MIN_STEPS, Usual
 

@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.datasets import dates
+from glassformer.before.measure import measure_updates
+from glassformer.before.plan import plan, train
+from glassformer.data.datasets import dates
 from glassformer.errors import RunError, UsageError
-from glassformer.modelfile import ModelFile
-from glassformer.settings import Settings
-from glassformer.training import Finished, Saved, train
-from glassformer.training.measure import measure_updates
-from glassformer.training.plan import plan
+from glassformer.paper.settings import Settings
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.training import Finished, Saved
 from glassformer.training.processes import Processes
 from tests.chaos.conftest import child, wait
 
@@ -216,8 +216,9 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from tests.training.test_processes import PAIRS, SETTINGS
-from glassformer.settings import Settings
-from glassformer.training import Finished, train
+from glassformer.paper.settings import Settings
+from glassformer.training import Finished
+from glassformer.before.plan import train
 
 run = train(PAIRS, Settings(**SETTINGS), Path(sys.argv[1]) / "run", device="cpu")
 update, first_time = run.update, os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"

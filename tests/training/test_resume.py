@@ -9,15 +9,15 @@ from unittest import mock
 
 import pytest
 
-from glassformer.container import read_tensors, write_tensors
+from glassformer.before.plan import _digest, plan, train
 from glassformer.data.given import as_table
 from glassformer.data.tables import Pair, Table
 from glassformer.errors import ModelFileError, RunError, SettingsError
-from glassformer.rundirectory import RunDirectory
-from glassformer.training import Saved, train
+from glassformer.ship.storage.container import read_tensors, write_tensors
+from glassformer.ship.storage.rundirectory import RunDirectory
+from glassformer.training import Saved
 from glassformer.training.checkpoints import RESUME_FORMAT
 from glassformer.training.differences import describe_environment
-from glassformer.training.plan import _digest, plan
 from tests.chaos.conftest import PAIRS, SETTINGS, digest
 
 

@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer.before.plan import plan, train
 from glassformer.data.tables import read_table
-from glassformer.engines.torch import build_model
 from glassformer.errors import ModelFileError, TextError, UsageError
-from glassformer.evaluation import evaluate
 from glassformer.glassbox.trace import explain
-from glassformer.modelfile import ModelFile
-from glassformer.settings import DataSettings
+from glassformer.inference.engines.torch import build_model
+from glassformer.inference.evaluation import evaluate
+from glassformer.inference.translator import Translator
+from glassformer.paper.settings import DataSettings
+from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import compose
-from glassformer.training import train
-from glassformer.training.plan import plan
-from glassformer.translator import Translator
 from tests.training.test_loop import PAIRS as ONE_INPUT
 from tests.training.test_loop import settings
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from glassformer.datasets import dates
-from glassformer.engines.torch import TorchEngine
+from glassformer.before.plan import train
+from glassformer.data.datasets import dates
 from glassformer.glassbox.history import errors_of
-from glassformer.metrics import quick_metric
-from glassformer.settings import DecodingSettings, Settings
-from glassformer.training import Run, train
+from glassformer.inference.engines.torch import TorchEngine
+from glassformer.inference.metrics import quick_metric
+from glassformer.paper.settings import DecodingSettings, Settings
+from glassformer.training import Run
 from glassformer.training.events import Sample
 
 SIDE = {"kind": "characters"}

@@ -15,7 +15,7 @@ from glassformer.errors import EXIT_FINDINGS
 
 if TYPE_CHECKING:
     from glassformer.data.tables import Table
-    from glassformer.settings import Settings
+    from glassformer.paper.settings import Settings
 
 ValidTable = Annotated[str | None, typer.Option("--valid", metavar="TABLE", help="The table to validate on.")]
 TestTable = Annotated[str | None, typer.Option("--test", metavar="TABLE", help="The table to test on.")]
@@ -55,7 +55,7 @@ def audit(
     Each finding has a severity, the number of rows, examples with their row numbers, and what to do.
     Nothing is changed. With options that clean, what is examined is what they would leave to train on.
     """
-    from glassformer.audit import audit
+    from glassformer.before.audit import audit
 
     reporter = Reporter(quiet)
     data = opt.data_options(source, target, header, bad_rows, features)
@@ -69,7 +69,7 @@ def audit(
     train, settings = _cleaned(reporter, train, data, assignments)
     found = audit(train, held, tested, settings)
     if html is not None:
-        from glassformer.audit.page import write_page
+        from glassformer.before.audit.page import write_page
 
         write_page(found, html)
         reporter.print(f"wrote {html}")
@@ -93,10 +93,10 @@ def _cleaned(
     reporter: Reporter, table: Table, data: dict[str, Any], assignments: list[str] | None
 ) -> tuple[Table, Settings]:
     """The table that training would clean, and the settings of that training: advised, with `--set` over them."""
-    from glassformer.advise import advise
+    from glassformer.before.advise import advise
     from glassformer.data.cleaning import clean
-    from glassformer.recipes.overrides import check_settings, merge, parse_assignments
-    from glassformer.settings import DataSettings, Settings
+    from glassformer.paper.settings import DataSettings, Settings
+    from glassformer.training.recipes.overrides import check_settings, merge, parse_assignments
 
     given = check_settings(merge(parse_assignments(assignments or []), data))
     cleaned = clean(table, DataSettings(**given.get("data", {})))

@@ -45,9 +45,9 @@ def check(
 
     Takes the options of train and writes nothing. Exits with code 3 if a check fails.
     """
-    from glassformer.engines.torch import find_device
-    from glassformer.training.plan import plan
-    from glassformer.training.selftest import check
+    from glassformer.before.plan import plan
+    from glassformer.before.selftest import check
+    from glassformer.inference.engines.torch import find_device
 
     reporter = Reporter(quiet)
     data = opt.data_options(source, target, header, bad_rows, features)

@@ -19,7 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.files import shown
+from glassformer.ship.storage.files import shown
 
 if TYPE_CHECKING:
     from glassformer.data.ledger import Ledger
@@ -95,7 +95,7 @@ def print_json_line(value: Any) -> None:
 def check_output(path: Path | None, option: str, *, overwrite: bool, inputs: str = "") -> None:
     """Check an output before any work. Raises an error for one that exists, cannot be written, or is an input."""
     from glassformer.errors import RunError, UsageError
-    from glassformer.files import check_path, check_writable
+    from glassformer.ship.storage.files import check_path, check_writable
 
     if path is None:
         return

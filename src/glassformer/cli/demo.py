@@ -13,8 +13,8 @@ from glassformer.cli.narrate import follow, print_plan, print_report
 from glassformer.cli.options import COMMON, AsJson, Device, Quiet
 
 if TYPE_CHECKING:
-    from glassformer.training.demo import Demo
-    from glassformer.translator import Translator
+    from glassformer.before.demo import Demo
+    from glassformer.inference.translator import Translator
 
 Folder = Annotated[Path, typer.Option("--out", "-o", help="A directory for the tables and the run.")]
 DemoSeed = Annotated[int, typer.Option("--seed", min=0, help="The random seed.", rich_help_panel=COMMON)]
@@ -41,9 +41,9 @@ def demo(
     Ten thousand dates, "1845-01-05" to "January 5, 1845": nine thousand to train on, one thousand to test on. A
     second call finds the trained model and uses it, or resumes a run that was interrupted.
     """
-    from glassformer.evaluation import evaluate
-    from glassformer.training.demo import N_TEST, N_TRAIN, Demo
-    from glassformer.translator import Translator
+    from glassformer.before.demo import N_TEST, N_TRAIN, Demo
+    from glassformer.inference.evaluation import evaluate
+    from glassformer.inference.translator import Translator
 
     reporter, found = Reporter(quiet), Demo(out, seed)
     table, test, run = found.table, found.test_table, found.run.path

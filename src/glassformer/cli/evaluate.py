@@ -11,7 +11,7 @@ from glassformer.cli.narrate import print_comparison, print_report, warn_about_s
 
 if TYPE_CHECKING:
     from glassformer.data.tables import Pair
-    from glassformer.translator import Translator
+    from glassformer.inference.translator import Translator
 
 
 def evaluate(
@@ -41,7 +41,7 @@ def evaluate(
     Rows with the same source count once: an answer that equals any of their targets is right. Each metric is printed
     with a 95 % bootstrap interval, resampled over the sources.
     """
-    from glassformer.translator import Translator
+    from glassformer.inference.translator import Translator
 
     reporter = Reporter(quiet)
     options = opt.decoding_options(assignments, num_beams=beam, seed=seed)
@@ -54,7 +54,7 @@ def evaluate(
 
 
 def _evaluate(reporter: Reporter, translator: Translator, table: Any, options: dict[str, Any], as_json: bool) -> None:
-    from glassformer.evaluation import evaluate
+    from glassformer.inference.evaluation import evaluate
 
     report = evaluate(translator, table.pairs, rows_read=table.ledger.read, where=table.locations, **options)
     if translator.agreement:
@@ -71,8 +71,8 @@ def _evaluate(reporter: Reporter, translator: Translator, table: Any, options: d
 
 def _compare(reporter: Reporter, translator: Translator, pairs: list[Pair], options: dict[str, Any]) -> None:
     """Print the metrics of the first rows for PyTorch and for the engine, side by side."""
-    from glassformer.evaluation import evaluate
-    from glassformer.translator import Translator
+    from glassformer.inference.evaluation import evaluate
+    from glassformer.inference.translator import Translator
 
     assert translator.agreement is not None
     engines = (

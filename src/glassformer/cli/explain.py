@@ -25,7 +25,7 @@ from glassformer.cli.options import (
     source_of,
 )
 from glassformer.errors import RunError, UsageError
-from glassformer.files import check_writable
+from glassformer.ship.storage.files import check_writable
 
 if TYPE_CHECKING:
     from glassformer.glassbox.run_records import HeadEffects
@@ -96,7 +96,7 @@ def explain(
         raise UsageError("--heads is shown in the page and in --json", hint="--html FILE, or glassformer heads")
     _check_page(html, overwrite)
     from glassformer.glassbox.trace import explain as explain_text
-    from glassformer.modelfile import ModelFile
+    from glassformer.ship.storage.modelfile import ModelFile
 
     options = decoding_options(assignments, num_beams=beam)
     weights = html is not None or (tensor or "").endswith(WEIGHTS)
@@ -121,7 +121,7 @@ def explain(
 def _measure_heads(reporter: Reporter, model: Path, table: str, options: dict[str, Any]) -> HeadEffects:
     """Exact match on a table, with the columns of the model, without each head."""
     from glassformer.glassbox.evidence import head_effects
-    from glassformer.modelfile import ModelFile
+    from glassformer.ship.storage.modelfile import ModelFile
 
     file = ModelFile.load(model)
     pairs = read_pairs(reporter, table, data_options(None, None, None, None), None, overwrite=False, model_file=file)

@@ -44,9 +44,9 @@ def export(
     The exported model answers up to 200 rows in its own runtime and a fresh process. In float32 its answers must be
     those of the model, with scores within a bound; otherwise nothing is written. check.json says what was compared.
     """
-    from glassformer.export import export
-    from glassformer.hub import local_model
-    from glassformer.modelfile import ModelFile
+    from glassformer.ship.export import export
+    from glassformer.ship.storage.hub import local_model
+    from glassformer.ship.storage.modelfile import ModelFile
 
     reporter = Reporter(quiet)
     data = opt.data_options(source, target, header, bad_rows, features)

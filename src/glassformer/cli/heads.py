@@ -38,7 +38,7 @@ def heads(
     evaluate. With --ensemble, only heads of MODEL are switched off.
     """
     from glassformer.glassbox.evidence import head_effects
-    from glassformer.modelfile import ModelFile
+    from glassformer.ship.storage.modelfile import ModelFile
 
     options = opt.decoding_options(assignments, num_beams=beam)
     reporter = Reporter(quiet)

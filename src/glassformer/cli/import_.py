@@ -22,8 +22,8 @@ def import_(folder: MarianFolder, out: Out, overwrite: Overwrite = False, quiet:
     hf://owner/name. It is compared with transformers where that is installed, before anything is written.
     """
     check_output(out, "--out", overwrite=overwrite)
-    from glassformer.importers.agree import compare_with_transformers
-    from glassformer.importers.marian import import_marian
+    from glassformer.ship.agree import compare_with_transformers
+    from glassformer.ship.storage.importers.marian import import_marian
 
     reporter = Reporter(quiet)
     model_file = import_marian(folder)

@@ -10,12 +10,12 @@ from glassformer.cli.narrate import ON_THEIR_OWN_SCALE
 from glassformer.cli.options import AsJson, Model
 
 if TYPE_CHECKING:
-    from glassformer.modelfile import ModelFile
+    from glassformer.ship.storage.modelfile import ModelFile
 
 
 def info(model: Model, as_json: AsJson = False) -> None:
     """Print the shape, the training data and the metrics of a model."""
-    from glassformer.modelfile import ModelFile, find_model
+    from glassformer.ship.storage.modelfile import ModelFile, find_model
 
     model_file = ModelFile.load(model)
     if as_json:

@@ -10,7 +10,7 @@ from glassformer.cli.narrate import print_reading
 
 if TYPE_CHECKING:
     from glassformer.data.tables import Table
-    from glassformer.modelfile import ModelFile
+    from glassformer.ship.storage.modelfile import ModelFile
 
 
 def read_pairs(
@@ -28,7 +28,7 @@ def read_pairs(
     """
     from glassformer.data.columns import columns_of_model
     from glassformer.data.large import read_any
-    from glassformer.settings import DataSettings
+    from glassformer.paper.settings import DataSettings
 
     check_output(ledger, "--ledger", overwrite=overwrite, inputs=path)
     given = data["data"]

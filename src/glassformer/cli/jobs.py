@@ -20,15 +20,15 @@ from glassformer.errors import EXIT_LEFT_OUT, UsageError, nearest
 
 if TYPE_CHECKING:
     from glassformer.data.rows import OpenRows
-    from glassformer.jobs.inputs import Input
-    from glassformer.jobs.job import Job, Workers
-    from glassformer.jobs.layout import Layout
-    from glassformer.jobs.output import FileOutput
-    from glassformer.jobs.progress import Progress
-    from glassformer.jobs.stream import Long
-    from glassformer.modelfile import ModelFile
+    from glassformer.inference.jobs.inputs import Input
+    from glassformer.inference.jobs.job import Job, Workers
+    from glassformer.inference.jobs.layout import Layout
+    from glassformer.inference.jobs.output import FileOutput
+    from glassformer.inference.jobs.progress import Progress
+    from glassformer.inference.jobs.stream import Long
+    from glassformer.inference.translator import Translator
+    from glassformer.ship.storage.modelfile import ModelFile
     from glassformer.text.inputs import Inputs
-    from glassformer.translator import Translator
 
 RAY = "ray"
 TABLE_SUFFIXES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
@@ -45,7 +45,7 @@ class Files:
 
     def check(self, source: str) -> tuple[FileOutput | None, Progress | None]:
         """Return the output, and the progress to resume, before any work. Raises an error for files in the way."""
-        from glassformer.jobs.output import FileOutput
+        from glassformer.inference.jobs.output import FileOutput
 
         out, ledger = self.out, self.ledger
         if ledger is not None and out is not None and ledger.resolve() == out.resolve():
@@ -76,7 +76,7 @@ class Models:
         """Raise UsageError for another --on than Ray, and for an input that it cannot have, before any work."""
         if self.on is None:
             return
-        from glassformer.jobs.on_ray import load_ray
+        from glassformer.inference.jobs.on_ray import load_ray
 
         if self.on != RAY:
             raise UsageError(f"--on {self.on} is not available", hint=nearest(self.on, [RAY]))
@@ -86,24 +86,24 @@ class Models:
 
     def read(self) -> list[ModelFile]:
         """Read the model files."""
-        from glassformer.modelfile import ModelFile
+        from glassformer.ship.storage.modelfile import ModelFile
 
         return [ModelFile.load(path) for path in (self.path, *self.ensemble)]
 
     def load(self, files: Sequence[ModelFile]) -> Translator:
         """Create the translator of the files."""
-        from glassformer.translator import Translator
+        from glassformer.inference.translator import Translator
 
         first, *others = files
         return Translator(first, ensemble=others, device=self.device, precision=self.precision, engine=self.engine)
 
     def workers(self, files: Sequence[ModelFile], *, alignments: bool) -> Workers:
         """Return what translates with these files: this process, or Ray."""
-        from glassformer.jobs.job import Here
+        from glassformer.inference.jobs.job import Here
 
         if self.on is None:
             return Here.of(self.load(files), alignments=alignments)
-        from glassformer.jobs.on_ray import OnRay
+        from glassformer.inference.jobs.on_ray import OnRay
 
         return OnRay(self.load, files, alignments, n_gpus=int(self.device.startswith("cuda")))
 
@@ -126,8 +126,8 @@ class Rows:
 
         Raises UsageError for a table without a column, and for options of tables with plain lines.
         """
-        from glassformer.jobs.inputs import Input
-        from glassformer.settings import DataSettings
+        from glassformer.inference.jobs.inputs import Input
+        from glassformer.paper.settings import DataSettings
         from glassformer.text.inputs import named_values
 
         data = data_options(None, None, self.header, self.bad_rows)["data"]
@@ -172,7 +172,7 @@ class Shape:
     def layout(self, given: Input, opened: OpenRows, out: Path | None) -> Layout:
         """Return the form of the output. Raises UsageError for options that conflict."""
         from glassformer.data.rows import PLAIN
-        from glassformer.jobs.layout import Layout, choose_format, free_name
+        from glassformer.inference.jobs.layout import Layout, choose_format, free_name
 
         columns = bool(given.keep) or self.scores or self.alignments
         form = choose_format(self.to, out, opened.format, full=self.full, columns=columns and not self.full)
@@ -205,9 +205,9 @@ def run_job(
     long: str,
 ) -> None:
     """Translate rows with these models and options of the search. Raises typer.Exit when rows were left out."""
-    from glassformer.jobs.job import Job, describe_job
-    from glassformer.jobs.output import StreamOutput
-    from glassformer.jobs.stream import Search
+    from glassformer.inference.jobs.job import Job, describe_job
+    from glassformer.inference.jobs.output import StreamOutput
+    from glassformer.inference.jobs.stream import Search
 
     if prefix and rows.prefix_column is not None:
         raise UsageError("--prefix and --prefix-column are both given", hint="give one of them")
@@ -247,9 +247,9 @@ def run_job(
 
 def _follow(reporter: Reporter, job: Job, opened: OpenRows, resumed: Progress | None, total: int | None) -> Progress:
     """Run a job to its end, with its progress and its warnings."""
-    from glassformer.jobs.job import Here
-    from glassformer.jobs.output import FileOutput
-    from glassformer.jobs.progress import Progress
+    from glassformer.inference.jobs.job import Here
+    from glassformer.inference.jobs.output import FileOutput
+    from glassformer.inference.jobs.progress import Progress
 
     progress = resumed or Progress()
     to_terminal = not isinstance(job.output, FileOutput) and sys.stdout.isatty()
@@ -272,7 +272,7 @@ def _output_stream(out: Path | None) -> Iterator[BinaryIO]:
     if out is None:
         yield sys.stdout.buffer
     else:
-        from glassformer.files import cannot_write
+        from glassformer.ship.storage.files import cannot_write
 
         try:
             with out.open("wb") as stream:

@@ -17,15 +17,16 @@ from glassformer.cli.console import Reporter, print_table, printable
 from glassformer.errors import EXIT_INTERRUPTED, shortened
 
 if TYPE_CHECKING:
+    from glassformer.before.plan import Plan
     from glassformer.data.rows import OpenRows
     from glassformer.data.tables import Table
-    from glassformer.evaluation import Measure, Report
-    from glassformer.export import Exported
-    from glassformer.modelfile import ModelFile
-    from glassformer.runs.logs import Log
-    from glassformer.settings import DecodingSettings
-    from glassformer.training import Plan, Run
-    from glassformer.translator import Translator
+    from glassformer.inference.evaluation import Measure, Report
+    from glassformer.inference.translator import Translator
+    from glassformer.paper.settings import DecodingSettings
+    from glassformer.ship.export import Exported
+    from glassformer.ship.storage.modelfile import ModelFile
+    from glassformer.training import Run
+    from glassformer.training.runs.logs import Log
 
 QUOTED = 300  # characters of a text in a table
 SHOWN_UNLIKE = 3  # texts that are unlike the training, in a warning
@@ -153,7 +154,7 @@ def _jump(run: Run, finished: Any) -> str:
 def print_next(reporter: Reporter, out: Path) -> None:
     """Print the commands that use a finished run, and those that look inside, with a held-out source of the run."""
     from glassformer.glassbox.history import last_sample
-    from glassformer.modelfile import ModelFile
+    from glassformer.ship.storage.modelfile import ModelFile
 
     run = shlex.quote(str(out))
     source = None if ModelFile.load(out).source_tokenizer.inputs else last_sample(out)

@@ -13,7 +13,7 @@ from glassformer.cli.console import plain_table, printable
 from glassformer.errors import shortened
 
 if TYPE_CHECKING:
-    from glassformer.audit import Audit, Example, Finding, Lengths, Severity
+    from glassformer.before.audit import Audit, Example, Finding, Lengths, Severity
 
 STYLES: dict[Severity, str] = {"error": "bold red", "warning": "yellow", "info": "dim"}
 BAR = 30  # characters of the longest bar
@@ -42,7 +42,7 @@ def print_audit(audit: Audit) -> None:
 
 def summary(audit: Audit) -> str:
     """Return the number of findings of each severity as one line."""
-    from glassformer.audit.findings import severities_text
+    from glassformer.before.audit.findings import severities_text
 
     tables = ", ".join(f"{printable(table.path)} ({table.rows_kept:,} rows)" for table in audit.tables)
     return f"{severities_text(audit)} in {tables}"
@@ -73,7 +73,7 @@ def _lines(finding: Finding) -> Iterator[str]:
 
 def example_text(example: Example, table: str) -> str:
     """Return an example as one line, without line breaks or invisible characters; its file, if not `table`."""
-    from glassformer.audit.characters import visible
+    from glassformer.before.audit.characters import visible
 
     row = f"row {example.row}" if example.table == table else f"row {example.row} of {printable(example.table)}"
     texts = " → ".join(shortened(visible(text), QUOTED) for text in (example.source, example.target) if text)

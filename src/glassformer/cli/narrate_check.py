@@ -11,9 +11,9 @@ from glassformer.cli.console import Reporter, is_first_process, printable
 from glassformer.cli.narrate_audit import example_text
 
 if TYPE_CHECKING:
-    from glassformer.training import Plan
-    from glassformer.training.checks import Check
-    from glassformer.training.selftest import SelfTest
+    from glassformer.before.checks import Check
+    from glassformer.before.plan import Plan
+    from glassformer.before.selftest import SelfTest
 
 
 def print_tested(reporter: Reporter, planned: Plan) -> None:

@@ -13,8 +13,8 @@ from glassformer.cli.narrate import print_reading_of, progress_bar, warn_cut_off
 
 if TYPE_CHECKING:
     from glassformer.data.rows import OpenRows
-    from glassformer.jobs.inputs import Input
-    from glassformer.jobs.progress import Progress
+    from glassformer.inference.jobs.inputs import Input
+    from glassformer.inference.jobs.progress import Progress
 
 LOG_SECONDS = 60.0
 """Seconds between two lines of progress in a log."""

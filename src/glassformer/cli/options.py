@@ -58,7 +58,7 @@ def _fetched(text: str, *, as_folder: bool) -> Path:
     if not text.startswith("hf:/"):
         return Path(text)
     from glassformer.cli.console import Reporter
-    from glassformer.hub import fetch, model_of
+    from glassformer.ship.storage.hub import fetch, model_of
 
     quiet = not {"--quiet", "-q"}.isdisjoint(sys.argv)  # options that follow are not parsed yet
     fetched = fetch(text, progress=not quiet and sys.stderr.isatty())
@@ -253,8 +253,8 @@ def training_options(
     recipe: str | None, assignments: list[str] | None, data: dict[str, Any], **training: Any
 ) -> dict[str, Any]:
     """The settings of a training that were given: a recipe, `--set` over it, and options over both."""
-    from glassformer.recipes import find_recipe
-    from glassformer.recipes.overrides import merge, parse_assignments, read_recipe
+    from glassformer.training.recipes import find_recipe
+    from glassformer.training.recipes.overrides import merge, parse_assignments, read_recipe
 
     base = read_recipe(find_recipe(recipe)) if recipe is not None else {}
     return merge(base, parse_assignments(assignments or []), data, {"training": given(**training)})
@@ -271,7 +271,7 @@ def source_of(text: str, inputs: Inputs, features: list[str] | None) -> str | di
 def decoding_options(assignments: list[str] | None, **options: Any) -> dict[str, Any]:
     """`--set decoding.…` and the options of a verb as fields of DecodingSettings."""
     from glassformer.errors import SettingsError
-    from glassformer.recipes.overrides import parse_assignments
+    from glassformer.training.recipes.overrides import parse_assignments
 
     parsed: dict[str, dict[str, Any]] = parse_assignments(assignments or [])
     others = sorted(parsed.keys() - {"decoding"})

@@ -12,8 +12,8 @@ from glassformer.cli.narrate import warn_unknown
 
 if TYPE_CHECKING:
     from glassformer.data.tables import Table
+    from glassformer.inference.translator import PairScore
     from glassformer.text.inputs import Inputs
-    from glassformer.translator import PairScore
 
 _ONE_CELL = str.maketrans("\t\r\n", "   ")
 
@@ -39,7 +39,7 @@ def score(
     Tab-separated: score, source, target (a tab or line break in them becomes a space, another control character an
     escape such as \\x1b). With --json one object a row, with the text as it is and the score of every token.
     """
-    from glassformer.translator import Translator
+    from glassformer.inference.translator import Translator
 
     reporter = Reporter(quiet)
     data = opt.data_options(source, target, header, bad_rows, features)

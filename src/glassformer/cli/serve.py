@@ -17,7 +17,7 @@ from glassformer.cli.options import DecodePrecision, Device, Ensemble, Quiet, lo
 from glassformer.errors import MissingExtraError, TextError, UsageError, quoted
 
 if TYPE_CHECKING:
-    from glassformer.server.limits import Limits
+    from glassformer.ship.server.limits import Limits
 
 KEY = "GLASSFORMER_API_KEY"
 """The variable of a server that checked keys, which is refused: it would be open to everybody."""
@@ -82,12 +82,12 @@ def serve(
     The server listens on this machine only, unless --host names another address. Ctrl-C stops it.
     """
     _check_installed()
-    from glassformer.server.api import create_app
-    from glassformer.server.limits import Limits
-    from glassformer.server.run import listen
-    from glassformer.server.run import serve as run
-    from glassformer.server.served import load_models
-    from glassformer.server.workers import run_workers
+    from glassformer.ship.server.api import create_app
+    from glassformer.ship.server.limits import Limits
+    from glassformer.ship.server.run import listen
+    from glassformer.ship.server.run import serve as run
+    from glassformer.ship.server.served import load_models
+    from glassformer.ship.server.workers import run_workers
 
     reporter = Reporter(quiet)
     paths = _check(models, text, ensemble)
@@ -122,9 +122,9 @@ def _work(
     log: bool,
 ) -> None:
     """Serve in one of several processes."""
-    from glassformer.server.api import create_app
-    from glassformer.server.run import serve as run
-    from glassformer.server.served import load_models
+    from glassformer.ship.server.api import create_app
+    from glassformer.ship.server.run import serve as run
+    from glassformer.ship.server.served import load_models
 
     served = load_models(paths, limits=limits, **options)
     _log_requests(log)
@@ -133,7 +133,7 @@ def _work(
 
 def _check_installed() -> None:
     try:
-        import glassformer.server.api  # noqa: F401
+        import glassformer.ship.server.api  # noqa: F401
     except ModuleNotFoundError as error:
         if error.name not in ("fastapi", "prometheus_client", "starlette", "uvicorn"):
             raise
@@ -173,7 +173,7 @@ def _names(host: str, bound: str) -> tuple[str, list[str]]:
 def _log_requests(enabled: bool) -> None:
     """Print the log of requests to standard output; errors go to standard error."""
     if enabled:
-        handler, logger = logging.StreamHandler(sys.stdout), logging.getLogger("glassformer.server.access")
+        handler, logger = logging.StreamHandler(sys.stdout), logging.getLogger("glassformer.ship.server.access")
         handler.setFormatter(logging.Formatter("%(message)s"))
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)

@@ -14,7 +14,7 @@ from glassformer.cli.console import print_json, print_table
 from glassformer.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from glassformer.settings_reference import SettingInfo
+    from glassformer.before.settings_reference import SettingInfo
 
 COLUMNS = ("setting", "default", "limits or choices", "meaning")
 
@@ -38,7 +38,7 @@ def settings(
     if recipes:
         _print_recipes(word, as_json)
         return
-    from glassformer.settings_reference import find_settings
+    from glassformer.before.settings_reference import find_settings
 
     found = find_settings(word)
     if as_json:
@@ -54,7 +54,7 @@ def settings(
 def _print_recipes(word: str, as_json: bool) -> None:
     """Print the recipes whose name or description contains the word. Raises SettingsError when there is none."""
     from glassformer.errors import SettingsError, nearest
-    from glassformer.recipes import description, list_recipes
+    from glassformer.training.recipes import description, list_recipes
 
     known = [(name, description(path)) for name, path in list_recipes().items()]
     found = [row for row in known if any(word.casefold() in text.casefold() for text in row)]

@@ -43,7 +43,7 @@ def split(
     from glassformer.data.splits import split
     from glassformer.data.stored import source_hashes
     from glassformer.errors import UsageError
-    from glassformer.settings import DataSettings
+    from glassformer.paper.settings import DataSettings
 
     reporter = Reporter(quiet)
     check_empty(out)

@@ -21,7 +21,7 @@ def tokens(
     as_json: AsJson = False,
 ) -> None:
     """Print the tokens and ids of a text, with <bos> and <eos>."""
-    from glassformer.modelfile import ModelFile
+    from glassformer.ship.storage.modelfile import ModelFile
     from glassformer.text.inputs import compose_values
 
     model_file = ModelFile.load(model)

@@ -44,10 +44,10 @@ def train(
 
     Settings that are not given are chosen from the data, printed with the reason, and saved in the recipe of the run.
     """
-    from glassformer.engines.torch import find_device
-    from glassformer.runs.logs import open_log
-    from glassformer.training.plan import plan
-    from glassformer.training.selftest import check_before_training
+    from glassformer.before.plan import plan
+    from glassformer.before.selftest import check_before_training
+    from glassformer.inference.engines.torch import find_device
+    from glassformer.training.runs.logs import open_log
 
     reporter = Reporter(quiet)
     data = opt.data_options(source, target, header, bad_rows, features)
@@ -68,7 +68,7 @@ def train(
 
 def _finish(reporter: Reporter, planned: Any, device: str, as_json: bool) -> None:
     """Score the test table, if there is one, and print the result."""
-    from glassformer.translator import Translator
+    from glassformer.inference.translator import Translator
 
     out = planned.directory.path
     result: dict[str, Any] = {"run": str(out)}

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import RunError
-from glassformer.files import cleaned_up
+from glassformer.ship.storage.files import cleaned_up
 
 FOLDER_VARIABLE = "GLASSFORMER_CACHE"
 MAX_BYTES = 50 * 2**30

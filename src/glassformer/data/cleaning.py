@@ -32,7 +32,7 @@ from glassformer.data.splits import text_hash
 from glassformer.data.stored import BLOCK_ROWS, PackedPairs, PairsWriter, StoredInts, StoredPairs
 from glassformer.data.tables import REASONS, Pair, Table
 from glassformer.errors import SettingsError, TableError
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
 from glassformer.text.inputs import Inputs, compose, fault_of, split, texts_of
 
 # Joiners are letters of the spelling in Persian and in Indic scripts; after a Latin letter they are not.

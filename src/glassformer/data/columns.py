@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from glassformer.data.formats import Source
 from glassformer.errors import ColumnError, TableError, UsageError, nearest, shortened
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
 from glassformer.text.inputs import Inputs, assigned, inputs_of, named_values
 
 ColumnName = str | int | None  # by name, by position from 0, or not given

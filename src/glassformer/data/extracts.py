@@ -20,8 +20,8 @@ from glassformer.data.formats import open_source, record_batches, suffix_of, tab
 from glassformer.data.lines import BOM, COMPRESSIONS, Lines, open_bytes, pyarrow, system_errors
 from glassformer.data.tables import Table
 from glassformer.errors import RunError
-from glassformer.files import atomic, cannot_write, check_path
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
+from glassformer.ship.storage.files import atomic, cannot_write, check_path
 
 HEADER = 0  # the number of the header where rows count from 1
 

@@ -13,7 +13,7 @@ from glassformer.data.ledger import Ledger, Reason
 from glassformer.data.pairs import checked_pairs
 from glassformer.data.tables import REASONS, Pair, Table
 from glassformer.errors import UsageError, quoted
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
 from glassformer.text.inputs import CellFault, Inputs, cells_of_values, compose, fault_of, inputs_of
 
 Given = Table | str | Path | Iterable[Any]

@@ -29,7 +29,7 @@ from glassformer.data.stored import PackedPairs, PairsWriter, StoredInts, Stored
 from glassformer.data.tables import OpenPairs, Pair, Table, read_table
 from glassformer.data.workers import ordered
 from glassformer.errors import ColumnError, GlassformerError, TableError
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
 from glassformer.text.inputs import Input
 
 LARGE_BYTES = 2**24

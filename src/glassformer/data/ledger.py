@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from glassformer.files import atomic
+from glassformer.ship.storage.files import atomic
 
 _ROWS_IN_SUMMARY = 5
 

@@ -21,7 +21,7 @@ from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.lines import Lines, open_bytes, system_errors
 from glassformer.data.tables import DamagedRows
 from glassformer.errors import TableError
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
 
 PLAIN = "plain text"
 """The format of lines."""

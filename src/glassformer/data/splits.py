@@ -19,9 +19,9 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.container import read_tensors, write_tensors
 from glassformer.data.tables import Pair
 from glassformer.errors import ModelFileError, TableError, UsageError
+from glassformer.ship.storage.container import read_tensors, write_tensors
 
 Hashes = NDArray[np.uint64]
 

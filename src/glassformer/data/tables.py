@@ -19,7 +19,7 @@ from glassformer.data.columns import Columns, requested
 from glassformer.data.formats import Source, open_source
 from glassformer.data.ledger import Fault, Ledger, LedgerEntry, Reason
 from glassformer.errors import ColumnError, TableError, shortened
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
 from glassformer.text.inputs import Inputs, compose, fault_of
 
 __all__ = [

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from glassformer.glassbox.formulas import FORMULAS
 from glassformer.glassbox.schema import Op
-from glassformer.settings import ModelSettings
+from glassformer.paper.settings import ModelSettings
 
 GOLD = "gold."
 

@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.engines.torch import TorchEngine, build_model
 from glassformer.errors import UsageError
 from glassformer.glassbox.explained import Explained, ForwardPass, Ids
 from glassformer.glassbox.interpreter import Named, recompute
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import Axis, Check, Searches, Step, Tokens, Trace
-from glassformer.model import Transformer
-from glassformer.timelimit import check_time_limit
+from glassformer.inference.engines.torch import TorchEngine, build_model
+from glassformer.inference.timelimit import check_time_limit
+from glassformer.paper.model import Transformer
 
 TOLERANCE = 1e-5
 RELATIVE, ABSOLUTE = 1e-5, 1e-4  # of logits in float32

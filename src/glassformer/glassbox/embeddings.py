@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from glassformer.glassbox.run_records import EmbeddingHistory
-from glassformer.modelfile import ModelFile
+from glassformer.ship.storage.modelfile import ModelFile
 
 MAX_NUMBERS = 150_000  # of a trace, in all checkpoints: about 1 MB
 

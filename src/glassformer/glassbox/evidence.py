@@ -18,12 +18,12 @@ from torch import Tensor
 from glassformer.glassbox.run_records import HeadEffect, HeadEffects
 from glassformer.glassbox.schema import Correlation
 from glassformer.glassbox.whatif import Edits, HeadOff, attentions
-from glassformer.metrics import exact_matches, group_by_source
-from glassformer.model import Transformer
-from glassformer.modelfile import ModelFile
-from glassformer.settings import DecodingSettings
-from glassformer.timelimit import check_time_limit
-from glassformer.translator import Translator
+from glassformer.inference.metrics import exact_matches, group_by_source
+from glassformer.inference.timelimit import check_time_limit
+from glassformer.inference.translator import Translator
+from glassformer.paper.model import Transformer
+from glassformer.paper.settings import DecodingSettings
+from glassformer.ship.storage.modelfile import ModelFile
 
 Numbers = NDArray[np.float64]
 ScoreOf = Callable[[Sequence[int], NDArray[np.bool_]], Numbers]

@@ -17,22 +17,22 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer import reference
-from glassformer.decoding import SearchConstraints
 from glassformer.errors import NotFiniteError, TextError, UsageError, quoted
 from glassformer.glassbox.catalogue import AXES, trace_name, weight_axes
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import Answer, Axis, Provenance, Search, Searches, Token, TokenKind, Tokens, Vocabulary
 from glassformer.glassbox.search import search
 from glassformer.glassbox.whatif import Edits
-from glassformer.hub import local_model
-from glassformer.modelfile import ModelFile, find_model
-from glassformer.reference import Array, Note, Value
-from glassformer.settings import DecodingSettings, ModelSettings
+from glassformer.inference.timelimit import check_time_limit
+from glassformer.inference.translator import Source, Translator, encode_prefix, max_new_tokens_of
+from glassformer.paper import reference
+from glassformer.paper.reference import Array, Note, Value
+from glassformer.paper.search import SearchConstraints
+from glassformer.paper.settings import DecodingSettings, ModelSettings
+from glassformer.ship.storage.hub import local_model
+from glassformer.ship.storage.modelfile import ModelFile, find_model
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import as_given, compose_values, texts_of
-from glassformer.timelimit import check_time_limit
-from glassformer.translator import Source, Translator, encode_prefix, max_new_tokens_of
 
 Ids = Sequence[int]
 Side = Literal["source", "target"]

@@ -15,9 +15,9 @@ from glassformer.glassbox.embeddings import EmbeddingRows
 from glassformer.glassbox.explained import Explained
 from glassformer.glassbox.run_records import CheckpointAnswer, Errors, HistoryPoint, Training, Validation
 from glassformer.glassbox.whatif import Edits, attentions
-from glassformer.modelfile import ModelFile
-from glassformer.rundirectory import RunDirectory
-from glassformer.runs.history import HistoryEvent, read_history, unreadable
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.rundirectory import RunDirectory
+from glassformer.training.runs.history import HistoryEvent, read_history, unreadable
 
 MAX_EVENTS = 400  # of training progress
 MAX_CHECKPOINTS = 12

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import TextError, UsageError, quoted
-from glassformer.metrics import edit_distance
-from glassformer.modelfile import ModelFile
+from glassformer.inference.metrics import edit_distance
+from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer
 from glassformer.text.normalization import normalize
 
@@ -209,6 +209,6 @@ def _lookup(tokenizer: Tokenizer, token: str) -> int | None:
 
 
 def _load(model: str | Path) -> ModelFile:
-    from glassformer.hub import local_model
+    from glassformer.ship.storage.hub import local_model
 
     return ModelFile.load(local_model(model))

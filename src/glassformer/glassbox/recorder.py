@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from glassformer.glassbox.catalogue import GOLD, describe, trace_name
 from glassformer.glassbox.formulas import FORMULAS
 from glassformer.glassbox.schema import MASK_REASONS, Axis, Step, Tensor
-from glassformer.reference import Value
-from glassformer.settings import ModelSettings
+from glassformer.paper.reference import Value
+from glassformer.paper.settings import ModelSettings
 
 Array = NDArray[Any]
 Edit = Callable[[str, Any], Any]

@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 
 from glassformer.errors import RunError
-from glassformer.files import atomic
 from glassformer.glassbox.schema import Trace
+from glassformer.ship.storage.files import atomic
 
 PAGE = Path(__file__).parent / "page"
 MAX_BYTES = 20_000_000

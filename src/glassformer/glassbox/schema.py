@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from glassformer.errors import ModelFileError, first_fault
-from glassformer.files import shown
 from glassformer.glassbox.run_records import Errors, HeadEffects, Strict, Training
+from glassformer.ship.storage.files import shown
 
 FORMAT: Literal["glassformer-trace/1"] = "glassformer-trace/1"
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.decoding import SearchConstraints, length_penalty, rank_key
 from glassformer.glassbox.schema import Answer, Node, Search
+from glassformer.paper.search import SearchConstraints, length_penalty, rank_key
 
 NextLogProbs = Callable[[Sequence[int]], NDArray[np.float64]]
 """The ids after `<bos>` -> the log-probabilities `[V]` of the next token."""

@@ -36,11 +36,11 @@ from glassformer.glassbox.schema import (
     Trace,
 )
 from glassformer.glassbox.whatif import Edit, Edits, attentions
-from glassformer.hub import local_model
-from glassformer.modelfile import ModelFile, find_model
-from glassformer.settings import DecodingSettings
+from glassformer.inference.translator import Source, Translator
+from glassformer.paper.settings import DecodingSettings
+from glassformer.ship.storage.hub import local_model
+from glassformer.ship.storage.modelfile import ModelFile, find_model
 from glassformer.text.inputs import readable
-from glassformer.translator import Source, Translator
 
 TOP = 10  # most probable tokens of a prediction
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from glassformer.errors import TextError, UsageError, nearest, quoted
 from glassformer.glassbox.catalogue import trace_name
-from glassformer.settings import ModelSettings
+from glassformer.paper.settings import ModelSettings
 from glassformer.text import Tokenizer
 
 Array = NDArray[Any]

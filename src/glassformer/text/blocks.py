@@ -16,7 +16,7 @@ from itertools import chain, islice
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.settings import SideSettings
+from glassformer.paper.settings import SideSettings
 from glassformer.text.normalization import normalize, normalized
 from glassformer.text.tokenizer import Tokenizer
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from glassformer.errors import SettingsError, TextError
-from glassformer.settings import SideSettings, TokenKind, TokenSettings
+from glassformer.paper.settings import SideSettings, TokenKind, TokenSettings
 from glassformer.text.blocks import count_characters
 from glassformer.text.inputs import Inputs, grow_inputs, input_tokens, learn_inputs, texts_of
 from glassformer.text.normalization import normalize

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, final
 
 from glassformer.errors import ModelFileError, TextError, UsageError, nearest
-from glassformer.settings import SideSettings, TokenKind
+from glassformer.paper.settings import SideSettings, TokenKind
 from glassformer.text.inputs import Input, Inputs, input_tokens, listed, texts_of
 from glassformer.text.inputs import split as split_inputs
 from glassformer.text.normalization import location, normalize, original_column

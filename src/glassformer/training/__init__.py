@@ -1,6 +1,5 @@
-"""Training: `train(pairs)` gives a Run, an iterable of events."""
+"""A run of training: an iterable of events. What is decided before it is in `before`."""
 
-from glassformer.advise import Choice
 from glassformer.training.events import (
     Event,
     Finished,
@@ -15,15 +14,10 @@ from glassformer.training.events import (
     Validated,
 )
 from glassformer.training.loop import Run
-from glassformer.training.notices import Notice
-from glassformer.training.plan import Plan, train
 
 __all__ = [
-    "Choice",
     "Event",
     "Finished",
-    "Notice",
-    "Plan",
     "Progress",
     "Restored",
     "Run",
@@ -34,5 +28,4 @@ __all__ = [
     "Started",
     "Stopped",
     "Validated",
-    "train",
 ]

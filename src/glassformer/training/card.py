@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from glassformer.data.splits import Overlap
-from glassformer.files import shown
-from glassformer.modelfile import count_parameters
-from glassformer.records import TrainingData
-from glassformer.settings import DataSettings
+from glassformer.paper.settings import DataSettings
+from glassformer.ship.storage.files import shown
+from glassformer.ship.storage.modelfile import count_parameters
+from glassformer.ship.storage.records import TrainingData
 from glassformer.training.changes import Change
 from glassformer.training.events import Finished
 from glassformer.training.prepare import Prepared

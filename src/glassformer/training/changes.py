@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict
 
 from glassformer.errors import SettingsError, UsageError
-from glassformer.recipes.overrides import flat, merge, nested
-from glassformer.settings import Settings
+from glassformer.paper.settings import Settings
 from glassformer.training.objective import learning_rate
+from glassformer.training.recipes.overrides import flat, merge, nested
 
 FIXED = {
     "data.": "it decides which rows the run trains and validates on",

@@ -14,11 +14,11 @@ import torch
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 from torch import nn
 
-from glassformer.container import Arrays, read_tensors, write_tensors
 from glassformer.errors import ModelFileError, RunError, SettingsError, first_fault
-from glassformer.modelfile import tokenizers_from_dict
-from glassformer.rundirectory import RunDirectory
-from glassformer.settings import Settings
+from glassformer.paper.settings import Settings
+from glassformer.ship.storage.container import Arrays, read_tensors, write_tensors
+from glassformer.ship.storage.modelfile import tokenizers_from_dict
+from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.text import Tokenizer
 from glassformer.training.changes import Change, differences, undo_last
 from glassformer.training.processes import Processes

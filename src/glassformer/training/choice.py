@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.container import Arrays
-from glassformer.engines.torch import get_weights, set_weights
 from glassformer.errors import ModelFileError
-from glassformer.modelfile import ModelFile
-from glassformer.records import Metrics
-from glassformer.rundirectory import RunDirectory
+from glassformer.inference.engines.torch import get_weights, set_weights
+from glassformer.ship.storage.container import Arrays
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.records import Metrics
+from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.validation import Measured, Validator
 
 BEST_VALIDATION = "the best validation"

@@ -14,7 +14,7 @@ import torch
 
 from glassformer.data.tables import Table, fingerprint, fingerprint_parts
 from glassformer.errors import RunError
-from glassformer.modelfile import library_versions
+from glassformer.ship.storage.modelfile import library_versions
 from glassformer.training.processes import Processes
 
 MARKS = 16  # numbers of first rows whose fingerprint a checkpoint has

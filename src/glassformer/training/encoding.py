@@ -23,8 +23,8 @@ from glassformer.data.splits import Hashes, TrainedSources, held_rows, sorted_ha
 from glassformer.data.stored import BLOCK_ROWS, StoredPairs, source_hashes
 from glassformer.data.tables import Pair, Table
 from glassformer.errors import TableError
-from glassformer.modelfile import tokenizers_from_dict, tokenizers_to_dict
-from glassformer.settings import Settings
+from glassformer.paper.settings import Settings
+from glassformer.ship.storage.modelfile import tokenizers_from_dict, tokenizers_to_dict
 from glassformer.text import Tokenizer, grow_both, learn_both
 from glassformer.text.blocks import BlockEncoder
 

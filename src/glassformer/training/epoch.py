@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from glassformer.data.batches import padding_fraction, plan_batches
 from glassformer.data.corpus import Corpus
-from glassformer.engines.torch import resolve_precision
-from glassformer.modelfile import count_parameters
-from glassformer.settings import TrainingSettings
+from glassformer.inference.engines.torch import resolve_precision
+from glassformer.paper.settings import TrainingSettings
+from glassformer.ship.storage.modelfile import count_parameters
 from glassformer.training.changes import Change
 from glassformer.training.checkpoints import Position
 from glassformer.training.events import Started

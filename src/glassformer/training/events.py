@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from glassformer.metrics import exact_matches
+from glassformer.inference.metrics import exact_matches
 from glassformer.training.changes import Change
 
 

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.engines.torch import TorchEngine, build_model, get_weights, set_weights
 from glassformer.errors import RunError, UsageError
-from glassformer.kernels.cpu import configure_memory
-from glassformer.model import Transformer
-from glassformer.modelfile import ModelFile, tokenizers_to_dict
-from glassformer.records import Metrics
-from glassformer.rundirectory import RunDirectory
+from glassformer.inference.engines.torch import TorchEngine, build_model, get_weights, set_weights
+from glassformer.inference.translator import Translator
+from glassformer.paper.kernels.cpu import configure_memory
+from glassformer.paper.model import Transformer
+from glassformer.ship.storage.modelfile import ModelFile, tokenizers_to_dict
+from glassformer.ship.storage.records import Metrics
+from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.changes import Change, changes_of
 from glassformer.training.checkpoints import Origin, Position, SavedRun, load_resume, save_resume
 from glassformer.training.choice import choose_weights, chosen_mean, measure_weights, model_of, weights_to_choose
@@ -40,7 +41,6 @@ from glassformer.training.prepare import Prepared
 from glassformer.training.processes import Processes
 from glassformer.training.update import Sums, Updater
 from glassformer.training.validation import Validator
-from glassformer.translator import Translator
 
 PROGRESS_SECONDS = 1.0
 MAX_SKIPPED = 5  # updates in a row that were not finite, before the run goes back to its newest checkpoint

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.data.corpus import Corpus
-from glassformer.kernels.packing import Layout
-from glassformer.model import Transformer
-from glassformer.settings import TrainingSettings
+from glassformer.paper.kernels.packing import Layout
+from glassformer.paper.model import Transformer
+from glassformer.paper.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

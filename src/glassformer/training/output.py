@@ -9,18 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.container import Arrays
 from glassformer.errors import WriteError
-from glassformer.files import name_also, write_text
-from glassformer.records import Metrics
-from glassformer.rundirectory import RunDirectory
-from glassformer.runs.curve import write_curve
+from glassformer.ship.storage.container import Arrays
+from glassformer.ship.storage.files import name_also, write_text
+from glassformer.ship.storage.records import Metrics
+from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.card import model_card
 from glassformer.training.changes import Change, recipe_of
 from glassformer.training.checkpoints import newest_step
 from glassformer.training.choice import model_of
 from glassformer.training.events import Event, Finished, Validated
 from glassformer.training.prepare import Prepared
+from glassformer.training.runs.curve import write_curve
 
 
 class Output:

@@ -16,11 +16,11 @@ from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.splits import Overlap, TrainedSources
 from glassformer.data.tables import Pair, Table, fingerprint
 from glassformer.errors import TableError
-from glassformer.files import shown
-from glassformer.modelfile import ModelFile
-from glassformer.records import Metrics, TrainingData
-from glassformer.rundirectory import HELD_OUT_COLUMNS, HELD_OUT_ROWS
-from glassformer.settings import Settings
+from glassformer.paper.settings import Settings
+from glassformer.ship.storage.files import shown
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.records import Metrics, TrainingData
+from glassformer.ship.storage.rundirectory import HELD_OUT_COLUMNS, HELD_OUT_ROWS
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import split
 from glassformer.text.seen import learn_seen

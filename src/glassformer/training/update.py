@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.data.corpus import Corpus
-from glassformer.engines.torch import autocast
 from glassformer.errors import RunError
-from glassformer.kernels.cpu import OwnThreads, one_thread
-from glassformer.kernels.cross_entropy import cross_entropy
-from glassformer.kernels.dropout import drawing_from
-from glassformer.model import Transformer
-from glassformer.settings import Settings
+from glassformer.inference.engines.torch import autocast
+from glassformer.paper.kernels.cpu import OwnThreads, one_thread
+from glassformer.paper.kernels.cross_entropy import cross_entropy
+from glassformer.paper.kernels.dropout import drawing_from
+from glassformer.paper.model import Transformer
+from glassformer.paper.settings import Settings
 from glassformer.training.checkpoints import Position
 from glassformer.training.objective import learning_rate, output_layer, teacher_forced
 from glassformer.training.processes import Processes

@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 
 from glassformer.data.batches import plan_batches
 from glassformer.data.corpus import Corpus, spread
-from glassformer.engines.torch import TorchEngine, autocast
-from glassformer.kernels.cross_entropy import cross_entropy
-from glassformer.metrics import Item, group_by_source, higher_is_better, nearest_references, quick_metric
-from glassformer.records import Metrics
-from glassformer.settings import DecodingSettings, Metric
+from glassformer.inference.engines.torch import TorchEngine, autocast
+from glassformer.inference.metrics import Item, group_by_source, higher_is_better, nearest_references, quick_metric
+from glassformer.inference.translator import default_max_new_tokens
+from glassformer.paper.kernels.cross_entropy import cross_entropy
+from glassformer.paper.settings import DecodingSettings, Metric
+from glassformer.ship.storage.records import Metrics
 from glassformer.text.inputs import readable
 from glassformer.training.events import Sample
 from glassformer.training.objective import output_layer, teacher_forced
 from glassformer.training.prepare import Prepared
 from glassformer.training.processes import Processes
-from glassformer.translator import default_max_new_tokens
 
 N_SAMPLES = 3
 MAX_ERRORS = 500  # wrong answers that are kept

@@ -13,8 +13,8 @@ from glassformer import analogy, neighbors
 from glassformer.glassbox.run_records import CheckpointAnswer, EmbeddingHistory, Training
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.modelfile import ModelFile
-from glassformer.settings import ModelSettings
+from glassformer.paper.settings import ModelSettings
+from glassformer.ship.storage.modelfile import ModelFile
 
 pytestmark = pytest.mark.browser
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer import reference
-from glassformer.decoding import SearchConstraints, beam_search
 from glassformer.glassbox.schema import Trace
+from glassformer.paper import reference
+from glassformer.paper.search import SearchConstraints, beam_search
 
 pytestmark = pytest.mark.browser
 

@@ -10,7 +10,7 @@ import pytest
 from glassformer.glassbox.report import report_html, without_weights
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.settings import ModelSettings
+from glassformer.paper.settings import ModelSettings
 from tests.browser import seen_before_reading
 
 pytestmark = pytest.mark.browser

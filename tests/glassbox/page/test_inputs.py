@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from glassformer.before.grow import grow_model
 from glassformer.glassbox.trace import explain
-from glassformer.settings import ModelSettings, SideSettings, TokenSettings
+from glassformer.paper.settings import ModelSettings, SideSettings, TokenSettings
 from glassformer.text import learn_both
 from glassformer.text.inputs import compose, inputs_of
-from glassformer.training.grow import grow_model
 
 TEXT = {"lemma": "abc", "tags": "V;PST"}
 

@@ -12,9 +12,9 @@ from glassformer.glassbox import report
 from glassformer.glassbox.report import without_derived, without_logits, without_weights
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.importers.marian import import_marian
-from glassformer.modelfile import ModelFile
-from tests.importers.conftest import write_marian
+from glassformer.ship.storage.importers.marian import import_marian
+from glassformer.ship.storage.modelfile import ModelFile
+from tests.ship.storage.importers.conftest import write_marian
 
 pytestmark = pytest.mark.browser
 

@@ -16,11 +16,11 @@ import uvicorn
 
 from glassformer.errors import TimeLimitError
 from glassformer.glassbox.trace import explain
-from glassformer.server.api import create_app
-from glassformer.server.connections import Connection
-from glassformer.server.run import listen
-from glassformer.server.served import Served
-from glassformer.timelimit import check_time_limit
+from glassformer.inference.timelimit import check_time_limit
+from glassformer.ship.server.api import create_app
+from glassformer.ship.server.connections import Connection
+from glassformer.ship.server.run import listen
+from glassformer.ship.server.served import Served
 from tests.browser import PATIENCE
 
 pytestmark = pytest.mark.browser

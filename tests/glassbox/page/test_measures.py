@@ -14,7 +14,7 @@ from glassformer.glassbox.report import without_weights
 from glassformer.glassbox.run_records import Errors, WrongAnswer
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.settings import ModelSettings
+from glassformer.paper.settings import ModelSettings
 
 pytestmark = pytest.mark.browser
 

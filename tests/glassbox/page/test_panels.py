@@ -12,7 +12,7 @@ import pytest
 
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.settings import ModelSettings
+from glassformer.paper.settings import ModelSettings
 
 pytestmark = pytest.mark.browser
 

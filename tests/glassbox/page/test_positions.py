@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer import reference
 from glassformer.glassbox.report import without_weights
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.settings import ModelSettings
+from glassformer.paper import reference
+from glassformer.paper.settings import ModelSettings
 
 pytestmark = pytest.mark.browser
 

@@ -13,7 +13,7 @@ import pytest
 from glassformer.glassbox.report import without_weights
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.settings import ModelSettings
+from glassformer.paper.settings import ModelSettings
 from tests.glassbox.page.conftest import attentions
 
 pytestmark = pytest.mark.browser

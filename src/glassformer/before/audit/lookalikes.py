@@ -1,0 +1,122 @@
+"""Findings about texts that look the same: white space at the ends, characters that look like others, digits."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+
+from glassformer.before.audit.characters import A_SYSTEM, describe
+from glassformer.before.audit.findings import N_EXAMPLES, Finding, Kind, Side, examples, rows_that
+from glassformer.before.audit.pairs import PROSE_WORDS, mean_words
+from glassformer.data.tables import Table
+from glassformer.paper.settings import SideSettings
+from glassformer.text.inputs import texts_of
+
+_LOOK_ALIKES = {
+    **dict.fromkeys("\u2010\u2012\u2013\u2014\u2015\u2043\u2212", "-"),
+    **dict.fromkeys("\u2018\u2019\u201b\u2032\u02b9\u02bc\u00b4", "'"),
+    **dict.fromkeys("\u201c\u201d\u201f\u2033", '"'),
+    "\u2044": "/",
+    "\u2215": "/",
+    "\u201a": ",",
+    "\u2236": ":",
+    "\u2223": "|",
+    "\u223c": "~",
+}
+"""Punctuation that Unicode does not unite with the character that it looks like."""
+_FORMS = ("<wide>", "<font>", "<noBreak>", "<compat>")  # of decompositions that keep the shape of a character
+
+
+def find_ends(table: Table, side: Side, settings: SideSettings, *, trained: bool) -> Iterator[Finding]:
+    """Yield a finding for texts with white space at their ends."""
+    inputs = table.inputs if side == "source" else ()
+    texts = [texts_of(getattr(pair, side), inputs) for pair in table.pairs]
+    found = [row for row, parts in enumerate(texts) if any(part != part.strip() for part in parts)]
+    if found:
+        advice = "remove it in the table: to the model it is part of the text"
+        if settings.trim:
+            advice = f"nothing: the model reads a {side} without it (tokens.{side}.trim is true)"
+        elif side == "source":
+            advice += "; or let training, and every text that is translated, leave it out"
+        yield Finding(
+            "white space at the ends",
+            "info" if settings.trim else "warning",
+            table.path,
+            side,
+            len(found),
+            len(texts),
+            f"{rows_that('have', len(found), len(texts))} white space at the start or the end of the {side}",
+            advice,
+            f"--set tokens.{side}.trim=true" if trained and side == "source" and not settings.trim else None,
+            examples(table, found, [repr(getattr(table.pairs[row], side))[:60] for row in found[:N_EXAMPLES]]),
+        )
+
+
+def find_look_alikes(table: Table, side: Side, settings: SideSettings, *, trained: bool) -> Iterator[Finding]:
+    """Yield the findings about characters that look like others, and about digits other than 0 to 9."""
+    texts = [getattr(pair, side) for pair in table.pairs]
+    alphabet = set().union(*texts)
+    kinds: tuple[tuple[Kind, str, Callable[[str], str]], ...] = (
+        ("look-alike characters", "characters that look like others", _looks_like),
+        ("other digits", "digits other than 0 to 9", _digit),
+    )
+    for kind, what, plain_of in kinds:
+        plain = {character: like for character in sorted(alphabet) if (like := plain_of(character))}
+        if not plain:
+            continue
+        pattern = re.compile(f"[{re.escape(''.join(plain))}]")
+        counts = Counter(character for text in texts for character in pattern.findall(text))
+        found = [row for row, text in enumerate(texts) if pattern.search(text)]
+        named = [f"{describe(one)} (for {plain[one]!r}) × {count:,}" for one, count in counts.most_common(5)]
+        has_both = not alphabet.isdisjoint(plain.values())
+        is_rare = len(found) <= A_SYSTEM * len(texts) and mean_words(texts) < PROSE_WORDS
+        united = [one for one in plain if unicodedata.normalize("NFKC", one) == plain[one]]
+        is_read_alike = settings.normalization == "NFKC" and len(united) == len(plain)
+        helps = trained and side == "source" and bool(united) and settings.normalization != "NFKC"
+        yield Finding(
+            kind,
+            "warning" if has_both and is_rare and not is_read_alike else "info",
+            table.path,
+            side,
+            len(found),
+            len(texts),
+            f"{rows_that('have', len(found), len(texts))} {what} in the {side}: {', '.join(named)}"
+            + (", …" if len(plain) > len(named) else ""),
+            _advice(side, plain, united, settings, helps=helps),
+            f"--set tokens.{side}.normalization=NFKC" if helps else None,
+            examples(table, found, [_notes(pattern.findall(texts[row]), plain) for row in found[:N_EXAMPLES]]),
+        )
+
+
+def _advice(side: Side, plain: dict[str, str], united: Sequence[str], settings: SideSettings, *, helps: bool) -> str:
+    others = [one for one in plain if one not in united]
+    if settings.normalization == "NFKC" and not others:
+        return f"nothing: training reads both as one (tokens.{side}.normalization is NFKC)"
+    advice = "to the model these are other tokens: replace them in the table, if they are not meant"
+    if not helps:
+        return advice
+    rest = f", but not {', '.join(others[:5])}{', …' if len(others) > 5 else ''}" if others else ""
+    return f"{advice}; or let NFKC unite them in training and in every text that is translated{rest}"
+
+
+def _notes(characters: Sequence[str], plain: dict[str, str]) -> str:
+    return ", ".join(f"{describe(one)} for {plain[one]!r}" for one in list(dict.fromkeys(characters))[:3])
+
+
+@cache
+def _digit(character: str) -> str:
+    """Return the digit from 0 to 9 for another one, or ""."""
+    return "" if character.isascii() or not character.isdecimal() else str(unicodedata.decimal(character))
+
+
+@cache
+def _looks_like(character: str) -> str:
+    """Return the character of ASCII that another one looks like, or ""; digits have a finding of their own."""
+    if character.isascii() or character.isdecimal():
+        return ""
+    form, *others = unicodedata.decomposition(character).split() or [""]
+    like = chr(int(others[0], 16)) if form in _FORMS and len(others) == 1 else ""
+    return like if like.isascii() and like else _LOOK_ALIKES.get(like or character, "")

@@ -1,0 +1,66 @@
+"""Notices about the tables of a run before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from glassformer.before.audit.quick import quick_audit
+from glassformer.before.grow import unknown_text
+from glassformer.data.tables import Table, first_row_note
+from glassformer.training.prepare import Prepared
+
+NoticeKind = Literal[
+    "changed",
+    "environment",
+    "no checkpoint",
+    "damaged checkpoint",
+    "first row",
+    "large table",
+    "also trained on",
+    "audit",
+    "too long",
+    "new tokens",
+    "unknown tokens",
+    "short limit",
+]
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A notice before a run: `kind` for programs, `text` for people, and the path of its table, or of a resumed run."""
+
+    kind: NoticeKind
+    text: str
+    table: str
+
+
+def notices_of(table: Table, valid: Table | None, test: Table | None, prepared: Prepared) -> Iterator[Notice]:
+    """Yield what a user should know about the tables and their tokens before the run."""
+    for read in (table, valid, test):
+        if read is not None and (text := first_row_note(read)):
+            yield Notice("first row", text, read.path)
+    for read in (table, valid, test):
+        if read is not None:
+            yield from (Notice("large table", text, read.path) for text in read.notes)
+    yield from (Notice("large table", text, table.path) for text in prepared.notes)
+    for overlap in prepared.overlaps:
+        if overlap.rows and overlap.table:
+            text = f"{overlap.rows:,} of the {overlap.total:,} rows of {overlap.table} have a source that is trained on"
+            yield Notice("also trained on", f"{text} as well", overlap.table)
+    if lines := quick_audit(table, [other for other in (valid, test) if other is not None]):
+        yield Notice("audit", "\n".join(lines), table.path)
+    n_rows = table.ledger.kept + (0 if valid is None else valid.ledger.kept)
+    if prepared.ledger.kept < n_rows:
+        text = f"rows are too long for data.max_source_length or data.max_target_length: {prepared.ledger.summary()}"
+        yield Notice("too long", text, table.path)
+    for side, tokenizer in (("source", prepared.source_tokenizer), ("target", prepared.target_tokenizer)):
+        counts, unk_id = prepared.data.counts(side), tokenizer.vocabulary.unk_id
+        if unk_id is not None and counts[unk_id]:
+            text = f"{counts[unk_id]:,} of {sum(counts):,} {side} tokens to train on are not in the vocabulary"
+            which = unknown_text(tokenizer, (getattr(pair, side) for pair in table.pairs))
+            named = f": {which}" if which and tokenizer.settings.kind != "words" else ""
+            yield Notice("unknown tokens", f"{text}, and become <unk>{named}", table.path)
+    if text := prepared.data.short_limit(prepared.settings.decoding.max_new_tokens):
+        yield Notice("short limit", text, table.path)

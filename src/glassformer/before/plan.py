@@ -1,0 +1,389 @@
+"""The plan of a run: every decision before it begins.
+
+    planned = plan("pairs.csv", "run")      planned.settings, .choices, .notices
+    for event in planned.run(): ...         nothing is written before the first event
+
+`train(…)` is the short form. The command line and Python get the same answers and the same refusals from here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glassformer.before.advise import Choice, advise
+from glassformer.before.grow import grow_model, new_token_texts
+from glassformer.before.notices import Notice, NoticeKind, notices_of
+from glassformer.data.cleaning import clean
+from glassformer.data.columns import columns_of_model
+from glassformer.data.given import Given, read_given
+from glassformer.data.splits import TrainedSources
+from glassformer.data.tables import Table, check_same_columns
+from glassformer.errors import ModelFileError, SettingsError, UsageError
+from glassformer.inference.engines.memory import check_training_fits
+from glassformer.inference.engines.torch import find_device
+from glassformer.inference.evaluation import Report, evaluate
+from glassformer.inference.translator import Translator, encode_sources
+from glassformer.paper.settings import DataSettings, Settings
+from glassformer.ship.storage.hub import local_model
+from glassformer.ship.storage.modelfile import ModelFile, tokenizers_to_dict
+from glassformer.ship.storage.rundirectory import RunDirectory
+from glassformer.text import Tokenizer
+from glassformer.text.inputs import listed
+from glassformer.training.changes import changes_of, description, init_of
+from glassformer.training.checkpoints import SavedRun, is_before_first, read_resume
+from glassformer.training.differences import check_tables, describe_environment, environment_of
+from glassformer.training.loop import Run
+from glassformer.training.prepare import Prepared, fingerprint_of, prepare
+from glassformer.training.processes import Processes
+from glassformer.training.recipes.overrides import check_settings, flat, merge, nested, read_recipe
+
+SET_BY_USER = "set by you"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run before it begins. `settings` are complete; `start` is the model to start from, read from `init`.
+
+    `checkpoint` is the step and the time of the checkpoint that is resumed.
+    """
+
+    settings: Settings
+    choices: tuple[Choice, ...]
+    notices: tuple[Notice, ...]
+    prepared: Prepared
+    directory: RunDirectory
+    table: Table
+    valid: Table | None = None
+    test: Table | None = None
+    start: ModelFile | None = None
+    init: str | None = None
+    resume: bool = False
+    overwrite: bool = False
+    processes: Processes = field(default_factory=Processes)
+    checkpoint: str = ""
+
+    def run(self, device: str = "auto") -> Run:
+        """The run: an iterable of events. Raises DeviceError for a device that is not available or too small."""
+        found, prepared = self.processes.own_device(find_device(device)), self.prepared
+        sizes = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
+        n_tokens = max(len(prepared.train.source.ids), len(prepared.train.target.ids))
+        check_training_fits(self.settings, found, sizes, n_tokens)
+        return Run(
+            prepared,
+            self.directory,
+            found,
+            start=self.start,
+            resume=self.resume,
+            overwrite=self.overwrite,
+            processes=self.processes,
+        )
+
+    def evaluate_test(self, translator: Translator) -> Report:
+        """Score the trained model on the test table. Raises UsageError when there is none."""
+        if self.test is None:
+            raise UsageError("there is no test table to evaluate on", hint="plan(…, test=TABLE)")
+        return evaluate(translator, self.test.pairs, rows_read=self.test.ledger.read, where=self.test.locations)
+
+
+def plan(
+    pairs: Given,
+    out: str | Path = "run",
+    *,
+    overrides: Settings | Mapping[str, Any] | None = None,
+    valid: Given | None = None,
+    test: Given | None = None,
+    init: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Plan:
+    """Decide everything about a run on these pairs. Writes nothing, but finishes an interrupted move of an old run.
+
+    `overrides` are settings over what is advised, nested or by full name (`{"training.steps": 500}`), or complete
+    Settings. `valid` replaces the held-out rows; `test` is evaluated on at the end. `init` is a model whose weights,
+    tokenizers and shape are the start; characters or words that it lacks are added to its vocabulary. `resume`
+    continues the run in `out` with the same pairs and its own recipe; `overrides` are then changes to it
+    (`training.changes` says which settings can change). A run without a checkpoint begins again, with its recipe.
+
+    Under `torchrun` every process decides for itself, and all must agree. After a restart the run is resumed from its
+    newest checkpoint.
+
+    Raises RunError for `out`, TableError and ColumnError for tables, SettingsError for settings, UsageError for
+    arguments that exclude each other, TextError for test rows that the model would not take.
+    """
+    processes, directory = Processes.join(), RunDirectory(Path(out))
+    if processes.is_first:
+        directory.finish_move()
+    if processes.has_restarted:
+        resume = processes.from_first(resume or directory.resume.exists())
+        init, overwrite = (None, False) if resume else (init, True)
+    arguments = (_given(overrides), directory, pairs, valid, test, init)
+    complete = overrides if isinstance(overrides, Settings) else None
+    return processes.agree(lambda: _plan(*arguments, complete, processes, resume=resume, overwrite=overwrite), _digest)
+
+
+def _plan(
+    given: dict[str, Any],
+    directory: RunDirectory,
+    pairs: Given,
+    valid: Given | None,
+    test: Given | None,
+    init: str | Path | None,
+    complete: Settings | None,
+    processes: Processes,
+    *,
+    resume: bool,
+    overwrite: bool,
+) -> Plan:
+    """Decide for this process. `complete` are settings over which nothing is advised."""
+    saved, notices = None, tuple[Notice, ...]()
+    if resume:
+        _check_alone(directory, init=init is not None, overwrite=overwrite)
+        if resume := not is_before_first(directory):
+            saved, given, notices = _resumed(directory, given, processes)
+        else:
+            complete, init, notices = _begun_again(directory, given)
+            given, overwrite = complete.model_dump(), True
+    elif processes.is_first:
+        directory.check_free(overwrite=overwrite)
+    start = None if init is None else ModelFile.load(local_model(init))
+    given = _with_columns_of(start, merge(given, settled := _settled_by(start, given, init)))
+    data = DataSettings(**given.get("data", {}))
+    table = clean(read_given(pairs, data), data)  # tables to validate or test on are never cleaned
+    held_out, tested = (_read_other(table, other, data) for other in (valid, test))
+    tokenizers = _tokenizers_of(start, table)
+    if saved is not None:
+        settings, choices = Settings(**given), tuple[Choice, ...]()
+        check_tables(saved.data, table, held_out, directory.resume)
+        saved.check_table(fingerprint_of(table, held_out), directory.resume)
+        tokenizers = saved.tokenizer_pair()
+    elif complete is not None:
+        settings, choices = Settings(**merge(complete.model_dump(), settled, {"data": given.get("data", {})})), ()
+    else:
+        settings, choices = _advised(table, given, has_start=start is not None)
+    check_training_fits(settings, find_device("cpu"))  # before rows are prepared for it
+    earlier = _earlier(directory, start, resume=resume)
+    prepared = prepare(table, settings, held_out, tokenizers, tested, earlier, grow=start is not None)
+    if start is not None:
+        start, grown = _grown(start, prepared, table.path)
+        notices = (*notices, *grown)
+    _check_test(tested, prepared)
+    return Plan(
+        settings,
+        choices,
+        (*notices, *notices_of(table, held_out, tested, prepared)),
+        *(prepared, directory, table, held_out, tested),
+        start=start,
+        init=None if init is None else str(init),
+        resume=resume,
+        overwrite=overwrite,
+        processes=processes,
+        checkpoint="" if saved is None else f"step {saved.position.step:,}, {saved.position.seconds:.3f} s",
+    )
+
+
+def _digest(planned: Plan) -> dict[str, str]:
+    """Return what all processes of a run must have in common."""
+    tokenizers = json.dumps(tokenizers_to_dict(*planned.prepared.tokenizers), sort_keys=True)
+    start, tensors = hashlib.sha256(), planned.start.tensors if planned.start else {}
+    for name in sorted(tensors):
+        start.update(np.ascontiguousarray(tensors[name]).data)
+    return {
+        "versions": f"glassformer {version('glassformer')}, torch {version('torch')}",
+        "rows": planned.prepared.fingerprint[:12],
+        "settings": hashlib.sha256(planned.settings.model_dump_json().encode()).hexdigest()[:12],
+        "tokens": hashlib.sha256(tokenizers.encode()).hexdigest()[:12],
+        "checkpoints": planned.checkpoint,
+        "models to start from": start.hexdigest()[:12],
+    }
+
+
+def train(
+    pairs: Given,
+    settings: Settings | None = None,
+    out: str | Path = "run",
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    valid: Given | None = None,
+    init: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    device: str = "auto",
+) -> Run:
+    """Plan a run and return it; iterate over it, or call `finish()`. See `plan`, which raises the errors.
+
+    `settings` are complete ones, `overrides` settings over what is advised; one of the two at most.
+    """
+    if settings is not None and overrides:
+        raise UsageError("settings are complete already", got="overrides too", hint="give settings or overrides")
+    find_device(device)
+    chosen = settings if settings is not None else overrides
+    planned = plan(pairs, out, overrides=chosen, valid=valid, init=init, resume=resume, overwrite=overwrite)
+    return planned.run(device)
+
+
+# Settings
+
+
+def _given(overrides: Settings | Mapping[str, Any] | None) -> dict[str, Any]:
+    """The given settings, as nested dicts of checked values. Raises SettingsError before a long table is read."""
+    if isinstance(overrides, Settings):
+        return overrides.model_dump(exclude_unset=True)
+    return check_settings(nested(overrides or {}))
+
+
+def _check_alone(directory: RunDirectory, **others: bool) -> None:
+    """Raise UsageError when arguments are given that exclude `resume`."""
+    for name, is_given in others.items():
+        if is_given:
+            raise UsageError(
+                f"resume and {name} exclude each other: a run that is resumed keeps its weights and its files",
+                where=str(directory.path),
+                hint=f"leave out {name} to continue the run, or leave out resume to start a new one",
+            )
+
+
+def _begun_again(directory: RunDirectory, given: Mapping[str, Any]) -> tuple[Settings, str | None, tuple[Notice, ...]]:
+    """Return the settings of a run that has no checkpoint, with those given, its model to start from, and a notice.
+
+    Raises SettingsError for a recipe that is not valid.
+    """
+    recipe = directory.recipe
+    settings = _recipe_of_run(recipe, "start a new run, with --overwrite")
+    text = "the run was stopped before its first checkpoint: it begins again at step 0, with the settings of its recipe"
+    notice = Notice("no checkpoint", text, str(directory.path))
+    return Settings(**merge(settings.model_dump(), given)), init_of(recipe), (notice,)
+
+
+def _resumed(
+    directory: RunDirectory, given: Mapping[str, Any], processes: Processes
+) -> tuple[SavedRun, dict[str, Any], tuple[Notice, ...]]:
+    """Return what was saved of a run, its settings with those given, and notices of what changes or is damaged.
+
+    Raises RunError when its recipe was edited, UsageError for a given setting that cannot change.
+    """
+    directory.check_resumable()
+    saved = read_resume(directory.resume)
+    if directory.recipe.exists():
+        hint = "delete it: the checkpoint has all settings, and the recipe is written again"
+        saved.check_recipe(_recipe_of_run(directory.recipe, hint), directory.recipe)
+    before, position = saved.settings, saved.position
+    after = Settings(**merge(before.model_dump(), given))
+    changes = changes_of(before, after, position.step, directory.recipe)
+    texts: dict[NoticeKind, str | None] = {
+        "damaged checkpoint": saved.damage
+        and f"the newest checkpoint is damaged ({saved.damage}); "
+        f"the run continues from the one before it, after step {position.step:,}",
+        "environment": describe_environment(saved.environment, environment_of(processes)),
+        "changed": description(before, after, changes, position.step, position.batch) if changes else None,
+    }
+    notices = tuple(Notice(kind, text, str(directory.path)) for kind, text in texts.items() if text)
+    return saved, after.model_dump(), notices
+
+
+def _recipe_of_run(path: Path, hint: str) -> Settings:
+    """Read the recipe of a run that is resumed. Raises SettingsError, with a hint."""
+    try:
+        return Settings(**read_recipe(path))
+    except SettingsError as error:
+        error.where = str(path)
+        error.hint = error.hint or hint
+        raise
+
+
+def _settled_by(start: ModelFile | None, given: Mapping[str, Any], init: object) -> dict[str, Any]:
+    """The tokens and the shape of the model to start from. Raises UsageError when others were given."""
+    if start is None:
+        return {}
+    settled = start.settings.model_dump(include={"tokens", "model"})
+    for section, settings in settled.items():
+        if merge(settings, given.get(section, {})) != settings:
+            raise UsageError(
+                f"the model to start from has other settings in {section!r}, which cannot change",
+                where=str(init),
+                hint=f"leave out every setting {section}.…, or train without init",
+            )
+    return settled
+
+
+def _with_columns_of(start: ModelFile | None, given: dict[str, Any]) -> dict[str, Any]:
+    """The given settings, with the columns of the inputs of the model to start from where others are not given."""
+    if start is None or not start.source_tokenizer.inputs:
+        return given
+    data = {name: value for name, value in given.get("data", {}).items() if value is not None}
+    columns = columns_of_model(start.source_tokenizer.inputs, start.data.columns[1], data)
+    return {**given, "data": columns}
+
+
+def _tokenizers_of(start: ModelFile | None, table: Table) -> tuple[Tokenizer, Tokenizer] | None:
+    """The tokenizers of the model to start from. Raises UsageError when the table has other inputs than the model."""
+    if start is None:
+        return None
+    inputs = start.source_tokenizer.inputs
+    if [one.kind for one in inputs] != [one.kind for one in table.inputs]:
+        what, got, expected = "the model has other inputs than the table", listed(table.inputs), listed(inputs)
+        raise UsageError(what, where=table.path, got=got or "one text", expected=expected or "one text")
+    return start.source_tokenizer, start.target_tokenizer
+
+
+def _grown(start: ModelFile, prepared: Prepared, path: str) -> tuple[ModelFile, tuple[Notice, ...]]:
+    """Return the model to start from with the tokens that are new in the table, and notices that name them."""
+    texts = new_token_texts(start, prepared.tokenizers)
+    return grow_model(start, *prepared.tokenizers), tuple(Notice("new tokens", text, path) for text in texts)
+
+
+def _advised(table: Table, given: Mapping[str, Any], *, has_start: bool) -> tuple[Settings, tuple[Choice, ...]]:
+    advice = advise(table.pairs, given, table.inputs)
+    return Settings(**merge(advice.settings, given)), tuple(_choices(advice.choices, given, has_start=has_start))
+
+
+def _choices(advised: Iterable[Choice], given: Mapping[str, Any], *, has_start: bool) -> list[Choice]:
+    """The choices that were advised or given, each with its reason; a model to start from fixes tokens and shape."""
+    values = flat(given)
+    choices = []
+    for choice in advised:
+        if has_start and choice.setting.startswith(("tokens.", "model.")):
+            continue
+        if choice.setting in values:
+            reason = f"{SET_BY_USER} (advice: {choice.value})"
+            choices.append(Choice(choice.setting, values.pop(choice.setting), reason, set_by_user=True))
+        else:
+            choices.append(choice)
+    rest = {} if has_start else values
+    return choices + [Choice(name, value, SET_BY_USER, set_by_user=True) for name, value in rest.items()]
+
+
+def _earlier(directory: RunDirectory, start: ModelFile | None, *, resume: bool) -> TrainedSources | None:
+    """The sources trained on before: by the model to start from, or by the run until it was interrupted."""
+    if resume:
+        try:
+            return TrainedSources.load(directory.sources) if directory.sources.exists() else None
+        except ModelFileError as error:
+            error.hint = "delete it: it is written again, without the sources of a model that the run began from"
+            raise
+    return None if start is None else TrainedSources.of_model(start.path, start.data.sources_digest)
+
+
+# Tables
+
+
+def _read_other(table: Table, pairs: Given | None, data: DataSettings) -> Table | None:
+    """Read a table to validate or test on. Raises ColumnError when other columns are its source and target."""
+    if pairs is None:
+        return None
+    other = read_given(pairs, data)
+    check_same_columns(table, other)
+    return other
+
+
+def _check_test(tested: Table | None, prepared: Prepared) -> None:
+    """Raise TextError for a test row that the model would not take."""
+    if tested is not None:
+        encode_sources(tested.sources, tested.locations, prepared.source_tokenizer, prepared.settings)

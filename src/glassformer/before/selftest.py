@@ -1,0 +1,177 @@
+"""The self-test before a training: is the model wired correctly, does it fit into memory, how long will it take.
+
+    tested = check(plan("pairs.csv"))       tested.passed, .checks, .to_json()
+
+The checks use runs that are never iterated: `planned.run()` makes one with the weights of the start. Nothing is
+written, and a run that is made afterwards sets the random seed again, so it trains as without a self-test.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from glassformer.before.checks import (
+    Check,
+    check_gradients,
+    check_leaks,
+    check_memory,
+    check_overfitting,
+    check_speed,
+    check_tokens,
+)
+from glassformer.before.finder import RATE_STEPS, BatchSpeed, RateTest, check_batch, check_rate, find_batch, find_rate
+from glassformer.before.measure import Measurement, time_validation
+from glassformer.before.plan import Plan
+from glassformer.errors import RunError
+from glassformer.ship.storage.modelfile import count_parameters
+
+LONG, VERY_LONG = 600, 3_600  # seconds
+MAX_FRACTION = 0.02  # of the expected time, for a test of learning rates
+MAX_SECONDS, MAX_SECONDS_BEFORE = 10.0, 3.0  # of measured updates
+SLOW_STEP, SLOW_SPEED = 0.02, 2e10
+"""Seconds of a step, and operations per second, of a slow core: what is short even there is not measured."""
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """The checks of a plan. `seconds` is the expected time of the training, None where it was not measured.
+
+    `rate` and `batches` are the results of the finder, if it was used.
+    """
+
+    checks: tuple[Check, ...]
+    seconds: float | None
+    measured: Measurement | None
+    rate: RateTest | None = None
+    batches: tuple[BatchSpeed, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed."""
+        return not self.failed
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """The checks that failed."""
+        return tuple(one for one in self.checks if not one.passed)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as JSON values; `format` changes with their meaning. An infinite number is null."""
+        report = dataclasses.asdict(self)
+        for one in report["checks"]:
+            one["value"] = one["value"] if one["value"] is not None and math.isfinite(one["value"]) else None
+        return {"format": "glassformer-check/1", "passed": self.passed, **report}
+
+
+def check(
+    planned: Plan,
+    device: str = "auto",
+    *,
+    find: bool = False,
+    on_check: Callable[[Check], None] = lambda _: None,
+) -> SelfTest:
+    """Test a plan before its run. Writes nothing; `on_check` gets each check when it is made.
+
+    `find` also tests learning rates and batch sizes. Raises DeviceError for a device that is not available or is too
+    small for the model.
+    """
+    made: list[Check] = []
+
+    def add(*checks: Check) -> None:
+        for one in checks:
+            made.append(one)
+            on_check(one)
+
+    run = planned.run(device)
+    add(*check_leaks(run), *check_tokens(planned))
+    measured, memory = check_memory(run, MAX_SECONDS)
+    add(memory)
+    if measured is None:
+        return SelfTest(tuple(made), None, None)
+    add(check_gradients(measured))
+    run = planned.run(device)  # with the weights of the start again
+    add(check_overfitting(run))
+    validation = time_validation(run)  # now, because an untrained model finds no end of its answers
+    seconds = expected_seconds(planned, measured, validation)
+    add(check_speed(run, measured), _time(planned, seconds, measured, validation))
+    if not find:
+        return SelfTest(tuple(made), seconds, measured)
+    rate = find_rate(planned.run(device))
+    add(check_rate(rate))
+    run = planned.run(device)
+    batches = find_batch(run)
+    add(check_batch(run, batches))
+    return SelfTest(tuple(made), seconds, measured, rate, batches)
+
+
+def check_before_training(planned: Plan, device: str = "auto") -> SelfTest | None:
+    """Make the checks that take some seconds, if the run is expected to take over LONG seconds; otherwise None.
+
+    A run that is resumed, that has several processes, or that `training.max_minutes` ends before, is not tested. The
+    expected time is that of the updates alone. Above VERY_LONG seconds learning rates are tested too, if that takes at
+    most MAX_FRACTION of the time. No setting is changed. Raises RunError when a leak was found: what such a run
+    measures is wrong.
+    """
+    if planned.resume or planned.processes.count > 1 or not _may_be_long(planned):
+        return None
+    measured, memory = check_memory(planned.run(device), MAX_SECONDS_BEFORE)
+    if measured is None:
+        return SelfTest((memory,), None, None)
+    seconds = expected_seconds(planned, measured)
+    if seconds <= LONG:
+        return None
+    run = planned.run(device)
+    checks = [*check_leaks(run), check_gradients(measured), memory, check_speed(run, measured)]
+    checks.append(_time(planned, seconds, measured))
+    for leak in checks[:2]:
+        if not leak.passed:
+            what = "the self-test of the model failed; nothing was trained"
+            raise RunError(what, where=leak.name, got=leak.text, hint=leak.advice)
+    if seconds <= VERY_LONG or RATE_STEPS * measured.seconds_per_step > MAX_FRACTION * seconds:
+        return SelfTest(tuple(checks), seconds, measured)
+    rate = find_rate(run)
+    return SelfTest((*checks, check_rate(rate)), seconds, measured, rate)
+
+
+def expected_seconds(planned: Plan, measured: Measurement, validation: float = 0.0) -> float:
+    """Return the seconds of a run: its steps, and `validation` seconds for each validation."""
+    training = planned.settings.training
+    n_validations = math.ceil(training.steps / training.validate_every)
+    seconds = training.steps * measured.seconds_per_step + n_validations * validation
+    return min(seconds, 60 * training.max_minutes) if training.max_minutes else seconds
+
+
+def _may_be_long(planned: Plan) -> bool:
+    """Return whether a slow core would need over LONG seconds."""
+    settings, prepared = planned.settings, planned.prepared
+    training, sizes = settings.training, (len(prepared.source_tokenizer), len(prepared.target_tokenizer))
+    if training.max_minutes and 60 * training.max_minutes <= LONG:
+        return False
+    tokens = training.accumulate * min(training.batch_tokens, int(prepared.train.target.lengths.sum()))
+    products = 6 * count_parameters(settings.model, *sizes) * tokens  # forward and backward
+    return training.steps * (SLOW_STEP + products / SLOW_SPEED) > LONG
+
+
+def _time(planned: Plan, seconds: float, measured: Measurement, validation: float | None = None) -> Check:
+    training = planned.settings.training
+    text = f"{duration(seconds)} to the end: {training.steps:,} steps of {measured.seconds_per_step:.3g} s"
+    if validation is not None:
+        n_validations = math.ceil(training.steps / training.validate_every)
+        text += f", {n_validations:,} {'validation' if n_validations == 1 else 'validations'} of {validation:.3g} s"
+    else:
+        text += ", validations not counted"
+    if training.max_minutes:
+        text += f"; training.max_minutes={training.max_minutes:g}"
+    return Check("time", True, seconds, text)
+
+
+def duration(seconds: float) -> str:
+    """Return a time as text, in its unit."""
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} seconds"

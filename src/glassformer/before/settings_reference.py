@@ -1,0 +1,91 @@
+"""The reference of all settings: name, meaning, type, default and limits, read from the models of `settings`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from glassformer.errors import SettingsError
+from glassformer.paper.settings import Settings
+from glassformer.training.recipes.synonyms import spaced, synonyms
+
+N_NEAREST = 3
+
+
+@dataclass(frozen=True)
+class SettingInfo:
+    """The reference of one setting. A limit that does not apply is None; a `default` of None means unset."""
+
+    name: str
+    description: str
+    type: str
+    default: Any
+    choices: tuple[str, ...] | None = None
+    minimum: float | None = None
+    exclusive_minimum: float | None = None
+    maximum: float | None = None
+    exclusive_maximum: float | None = None
+
+    @property
+    def section(self) -> str:
+        """The full name of the section, as "training" or "tokens.source"."""
+        return self.name.rpartition(".")[0]
+
+    def contains(self, word: str) -> bool:
+        """Return whether name, description, a choice or a synonym contains the word, ignoring case, hyphens and "_"."""
+        texts = (self.name, self.description, *(self.choices or ()), *synonyms(self.name))
+        return any(spaced(word) in spaced(text) for text in texts)
+
+
+def list_settings() -> list[SettingInfo]:
+    """Return every setting, in the order of the recipe."""
+    schema = Settings.model_json_schema()
+    return list(_walk(schema, schema["$defs"], ""))
+
+
+def find_settings(word: str) -> list[SettingInfo]:
+    """Return the settings that contain `word`. Raises SettingsError, with the nearest names, when there is none."""
+    settings = list_settings()
+    found = [info for info in settings if info.contains(word)]
+    if not found:
+        hint = f"nearest: {', '.join(_nearest(word, settings))}"
+        raise SettingsError(f"no setting contains {word!r}", expected="part of a name, meaning or choice", hint=hint)
+    return found
+
+
+def _walk(section: Mapping[str, Any], sections: Mapping[str, Any], prefix: str) -> Iterator[SettingInfo]:
+    for name, schema in section["properties"].items():
+        if "$ref" in schema:
+            yield from _walk(sections[schema["$ref"].rpartition("/")[2]], sections, f"{prefix}{name}.")
+        else:
+            yield _info(prefix + name, schema)
+
+
+def _info(name: str, schema: Mapping[str, Any]) -> SettingInfo:
+    """Return a property of a JSON schema as a SettingInfo; the type "null" only means that it can be unset."""
+    variants = [variant for variant in schema.get("anyOf", [schema]) if variant["type"] != "null"]
+    facts = {key: value for variant in variants for key, value in variant.items()}
+    return SettingInfo(
+        name=name,
+        description=schema["description"],
+        type=" or ".join(variant["type"] for variant in variants),
+        default=schema.get("default"),
+        choices=tuple(facts["enum"]) if "enum" in facts else None,
+        minimum=facts.get("minimum"),
+        exclusive_minimum=facts.get("exclusiveMinimum"),
+        maximum=facts.get("maximum"),
+        exclusive_maximum=facts.get("exclusiveMaximum"),
+    )
+
+
+def _nearest(word: str, settings: list[SettingInfo]) -> list[str]:
+    """Return the names of the `N_NEAREST` settings with a name or choice most similar to the word."""
+
+    def similarity(info: SettingInfo) -> float:
+        last = info.name.rpartition(".")[2]
+        texts = (info.name, last, *last.split("_"), *(info.choices or ()))
+        return max(difflib.SequenceMatcher(None, word.casefold(), text.casefold()).ratio() for text in texts)
+
+    return [info.name for info in sorted(settings, key=similarity, reverse=True)[:N_NEAREST]]

@@ -1,0 +1,1 @@
+"""Translation with a trained model: engines, the translator, requests of many callers, jobs, metrics, evaluation."""

@@ -1,0 +1,379 @@
+"""Many callers, one model: the requests of threads and coroutines are computed together.
+
+    with BatchingTranslator(Translator.load("run")) as translator:
+        translator.translate(["1845-01-05"])             # in any thread
+        await translator.atranslate(["1845-01-05"])      # in any coroutine
+
+One thread computes, in the order of arrival. While it computes, requests wait; those that search in the same way are
+then put into one search. A text has the same answer in any search, so that callers do not notice each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import math
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from glassformer.errors import BusyError, TimeLimitError, UsageError, quoted
+from glassformer.inference.timelimit import TimeLimit, time_limit
+
+if TYPE_CHECKING:
+    from glassformer.inference.translator import Source, Translation, Translator
+    from glassformer.paper.settings import DecodingSettings
+
+WAITING = 256  # requests
+COLLECT_SECONDS, MIN_WAIT_SECONDS = 0.05, 1.0
+BATCH_TEXTS = 256  # of more texts, the first 256 decide how the others are searched (decoding.greedy_first)
+BATCH_CHARACTERS = 20_000
+
+Result = TypeVar("Result")
+_WORKERS: weakref.WeakSet[Worker] = weakref.WeakSet()
+
+
+@dataclass(eq=False)
+class Request:
+    """Items to compute. Requests with the same `key` may be computed together; one without a key is computed alone.
+
+    `compute` returns one result for each item, of this request and of others with its key; `check` raises an error for
+    items that would make it fail. `size` counts against BATCH_CHARACTERS.
+    """
+
+    items: Sequence[Any]
+    compute: Callable[[Sequence[Any]], Sequence[Any]]
+    check: Callable[[Sequence[Any]], object] = len
+    key: object | None = None
+    size: int = 0
+    future: Future[list[Any]] = field(default_factory=Future)
+    arrived: float = field(default_factory=monotonic)
+    is_abandoned: bool = False
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What was computed at once: the number of requests and items, its time, and how long each request waited."""
+
+    n_requests: int
+    n_items: int
+    seconds: float
+    waited: tuple[float, ...]
+
+
+class Worker:
+    """One thread that computes requests in the order of their arrival, those with the same key together.
+
+    At most `waiting` requests wait while another one is computed; further ones get a BusyError. A request may wait for
+    `seconds` (at least one), and take the same time to compute; None: without a limit. `on_batch` is called in the
+    thread of the worker after each computation.
+    """
+
+    def __init__(self, waiting: int = WAITING, seconds: float | None = None) -> None:
+        self.waiting, self.seconds = waiting, seconds
+        self._patience = None if seconds is None else max(seconds, MIN_WAIT_SECONDS)
+        self.on_batch: Callable[[Batch], None] | None = None
+        self._changed = threading.Condition()
+        self._queue: deque[Request] = deque()
+        self._running: list[Request] = []
+        self._last = Batch(0, 0, 0.0, ())
+        self._limit: TimeLimit | None = None
+        self._thread: threading.Thread | None = None
+        self._is_closed = self._is_aborted = False
+        _WORKERS.add(self)
+
+    @property
+    def n_waiting(self) -> int:
+        """The number of requests that wait."""
+        return len(self._queue)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is computed and nothing waits."""
+        with self._changed:  # between the queue and the computation, a request is in neither
+            return not (self._queue or self._running)
+
+    def submit(self, request: Request) -> Request:
+        """Put a request into the queue. Raises BusyError when it is full or the worker is closed."""
+        with self._changed:
+            self._check_open()
+            is_busy = any(not request.future.done() for request in self._running)
+            if len(self._queue) + is_busy > self.waiting:
+                what = "too many requests are waiting"
+                raise BusyError(what, expected=f"at most {self.waiting} at once", hint="try again in a moment")
+            self._queue.append(request)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._work, name="glassformer-worker", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+        return request
+
+    def result(self, request: Request) -> list[Any]:
+        """Wait for the results of a request. Raises BusyError when its wait is too long or the worker is stopped."""
+        try:
+            done, _ = concurrent.futures.wait([request.future], self._patience)
+            if not done and request.future.cancel():
+                raise self._too_slow()
+            return request.future.result()
+        finally:
+            self._abandon(request)
+
+    async def aresult(self, request: Request) -> list[Any]:
+        """Wait for the results of a request as `result` does. A coroutine that is canceled withdraws its request."""
+        future = asyncio.wrap_future(request.future)
+        try:
+            done, _ = await asyncio.wait([future], timeout=self._patience)
+            if not done and request.future.cancel():
+                raise self._too_slow()
+            return await future
+        finally:
+            future.cancel()
+            self._abandon(request)
+
+    async def acall(self, work: Callable[[], Result]) -> Result:
+        """Compute `work()` in the thread of the worker, alone."""
+        (result,) = await self.aresult(self.submit(Request([None], lambda _: [work()])))
+        return result  # type: ignore[no-any-return]
+
+    def drain(self) -> None:
+        """Refuse new requests; those that were accepted are computed."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def abort(self) -> None:
+        """Refuse all requests: new ones, those that wait, and the current one at the next check of its time limit."""
+        self.drain()
+        with self._changed:
+            self._is_aborted = True
+            while self._queue:
+                self._fail(self._queue.popleft(), _stopping())
+            if self._limit is not None:
+                self._limit.expire()
+
+    def close(self, seconds: float | None = None) -> None:
+        """Refuse new requests and compute those that were accepted; abort after `seconds`, if there is a limit."""
+        self.drain()
+        with self._changed:
+            is_done = self._changed.wait_for(lambda: self.is_idle, seconds)
+        if not is_done:
+            self.abort()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _start_again(self) -> None:
+        """In a forked process, which has no threads: without the lock and the requests that the other process has."""
+        self._changed = threading.Condition()
+        self._queue, self._running = deque(), []
+        self._limit = self._thread = None
+
+    def _work(self) -> None:
+        while batch := self._take():
+            begun = monotonic()
+            for part in [batch] if len(batch) == 1 or _is_sound(batch) else _split(batch):
+                self._compute(part)
+            waited = tuple(begun - request.arrived for request in batch)
+            self._last = Batch(len(batch), _count(batch), monotonic() - begun, waited)
+            if self.on_batch is not None:
+                self.on_batch(self._last)
+
+    def _take(self) -> list[Request]:
+        """Return the next requests to compute together, or none when the worker is closed and all are computed.
+
+        The clients of the last batch, who just got their answers, may send their next requests: so that these do not
+        wait for a batch of a few others, half of that number is awaited, for at most half of the time of that batch.
+        """
+        with self._changed:
+            self._running = []
+            self._changed.notify_all()
+            while not self._running:
+                self._changed.wait_for(lambda: self._queue or self._is_closed)
+                if not self._queue:
+                    return []
+                first = self._queue.popleft()
+                if first.future.set_running_or_notify_cancel():
+                    self._running = [first]
+            end = monotonic() + min(COLLECT_SECONDS, self._last.seconds / 2)
+            while first.key is not None and not self._join() and not self._queue and not self._is_closed:
+                is_enough = len(self._running) >= self._last.n_requests / 2
+                if is_enough or not self._changed.wait(end - monotonic()):
+                    break
+            return self._running
+
+    def _join(self) -> bool:
+        """Add waiting requests with the same key to those that are taken. Return whether there is no more room."""
+        n_items, size = _count(self._running), sum(request.size for request in self._running)
+        key = self._running[0].key
+        for request in [request for request in self._queue if request.key == key]:
+            n_items, size = n_items + len(request.items), size + request.size
+            if n_items > BATCH_TEXTS or size > BATCH_CHARACTERS:
+                return True
+            self._queue.remove(request)
+            if request.future.set_running_or_notify_cancel():
+                self._running.append(request)
+        return False
+
+    def _compute(self, batch: list[Request]) -> None:
+        """Compute requests together. When that fails, each half is tried, so that an error is of its request alone."""
+        try:
+            with time_limit(math.inf if self.seconds is None else self.seconds) as limit:
+                with self._changed:
+                    self._limit = limit
+                    self._expire_abandoned()
+                limit.check()
+                results = batch[0].compute([item for request in batch for item in request.items])
+        except BaseException as error:  # of any kind: the caller gets it, and the worker continues
+            half = len(batch) // 2
+            for part in (batch[:half], batch[half:]):
+                if again := [request for request in part if half and not self._is_over(request)]:
+                    self._compute(again)
+            for request in batch:
+                self._fail(request, error)
+            return
+        start = 0
+        for request in batch:
+            request.future.set_result(list(results[start : start + len(request.items)]))
+            start += len(request.items)
+
+    def _is_over(self, request: Request) -> bool:
+        """Whether a request that failed with others is not tried again: nobody waits, or its time has passed."""
+        is_late = self.seconds is not None and monotonic() > request.arrived + 2 * self.seconds
+        return request.is_abandoned or is_late or self._is_aborted
+
+    def _fail(self, request: Request, error: BaseException) -> None:
+        """Give the error to a request that has no result and no other error."""
+        if isinstance(error, TimeLimitError) and self._is_aborted:
+            error = _stopping()
+        if not request.future.done():
+            request.future.set_exception(error)
+
+    def _abandon(self, request: Request) -> None:
+        """Withdraw a request that is not done; a computation is ended when nobody waits for it any more."""
+        if request.future.done() and not request.future.cancelled():
+            return
+        with self._changed:
+            request.is_abandoned = True
+            if request.future.cancel():
+                with contextlib.suppress(ValueError):
+                    self._queue.remove(request)
+            self._expire_abandoned()
+            self._changed.notify_all()
+
+    def _expire_abandoned(self) -> None:
+        is_abandoned = self._running and all(request.is_abandoned for request in self._running)
+        if self._limit is not None and (is_abandoned or self._is_aborted):
+            self._limit.expire()
+
+    def _too_slow(self) -> BusyError:
+        what, expected = "the requests before this one took too long", f"a wait of {self._patience:g} seconds"
+        return BusyError(what, expected=expected, hint="try again in a moment")
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise _stopping()
+
+
+def _is_sound(batch: Sequence[Request]) -> bool:
+    """Whether the items of requests pass their check, so that they may be computed together."""
+    try:
+        batch[0].check([item for request in batch for item in request.items])
+    except Exception:
+        return False
+    return True
+
+
+def _split(batch: Sequence[Request]) -> list[list[Request]]:
+    """Return the requests that may be computed together, and each of the others alone."""
+    sound = [request for request in batch if _is_sound([request])]
+    alone = [[request] for request in batch if not any(request is other for other in sound)]
+    return [sound, *alone] if sound else alone
+
+
+def _count(batch: Sequence[Request]) -> int:
+    return sum(len(request.items) for request in batch)
+
+
+def _stopping() -> BusyError:
+    return BusyError("the server is stopping", expected="a running server", hint="start it again")
+
+
+def _start_all_again() -> None:
+    for worker in _WORKERS:
+        worker._start_again()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_all_again)
+
+
+class BatchingTranslator:
+    """A Translator for many threads and coroutines, whose requests are put into one search.
+
+    Answers are those of `translator.translate`. `worker` may be shared by several models, of which one computes at a
+    time. It is closed with this translator; as a context manager, after all that was requested is computed.
+    """
+
+    def __init__(self, translator: Translator, worker: Worker | None = None) -> None:
+        self.translator, self.worker = translator, worker or Worker()
+
+    def translate(
+        self, texts: Sequence[Source], *, decoding: DecodingSettings | None = None, **options: Any
+    ) -> list[Translation]:
+        """Translate texts as `Translator.translate` does; any thread may call this.
+
+        Raises what that does, BusyError when too many requests wait or the worker is closed, and TimeLimitError when
+        the worker has a time limit.
+        """
+        return self.worker.result(self._submit(texts, decoding, options))
+
+    async def atranslate(
+        self, texts: Sequence[Source], *, decoding: DecodingSettings | None = None, **options: Any
+    ) -> list[Translation]:
+        """Translate texts as `translate` does, in a coroutine. When it is canceled, its texts leave the queue."""
+        return await self.worker.aresult(self._submit(texts, decoding, options))
+
+    def close(self, seconds: float | None = None) -> None:
+        """Refuse new requests, and compute those that were accepted, for at most `seconds` if that is given."""
+        self.worker.close(seconds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _submit(self, texts: Sequence[Source], decoding: DecodingSettings | None, options: dict[str, Any]) -> Request:
+        if isinstance(texts, str):
+            raise UsageError("the texts to translate must be a list", got=quoted(texts), hint="translate([text])")
+        sources, prefixes = self.translator.sources_of(texts), options.pop("prefixes", None)
+        forced = None if prefixes is None else self.translator.prefixes_of(prefixes, len(sources))
+        base = decoding or self.translator.settings.decoding
+        chosen = base.override(options) if options else base
+
+        def split(items: Sequence[tuple[str, str]]) -> tuple[list[str], list[str] | None]:
+            joined = [source for source, _ in items]
+            return joined, None if forced is None else [prefix for _, prefix in items]
+
+        def compute(items: Sequence[tuple[str, str]]) -> list[Translation]:
+            joined, starts = split(items)
+            return self.translator.translate(joined, decoding=chosen, prefixes=starts)
+
+        return self.worker.submit(
+            Request(
+                list(zip(sources, forced or [""] * len(sources), strict=True)),
+                compute,
+                lambda items: self.translator.check(*split(items)),
+                key=(id(self.translator), chosen, forced is None),
+                size=sum(map(len, [*sources, *(forced or ())])),
+            )
+        )

@@ -1,0 +1,295 @@
+"""The CTranslate2 engine: the same answers from a library for inference alone, also in int8.
+
+How its search gives the same answers as ours:
+
+- Its scores are plain sums of log-probabilities (`length_penalty=0`); the answers of a beam are ranked here.
+- It spreads the probability of suppressed tokens over all others. So nothing is suppressed, and the scores are the
+  model's; only a sentence with a forbidden token in its answers is searched again without them, and scored anew.
+- Its beam refills the slot of a finished hypothesis, ours keeps it. Both find the same best answer except in rare
+  cases; the further answers of an n-best differ more often.
+- Where greedy search finds an answer that no other can outrank (`is_certain`), no beam is searched.
+
+A search gives no scores of single tokens (`Hypothesis.token_scores` is empty); `score` does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, final
+
+import torch
+
+from glassformer.errors import DeviceError, SettingsError, TextError, UsageError, nearest
+from glassformer.inference.engines.ctranslate2_spec import (
+    check_supported,
+    library,
+    source_names,
+    target_names,
+    write_model,
+)
+from glassformer.paper.search import (
+    AnswerBatches,
+    GreedyFirst,
+    Hypothesis,
+    OnAnswers,
+    best_first,
+    check_token_scores,
+    collect,
+    length_penalty,
+    search_greedy_first,
+)
+from glassformer.paper.settings import DecodingSettings
+from glassformer.ship.storage.modelfile import ModelFile
+
+BATCH_POSITIONS = {"int8": 448, "bfloat16": 512, "float32": 512}
+"""The approximate number of positions in the batch of a core; half as many with a beam. Measured: core caches are
+small."""
+GPU_POSITIONS = 16_384  # not measured
+BATCHES_A_CALL, CALLS_AHEAD = 3, 2
+"""Batches for each worker in one call of the library, and calls that wait. Calls cannot be stopped, so Ctrl-C waits for
+them."""
+ROWS_TOGETHER = 128  # whose answers are passed to `on_answers` together
+POSITIONS = 512  # of a table of sinusoids, which grows when needed
+NO_SCORE = -1e9  # of a slot of the beam that no hypothesis fills
+PRECISIONS = ("bfloat16", "int8", "float32")  # "auto" is the first that the device has
+
+_Candidate = tuple[tuple[int, ...], float]
+"""Ids, with `<eos>` where it was reached, and the sum of their log-probabilities."""
+
+
+def find_device(name: str) -> tuple[str, int]:
+    """Return kind and number of the device called `name`. Raises DeviceError for one not available."""
+    gpus = range(library().get_cuda_device_count())
+    devices = {"cpu": ("cpu", 0)} | {f"cuda:{i}": ("cuda", i) for i in gpus}
+    if gpus:
+        devices["cuda"] = ("cuda", 0)
+    devices["auto"] = devices.get("cuda", ("cpu", 0))
+    if name not in devices:
+        raise DeviceError(f"device {name!r} is not available in ctranslate2", expected=", ".join(sorted(devices)))
+    return devices[name]
+
+
+def resolve_precision(kind: str, precision: str) -> str:
+    """Return the precision to use on a kind of device. Raises SettingsError for one not available."""
+    supported = [known for known in PRECISIONS if known in library().get_supported_compute_types(kind)]
+    if precision == "auto":
+        return supported[0]
+    if precision not in supported:
+        raise SettingsError(
+            f"ctranslate2 has no precision {precision!r} on {kind}", hint=nearest(precision, ["auto", *supported])
+        )
+    return precision
+
+
+@final
+class CTranslate2Engine:
+    """Runs searches and scores pairs with one model, which is converted when it is first used.
+
+    On a CPU each core computes its own batches (`inter_threads`) with one thread (`intra_threads=1`): the matrices of
+    such models are too small to be divided, and two threads for a batch were measured to be 2 to 4 times slower than
+    one. The number of cores is PyTorch's number of threads, so that `OMP_NUM_THREADS` counts.
+    """
+
+    def __init__(self, model_file: ModelFile, device: str = "cpu", precision: str = "float32") -> None:
+        check_supported(model_file.settings.model)
+        self.model_file = model_file
+        self.kind, self.device_index = find_device(device)
+        self.precision = resolve_precision(self.kind, precision)
+        self.n_workers = torch.get_num_threads() if self.kind == "cpu" else 1
+        vocabulary = model_file.target_tokenizer.vocabulary
+        self._bos_id, self._eos_id = vocabulary.bos_id, vocabulary.eos_id
+        self._forbidden = frozenset(vocabulary.forbidden_ids)
+        self._source_names = source_names(len(model_file.source_tokenizer))
+        self._target_names = target_names(len(model_file.target_tokenizer))
+        self._target_ids = {name: token for token, name in enumerate(self._target_names)}
+        self._translator: Any = None
+        self._process_id = 0
+        self._n_positions = 0
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        decoding: DecodingSettings,
+        max_new_tokens: int,
+        prefixes: Sequence[Sequence[int]] = (),
+        on_answers: OnAnswers | None = None,
+        greedy_first: GreedyFirst | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Return the answers for each framed source, best first, in the order of `sources`.
+
+        Learned positions may end before `max_new_tokens`; then the answers do too. Raises UsageError for sampling.
+        """
+        if decoding.do_sample:
+            raise UsageError("ctranslate2 searches, it does not sample", hint="--engine torch")
+        alpha, n_best, n_sources = decoding.length_alpha, decoding.num_return_sequences, len(sources)
+        longest = min(max_new_tokens, self.model_file.settings.model.n_positions or max_new_tokens)
+        self._make_ready(max(map(len, sources), default=0), longest)
+
+        def search_rows(rows: Sequence[int], width: int) -> AnswerBatches:
+            forced = [prefixes[row] for row in rows] if prefixes else ()
+            answers = self._decode([sources[row] for row in rows], width, longest, forced)
+            while fresh := {rows[i]: self._rank(found, alpha)[:n_best] for i, found in islice(answers, ROWS_TOGETHER)}:
+                yield fresh
+
+        if decoding.num_beams > 1 and n_best == 1 and not prefixes:
+            found = search_greedy_first(
+                search_rows, n_sources, longest, num_beams=decoding.num_beams, alpha=alpha, state=greedy_first
+            )
+        else:
+            found = search_rows(range(n_sources), decoding.num_beams)
+        return collect(found, n_sources, on_answers)
+
+    def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
+        """Return the log-probability (nats) of every target token after `<bos>`, for framed (source, target) ids."""
+        n_source, n_target = (max((len(pair[side]) for pair in pairs), default=0) for side in (0, 1))
+        self._make_ready(n_source, n_target - 1)
+        targets = [target[1:] for _, target in pairs]
+        given = [ids[:-1] if ids and ids[-1] == self._eos_id else ids for ids in targets]  # the library adds <eos>
+        results: list[list[float]] = [[] for _ in pairs]
+        sources = [source for source, _ in pairs]
+        for row, scored in self._in_batches(self._translator.score_batch, sources, given):
+            results[row] = scored.log_probs[: len(targets[row])]
+        return check_token_scores(results)
+
+    def _decode(
+        self, sources: Sequence[Sequence[int]], width: int, longest: int, prefixes: Sequence[Sequence[int]]
+    ) -> Iterator[tuple[int, list[_Candidate]]]:
+        """Yield the number of each source and its answers, scored by the model, as they are found."""
+        again = []
+        if not prefixes:
+            for row, answers in self._translate(sources, width, longest):
+                if any(map(self._is_forbidden, answers)):
+                    again.append(row)
+                else:
+                    yield row, answers
+        if prefixes or again:
+            again = again or list(range(len(sources)))
+            forced = [prefixes[row] for row in again] if prefixes else ()
+            suppressed = [[self._target_names[token]] for token in sorted(self._forbidden)]
+            chosen = [sources[row] for row in again]
+            searched = dict(self._translate(chosen, width, longest, forced, suppress_sequences=suppressed))
+            pairs = [(chosen[i], (self._bos_id, *ids)) for i, answers in searched.items() for ids, _ in answers]
+            scores = iter(self.score(pairs))
+            for i, answers in searched.items():
+                yield again[i], [(ids, sum(next(scores))) for ids, _ in answers]
+
+    def _is_forbidden(self, answer: _Candidate) -> bool:
+        return not self._forbidden.isdisjoint(answer[0])
+
+    def _translate(
+        self,
+        sources: Sequence[Sequence[int]],
+        width: int,
+        longest: int,
+        prefixes: Sequence[Sequence[int]] = (),
+        **options: Any,
+    ) -> Iterator[tuple[int, list[_Candidate]]]:
+        """Yield the number of each source and the answers of the library's own beam, as they are found."""
+        options |= {"beam_size": width, "num_hypotheses": width, "length_penalty": 0, "return_scores": True}
+        options |= {"max_decoding_length": longest, "min_decoding_length": 0, "return_end_token": True}
+        ids = self._target_ids
+        for row, result in self._in_batches(self._translator.translate_batch, sources, prefixes, width, **options):
+            yield (
+                row,
+                [
+                    (tuple([ids[name] for name in names]), score)
+                    for names, score in zip(result.hypotheses, result.scores, strict=True)
+                    if score > NO_SCORE
+                ],
+            )
+
+    def _in_batches(
+        self,
+        call: Callable[..., list[Any]],
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        width: int = 1,
+        **options: Any,
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield row and result of each source, longest first. Other batches are prepared or read meanwhile."""
+        begun: deque[zip[tuple[int, Any]]] = deque()
+        for rows, batch_size in self._calls(sources, targets, width):
+            sides = [[[self._source_names[token] for token in sources[row]] for row in rows]]
+            if targets:
+                sides += [[[self._target_names[token] for token in targets[row]] for row in rows]]
+            given = call(*sides, asynchronous=True, max_input_length=0, max_batch_size=batch_size, **options)
+            begun.append(zip(rows, given, strict=True))
+            if len(begun) > CALLS_AHEAD:
+                yield from _results(begun.popleft())
+        for results in begun:
+            yield from _results(results)
+
+    def _calls(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], width: int
+    ) -> Iterator[tuple[Sequence[int], int]]:
+        """Yield the rows of each call and their number in a batch, so that all workers have equal work.
+
+        The length of a row is that of its longer side.
+        """
+        lengths = [max(map(len, sides)) for sides in (zip(sources, targets, strict=True) if targets else zip(sources))]
+        order = sorted(range(len(sources)), key=lengths.__getitem__, reverse=True)
+        max_positions = GPU_POSITIONS if self.kind == "cuda" else BATCH_POSITIONS[self.precision] // min(width, 2)
+        start = total = 0
+        for end, row in enumerate(order, 1):
+            total += lengths[row]
+            if total >= BATCHES_A_CALL * self.n_workers * max_positions or end == len(order):
+                n_batches = self.n_workers * max(1, round(total / (max_positions * self.n_workers)))
+                yield order[start:end], math.ceil((end - start) / n_batches)
+                start, total = end, 0
+
+    def _rank(self, answers: list[_Candidate], alpha: float) -> list[Hypothesis]:
+        """The answers as hypotheses, best first."""
+        ranked = []
+        for ids, score in answers:
+            finished = ids[-1] == self._eos_id
+            rank_score = score / length_penalty(len(ids), alpha)
+            ranked.append(Hypothesis(ids[:-1] if finished else ids, (), score, rank_score, finished))
+        return best_first(ranked)
+
+    def _make_ready(self, n_source: int, n_target: int) -> None:
+        """Convert and load the model, unless it is loaded with positions for `n_source` and `n_target` tokens.
+
+        Raises TextError for more tokens than learned positions, DeviceError for an error of the library.
+        """
+        longest, learned_positions = max(n_source, n_target), self.model_file.settings.model.n_positions
+        if learned_positions and longest > learned_positions:
+            raise TextError(
+                f"a sequence of {longest} tokens is longer than the {learned_positions} learned positions",
+                hint="train with a larger model.max_length, or with sinusoidal positions",
+            )
+        if self._translator is not None and self._process_id != os.getpid():
+            # Forked: its threads are not in this process, and its destructor would wait for them, so it is kept alive.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._translator))
+            self._translator = None
+        self._process_id = os.getpid()
+        if self._translator is not None and (learned_positions or longest < self._n_positions):
+            return
+        self._n_positions = max(POSITIONS, 2 * longest)
+        n_threads = torch.get_num_threads()
+        with tempfile.TemporaryDirectory(prefix="glassformer-") as folder:
+            write_model(self.model_file, Path(folder), self._n_positions)
+            try:
+                self._translator = library().Translator(
+                    folder,
+                    self.kind,
+                    device_index=self.device_index,
+                    compute_type=self.precision,
+                    inter_threads=self.n_workers,
+                    intra_threads=1,
+                    max_queued_batches=-1,
+                )
+            except RuntimeError as error:
+                raise DeviceError(f"ctranslate2 cannot start on {self.kind}", got=str(error)) from None
+            finally:
+                torch.set_num_threads(n_threads)  # which `intra_threads` changed for PyTorch, too
+
+
+def _results(call: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    return ((row, result.result()) for row, result in call)

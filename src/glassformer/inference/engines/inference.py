@@ -1,0 +1,282 @@
+"""The Transformer for search: it computes the same as model.py, in less time.
+
+    weights      copied once; the projections of self-attention are concatenated
+    cache        the keys and values of a target token are written once and not moved; those of the memory are computed
+                 once for each sentence; when rows leave, only the rows that fill the gaps are moved
+    padding      the encoder computes tokens without padding; only attention reads padded sentences
+    products     on a CPU with oneDNN, which reorders the weights once: in float32 this is twice as fast as PyTorch's
+                 own on many processors; in bfloat16 only products with weights are in bfloat16, the rest is in float32
+    attention    of one query per row by plain multiplications: a call of the fused kernel takes longer
+
+The same bits in any batch, on a CPU in float32: the result of a row depends neither on the other rows of the batch nor
+on their number. Products use one kernel for any number of rows, and sums are over each row separately. A batch has one
+thread: with several threads, the fused kernel adds up in another order.
+
+Axes: N sentences · K hypotheses of a sentence · R = N·K rows · S source positions · t target positions so far ·
+H heads · V vocabulary · D d_model.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from glassformer.paper.kernels.packing import Layout
+from glassformer.paper.kernels.products import PreparedLinear, affine
+from glassformer.paper.model import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, Transformer
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+CACHE_STEPS = 32  # positions by which the cache grows at a time
+SUMMED_TOGETHER = 64  # PyTorch adds up this number of columns at once, and the last few of all rows in another order
+
+
+class _FeedForward:
+    def __init__(self, layer: FeedForward, dtype: torch.dtype) -> None:
+        self.w_1, self.w_2 = PreparedLinear(dtype, affine(layer.w_1)), PreparedLinear(dtype, affine(layer.w_2))
+        self.activation = layer.activation
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self.activation is F.relu:
+            return self.w_2(self.w_1.product(x, "relu"))
+        return self.w_2(self.activation(self.w_1(x)))
+
+
+def _attention(
+    query: Float[Tensor, "N T H d_k"],
+    key: Float[Tensor, "N S H d_k"],
+    value: Float[Tensor, "N S H d_v"],
+    mask: Float[Tensor, "N S"] | None = None,
+) -> Float[Tensor, "N T C"]:
+    """`model.attention` of scaled queries, with concatenated heads: C = H·d_v; `mask` is added to the scores.
+
+    On a CPU each sentence starts at a multiple of 64 bytes: otherwise the fused kernel adds up in another order.
+    """
+    d_v = value.shape[3]
+    if key.device.type == "cpu":
+        query, key, value = (_aligned(x) for x in (query, key, value))
+    mask = None if mask is None else mask[:, None, None]
+    query, key, value = (x.transpose(1, 2) for x in (query, key, value))
+    heads = F.scaled_dot_product_attention(query, key, value, mask, scale=1.0)
+    return heads.transpose(1, 2)[..., :d_v].flatten(2)
+
+
+def _aligned(x: Float[Tensor, "N T H d"]) -> Float[Tensor, "N T H d2"]:
+    """Add zeros after the numbers of each head if a sentence would not end at a multiple of 16 numbers."""
+    _, _, n_heads, d = x.shape
+    return F.pad(x, (0, -d % 16)) if n_heads * d % 16 else x
+
+
+def _attention_of_one(
+    query: Float[Tensor, "R H d_k"],
+    key: Float[Tensor, "R S H d_k"],
+    value: Float[Tensor, "R S H d_v"],
+    mask: Float[Tensor, "R S"] | None = None,
+) -> Float[Tensor, "R C"]:
+    """The same for one query per row."""
+    if key.device.type != "cpu":
+        return _attention(query[:, None], key, value, mask)[:, 0]
+    scores = (key * query[:, None]).sum(-1, keepdim=True)
+    if mask is not None:
+        scores += mask[:, :, None, None]
+    weighted = value * scores.softmax(1)
+    if weighted[0, 0].numel() % SUMMED_TOGETHER:
+        weighted = weighted.contiguous()
+    return weighted.sum(1).flatten(1)
+
+
+class _Norm:
+    def __init__(self, norm: nn.Module) -> None:
+        assert isinstance(norm, nn.LayerNorm)
+        self.weight, self.bias = norm.weight.detach().clone(), norm.bias.detach().clone()
+        self.shape, self.eps = tuple(norm.normalized_shape), norm.eps
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return torch.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
+
+
+class _Heads:
+    """Self-attention: one product for queries, keys and values."""
+
+    def __init__(self, layer: MultiHeadAttention, dtype: torch.dtype) -> None:
+        self.n_heads = layer.n_heads
+        self.d_k, self.d_v = (w.out_features // layer.n_heads for w in (layer.w_k, layer.w_v))
+        self.project = PreparedLinear(dtype, affine(layer.w_q, self.d_k**-0.5), affine(layer.w_k), affine(layer.w_v))
+        self.w_o = PreparedLinear(dtype, affine(layer.w_o))
+
+    def split(self, x: Float[Tensor, "*rows C"]) -> list[Tensor]:
+        """Queries, keys and values, [*rows H d] each."""
+        widths = [self.n_heads * self.d_k, self.n_heads * self.d_k, self.n_heads * self.d_v]
+        return [part.unflatten(-1, (self.n_heads, -1)) for part in x.split(widths, dim=-1)]  # type: ignore[no-untyped-call]
+
+
+class _Layer:
+    """One layer of either stack; that of the decoder has cross-attention, whose keys and values are computed first."""
+
+    def __init__(self, layer: EncoderLayer | DecoderLayer, dtype: torch.dtype) -> None:
+        self.norm_first = layer.norm_first
+        self.self_attention = _Heads(layer.self_attention, dtype)
+        self.self_attention_norm = _Norm(layer.self_attention_norm)
+        self.feed_forward = _FeedForward(layer.feed_forward, dtype)
+        self.feed_forward_norm = _Norm(layer.feed_forward_norm)
+        if isinstance(layer, DecoderLayer):
+            cross = layer.cross_attention
+            self.query = PreparedLinear(dtype, affine(cross.w_q, self.self_attention.d_k**-0.5))
+            self.keys_values = [PreparedLinear(dtype, affine(w)) for w in (cross.w_k, cross.w_v)]
+            self.cross_out = PreparedLinear(dtype, affine(cross.w_o))
+            self.cross_norm = _Norm(layer.cross_attention_norm)
+
+    def add_and_norm(self, norm: _Norm, x: Tensor, sublayer: Any, *inputs: Any) -> Tensor:
+        if self.norm_first:
+            return sublayer(norm(x), *inputs).add_(x)  # type: ignore[no-any-return]
+        return norm(sublayer(x, *inputs).add_(x))
+
+    def encode(self, x: Tensor, layout: Layout, mask: Tensor | None) -> Tensor:
+        def attend(y: Tensor) -> Tensor:
+            query, key, value = self.self_attention.split(layout.pad(self.self_attention.project(y)))
+            return self.self_attention.w_o(layout.pack(_attention(query, key, value, mask)))
+
+        x = self.add_and_norm(self.self_attention_norm, x, attend)
+        return self.add_and_norm(self.feed_forward_norm, x, self.feed_forward)
+
+    def read_memory(self, memory: Float[Tensor, "P D"], layout: Layout) -> list[Tensor]:
+        """Keys and values of the memory for cross-attention, padded: [N S H d] each."""
+        read = (layout.pad(product(memory)) for product in self.keys_values)
+        return [x.view(*x.shape[:2], self.self_attention.n_heads, -1) for x in read]
+
+    def step(self, x: Tensor, i: int, cache: Cache) -> Tensor:
+        """Compute decoder layer i for the newest token of each row: x [R D] is its residual stream."""
+
+        def attend(y: Tensor) -> Tensor:
+            query, key, value = self.self_attention.split(self.self_attention.project(y))
+            return self.self_attention.w_o(_attention_of_one(query, *cache.write(i, key, value)))
+
+        def attend_memory(y: Tensor) -> Tensor:
+            key, value = cache.memory[i]
+            query = self.query(y).view(len(key), -1, *key.shape[2:])  # [N K H d_k]
+            if query.shape[1] == 1:
+                return self.cross_out(_attention_of_one(query[:, 0], key, value, cache.memory_mask))
+            return self.cross_out(_attention(query, key, value, cache.memory_mask).flatten(0, 1))
+
+        x = self.add_and_norm(self.self_attention_norm, x, attend)
+        x = self.add_and_norm(self.cross_norm, x, attend_memory)
+        return self.add_and_norm(self.feed_forward_norm, x, self.feed_forward)
+
+
+@dataclass
+class Cache:
+    """The keys and values of K hypotheses of each of N sentences. It is changed in place.
+
+    `memory` has, for each layer, the keys and values of the memory, [N S H d] each. `memory_mask` is added to their
+    scores; None: all positions are visible. `past` has the keys and values of the target so far, [T layers R H d] each,
+    T >= t. `length` is t.
+    """
+
+    memory: list[list[Tensor]]
+    memory_mask: Float[Tensor, "N S"] | None
+    past: list[Tensor]
+    length: int = 0
+
+    def write(self, i: int, *newest: Tensor) -> list[Tensor]:
+        """Write the newest keys and values of layer i, [R H d] each; return all of them so far, [R t H d] each."""
+        for past, new in zip(self.past, newest, strict=True):
+            past[self.length, i] = new
+        return [past[: self.length + 1, i].transpose(0, 1) for past in self.past]
+
+    def grow(self) -> None:
+        """Add CACHE_STEPS positions if all positions are in use."""
+        if self.length == len(self.past[0]):
+            self.past = [torch.cat((past, past.new_empty((CACHE_STEPS, *past.shape[1:])))) for past in self.past]
+
+    def select(self, rows: Int[Tensor, "N2 K2"]) -> Cache:
+        """Keep the hypotheses `rows`, numbered 0 … R-1; each line of `rows` belongs to one sentence."""
+        n_hypotheses = self.past[0].shape[2] // len(self.memory[0][0])
+        sentences, hypotheses = _Kept.of(rows[:, 0] // n_hypotheses), _Kept.of(rows.flatten())
+        self.memory = [[sentences.of_axis(0, x) for x in layer] for layer in self.memory]
+        if self.memory_mask is not None:
+            self.memory_mask = sentences.of_axis(0, self.memory_mask)
+        self.past = [hypotheses.of_axis(2, x, self.length) for x in self.past]
+        return self
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The lines to keep, in their new order; `moved` are the positions that get another line."""
+
+    lines: Int[Tensor, " n"]
+    moved: Int[Tensor, " m"]
+
+    @classmethod
+    def of(cls, lines: Int[Tensor, " n"]) -> _Kept:
+        return cls(lines, (lines != torch.arange(len(lines), device=lines.device)).nonzero()[:, 0])
+
+    def of_axis(self, dim: int, x: Tensor, length: int | None = None) -> Tensor:
+        """The lines of `x` along axis `dim`, changed in place unless there are more lines than before.
+
+        Only the first `length` entries of axis 0 are in use.
+        """
+        n = len(self.lines)
+        if n > x.shape[dim]:
+            return x.index_select(dim, self.lines)
+        if len(self.moved):
+            used = x[:length]
+            used.index_copy_(dim, self.moved, used.index_select(dim, self.lines[self.moved]))
+        return x if n == x.shape[dim] else x.narrow(dim, 0, n)
+
+
+class Inference:
+    """A trained Transformer, prepared for search in one precision. Later changes of the model do not change it."""
+
+    def __init__(self, model: Transformer, dtype: torch.dtype = torch.float32) -> None:
+        self.settings = model.settings
+        both = copy.deepcopy((model.source_positions, model.target_positions))
+        self.positions = [positions.requires_grad_(False) for positions in both]
+        scale = math.sqrt(self.settings.d_model) if self.settings.scale_embeddings else 1.0
+        self.source_embedding = model.source_embedding.weight.detach() * scale
+        self.target_embedding = self.source_embedding  # one array where both sides share one matrix
+        if model.target_embedding is not model.source_embedding:
+            self.target_embedding = model.target_embedding.weight.detach() * scale
+        decoder = cast("list[DecoderLayer]", list(model.decoder))
+        self.encoder = [_Layer(cast("EncoderLayer", layer), dtype) for layer in model.encoder]
+        self.decoder = [_Layer(layer, dtype) for layer in decoder]
+        final_norm = self.settings.norm == "pre"
+        self.encoder_norm = _Norm(model.encoder_norm) if final_norm else None
+        self.decoder_norm = _Norm(model.decoder_norm) if final_norm else None
+        self.output = PreparedLinear(dtype, affine(model.output_projection))
+
+    def start(self, sources: Sequence[Sequence[int]], length: int) -> Cache:
+        """Encode framed sources, padded to `length` for attention; return the cache before the first step."""
+        device = self.source_embedding.device
+        layout = Layout.of(torch.tensor([len(source) for source in sources]), length, device)
+        ids = torch.tensor([token for source in sources for token in source], device=device)
+        visible, mask = layout.visible, None
+        if visible is not None:
+            mask = torch.zeros(visible.shape, device=device).masked_fill_(~visible, -torch.inf)
+        x = self.source_embedding[layout.fill(ids)] + self.positions[0](length)[layout.positions]
+        for layer in self.encoder:
+            x = layer.encode(x, layout, mask)
+        memory = x if self.encoder_norm is None else self.encoder_norm(x)
+
+        read = [layer.read_memory(memory, layout) for layer in self.decoder]
+        shape = CACHE_STEPS, len(read), len(sources)
+        past = [torch.empty((*shape, *x.shape[2:]), device=device) for x in read[0]]
+        return Cache(read, mask, past)
+
+    def step(self, last: Int[Tensor, "N K"], cache: Cache) -> Float[Tensor, "N K V"]:
+        """Feed the last token of every hypothesis and return the logits of the next one; the cache grows by it."""
+        cache.grow()
+        position = self.positions[1](cache.length + 1)[-1]
+        x = self.target_embedding[last.flatten()] + position
+        for i, layer in enumerate(self.decoder):
+            x = layer.step(x, i, cache)
+        cache.length += 1
+        x = x if self.decoder_norm is None else self.decoder_norm(x)
+        return self.output(x).view(*last.shape, -1)

@@ -1,0 +1,370 @@
+"""The PyTorch engine: its answers are the same in any batch.
+
+A text's padded length depends on that text alone (its length, rounded up), only equal padded lengths share a batch, and
+on a CPU in float32 no number depends on the batch, to the last bit (`inference`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from glassformer.errors import DeviceError, NotFiniteError, SettingsError, nearest
+from glassformer.inference.engines.inference import Cache, Inference
+from glassformer.inference.timelimit import check_time_limit
+from glassformer.paper.kernels.cpu import configure_memory, on_every_core, split_batches
+from glassformer.paper.model import Transformer
+from glassformer.paper.search import (
+    AnswerBatches,
+    GreedyFirst,
+    Hypothesis,
+    OnAnswers,
+    SearchConstraints,
+    beam_search,
+    check_token_scores,
+    collect,
+    greedy_search,
+    sample,
+    search_greedy_first,
+)
+from glassformer.paper.search.sampling import draw_uniform
+from glassformer.paper.settings import DecodingSettings, Precision
+from glassformer.ship.storage.container import Arrays
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.text import Tokenizer
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+BATCH_POSITIONS = 6144  # maximum of source positions times hypotheses in a batch of a search
+MIN_HYPOTHESES = 64  # a batch is halved for another core where each half has this number of hypotheses
+SCORING_WIDTH = 4  # hypotheses that a scored pair counts as: it has logits at all its positions at once
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device called `name` ("auto", "cpu", "cuda", "cuda:1", "mps"). Raises DeviceError otherwise."""
+    available = ["cpu"]
+    if torch.cuda.is_available():
+        available += ["cuda", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+    if torch.backends.mps.is_available():
+        available.append("mps")
+    if name == "auto":
+        return torch.device(next((best for best in ("cuda", "mps") if best in available), "cpu"))
+    if name not in available:
+        raise DeviceError(f"device {name!r} is not available", expected=", ".join(["auto", *available]))
+    return torch.device(name)
+
+
+def has_fast_bfloat16(device: torch.device) -> bool:
+    """Whether matrix products in bfloat16 are done in hardware."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return device.type == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def resolve_precision(device: torch.device, precision: str) -> str:
+    """Return the precision that "auto" means on a device: bfloat16 where it is fast, float32 elsewhere.
+
+    Raises SettingsError for an unknown precision.
+    """
+    if precision not in get_args(Precision):
+        raise SettingsError(f"precision {precision!r} is not available", hint=nearest(precision, get_args(Precision)))
+    if precision == "auto":
+        precision = "bfloat16" if has_fast_bfloat16(device) else "float32"
+    if precision == "bfloat16" and device.type == "cpu" and not _has_sound_bfloat16():
+        return "float32"
+    return precision
+
+
+@functools.cache
+def _has_sound_bfloat16() -> bool:
+    """Whether a matrix product in bfloat16 is right on this CPU: where OMP_DYNAMIC is set, oneDNN's are not."""
+    x = torch.ones(512, 128, dtype=torch.bfloat16)
+    is_sound = bool(((x @ x.T) == 128).all())
+    if not is_sound:
+        reason = "OMP_DYNAMIC is set: unset it" if "OMP_DYNAMIC" in os.environ else "oneDNN"
+        warnings.warn(
+            f"matrix products in bfloat16 are wrong on this computer ({reason}); float32 is used", stacklevel=3
+        )
+    return is_sound
+
+
+def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[object]:
+    """Return a context in which matrix products are computed in `precision`."""
+    if resolve_precision(device, precision) == "float32":
+        return contextlib.nullcontext()
+    # The cache of autocast is one for all threads, and the first that leaves its context empties it.
+    return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=device.type != "cpu")
+
+
+@dataclass
+class TorchEngine:
+    """Runs searches and scores pairs with a Transformer, or with the mean of several (an ensemble).
+
+    `bos_id`, `eos_id`, `forbidden` belong to the target vocabulary. Ids are framed: `<bos> … <eos>`. The probability
+    of a token is the mean over the models.
+    """
+
+    models: Sequence[Transformer]
+    bos_id: int
+    eos_id: int
+    forbidden: tuple[int, ...]
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    precision: str = "float32"
+    frozen: bool = False
+    _inference: list[Inference] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        models: Sequence[Transformer],
+        target: Tokenizer,
+        device: torch.device,
+        precision: str = "float32",
+        *,
+        frozen: bool = False,
+    ) -> TorchEngine:
+        """Create the engine of models with this target tokenizer; of the special tokens, answers have only `<eos>`.
+
+        `frozen`: the weights do not change, so that they are prepared for search once.
+        """
+        vocabulary = target.vocabulary
+        resolve_precision(device, precision)
+        configure_memory()
+        return cls(models, vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids, device, precision, frozen)
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        decoding: DecodingSettings,
+        max_new_tokens: int,
+        prefixes: Sequence[Sequence[int]] = (),
+        on_answers: OnAnswers | None = None,
+        greedy_first: GreedyFirst | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Return the answers for each framed source, best first, in the order of `sources`.
+
+        Learned positions may end before `max_new_tokens`; then the answers do too. Raises NotFiniteError for a text
+        whose log-probabilities are not finite.
+        """
+        n_best, longest = decoding.num_return_sequences, min(max_new_tokens, self._n_positions or max_new_tokens)
+
+        def search_rows(rows: Sequence[int], num_beams: int) -> AnswerBatches:
+            chosen = decoding.model_copy(update={"num_beams": num_beams})
+
+            def search_batch(batch: Sequence[int]) -> list[list[Hypothesis]]:
+                forced = [prefixes[row] for row in batch] if prefixes else ()
+                constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, forced)
+                try:
+                    with torch.inference_mode():  # of this thread
+                        return self._search_batch([sources[row] for row in batch], chosen, constraints)
+                except NotFiniteError as error:
+                    raise error.moved_to(batch[error.row or 0]) from None
+
+            width = max(num_beams, n_best)
+            plan = plan_equal_lengths([len(sources[row]) for row in rows], width)
+            batches = [[rows[i] for i in batch] for batch in plan]
+            run: Any = map
+            if self.device.type == "cpu":
+                run = on_every_core
+                batches = split_batches(batches, torch.get_num_threads(), MIN_HYPOTHESES // width)
+            for batch, answers in zip(batches, run(search_batch, batches), strict=True):
+                yield dict(zip(batch, answers, strict=True))
+
+        with self._evaluating():
+            self._prepare()
+            if decoding.num_beams > 1 and n_best == 1 and not decoding.do_sample:
+                found = search_greedy_first(
+                    search_rows,
+                    len(sources),
+                    longest,
+                    num_beams=decoding.num_beams,
+                    alpha=decoding.length_alpha,
+                    state=greedy_first,
+                )
+            else:
+                found = search_rows(range(len(sources)), decoding.num_beams)
+            return collect(found, len(sources), on_answers)
+
+    def _search_batch(
+        self, sources: Sequence[Sequence[int]], decoding: DecodingSettings, constraints: SearchConstraints
+    ) -> list[list[Hypothesis]]:
+        length = self._padded(len(sources[-1]))
+        state = _Caches([model.start(sources, length) for model in self._inference])
+        alpha = decoding.length_alpha
+        if decoding.do_sample:
+            n_samples = decoding.num_return_sequences
+            uniform = [draw_uniform(ids, decoding.seed, constraints.max_new_tokens, n_samples) for ids in sources]
+            return sample(
+                self._step,
+                state,
+                torch.stack(uniform),
+                constraints,
+                temperature=decoding.temperature,
+                top_k=decoding.top_k,
+                top_p=decoding.top_p,
+                alpha=alpha,
+            )
+        if decoding.num_beams == 1:
+            return greedy_search(self._step, state, len(sources), constraints, alpha=alpha)
+        return beam_search(
+            self._step,
+            state,
+            len(sources),
+            constraints,
+            num_beams=decoding.num_beams,
+            alpha=alpha,
+            n_best=decoding.num_return_sequences,
+        )
+
+    def _prepare(self) -> None:
+        """Prepare the weights for search; once if they are frozen."""
+        if not (self._inference and self.frozen):
+            dtype = torch.bfloat16 if resolve_precision(self.device, self.precision) == "bfloat16" else torch.float32
+            self._inference = [Inference(model, dtype) for model in self.models]
+
+    def _step(self, last: Int[Tensor, "N K"], state: _Caches) -> tuple[Float[Tensor, "N K V"], _Caches]:
+        check_time_limit()
+        last = last.to(self.device)
+        logits = [model.step(last, cache) for model, cache in zip(self._inference, state.caches, strict=True)]
+        return _mean_log_probs(logits), state
+
+    def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
+        """Return the log-probability (nats) of every target token after `<bos>`, for framed (source, target) ids.
+
+        Raises NotFiniteError for one that is not finite.
+        """
+        results: list[list[float]] = [[] for _ in pairs]
+        with self._evaluating(), autocast(self.device, self.precision):
+            lengths = [max(len(source), len(target) - 1) for source, target in pairs]
+            for rows in plan_equal_lengths(lengths, SCORING_WIDTH):
+                check_time_limit()
+                length = self._padded(lengths[rows[-1]])  # of both sides, so that it depends on the pair alone
+                source, visible = pad([pairs[row][0] for row in rows], length, self.device)
+                given, _ = pad([pairs[row][1][:-1] for row in rows], length, self.device)
+                targets, real = pad([pairs[row][1][1:] for row in rows], length, self.device)
+                logits = [model(source, visible, given) for model in self.models]
+                log_probs = _mean_log_probs(logits).gather(2, targets[:, :, None])[:, :, 0]
+                for i, row in enumerate(rows):
+                    results[row] = log_probs[i][real[i]].tolist()
+        return check_token_scores(results)
+
+    @property
+    def _n_positions(self) -> int | None:
+        """The number of positions that all models have; None where it is unlimited."""
+        limits = (model.settings.n_positions for model in self.models)
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def _padded(self, length: int) -> int:
+        """The padded length, at most the number of learned positions."""
+        padded = padded_length(length)
+        return max(length, min(padded, self._n_positions or padded))
+
+    @contextlib.contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        were_training = [model.training for model in self.models]
+        for model in self.models:
+            model.eval()
+        try:
+            with torch.inference_mode():
+                yield
+        finally:
+            for model, was_training in zip(self.models, were_training, strict=True):
+                model.train(was_training)
+
+
+@dataclass
+class _Caches:
+    """The state of a search: one cache for each model."""
+
+    caches: list[Cache]
+
+    def select(self, rows: Tensor) -> _Caches:
+        rows = rows.to(self.caches[0].past[0].device)
+        for cache in self.caches:
+            cache.select(rows)
+        return self
+
+
+def _mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
+    """Return the log of the mean probability over models; for one model its log-softmax."""
+    log_probs = [of_model.float().log_softmax(dim=-1) for of_model in logits]
+    if len(log_probs) == 1:
+        return log_probs[0]
+    highest = torch.stack(log_probs).amax(dim=0)
+    total = sum((of_model - highest).exp() for of_model in log_probs)  # in the same order for every row
+    return highest + cast("Tensor", total).log() - math.log(len(log_probs))
+
+
+def build_model(model_file: ModelFile) -> Transformer:
+    """Build the Transformer of a model file, in evaluation mode, on the CPU."""
+    sizes = len(model_file.source_tokenizer), len(model_file.target_tokenizer)
+    with _Undrawn():
+        model = Transformer(model_file.settings.model, *sizes)
+    set_weights(model, model_file.tensors)
+    return model.eval()
+
+
+class _Undrawn(TorchFunctionMode):
+    """While it is active no weights are drawn: for a large model that took longer than copying those of a file."""
+
+    def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function in (Tensor.uniform_, nn.init.uniform_, nn.init.kaiming_uniform_, nn.init.normal_):
+            return args[0] if args else kwargs["tensor"]
+        return function(*args, **(kwargs or {}))
+
+
+def get_weights(model: Transformer) -> Arrays:
+    """Return copies of all trained parameters by name; a shared matrix is there once."""
+    return {name: value.detach().cpu().numpy().copy() for name, value in model.named_parameters()}
+
+
+def set_weights(model: Transformer, weights: Mapping[str, NDArray[Any]]) -> None:
+    """Copy the weights of `get_weights` into a model with the same settings."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(torch.from_numpy(weights[name]))
+
+
+def pad(
+    sequences: Sequence[Sequence[int]], length: int, device: torch.device | None = None
+) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
+    """Return the ids padded on the right with 0 to `length`, and the mask of tokens that are visible."""
+    lengths = torch.tensor([len(sequence) for sequence in sequences])
+    ids = torch.zeros((len(sequences), length), dtype=torch.long)
+    visible = torch.arange(length) < lengths[:, None]
+    ids[visible] = torch.tensor([token for sequence in sequences for token in sequence], dtype=torch.long)
+    return ids.to(device), visible.to(device)
+
+
+def padded_length(length: int) -> int:
+    """Return `length` rounded up, by at most a sixteenth."""
+    multiple = 1 + length // 16
+    return -(-length // multiple) * multiple
+
+
+def plan_equal_lengths(lengths: Sequence[int], width: int) -> list[list[int]]:
+    """Return batches of row numbers: rows of one padded length, at most BATCH_POSITIONS of positions times `width`.
+
+    The longest padded length is first; in a batch lengths rise, so that its last row is its longest.
+    """
+    by_length: dict[int, list[int]] = {}
+    for row, length in enumerate(lengths):
+        by_length.setdefault(padded_length(length), []).append(row)
+    batches = []
+    for padded in sorted(by_length, reverse=True):
+        rows = sorted(by_length[padded], key=lambda row: (lengths[row], row))
+        size = max(1, BATCH_POSITIONS // (padded * width))
+        batches += [rows[start : start + size] for start in range(0, len(rows), size)]
+    return batches

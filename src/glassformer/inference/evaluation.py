@@ -1,0 +1,335 @@
+"""Translate the sources of a table, compare the answers with its targets, and report.
+
+The gold is the text of the table; both sides are normalized to NFC and nothing else, whatever normalization the model
+applies to its input.
+
+Rows with one source and several targets (a word with two pronunciations) are one item with several references: the
+source is translated once, and any of its targets is right.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from glassformer.data.columns import columns_of_model
+from glassformer.data.given import Given, read_columns
+from glassformer.data.pairs import checked_pairs
+from glassformer.data.splits import TrainedSources
+from glassformer.errors import TableError, UsageError
+from glassformer.inference.metrics import (
+    Counts,
+    Interval,
+    Item,
+    References,
+    bleu,
+    bootstrap,
+    check_bleu_tokenizer,
+    chrf,
+    exact_matches,
+    group_by_source,
+    nearest_errors,
+    nearest_references,
+)
+from glassformer.paper.settings import DataSettings, DecodingSettings
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.text.inputs import Inputs, readable
+
+WORST_EXAMPLES = 20
+
+
+class _Answer(Protocol):
+    """The parts of a translation that are used."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def score(self) -> float: ...
+    @property
+    def finished(self) -> bool: ...
+
+
+class _Splits(Protocol):
+    def split(self, text: str, /) -> list[str]: ...
+
+
+class _HasDecoding(Protocol):
+    @property
+    def decoding(self) -> DecodingSettings: ...
+
+
+class _Translates(Protocol):
+    """The parts of a translator that are used, such as those of `glassformer.inference.translator.Translator`."""
+
+    @property
+    def target_tokenizer(self) -> _Splits: ...
+    @property
+    def settings(self) -> _HasDecoding: ...
+    @property
+    def inputs(self) -> Inputs: ...
+    @property
+    def model_file(self) -> ModelFile: ...
+    @property
+    def trained_sources(self) -> TrainedSources: ...
+    def translate(
+        self, texts: Sequence[str], /, *, decoding: DecodingSettings, where: Sequence[str] | None
+    ) -> Sequence[_Answer]: ...
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric: its value, its 95 % bootstrap interval, and sacreBLEU's signature for BLEU and chrF."""
+
+    value: float
+    low: float
+    high: float
+    signature: str | None = None
+
+
+@dataclass(frozen=True)
+class Example:
+    """A wrong answer; `edits` in tokens of the target side, `score` its log-probability under the model.
+
+    `gold` is the nearest of `n_references`, as the table has it.
+    """
+
+    source: str
+    gold: str
+    answer: str
+    edits: int
+    score: float
+    n_references: int = 1
+
+
+@dataclass(frozen=True)
+class TrainedOn:
+    """The rows whose source the model was trained on (in NFC), and the metrics of all others.
+
+    `unknown` says why there may be more than `rows`, or is empty. `metrics_without` are those of the `items_without`
+    items with other sources; empty if there are none, or if no row has a source that was trained on.
+    """
+
+    rows: int
+    unknown: str
+    items_without: int
+    metrics_without: dict[str, Measure]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of an evaluation.
+
+    Metrics and counts are of `items`: sources with all their targets, or single rows where they were not grouped.
+    `metrics` are those of `score_texts`, in its order; `seconds` is the time of translation, with the preparation of
+    the engine at its first use; `decoding` holds the settings of the search; `unfinished` counts answers that were
+    cut off at the maximum number of tokens; `examples` are wrong answers, those with the most edits per reference token
+    first.
+    """
+
+    rows_read: int
+    rows_scored: int
+    items: int
+    items_with_several_references: int
+    metrics: dict[str, Measure]
+    seconds: float
+    decoding: dict[str, Any]
+    unfinished: int
+    examples: tuple[Example, ...]
+    trained_on: TrainedOn
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dicts, lists, strings and numbers, for `json.dumps`."""
+        return {
+            "rows": {
+                "read": self.rows_read,
+                "scored": self.rows_scored,
+                "items": self.items,
+                "items_with_several_references": self.items_with_several_references,
+            },
+            "metrics": _metrics_json(self.metrics),
+            "trained_on": {
+                **asdict(self.trained_on),
+                "metrics_without": _metrics_json(self.trained_on.metrics_without),
+            },
+            "seconds": self.seconds,
+            "decoding": dict(self.decoding),
+            "unfinished": self.unfinished,
+            "examples": [asdict(example) for example in self.examples],
+        }
+
+
+def _metrics_json(metrics: dict[str, Measure]) -> dict[str, Any]:
+    return {
+        name: {key: part for key, part in asdict(measure).items() if part is not None}
+        for name, measure in metrics.items()
+    }
+
+
+def evaluate(
+    translator: _Translates,
+    pairs: Given,
+    *,
+    data: Mapping[str, Any] | None = None,
+    decoding: DecodingSettings | None = None,
+    bleu_tokenize: str = "13a",
+    group: bool = True,
+    rows_read: int | None = None,
+    where: Sequence[str] | None = None,
+    **options: Any,
+) -> Report:
+    """Translate the source of each (source, target) pair and score the answers against the targets.
+
+    `pairs` is what `plan` takes, such as a path or a frame; its columns are those of `data`, fields of DataSettings, or
+    else those that `glassformer evaluate` reads.
+    Pairs of one source (in NFC) are one item, and its distinct targets its references; with `group=False` every
+    pair is an item by itself. `options` are fields of DecodingSettings over `decoding`, by default the model's own (see
+    `DecodingSettings.override`); `rows_read` is the number of rows of the table, those that were not kept included, by
+    default the number of pairs; `where[i]` names pair i in errors.
+
+    Before translation, raises TableError when there are no pairs, UsageError for what is not a pair or when `where` has
+    another length, and SettingsError for a BLEU tokenizer that cannot be used.
+    """
+    table = read_columns(pairs, lambda: _settings_for(translator.model_file, data or {}))
+    if table is not None:
+        rows_read, where = rows_read or table.ledger.read, where or table.locations
+    checked = list(checked_pairs(pairs if table is None else table.pairs, inputs=translator.inputs))
+    read = len(checked) if rows_read is None else rows_read
+    if not checked:
+        raise TableError(
+            "there are no rows to score",
+            got=f"{read} read, 0 kept",
+            expected="at least one pair of source and target",
+        )
+    check_bleu_tokenizer(bleu_tokenize)
+    search = (decoding or translator.settings.decoding).override(options)
+    if where is not None and (isinstance(where, str) or len(where) != len(checked)):
+        raise UsageError("each pair needs a name of its own", got=f"{len(where)} names for {len(checked)} pairs")
+    items = group_by_source(checked) if group else [Item(row, pair[0], (pair[1],)) for row, pair in enumerate(checked)]
+    names = None if where is None else [where[item.row] for item in items]
+    start = time.perf_counter()
+    answers = translator.translate([item.source for item in items], decoding=search, where=names)
+    seconds = time.perf_counter() - start
+    split_tokens = translator.target_tokenizer.split
+    score = functools.partial(_score, split_tokens=split_tokens, bleu_tokenize=bleu_tokenize, resamples=1000)
+    texts = [answer.text for answer in answers]
+    measures, edits, lengths = score(texts, [item.references for item in items])
+    return Report(
+        rows_read=read,
+        rows_scored=len(checked),
+        items=len(items),
+        items_with_several_references=sum(len(item.references) > 1 for item in items),
+        metrics=measures,
+        seconds=seconds,
+        decoding=search.model_dump(),
+        unfinished=sum(not answer.finished for answer in answers),
+        examples=_worst(items, answers, edits, lengths, split_tokens, translator.inputs),
+        trained_on=_trained_on(translator.trained_sources, checked, items, texts, score),
+    )
+
+
+def _settings_for(model_file: ModelFile, given: Mapping[str, Any]) -> DataSettings:
+    """Return how a table is read for a model; `given` are fields of DataSettings."""
+    columns = columns_of_model(model_file.source_tokenizer.inputs, model_file.data.columns[1], given)
+    return DataSettings(**columns)
+
+
+def _trained_on(
+    trained: TrainedSources,
+    pairs: Sequence[tuple[str, str]],
+    items: Sequence[Item],
+    texts: Sequence[str],
+    score: Callable[[list[str], list[tuple[str, ...]]], tuple[dict[str, Measure], Counts, Counts]],
+) -> TrainedOn:
+    """Return the number of rows whose source was trained on, and the metrics of the answers to all others."""
+    n_trained = int(trained.contains(source for source, _ in pairs).sum())
+    others = np.flatnonzero(~trained.contains(item.source for item in items)).tolist()
+    without: dict[str, Measure] = {}
+    if n_trained and others:
+        without, _, _ = score([texts[i] for i in others], [items[i].references for i in others])
+    return TrainedOn(n_trained, trained.unknown, len(others), without)
+
+
+def score_texts(
+    hypotheses: Sequence[str],
+    references: Sequence[References],
+    *,
+    split_tokens: Callable[[str], list[str]],
+    bleu_tokenize: str = "13a",
+    resamples: int = 1000,
+) -> dict[str, Measure]:
+    """Return all metrics of the answers, by name; a row has one reference, or a list of several.
+
+    exact_match; sequence_error_rate, which is 1 - exact_match (WER in the G2P literature);
+    token_error_rate, word_error_rate (words between white space) and char_error_rate (code points), each the
+    edits over the length of all references, the nearest in its own tokens where a row has several
+    (`metrics.nearest_references`); bleu and chrf. `split_tokens` returns the tokens of a text;
+    letters that it makes equal are equal for token_error_rate. Raises UsageError
+    when the sides differ in number or are empty, SettingsError for a BLEU tokenizer that cannot be used.
+    """
+    return _score(hypotheses, references, split_tokens, bleu_tokenize, resamples=resamples)[0]
+
+
+def _score(
+    hypotheses: Sequence[str],
+    references: Sequence[References],
+    split_tokens: Callable[[str], list[str]],
+    bleu_tokenize: str,
+    *,
+    resamples: int,
+) -> tuple[dict[str, Measure], Counts, Counts]:
+    """Return the metrics, and the edits and reference lengths in tokens of each row."""
+    matches = exact_matches(hypotheses, references)
+
+    def rate(numerators: Any, denominators: Any) -> Measure:
+        return _measure(bootstrap(numerators, denominators, resamples=resamples))
+
+    def edits_by(split: Callable[[str], Sequence[str]]) -> tuple[Counts, Counts]:
+        return nearest_errors(hypotheses, references, split)
+
+    ones = np.ones_like(matches)
+    edits, lengths = edits_by(split_tokens)
+    measures = {
+        "exact_match": rate(matches, ones),
+        "sequence_error_rate": rate(1 - matches, ones),
+        "token_error_rate": rate(edits, lengths),
+        "word_error_rate": rate(*edits_by(str.split)),
+        "char_error_rate": rate(*edits_by(str)),
+        "bleu": _measure(*bleu(hypotheses, references, tokenize=bleu_tokenize, resamples=resamples)),
+        "chrf": _measure(*chrf(hypotheses, references, resamples=resamples)),
+    }
+    return measures, edits, lengths
+
+
+def _measure(interval: Interval, signature: str | None = None) -> Measure:
+    return Measure(interval.value, interval.low, interval.high, signature)
+
+
+def _worst(
+    items: Sequence[Item],
+    answers: Sequence[_Answer],
+    edits: Counts,
+    lengths: Counts,
+    split_tokens: Callable[[str], list[str]],
+    inputs: Inputs,
+) -> tuple[Example, ...]:
+    texts, references = [answer.text for answer in answers], [item.references for item in items]
+    wrong = np.flatnonzero(exact_matches(texts, references) == 0)
+    rates = edits / np.maximum(lengths, 1)
+    order = sorted(wrong.tolist(), key=lambda row: (-rates[row], -edits[row], row))[:WORST_EXAMPLES]
+    nearest = nearest_references(texts, references, split_tokens)
+    return tuple(
+        Example(
+            source=readable(items[row].source, inputs),
+            gold=references[row][nearest[row]],
+            answer=texts[row],
+            edits=int(edits[row]),
+            score=float(answers[row].score),
+            n_references=len(references[row]),
+        )
+        for row in order
+    )

@@ -1,0 +1,144 @@
+"""The input of a job: plain lines, or the columns of a table, from a file, a pipe or standard input."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from glassformer.data.cells import Kind
+from glassformer.data.rows import InputRow, OpenRows, check_rows, open_columns, open_lines
+from glassformer.errors import UsageError
+from glassformer.inference.translator import Source
+from glassformer.paper.settings import DataSettings
+from glassformer.text.inputs import Inputs
+
+
+class JobRow(NamedTuple):
+    """One row of a job: its number from 1, its text (or inputs), the cells that are passed through, and its prefix."""
+
+    number: int
+    source: Source
+    kept: tuple[str, ...] = ()
+    prefix: str = ""
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a job reads.
+
+    `source` is a path, or a stream of bytes (standard input). Without `column` it is plain lines. `keep` are columns
+    that are passed through, `prefix_column` has the forced start of each answer. `suffix` is the format of a stream,
+    such as ".csv"; None: decided by its first line.
+
+    `inputs` are those of a model with several. `others` are the columns of all but the first, for plain lines their
+    values.
+    """
+
+    source: str | BinaryIO
+    column: str | None = None
+    inputs: Inputs = ()
+    others: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    prefix_column: str | None = None
+    suffix: str | None = None
+    data: DataSettings = DataSettings()  # noqa: RUF009, it is frozen
+
+    def __post_init__(self) -> None:
+        if self.column is None and (self.keep or self.prefix_column or self.suffix):
+            raise UsageError("plain lines have no columns to keep or to take prefixes from", hint="--column NAME")
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The columns whose cells are the text of a row."""
+        return () if self.column is None else (self.column, *self.others)
+
+    @property
+    def arrives(self) -> bool:
+        """Whether the rows come as a stream, such as standard input or a named pipe, which can be read once."""
+        if not isinstance(self.source, str):
+            return True
+        path = Path(self.source)
+        return path.exists() and not path.is_file() and not path.is_dir()
+
+    def open(self) -> AbstractContextManager[OpenRows]:
+        """Open the input. Raises TableError, ColumnError and MissingExtraError as `read_table` does."""
+        if self.column is None:
+            return open_lines(self.source)
+        prefix = () if self.prefix_column is None else (self.prefix_column,)
+        columns = (*self.texts, *self.keep, *prefix)
+        kinds: list[Kind] = ["text"]
+        kinds += ["optional" for _ in self.texts[1:]]
+        kinds += ["any" for _ in self.keep]
+        kinds += ["optional" for _ in prefix]
+        return open_columns(self.source, columns, self.data, kinds=kinds, suffix=self.suffix)
+
+    def scan(self) -> OpenRows:
+        """Read a file once from start to end, and return what it is, with the ledger of all its rows.
+
+        Raises TableError when rows are damaged and `data.bad_rows` is "stop".
+        """
+        n_rows = 0
+        damaged: list[InputRow] = []
+        with self.open() as opened:
+            for n_rows, row in enumerate(opened.rows, 1):  # noqa: B007, the last one counts
+                if row.fault:
+                    damaged.append(row)
+            if self.stops_at_damage:
+                check_rows(opened, damaged)
+        opened.ledger.read = n_rows
+        return replace(opened, rows=iter(()))
+
+    @property
+    def stops_at_damage(self) -> bool:
+        """Whether a damaged row is an error, and not an empty row."""
+        return self.column is None or self.data.bad_rows == "stop"
+
+    def job_rows(self, opened: OpenRows, rows: Sequence[InputRow], prefix: str = "") -> list[JobRow]:
+        """Return rows as those of a job; `prefix` is that of all rows without a prefix column.
+
+        A blank or skipped row has empty cells. Raises TableError for damaged rows that are not skipped.
+        """
+        if self.stops_at_damage:
+            check_rows(opened, rows)
+        start, end = len(self.texts), len(self.texts) + len(self.keep)
+        found = []
+        for row in rows:
+            cells = row.cells or ("",) * (end + 1)
+            own = prefix if self.prefix_column is None else cells[end]
+            found.append(JobRow(row.number, self._given(row), tuple(cells[start:end]), own))
+        return found
+
+    def _given(self, row: InputRow) -> Source:
+        """Return the text of a row, or the cells of its inputs, whatever they hold."""
+        if not self.inputs:
+            return row.cells[0] if row.cells else ""
+        cells = row.cells or ("",) * len(self.inputs)
+        if self.column is None and row.cells:
+            cells = [row.cells[0], *self.others]
+        return {one.name: cell for one, cell in zip(self.inputs, cells, strict=False)}
+
+
+class Digest:
+    """A SHA-256 of rows in order, by which a resumed job knows that its input begins as before."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def add(self, rows: Iterable[JobRow]) -> None:
+        for row in rows:
+            self._hash.update(repr(row).encode())
+
+    def __str__(self) -> str:
+        return self._hash.hexdigest()
+
+
+def take(rows: Iterator[InputRow], count: int, size: int = 4096) -> Iterator[list[InputRow]]:
+    """Yield the first `count` rows, or as many as there are, in groups."""
+    while count > 0 and (found := list(islice(rows, min(size, count)))):
+        count -= len(found)
+        yield found

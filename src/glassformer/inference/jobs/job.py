@@ -1,0 +1,160 @@
+"""A translation job: read a chunk, translate it, write it, record it; again until the input ends."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+from glassformer.data.rows import OpenRows
+from glassformer.errors import RunError
+from glassformer.inference.jobs.alignment import Aligner
+from glassformer.inference.jobs.chunks import arriving_chunks, chunks
+from glassformer.inference.jobs.inputs import Digest, Input, JobRow, take
+from glassformer.inference.jobs.layout import Layout
+from glassformer.inference.jobs.output import FileOutput, StreamOutput
+from glassformer.inference.jobs.progress import Progress
+from glassformer.inference.jobs.stream import Search, translate_chunk
+from glassformer.inference.translator import Translation, Translator
+from glassformer.ship.storage.modelfile import ModelFile
+
+Chunks = Iterator[list[JobRow]]
+Answered = Generator[tuple[list[JobRow], list[Translation]]]
+"""Rows and their answers, in order."""
+
+OnCount = Callable[[int], None] | None
+"""Called with the number of rows that were answered."""
+
+
+class Workers(Protocol):
+    """Translate the rows of a job: in this process (`Here`), or on a cluster (`on_ray.OnRay`)."""
+
+    def answered(self, chunks: Chunks, search: Search, *, prefixes: bool, on_count: OnCount = None) -> Answered:
+        """Yield the rows and their answers. `prefixes`: each row has the forced start of its answer."""
+        ...
+
+
+@dataclass(frozen=True)
+class Here:
+    """Translates rows in this process; with an `aligner` the answers are aligned."""
+
+    translator: Translator
+    aligner: Aligner | None = None
+
+    @classmethod
+    def of(cls, translator: Translator, *, alignments: bool) -> Here:
+        return cls(translator, Aligner(translator) if alignments else None)
+
+    def answered(self, chunks: Chunks, search: Search, *, prefixes: bool, on_count: OnCount = None) -> Answered:
+        """Yield the rows and their answers, chunk by chunk."""
+        for rows in chunks:
+            yield rows, self.translate(rows, search, prefixes=prefixes, on_count=on_count)
+
+    def translate(
+        self, rows: Sequence[JobRow], search: Search, *, prefixes: bool, on_count: OnCount = None
+    ) -> list[Translation]:
+        """Return the answers to rows."""
+        return translate_chunk(
+            self.translator,
+            [row.source for row in rows],
+            search,
+            prefixes=[row.prefix for row in rows] if prefixes else None,
+            where=[f"row {row.number}" for row in rows],
+            progress=on_count,
+            aligner=self.aligner,
+        )
+
+
+@dataclass
+class Job:
+    """Rows of an input, translated to an output, in order: row i of the output answers row i of the input.
+
+    `prefix` is the forced start of every answer, unless the input has a column of them. `name` says what the job is
+    (see `Progress.job`), for a job that can be resumed.
+    """
+
+    input: Input
+    workers: Workers
+    search: Search
+    layout: Layout
+    output: StreamOutput | FileOutput
+    prefix: str = ""
+    name: dict[str, Any] | None = None
+
+    def run(self, opened: OpenRows, resumed: Progress | None = None, on_count: OnCount = None) -> Iterator[Progress]:
+        """Translate the rows; yield the progress when a chunk is written. The last one is complete.
+
+        `resumed` is that of an interrupted job; its rows are read and compared, and not translated again.
+        `on_count` is called with the number of rows that were answered, while a chunk is translated. Raises RunError
+        when the job to resume is another one or its input begins otherwise, and when the output cannot be written.
+        """
+        progress = resumed or Progress(job=self.name or {})
+        with ExitStack() as stack:
+            if isinstance(self.output, FileOutput):
+                if resumed is not None:
+                    resumed.check_same_job(self.name or {}, self.output.record)
+                stack.enter_context(self.output.opened(progress))
+            digest = self._skip(opened, progress)
+            if not progress.n_bytes:
+                self.output.append(self.layout.head(), progress)
+            group = arriving_chunks if self.input.arrives else chunks
+            parts = (self.input.job_rows(opened, chunk, self.prefix) for chunk in group(opened.rows))
+            prefixes = bool(self.prefix) or self.input.prefix_column is not None
+            found = self.workers.answered(parts, self.search, prefixes=prefixes, on_count=on_count)
+            for rows, answers in stack.enter_context(closing(found)):
+                digest.add(rows)
+                self.output.append(self.layout.encode(rows, answers), progress)
+                progress.add(rows, answers, str(digest), self.search.greedy_first)
+                self.output.save(progress)
+                yield progress
+            self.output.finish(progress)
+
+    def _skip(self, opened: OpenRows, progress: Progress) -> Digest:
+        """Read the rows that are done. Raises RunError when they are not those of before."""
+        digest, count = Digest(), 0
+        for group in take(opened.rows, progress.rows):
+            rows = self.input.job_rows(opened, group, self.prefix)
+            digest.add(rows)
+            count += len(rows)
+        if progress.rows and (count, str(digest)) != (progress.rows, progress.digest):
+            raise RunError(
+                "the input is not that of the interrupted job",
+                where=opened.path,
+                got=f"{count:,} rows" if count < progress.rows else f"other texts in the first {count:,} rows",
+                expected=f"the same first {progress.rows:,} rows",
+                hint="resume it with the same input, or --overwrite starts again",
+            )
+        state = self.search.greedy_first
+        state.tried, state.certain = progress.tried, progress.certain
+        return digest
+
+
+def describe_job(
+    models: Sequence[ModelFile], search: Search, layout: Layout, opened: OpenRows, **more: Any
+) -> dict[str, Any]:
+    """Return what must be the same when a job is resumed, as JSON values."""
+    return {
+        "model": [_digest(model.path) for model in models],
+        "version": version("glassformer"),
+        "search": search.decoding.model_dump(mode="json"),
+        "long": search.long,
+        "format": layout.format,
+        "json": layout.full,
+        "columns": list(layout.names),
+        "alignments": layout.alignments,
+        "input": opened.format,
+        "input columns": list(opened.taken),
+        **more,
+    }
+
+
+def _digest(path: Path | None) -> str:
+    """Return the SHA-256 of a model file."""
+    if path is None:
+        return ""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,157 @@
+"""Answers as bytes: plain lines, CSV, TSV or JSON Lines, one row of output for each row of input."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.data.cells import Json
+from glassformer.data.formats import suffix_of
+from glassformer.data.lines import COMPRESSIONS, compressed
+from glassformer.errors import UsageError, nearest
+from glassformer.inference.jobs.alignment import pharaoh
+from glassformer.inference.jobs.inputs import JobRow
+from glassformer.inference.translator import Translation
+
+FORMATS = ("lines", "csv", "tsv", "jsonl", "parquet")
+OF_SUFFIX = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+OF_INPUT = {"CSV": "csv", "TSV": "tsv", "JSON Lines": "jsonl", "Parquet": "parquet", "parallel text": "tsv"}
+
+ANSWER, SCORE, TOKEN_SCORES, ALIGNMENT = "translation", "score", "token_scores", "alignment"
+_ONE_CELL = str.maketrans("\t\r\n", "   ")
+_ONE_LINE = str.maketrans("\r\n", "  ")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The form of the output.
+
+    `format` is one of FORMATS. `full`: JSON Lines with all that is known of an answer. `kept` are the names of the
+    columns passed through, `answer` that of the answers. `header`: whether CSV and TSV begin with the names.
+    """
+
+    format: str
+    full: bool = False
+    scores: bool = False
+    alignments: bool = False
+    kept: tuple[str, ...] = ()
+    answer: str = ANSWER
+    header: bool = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        return (*self.kept, self.answer, *self._more)
+
+    @property
+    def _more(self) -> tuple[str, ...]:
+        """The names of the columns after the answer."""
+        return (*((SCORE, TOKEN_SCORES) if self.scores else ()), *((ALIGNMENT,) if self.alignments else ()))
+
+    def head(self) -> bytes:
+        """Return what comes before the first row."""
+        if self.header and self.format in ("csv", "tsv"):
+            return _delimited(self.format, [self.names])
+        return b""
+
+    def encode(self, rows: Sequence[JobRow], answers: Sequence[Translation]) -> bytes:
+        """Return the rows of output for these rows, whatever the answers hold."""
+        pairs = list(zip(rows, answers, strict=True))
+        if self.format == "lines":
+            return _encoded("".join(answer.text.translate(_ONE_LINE) + "\n" for _, answer in pairs))
+        if self.full:
+            return _json_lines(self._full(row, answer) for row, answer in pairs)
+        values = (self._values(row, answer) for row, answer in pairs)
+        if self.format in ("csv", "tsv"):
+            return _delimited(self.format, values)
+        return _json_lines(dict(zip(self.names, cells, strict=True)) for cells in values)
+
+    def _values(self, row: JobRow, answer: Translation) -> tuple[Any, ...]:
+        kept = row.kept if self.format == "jsonl" else map(_as_text, row.kept)
+        scores = (answer.score, list(answer.token_scores)) if self.scores else ()
+        return (*kept, answer.text, *scores, *((pharaoh(answer),) if self.alignments else ()))
+
+    def _full(self, row: JobRow, answer: Translation) -> dict[str, Any]:
+        kept = {"kept": dict(zip(self.kept, row.kept, strict=True))} if self.kept else {}
+        return {"row": row.number, "source": row.source, **kept, **answer.to_json()}
+
+
+def choose_format(requested: str | None, out: Path | None, input_format: str, *, full: bool, columns: bool) -> str:
+    """Return the format of the output: the requested one, that of the suffix of `out`, or that of the input.
+
+    `full` means JSON Lines. `columns`: the output has more than the answers, as TSV where the input is plain lines;
+    without that it is plain lines. Raises UsageError for formats that conflict.
+    """
+    if requested is not None and requested not in FORMATS:
+        raise UsageError(f"there is no format {requested!r}", hint=nearest(requested, FORMATS))
+    suffix = "" if out is None else suffix_of(out)
+    if out is not None:
+        compressed(b"", out)  # raises an error where its library is not installed
+    chosen = requested or OF_SUFFIX.get(suffix)
+    if full:
+        if chosen not in (None, "jsonl", "lines" if requested is None else "jsonl"):
+            raise UsageError("--json and several answers are JSON Lines", got=f"the format {chosen}", hint="--to jsonl")
+        return "jsonl"
+    chosen = chosen or (OF_INPUT.get(input_format, "tsv") if columns else "lines")
+    if columns and chosen == "lines":
+        raise UsageError(
+            "plain lines have no place for more than the answer", hint="--to csv, tsv or jsonl, or a suffix of --out"
+        )
+    if chosen == "parquet" and out is not None and out.suffix.lower() in COMPRESSIONS:
+        raise UsageError("Parquet is compressed by itself", where=str(out), hint=f"a name without {out.suffix}")
+    if chosen == "parquet" and out is None:
+        raise UsageError("Parquet needs a file", hint="--out FILE.parquet, or --to jsonl")
+    return chosen
+
+
+def free_name(kept: Sequence[str]) -> str:
+    """Return the name of the column of answers: `translation`, or with a number when a kept column is called that."""
+    taken = {*kept, SCORE, TOKEN_SCORES, ALIGNMENT}
+    numbered = (ANSWER if number == 1 else f"{ANSWER}_{number}" for number in range(1, len(taken) + 2))
+    return next(name for name in numbered if name not in taken)
+
+
+class _Rows(list[str]):
+    r"""What the csv module writes. It is told that rows end with \r\n, so that it quotes both, and they end with \n."""
+
+    def write(self, row: str) -> None:
+        self.append(row[:-2] + "\n")
+
+
+def _delimited(form: str, rows: Iterable[Sequence[Any]]) -> bytes:
+    cells = ([_cell(value) for value in row] for row in rows)
+    if form == "tsv":  # without quoting, a cell has neither tabs nor line breaks
+        return _encoded("".join("\t".join(cell.translate(_ONE_CELL) for cell in row) + "\n" for row in cells))
+    written = _Rows()
+    csv.writer(written, lineterminator="\r\n").writerows(cells)
+    return _encoded("".join(written))
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else " ".join(map(repr, value)) if isinstance(value, list) else repr(value)
+
+
+def _as_text(cell: str) -> str:
+    """Return a kept cell as text; a missing one is empty."""
+    return "" if cell == "null" and isinstance(cell, Json) else cell
+
+
+def _json_lines(values: Iterator[dict[str, Any]]) -> bytes:
+    return _encoded("".join(_json(value) + "\n" for value in values))
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, Json):
+        return value
+    if isinstance(value, dict):
+        members = (f"{json.dumps(name, ensure_ascii=False)}: {_json(one)}" for name, one in value.items())
+        return f"{{{', '.join(members)}}}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")

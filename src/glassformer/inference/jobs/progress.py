@@ -1,0 +1,119 @@
+"""The progress of a job, as it is kept next to its output: which job it is, what is done, and what was notable."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
+
+from glassformer.errors import RunError, first_fault, quoted
+from glassformer.inference.jobs.inputs import JobRow
+from glassformer.inference.translator import Translation
+from glassformer.paper.search import GreedyFirst
+
+FORMAT = 1
+NAMED = 10
+"""How many rows of a kind are named in a warning."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", validate_assignment=False)
+
+
+class Rows(_Record):
+    """Rows of one kind: their number, and the first NAMED of them, each as text."""
+
+    count: NonNegativeInt = 0
+    named: list[str] = []
+
+    def add(self, name: str) -> None:
+        self.count += 1
+        if len(self.named) < NAMED:
+            self.named.append(name)
+
+    def __str__(self) -> str:
+        more = f" and {self.count - len(self.named):,} more" if self.count > len(self.named) else ""
+        return ", ".join(self.named) + more
+
+
+class Progress(_Record):
+    """The rows of a job that are done.
+
+    `job` says what the job is: models, options, columns; all of it must be the same when it is resumed. `digest` is
+    that of the input rows that are done, `n_bytes` the size of their output. `tried` and `certain` are those of
+    `GreedyFirst`. `left_out`, `unfinished`, `unlike` and `unknown` are for the warnings at the end.
+    """
+
+    format: int = FORMAT
+    job: dict[str, Any] = {}
+    rows: NonNegativeInt = 0
+    n_bytes: NonNegativeInt = 0
+    digest: str = ""
+    complete: bool = False
+    tried: NonNegativeInt = 0
+    certain: NonNegativeInt = 0
+    left_out: Rows = Field(default_factory=Rows)
+    unfinished: Rows = Field(default_factory=Rows)
+    unlike: Rows = Field(default_factory=Rows)
+    unknown: dict[str, NonNegativeInt] = {}
+    unknown_rows: NonNegativeInt = 0
+
+    @classmethod
+    def load(cls, path: Path) -> Progress:
+        """Read a record. Raises RunError for one that cannot be read or is not valid."""
+        try:
+            found = cls.model_validate_json(path.read_bytes(), strict=True)
+        except OSError as error:
+            raise RunError("the record of progress cannot be read", where=str(path), got=error.strerror) from None
+        except ValidationError as error:
+            place, got, expected = first_fault(error)
+            what, hint = "the record of progress is damaged", "--overwrite starts again"
+            raise RunError(what, where=str(path), got=f"{place}: {got}", expected=expected, hint=hint) from None
+        if found.format != FORMAT:
+            raise RunError(
+                "the record of progress is of another version of glassformer",
+                where=str(path),
+                got=f"format {found.format}",
+                expected=f"format {FORMAT}",
+                hint="resume with that version, or --overwrite starts again",
+            )
+        return found
+
+    def to_json(self) -> str:
+        """Return what `load` reads."""
+        return json.dumps(self.model_dump(), ensure_ascii=False, indent=1) + "\n"
+
+    def add(self, rows: Sequence[JobRow], answers: Sequence[Translation], digest: str, state: GreedyFirst) -> None:
+        """Count rows that are translated."""
+        self.rows += len(rows)
+        self.digest, self.tried, self.certain = digest, state.tried, state.certain
+        unknown = Counter(self.unknown)
+        for row, answer in zip(rows, answers, strict=True):
+            if answer.left_out:
+                self.left_out.add(f"row {row.number} ({answer.left_out})")
+            if not answer.finished:
+                self.unfinished.add(str(row.number))
+            if answer.unlike:
+                self.unlike.add(f"row {row.number} ({answer.unlike})")
+            if answer.unknown:
+                unknown.update(answer.unknown)
+                self.unknown_rows += 1
+        self.unknown = dict(unknown)
+
+    def check_same_job(self, job: Mapping[str, Any], where: Path) -> None:
+        """Raise RunError when the record is of another job; what differs is named."""
+        current = json.loads(json.dumps(job))
+        names = [name for name in (*current, *self.job) if current.get(name) != self.job.get(name)]
+        if names:
+            name = names[0]
+            raise RunError(
+                f"the interrupted job is another one: {', '.join(dict.fromkeys(names))}",
+                where=str(where),
+                got=f"{name} {quoted(current.get(name))}",
+                expected=f"{name} {quoted(self.job.get(name))}",
+                hint="resume it with the same model, input and options, or --overwrite starts again",
+            )

@@ -1,0 +1,354 @@
+"""Metrics of answers: exact match, error rates, BLEU and chrF, each with a bootstrap interval.
+
+They take texts and numbers, whatever produced the answers. Texts are compared in NFC, so that two encodings of the
+same accented letter are equal. Exact match and error rates are fractions from 0 to 1 (an error rate can exceed 1), BLEU
+and chrF are from 0 to 100. All functions over rows raise UsageError when there are none, or when the two sides differ
+in number.
+
+A row can have several references (right answers). An exact match equals any of them; an error rate takes the nearest
+one, and its length (`nearest_references`); BLEU and chrF take all of them, as sacreBLEU does.
+
+An `Interval` is the 95 % percentile bootstrap (Efron 1979): rows are drawn with replacement, and the metric
+is computed from the sums of the drawn rows. The same seed draws the same rows for every metric.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence, Sized
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from glassformer.errors import SettingsError, UsageError, nearest
+from glassformer.paper.settings import Metric
+
+if TYPE_CHECKING:
+    from sacrebleu import BLEU, CHRF
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+References = str | Sequence[str]
+"""The references (right answers) of one row: a text, or a list of at least one."""
+
+_HIGHER_IS_BETTER: dict[Metric, bool] = {
+    "exact_match": True,
+    "token_error_rate": False,
+    "bleu": True,
+    "chrf": True,
+    "loss": False,
+}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value and the limits of its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Item(NamedTuple):
+    """A source and its references. `row` is the number of its first row, from 0."""
+
+    row: int
+    source: str
+    references: tuple[str, ...]
+
+
+def group_by_source(pairs: Sequence[tuple[str, str]]) -> list[Item]:
+    """Group rows with the same source (in NFC) into items, in the order of their first rows.
+
+    References are the distinct targets (in NFC) in the order of the table. Texts keep the form of their first row.
+    """
+    first: dict[str, int] = {}
+    targets: dict[str, dict[str, str]] = {}
+    for row, (source, target) in enumerate(pairs):
+        key = unicodedata.normalize("NFC", source)
+        first.setdefault(key, row)
+        targets.setdefault(key, {}).setdefault(unicodedata.normalize("NFC", target), target)
+    return [Item(row, pairs[row][0], tuple(targets[key].values())) for key, row in first.items()]
+
+
+def nfc(texts: Sequence[str]) -> list[str]:
+    """Return the texts in Unicode normalization form C, in which all metrics compare."""
+    return [unicodedata.normalize("NFC", text) for text in texts]
+
+
+def _nfc_references(references: Sequence[References]) -> list[list[str]]:
+    """Return the references of each row as a list, in NFC. Raises UsageError for a row without one."""
+    lists = [nfc([golds]) if isinstance(golds, str) else nfc(golds) for golds in references]
+    for row, golds in enumerate(lists, 1):
+        if not golds:
+            raise UsageError(
+                "there is no reference",
+                where=f"row {row}",
+                got="no references",
+                expected="at least one",
+            )
+    return lists
+
+
+def exact_matches(hypotheses: Sequence[str], references: Sequence[References]) -> Floats:
+    """Return 1.0 for each row whose hypothesis equals a reference in NFC, else 0.0; shape [rows]."""
+    _check_rows(hypotheses, references)
+    rows = zip(nfc(hypotheses), _nfc_references(references), strict=True)
+    return np.array([hypothesis in golds for hypothesis, golds in rows], dtype=np.float64)
+
+
+def edit_distance(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
+    """Return the minimum number of insertions, deletions and substitutions that turn `a` into `b` (Levenshtein 1965).
+
+    The algorithm is that of Myers 1999 in the form of Hyyrö 2003: it keeps one column of the table of distances, as the
+    differences of neighboring cells, one bit each; a column costs a few operations on integers of `len(a)` bits.
+    """
+    if not a:
+        return len(b)
+    positions: defaultdict[Hashable, int] = defaultdict(int)  # token -> its positions in a, as bits
+    for position, token in enumerate(a):
+        positions[token] |= 1 << position
+    column = (1 << len(a)) - 1
+    last = 1 << (len(a) - 1)
+    plus, minus = column, 0  # cells of the column that are one more, one less, than the cell above
+    distance = len(a)
+    for token in b:
+        equal = positions.get(token, 0)
+        # Cells equal to their upper left neighbor.
+        same = (((equal & plus) + plus) ^ plus) | equal | minus
+        right_plus = minus | ~(same | plus)
+        right_minus = plus & same
+        distance += bool(right_plus & last) - bool(right_minus & last)
+        right_plus = right_plus << 1 | 1  # the top row of the table counts the tokens of b
+        right_minus <<= 1
+        plus = (right_minus | ~(same | right_plus)) & column
+        minus = right_plus & same & column
+    return distance
+
+
+def nearest_references(
+    hypotheses: Sequence[str],
+    references: Sequence[References],
+    split_tokens: Callable[[str], Sequence[Hashable]],
+) -> list[int]:
+    """Return the position, from 0, of each row's nearest reference among its references.
+
+    It is the one equal to the hypothesis in NFC, or else the one with the fewest edits of tokens; of several, the
+    shortest in tokens, so that a tie never makes a rate smaller, and then the first.
+    """
+    _check_rows(hypotheses, references)
+
+    def nearest(hypothesis: str, golds: list[str]) -> int:
+        if len(golds) == 1:
+            return 0
+        if hypothesis in golds:
+            return golds.index(hypothesis)
+        tokens, targets = split_tokens(hypothesis), [split_tokens(gold) for gold in golds]
+        return min(range(len(golds)), key=lambda k: (edit_distance(tokens, targets[k]), len(targets[k])))
+
+    return [nearest(*row) for row in zip(nfc(hypotheses), _nfc_references(references), strict=True)]
+
+
+def error_rate(
+    hypothesis_tokens: Sequence[Sequence[Hashable]], reference_tokens: Sequence[Sequence[Hashable]]
+) -> tuple[Counts, Counts]:
+    """Return edits and reference length of each row, in tokens; both [rows]. The rate is the ratio of their sums."""
+    _check_rows(hypothesis_tokens, reference_tokens)
+    pairs = zip(hypothesis_tokens, reference_tokens, strict=True)
+    edits = [edit_distance(hypothesis, reference) for hypothesis, reference in pairs]
+    return np.array(edits, dtype=np.int64), np.array([len(row) for row in reference_tokens], dtype=np.int64)
+
+
+def nearest_errors(
+    hypotheses: Sequence[str],
+    references: Sequence[References],
+    split_tokens: Callable[[str], Sequence[Hashable]],
+) -> tuple[Counts, Counts]:
+    """Return the `error_rate` of texts in NFC, with the nearest reference of each row."""
+    answers, golds = nfc(hypotheses), _nfc_references(references)
+    nearest = zip(golds, nearest_references(answers, golds, split_tokens), strict=True)
+    return error_rate(
+        [split_tokens(text) for text in answers], [split_tokens(texts[position]) for texts, position in nearest]
+    )
+
+
+def bootstrap(numerators: ArrayLike, denominators: ArrayLike, *, resamples: int = 1000, seed: int = 1) -> Interval:
+    """Return the ratio of two sums over rows, and its interval.
+
+    When the sum of the denominators is 0 (references without a token), the ratio is 0 if that of the numerators is 0
+    too, else 1.
+    """
+    above, below = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
+    _check_rows(above, below)
+    rows = np.stack([above, below], axis=1)
+    value = _ratios(rows.sum(axis=0, keepdims=True)).item()
+    return _interval(value, _ratios(_resampled_sums(rows, resamples, seed)))
+
+
+def _ratios(sums: Floats) -> Floats:
+    """[n, 2] -> [n]"""
+    above, below = sums[:, 0], sums[:, 1]
+    return np.divide(above, below, out=(above > 0).astype(np.float64), where=below > 0)
+
+
+def _resampled_sums(rows: Floats, resamples: int, seed: int) -> Floats:
+    """[rows, columns] -> [resamples, columns]: sums over the same number of rows, drawn with replacement."""
+    if resamples < 1:
+        raise UsageError("a bootstrap needs at least one resample", got=str(resamples))
+    random = np.random.default_rng(seed)
+    n = len(rows)
+    sums = np.empty((resamples, rows.shape[1]))
+    # One resample at a time, so that memory stays that of the rows. Counts times rows are faster than gathering.
+    for i in range(resamples):
+        drawn = np.bincount(random.integers(n, size=n), minlength=n)
+        sums[i] = drawn.astype(np.float64) @ rows
+    return sums
+
+
+def _interval(value: float, resampled: Floats) -> Interval:
+    low, high = np.percentile(resampled, [2.5, 97.5])
+    return Interval(value, float(low), float(high))
+
+
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[References],
+    *,
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    resamples: int = 1000,
+    seed: int = 1,
+) -> tuple[Interval, str]:
+    """Return corpus BLEU (Papineni et al. 2002), 0 to 100, as sacreBLEU computes it, and sacreBLEU's signature.
+
+    The signature has the number of references: `nrefs:var` where rows differ in it.
+
+    The BLEU of a corpus without any sequence of four tokens is 0, even if every answer is right: it is not defined.
+    Raises SettingsError for a tokenizer that sacreBLEU does not have or cannot use.
+    """
+    _check_rows(hypotheses, references)
+    scorer = _bleu_scorer(tokenize, lowercase=lowercase)
+    return _scored(scorer, nfc(hypotheses), _nfc_references(references), resamples, seed)
+
+
+def _scored(
+    scorer: BLEU | CHRF, hypotheses: list[str], references: list[list[str]], resamples: int, seed: int
+) -> tuple[Interval, str]:
+    """Return the score of a corpus and its interval, from the counts that sacreBLEU has of each row, and its signature.
+
+    These methods of the library are not public; its own bootstrap resamples with them.
+    """
+    rows = np.array(scorer._extract_corpus_statistics(hypotheses, _by_position(references)), dtype=np.float64)
+
+    def score(sums: Floats) -> float:
+        return _at_most_100(scorer._compute_score_from_stats(sums.astype(np.int64).tolist()))
+
+    resampled = np.array([score(sums) for sums in _resampled_sums(rows, resamples, seed)])
+    return _interval(score(rows.sum(axis=0)), resampled), str(scorer.get_signature())
+
+
+def _corpus_score(scorer: BLEU | CHRF, hypotheses: list[str], references: list[list[str]]) -> float:
+    return _at_most_100(scorer.corpus_score(hypotheses, _by_position(references)))
+
+
+def _by_position(references: list[list[str]]) -> Any:
+    # sacreBLEU takes the first reference of all rows, then the second, …; None where a row has no more, because an
+    # empty text would be a reference of no length.
+    return list(zip_longest(*references))
+
+
+def _at_most_100(score: Any) -> float:
+    # Rounding can make a mean of logarithms exceed 100.
+    return min(float(score.score), 100.0)
+
+
+def check_bleu_tokenizer(name: str) -> None:
+    """Raise SettingsError unless sacreBLEU has this tokenizer and can use it."""
+    _bleu_scorer(name)
+
+
+def _bleu_scorer(tokenize: str, *, lowercase: bool = False) -> BLEU:
+    from sacrebleu import BLEU
+
+    if tokenize not in BLEU.TOKENIZERS:
+        raise SettingsError(f"sacreBLEU has no tokenizer {tokenize!r}", hint=nearest(tokenize, BLEU.TOKENIZERS))
+    try:
+        # force: no warning for text that looks tokenized, as tables of tokens do.
+        return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    # Missing packages and failed downloads raise many kinds of errors; for some, sacreBLEU exits.
+    except (Exception, SystemExit) as error:
+        raise SettingsError(
+            f"the BLEU tokenizer {tokenize!r} cannot be used",
+            got=" ".join(str(error).split()) or type(error).__name__,
+            expected="its packages installed, and its model available if it has one",
+            hint="install its packages, or choose 13a, intl, zh, char or none, which need none",
+        ) from None
+
+
+def chrf(
+    hypotheses: Sequence[str],
+    references: Sequence[References],
+    *,
+    lowercase: bool = False,
+    resamples: int = 1000,
+    seed: int = 1,
+) -> tuple[Interval, str]:
+    """Return corpus chrF2 (Popović 2015), 0 to 100, as sacreBLEU computes it, and sacreBLEU's signature."""
+    _check_rows(hypotheses, references)
+    return _scored(_chrf_scorer(lowercase), nfc(hypotheses), _nfc_references(references), resamples, seed)
+
+
+def _chrf_scorer(lowercase: bool = False) -> CHRF:
+    from sacrebleu import CHRF
+
+    return CHRF(lowercase=lowercase)  # chrF2: orders up to 6, β = 2
+
+
+def quick_metric(
+    name: Metric,
+    hypotheses: Sequence[str],
+    references: Sequence[References],
+    split_tokens: Callable[[str], Sequence[Hashable]],
+) -> float:
+    """Return one metric without an interval, equal to the `value` of the full evaluation.
+
+    `split_tokens` is used by token_error_rate alone. Raises SettingsError for a metric that cannot be computed from
+    texts, such as "loss".
+    """
+    _check_rows(hypotheses, references)
+    answers, golds = nfc(hypotheses), _nfc_references(references)
+    match name:
+        case "exact_match":
+            return float(exact_matches(answers, golds).mean())
+        case "token_error_rate":
+            edits, lengths = nearest_errors(answers, golds, split_tokens)
+            return _ratios(np.array([[edits.sum(), lengths.sum()]], dtype=np.float64)).item()
+        case "bleu":
+            return _corpus_score(_bleu_scorer("13a"), answers, golds)
+        case "chrf":
+            return _corpus_score(_chrf_scorer(), answers, golds)
+        case _:
+            raise SettingsError(
+                f"the metric {name!r} cannot be computed from texts",
+                expected="exact_match, token_error_rate, bleu or chrf",
+            )
+
+
+def higher_is_better(name: Metric) -> bool:
+    """Whether a larger value of this metric means better answers."""
+    return _HIGHER_IS_BETTER[name]
+
+
+def _check_rows(hypotheses: Sized, references: Sized) -> None:
+    if len(hypotheses) != len(references):
+        raise UsageError(
+            "the two sides do not have the same number of rows",
+            got=f"{len(hypotheses)} and {len(references)}",
+            expected="one reference for each hypothesis",
+        )
+    if not len(hypotheses):
+        raise UsageError("there is nothing to score", got="no rows", expected="at least one")

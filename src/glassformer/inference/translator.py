@@ -1,0 +1,398 @@
+"""Translator: a trained model from text to text. Only here are texts encoded and decoded for search and scores."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.data.pairs import checked_pairs, checked_texts
+from glassformer.data.splits import TrainedSources
+from glassformer.errors import ModelFileError, NotFiniteError, TextError, TooLongError, UsageError, quoted
+from glassformer.inference.engines import Engine, load_engine
+from glassformer.inference.engines.agreement import Agreement, CheckedEngine
+from glassformer.inference.engines.memory import check_search_fits
+from glassformer.inference.timelimit import check_time_limit
+from glassformer.paper.search import GreedyFirst, Hypothesis
+from glassformer.paper.settings import DecodingSettings, Settings
+from glassformer.ship.storage.hub import local_model
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.records import TrainingData
+from glassformer.text import Tokenizer
+from glassformer.text.inputs import Inputs, compose_values, is_not_empty, texts_of
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The answer to one text.
+
+    `score` is the sum of log-probabilities of its tokens (nats), `rank_score` that sum after the length penalty.
+    `finished` is False when the answer was cut off at `max_new_tokens`; the JSON then has words for it, `cut_off`.
+    `unknown` lists what the source vocabulary did not have in the text, `unlike` says how the text is unlike all that
+    the model was trained on ("": it is not, or the model file does not say). `alternatives` are the other answers of an
+    n-best search. `left_out` says why a job left the answer empty. `alignment` are pairs of a source token and a token
+    of the answer (numbers from 0), and `source_tokens` the tokens of the source, from a job with alignments. The JSON
+    has these last three where they are not empty.
+    """
+
+    text: str
+    score: float
+    rank_score: float
+    tokens: tuple[str, ...]
+    token_scores: tuple[float, ...]
+    finished: bool
+    unknown: tuple[str, ...] = ()
+    unlike: str = ""
+    alternatives: tuple[Translation, ...] = ()
+    left_out: str = ""
+    source_tokens: tuple[str, ...] = ()
+    alignment: tuple[tuple[int, int], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dicts, lists, strings and numbers; `probability` is e to the power of `score`."""
+        return {
+            "text": self.text,
+            "score": self.score,
+            "rank_score": self.rank_score,
+            "probability": math.exp(self.score),
+            "finished": self.finished,
+            "tokens": list(self.tokens),
+            "token_scores": list(self.token_scores),
+            "unknown": list(self.unknown),
+            "unlike": self.unlike,
+            "alternatives": [alternative.to_json() for alternative in self.alternatives],
+        } | self._if_not_empty()
+
+    def _if_not_empty(self) -> dict[str, Any]:
+        values = {
+            "cut_off": "" if self.finished else "at the maximum number of tokens",
+            "left_out": self.left_out,
+            "source_tokens": list(self.source_tokens),
+            "alignment": [list(pair) for pair in self.alignment],
+        }
+        return {name: value for name, value in values.items() if value}
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """The log-probability (nats) of a given target: the sum, and that of each target token, `<eos>` included.
+
+    `unknown` lists what the vocabularies did not have in source and target, and is scored as `<unk>`.
+    """
+
+    score: float
+    tokens: tuple[str, ...]
+    token_scores: tuple[float, ...]
+    unknown: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dicts, lists, strings and numbers; `tokens` are pairs of a token and its log-probability."""
+        tokens = [list(pair) for pair in zip(self.tokens, self.token_scores, strict=True)]
+        return {"score": self.score, "tokens": tokens, "unknown": list(self.unknown)}
+
+
+Source = str | Mapping[str, str]
+"""A text, or the text of each input by name."""
+
+EMPTY = Translation("", 0.0, 0.0, (), (), finished=True)
+
+
+class Translator:
+    """A trained model that translates.
+
+    `Translator.load(path).translate(["1845-01-05"])[0].text`. The same text gives the same answer alone, in any batch
+    and in any order, in float32, the default: to the last bit on an x86-64 CPU, elsewhere unless two answers have the
+    same probability but for rounding.
+    """
+
+    def __init__(
+        self,
+        model_file: ModelFile,
+        *,
+        ensemble: Sequence[ModelFile] = (),
+        device: str = "auto",
+        precision: str = "float32",
+        engine: str = "torch",
+    ) -> None:
+        """Create a translator of model files that are already read; `load` reads them."""
+        for other in ensemble:
+            _check_same_vocabulary(model_file, other)
+        self.model_file = model_file
+        self.model_files = (model_file, *ensemble)
+        self.n_models = len(self.model_files)
+        self.settings = model_file.settings
+        self.source_tokenizer: Tokenizer = model_file.source_tokenizer
+        self.target_tokenizer: Tokenizer = model_file.target_tokenizer
+        self.engine: Engine = load_engine(engine, (model_file, *ensemble), device, precision)
+        self._rebuild = functools.partial(
+            type(self), ensemble=tuple(ensemble), device=device, precision=precision, engine=engine
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy the model files only: engines cannot be copied, and are created again."""
+        return self._rebuild, (self.model_file,)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        ensemble: Sequence[str | Path] = (),
+        device: str = "auto",
+        precision: str = "float32",
+        engine: str = "torch",
+    ) -> Translator:
+        """Read a model file, a run directory or a model of the hub (`hf://owner/name`).
+
+        `ensemble` names further models whose probabilities are averaged.
+
+        `engine` is "torch", or "ctranslate2" (an extra), which is compared with PyTorch on the first texts. Raises
+        ModelFileError for a model that cannot be read or does not fit the others, and DeviceError, SettingsError or
+        UsageError for a device, precision or engine that is not available (they name those that are).
+        """
+        others = [ModelFile.load(local_model(other)) for other in ensemble]
+        return cls(
+            ModelFile.load(local_model(path)), ensemble=others, device=device, precision=precision, engine=engine
+        )
+
+    @functools.cached_property
+    def trained_sources(self) -> TrainedSources:
+        """The sources that the models were trained on, from the files of their runs."""
+        found = (TrainedSources.of_model(file.path, file.data.sources_digest) for file in self.model_files)
+        return functools.reduce(operator.or_, found)
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """The agreement of the engine with PyTorch on the first texts; None for PyTorch itself."""
+        return self.engine.agreement if isinstance(self.engine, CheckedEngine) else None
+
+    @property
+    def inputs(self) -> Inputs:
+        """The inputs of a source, where there are several; empty for a single text."""
+        return self.source_tokenizer.inputs
+
+    @property
+    def max_source_length(self) -> int:
+        """The maximum length of a text in tokens."""
+        return self.settings.max_source_tokens
+
+    def translate(
+        self,
+        texts: Sequence[Source],
+        *,
+        decoding: DecodingSettings | None = None,
+        prefixes: Sequence[str] | None = None,
+        progress: Callable[[int], None] | None = None,
+        where: Sequence[str] | None = None,
+        greedy_first: GreedyFirst | None = None,
+        **options: Any,
+    ) -> list[Translation]:
+        """Translate texts: one Translation for each, in order; an empty text gives an empty answer.
+
+        A text of a model with several `inputs` is a mapping: `{"lemma": "walk", "tags": "V;PST"}`.
+
+        `options` are fields of DecodingSettings (`num_beams=5`) over `decoding`, by default the model's own (see
+        `DecodingSettings.override`). `prefixes`, one for each text, are forced starts of the answers. `progress` is
+        called with the number of texts that were finished. `where[i]` names text i in errors (by default its row, from
+        1). `greedy_first` makes several calls one job, with the scores that one call for all texts would have.
+
+        Raises TooLongError when a text is longer than the model takes (the first ten are named), TextError when one
+        holds a token that the vocabulary has no id for and no `<unk>`, or has an empty input, and when a prefix holds a
+        token that no answer can have, UsageError for a text without the inputs of the model, DeviceError for a search
+        that needs more memory than there is, NotFiniteError when the model computes numbers that are not finite.
+        """
+        if isinstance(texts, str):
+            raise UsageError("the texts to translate must be a list", got=quoted(texts), hint="translate([text])")
+        base = decoding or self.settings.decoding
+        decoding = base.override(options) if options else base
+        texts = self.sources_of(texts, where)
+        mains = [" ".join(texts_of(text, self.inputs)) for text in texts] if self.inputs else texts
+        rows = [row for row, text in enumerate(mains) if text.strip()]
+        names = _names(len(texts), where)
+        with _numbering(rows):
+            sources = encode_sources(
+                [texts[row] for row in rows], [names[row] for row in rows], self.source_tokenizer, self.settings
+            )
+        forced = self._force(prefixes, rows, names) if prefixes is not None else []
+        if progress and len(rows) < len(texts):
+            progress(len(texts) - len(rows))
+        max_new_tokens = max_new_tokens_of(self.model_file.data, self.settings, decoding)
+        check_search_fits(self.settings.model, len(self.target_tokenizer), decoding, max_new_tokens, self.engine)
+        results = [EMPTY] * len(texts)
+        unk_id = self.source_tokenizer.vocabulary.unk_id
+
+        def keep(found: Mapping[int, list[Hypothesis]]) -> None:
+            for i, (best, *others) in found.items():
+                row, source = rows[i], sources[i]
+                unknown = self.source_tokenizer.unknown(texts[row]) if unk_id in source else ()
+                about = {"unknown": tuple(unknown), "unlike": self.model_file.unlike(source)}
+                results[row] = self._translation(best, alternatives=tuple(map(self._translation, others)), **about)
+            if progress:
+                progress(len(found))
+            check_time_limit()  # for engines that do not check it in each step
+
+        with _without_garbage_collection(), _naming([names[row] for row in rows]):
+            self.engine.search(sources, decoding, max_new_tokens, forced, keep, greedy_first)
+        return results
+
+    def check(self, texts: Sequence[Source], prefixes: Sequence[str] | None = None) -> None:
+        """Raise the error that `translate` would raise for these texts and prefixes, without a search."""
+        sources = self.sources_of(texts)
+        rows = [row for row, text in enumerate(sources) if is_not_empty(text, self.inputs)]
+        names = _names(len(sources), None)
+        encode_sources([sources[row] for row in rows], names, self.source_tokenizer, self.settings)
+        if prefixes is not None:
+            self._force(prefixes, rows, names)
+
+    def sources_of(self, texts: Sequence[Source], where: Sequence[str] | None = None) -> list[str]:
+        """Return the source of each text. Raises UsageError or TextError for one without the inputs of the model."""
+        if self.inputs and not isinstance(texts, Mapping) and isinstance(texts, Iterable):
+            texts = list(texts)
+            names = _names(len(texts), where)
+            texts = [compose_values(text, name, self.inputs) for text, name in zip(texts, names, strict=True)]
+        return checked_texts(texts, "texts to translate")
+
+    def prefixes_of(self, prefixes: Sequence[str], n_texts: int) -> list[str]:
+        """Return the forced starts of answers. Raises UsageError when they are not text, or not one for each text."""
+        what = "prefixes must be a list, one for each text"
+        if isinstance(prefixes, str):
+            raise UsageError(what, got=quoted(prefixes))
+        found = checked_texts(prefixes, "prefixes")
+        if len(found) != n_texts:
+            raise UsageError(what, got=f"{len(found)} for {n_texts} texts")
+        return found
+
+    def score(self, pairs: Sequence[tuple[Source, str]], *, where: Sequence[str] | None = None) -> list[PairScore]:
+        """Return the log-probability of each given target for its source, with `<eos>`. `where` as in `translate`.
+
+        Raises TextError for texts as `translate` does, NotFiniteError when a log-probability is not finite.
+        """
+        checked = list(checked_pairs(pairs, inputs=self.inputs))
+        names = _names(len(checked), where)
+        sources = encode_sources([source for source, _ in checked], names, self.source_tokenizer, self.settings)
+        targets = [
+            self.target_tokenizer.frame(self.target_tokenizer.encode(target, where=name))
+            for (_, target), name in zip(checked, names, strict=True)
+        ]
+        with _naming(names):
+            scored = self.engine.score(list(zip(sources, targets, strict=True)))
+        return [
+            PairScore(
+                sum(token_scores),
+                tuple(self.target_tokenizer.tokens(target[1:])),
+                tuple(token_scores),
+                (*self.source_tokenizer.unknown(pair[0]), *self.target_tokenizer.unknown(pair[1])),
+            )
+            for pair, target, token_scores in zip(checked, targets, scored, strict=True)
+        ]
+
+    def _force(self, prefixes: Sequence[str], rows: Sequence[int], names: Sequence[str]) -> list[list[int]]:
+        """Encode the prefixes of some rows."""
+        prefixes = self.prefixes_of(prefixes, len(names))
+        return [encode_prefix(prefixes[row], names[row], self.target_tokenizer) for row in rows]
+
+    def _translation(self, found: Hypothesis, **about: Any) -> Translation:
+        return Translation(
+            text=self.target_tokenizer.decode(found.ids),
+            score=found.score,
+            rank_score=found.rank_score,
+            tokens=tuple(self.target_tokenizer.tokens(found.ids)),
+            token_scores=found.token_scores,
+            finished=found.finished,
+            **about,
+        )
+
+
+@contextlib.contextmanager
+def _naming(names: Sequence[str]) -> Iterator[None]:
+    """Give an error of an engine the name of the text instead of its number."""
+    try:
+        yield
+    except NotFiniteError as error:
+        if error.row is not None:
+            error.where = names[error.row]
+        raise
+
+
+@contextlib.contextmanager
+def _numbering(rows: Sequence[int]) -> Iterator[None]:
+    """Give an error of texts that are too long their rows instead of their numbers among texts that are not empty."""
+    try:
+        yield
+    except TooLongError as error:
+        error.lengths = {rows[number]: length for number, length in error.lengths.items()}
+        raise
+
+
+@contextlib.contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Pause the garbage collector: answers are many small objects without cycles, and it took 5 % of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _names(n_texts: int, where: Sequence[str] | None) -> Sequence[str]:
+    """Return the name of each text in errors. Raises UsageError when their number is not that of the texts."""
+    if where is None:
+        return [f"row {row + 1}" for row in range(n_texts)]
+    if isinstance(where, str) or len(where) != n_texts:
+        raise UsageError("each text needs a name of its own", got=f"{len(where)} names for {n_texts} texts")
+    return where
+
+
+def encode_sources(
+    texts: Sequence[str], where: Sequence[str], tokenizer: Tokenizer, settings: Settings
+) -> list[list[int]]:
+    """Return the framed ids of texts, for a model with these settings; `where[i]` names text i in errors.
+
+    Raises TooLongError when texts are longer than the model takes (the first ten are named), TextError when they hold a
+    token that the vocabulary has no id for and no `<unk>`.
+    """
+    encoded = tokenizer.encode_many(texts, where=where)
+    maximum = settings.max_source_tokens
+    if too_long := {row: len(ids) for row, ids in enumerate(encoded) if len(ids) > maximum}:
+        raise TooLongError.of(too_long, where, maximum)
+    return [tokenizer.frame(ids) for ids in encoded]
+
+
+def encode_prefix(prefix: str, where: str | None, tokenizer: Tokenizer) -> list[int]:
+    """Return the ids of the forced start of an answer. Raises TextError for one that no answer can have."""
+    if unknown := tokenizer.unknown(prefix):
+        raise TextError(
+            "a prefix holds what the target vocabulary does not have, so that no answer can start with it",
+            where=where,
+            got=", ".join(map(repr, unknown[:10])),
+        )
+    return tokenizer.encode(prefix, where=where)
+
+
+def max_new_tokens_of(data: TrainingData, settings: Settings, decoding: DecodingSettings) -> int:
+    """Return the maximum number of tokens of an answer, `<eos>` included; learned positions limit it too."""
+    chosen = decoding.max_new_tokens or default_max_new_tokens(data, settings)
+    return min(chosen, settings.model.n_positions or chosen)
+
+
+def default_max_new_tokens(data: TrainingData, settings: Settings) -> int:
+    """Return the default of `max_new_tokens`: 1.25 times the longest target trained on, plus 4."""
+    longest = settings.data.max_target_length if data.longest_target is None else data.longest_target
+    return math.ceil(1.25 * longest) + 4
+
+
+def _check_same_vocabulary(one: ModelFile, other: ModelFile) -> None:
+    for side in ("source_tokenizer", "target_tokenizer"):
+        if getattr(one, side).to_dict() != getattr(other, side).to_dict():
+            raise ModelFileError(
+                f"models of an ensemble must share their vocabularies; the {side.split('_')[0]} ones differ",
+                hint="train them from the same table and recipe, with different seeds",
+            )

@@ -1,0 +1,43 @@
+"""Search over a step function: greedy, beam, sampling. The search never sees a model, so a lambda can test it."""
+
+from glassformer.paper.search.beam import beam_search
+from glassformer.paper.search.constraints import (
+    Hypothesis,
+    SearchConstraints,
+    State,
+    Step,
+    best_first,
+    check_token_scores,
+    length_penalty,
+    rank_key,
+)
+from glassformer.paper.search.greedy import greedy_search
+from glassformer.paper.search.greedy_first import (
+    AnswerBatches,
+    GreedyFirst,
+    OnAnswers,
+    collect,
+    is_certain,
+    search_greedy_first,
+)
+from glassformer.paper.search.sampling import sample
+
+__all__ = [
+    "AnswerBatches",
+    "GreedyFirst",
+    "Hypothesis",
+    "OnAnswers",
+    "SearchConstraints",
+    "State",
+    "Step",
+    "beam_search",
+    "best_first",
+    "check_token_scores",
+    "collect",
+    "greedy_search",
+    "is_certain",
+    "length_penalty",
+    "rank_key",
+    "sample",
+    "search_greedy_first",
+]

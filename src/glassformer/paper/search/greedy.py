@@ -1,0 +1,46 @@
+"""Greedy search: the most probable token at every step."""
+
+from __future__ import annotations
+
+import torch
+
+from glassformer.paper.search.constraints import (
+    Hypothesis,
+    SearchConstraints,
+    State,
+    Step,
+    check_finite,
+    close_gaps,
+    hypothesis,
+)
+
+
+def greedy_search(
+    step: Step, state: State, n_sentences: int, constraints: SearchConstraints, *, alpha: float = 0.0
+) -> list[list[Hypothesis]]:
+    """Return one answer for each of N sentences. Finished sentences leave the batch in groups.
+
+    Raises NotFiniteError for a sentence without a token of finite log-probability.
+    """
+    ids = torch.zeros((n_sentences, constraints.max_new_tokens), dtype=torch.long)
+    scores = torch.zeros((n_sentences, constraints.max_new_tokens))
+    lengths = torch.full((n_sentences,), constraints.max_new_tokens)
+    rows = torch.arange(n_sentences)  # the sentences in the batch
+    last = torch.full((n_sentences, 1), constraints.bos_id)
+    for time in range(constraints.max_new_tokens):
+        alive = rows.tolist()
+        log_probs, state = step(last, state)
+        best, last = constraints.constrain(log_probs, time, alive).max(dim=2)  # both [N 1]
+        best, last = best.cpu(), last.cpu()
+        ids[rows, time], scores[rows, time] = last[:, 0], best[:, 0]
+        live = lengths[rows] == constraints.max_new_tokens
+        check_finite(best, live[:, None], alive, time)
+        lengths[rows[live & (last[:, 0] == constraints.eos_id)]] = time + 1
+        stay = live & (last[:, 0] != constraints.eos_id)
+        if not stay.any():
+            break
+        if (kept := close_gaps(stay)) is not None:
+            state = state.select(kept[:, None])
+            rows, last = rows[kept], last[kept]
+    answers = zip(ids[:, : time + 1].tolist(), scores[:, : time + 1].tolist(), lengths.tolist(), strict=True)
+    return [[hypothesis(line[:n], score[:n], constraints.eos_id, alpha)] for line, score, n in answers]

@@ -1,0 +1,200 @@
+"""Export: a trained model for other runtimes, written only when its answers there were checked."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from glassformer.data.columns import held_out_columns
+from glassformer.errors import RunError, SettingsError, UsageError, nearest
+from glassformer.inference.translator import Source
+from glassformer.ship.export.answer import Answer
+from glassformer.ship.export.check import Beam, Check, Checker
+from glassformer.ship.export.rows import Rows, drawn_rows, pair_rows
+from glassformer.ship.storage.files import cannot_write, check_path, cleaned_up
+from glassformer.ship.storage.hub import local_model
+from glassformer.ship.storage.modelfile import ModelFile, find_model, library_versions
+from glassformer.ship.storage.rundirectory import HELD_OUT_COLUMNS, RunDirectory
+from glassformer.text.inputs import compose
+
+CHECK_FILE = "check.json"
+
+
+class Format(Protocol):
+    """A format that models are exported to.
+
+    `precisions` are those of its weights, the default first; `packages` are the libraries whose versions are recorded.
+    """
+
+    @property
+    def precisions(self) -> tuple[str, ...]: ...
+    @property
+    def beam(self) -> Beam: ...
+    @property
+    def packages(self) -> tuple[str, ...]: ...
+
+    def check_supported(self, model_file: ModelFile) -> None:
+        """Raise SettingsError for a model that the format cannot represent, MissingExtraError for its libraries."""
+        ...
+
+    def write(self, model_file: ModelFile, folder: Path, precision: str) -> None:
+        """Write the model into an empty folder."""
+        ...
+
+    def answer(self, folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
+        """Return the answers of the exported model, computed by its own runtime in a fresh process."""
+        ...
+
+
+FORMATS = {
+    "onnx": ("onnx", "OnnxFormat"),
+    "ctranslate2": ("ctranslate2", "CTranslate2Format"),
+    "huggingface": ("huggingface", "HuggingFaceFormat"),
+    "html": ("html", "HtmlFormat"),
+}
+"""Name -> module and class."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """An export that was written: its folder, format, precision of the weights, size in bytes, and its check."""
+
+    folder: Path
+    format: str
+    precision: str
+    n_bytes: int
+    check: Check
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dicts, lists, strings and numbers."""
+        return {
+            "folder": str(self.folder),
+            "format": self.format,
+            "precision": self.precision,
+            "bytes": self.n_bytes,
+            "check": self.check.to_json(),
+        }
+
+
+def load_format(name: str) -> Format:
+    """Return a format by name. Raises UsageError for one that does not exist."""
+    if name not in FORMATS:
+        raise UsageError(f"there is no export format {name!r}", hint=nearest(name, FORMATS))
+    module, class_name = FORMATS[name]
+    found: Format = getattr(import_module(f"glassformer.ship.export.{module}"), class_name)()
+    return found
+
+
+def export(
+    model: str | Path,
+    to: str,
+    out: str | Path,
+    *,
+    precision: str | None = None,
+    ensemble: Sequence[str | Path] = (),
+    rows: Sequence[tuple[Source, str]] | None = None,
+    where: Sequence[str] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Exported:
+    """Export a model file, a run directory or a model of the hub to the folder `out`; return what was checked.
+
+    The answers of the exported model, in its own runtime and a fresh process, are compared with those of the model on
+    `rows` (`where[i]` names row i), or on the held-out rows of the run, or else on drawn texts. In float32 they must be
+    equal, greedily and with a beam, and the scores within a bound; `check.json` in the folder says what was compared.
+
+    Raises UsageError for an unknown format or an `ensemble` (an export holds one model), SettingsError for a precision
+    or a model that the format does not have, MissingExtraError when a library is not installed, RunError when `out`
+    exists or cannot be written, and EngineError when the answers differ; then nothing is written.
+    """
+    if ensemble:
+        raise UsageError(
+            "an export holds one model, not an ensemble",
+            got=f"{1 + len(ensemble)} models",
+            hint="export each model by itself; glassformer translate and glassformer serve run an ensemble",
+        )
+    report = progress or (lambda _: None)
+    target, out = load_format(to), Path(os.path.realpath(out))
+    chosen = precision or target.precisions[0]
+    if chosen not in target.precisions:
+        raise SettingsError(f"{to} has no precision {chosen!r}", hint=nearest(chosen, target.precisions))
+    _check_free(out)
+    path = find_model(local_model(model))
+    model_file = ModelFile.load(path)
+    target.check_supported(model_file)
+    tested = _rows_to_check(model_file, path, rows, where)
+    with _new_folder(out) as folder:
+        report(f"writing {to} in {chosen}")
+        try:
+            target.write(model_file, folder, chosen)
+        except OSError as error:
+            raise cannot_write(out, error) from None
+        report(f"checking {len(tested.rows)} texts in {to}: {tested.origin} and edge cases")
+        checker = Checker(model_file, tested)
+        answers = [target.answer(folder, tested.given, num_beams) for num_beams in checker.widths(target.beam)]
+        check = checker.check(answers, target.beam, exact=chosen == "float32")
+        versions = library_versions(target.packages)
+        record = {"format": to, "precision": chosen, **check.to_json(), "versions": versions}
+        (folder / CHECK_FILE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8", newline="\n")
+        n_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    return Exported(out, to, chosen, n_bytes, check)
+
+
+def _rows_to_check(
+    model_file: ModelFile, path: Path, rows: Sequence[tuple[Source, str]] | None, where: Sequence[str] | None
+) -> Rows:
+    """Return the given rows, or the held-out rows of the run of the model at `path`, or else drawn texts."""
+    if rows is not None:
+        names = where if where is not None else [f"row {i}" for i in range(1, len(rows) + 1)]
+        return pair_rows(rows, names, "the given rows", model_file)
+    inputs = model_file.source_tokenizer.inputs
+    columns = held_out_columns(inputs, model_file.data.columns[1]) if inputs else HELD_OUT_COLUMNS
+    if held_out := RunDirectory(path.parent).read_held_out(columns):
+        pairs: list[tuple[Source, str]] = [(compose(cells), target) for *cells, target in held_out]
+        return pair_rows(pairs, [f"held-out row {i}" for i in range(1, len(pairs) + 1)], "held-out rows", model_file)
+    return drawn_rows(model_file)
+
+
+def _check_free(out: Path) -> None:
+    """Raise RunError when the output folder exists and is not empty, or cannot be created."""
+    check_path(out)
+    try:
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise RunError(
+                "the output folder already exists; nothing was written",
+                where=str(out),
+                hint="remove it, or choose another --out",
+            )
+    except OSError as error:
+        raise cannot_write(out, error) from None
+
+
+@contextlib.contextmanager
+def _new_folder(out: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside `out`; after the block it is renamed to `out`.
+
+    After an error, Ctrl-C or SIGTERM it is deleted.
+    """
+    temporary = out.absolute().with_name(f".{out.absolute().name}.{secrets.token_hex(4)}.part")
+    with cleaned_up():
+        try:
+            try:
+                temporary.mkdir(parents=True)
+            except OSError as error:
+                raise cannot_write(out, error) from None
+            yield temporary
+            try:
+                if out.is_dir():
+                    out.rmdir()
+                temporary.rename(out)
+            except OSError as error:
+                raise cannot_write(out, error) from None
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)

@@ -1,0 +1,187 @@
+"""One HTML file that translates, offline: a page with the weights, the tokenizers and the search in it.
+
+Its modules are joined here, without a build step. Those of the translator become one module, `translator/engine.js`,
+which runs in a worker; the others are data: URLs of an import map, as in the report of the glass box. Description and
+weights are scripts. The content security policy has the SHA-256 of all scripts: a browser leaves out one that is not as
+it was written, and the page says that it is damaged.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.glassbox.report import PAGE as GLASSBOX_PAGE
+from glassformer.glassbox.report import base64_text, data_url, policy_hash, style_sheet
+from glassformer.glassbox.report import modules as glassbox_modules
+from glassformer.inference.translator import Source
+from glassformer.ship.export.answer import Answer
+from glassformer.ship.export.browser import page_answers
+from glassformer.ship.export.check import Beam
+from glassformer.ship.export.description import RUNNERS, describe_export
+from glassformer.ship.export.float16 import as_float16
+from glassformer.ship.export.template import trace_template
+from glassformer.ship.storage.modelfile import ModelFile
+
+PAGE = Path(__file__).parent / "page"
+FILE_NAME = "index.html"
+ENTRY = "import 'translator/main.js';"
+PART_BYTES = 3 * 2**20  # of the weights in one element; a multiple of 3, so that base64 has no padding inside
+POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; worker-src blob:; "
+    "require-trusted-types-for 'script'; trusted-types glassformer"
+)
+_IMPORT = re.compile(r"^import (\{[^}]*\}) from '(?:\./)?([^']+)';\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:class|const|function\*?|async function) (\w+))", re.MULTILINE)
+
+
+@final
+class HtmlFormat:
+    """A folder with one file, `index.html`, which opens without a network or a server and translates."""
+
+    precisions = ("float16", "float32", "int8")
+    beam: Beam = "same"
+    packages = ("glassformer",)
+
+    def check_supported(self, model_file: ModelFile) -> None:
+        """Accept every model."""
+
+    def write(self, model_file: ModelFile, folder: Path, precision: str) -> None:
+        """Write the page. Raises SettingsError for weights that the precision cannot hold."""
+        (folder / FILE_NAME).write_bytes(page_html(model_file, precision))
+
+    def answer(self, folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
+        """Answer texts with the page in a headless browser, or else in Node. Raises EngineError without either."""
+        return page_answers(folder / FILE_NAME, texts, num_beams)
+
+
+def page_html(model_file: ModelFile, precision: str) -> bytes:
+    """Return the page with this model in it."""
+    entries, weights = pack(model_file.tensors, precision)
+    description = describe_export(model_file) | {
+        "precision": precision,
+        "parameters": sum(array.size for array in model_file.tensors.values()),
+        "tensors": entries,
+        "weight_bytes": len(weights),
+        "template": trace_template(model_file),
+        "seen": model_file.seen.to_json() if model_file.seen else {},
+    }
+    urls = {name: data_url(name, source) for name, source in modules().items()}
+    imports = json.dumps({"imports": urls})
+    style = style_sheet() + (PAGE / "style.css").read_text("utf-8")
+    text = json.dumps(description).replace("<", "\\u003c")  # so that no token ends the script
+    parts = (base64_text(weights[start : start + PART_BYTES]) for start in range(0, len(weights), PART_BYTES))
+    model = [f"const description = {text}, weights = [];", *(f'weights.push("{part}");' for part in parts)]
+    hashes = " ".join(map(policy_hash, (imports, *model, ENTRY)))
+    policy = f"{POLICY}; script-src data: 'wasm-unsafe-eval' {hashes}; style-src {policy_hash(style)}"
+    filled = {
+        "policy": policy,
+        "style": style,
+        "imports": imports,
+        "glassbox": glassbox_body(),
+        "model": "\n".join(f'<script class="model">{script}</script>' for script in model),
+        "entry": ENTRY,
+    }
+    page = (PAGE / "index.html").read_text("utf-8")
+    return re.sub(r"<!-- (\w+) -->", lambda found: filled[found[1]], page).encode()
+
+
+def glassbox_body() -> str:
+    """Return the elements of the glass box."""
+    found = re.search(r"<body>(.*)<noscript>", (GLASSBOX_PAGE / "index.html").read_text("utf-8"), re.DOTALL)
+    assert found is not None
+    return found[1].strip()
+
+
+# Modules
+
+
+@cache
+def modules() -> dict[str, str]:
+    """Return the modules of the page, bare name -> source; those of the translator are joined."""
+    sources = glassbox_modules() | {
+        f"translator/{path.name}": path.read_text("utf-8") for path in [*PAGE.glob("*.js"), *RUNNERS.glob("*.js")]
+    }
+    engine = _in_order("translator/worker.js", sources)
+    inside = {name for name in engine if name.startswith("translator/")}
+    rest = {name: source for name, source in sources.items() if name not in inside}
+    joined = ["'use strict';", *(_enclosed(name, sources[name]) for name in engine)]
+    return rest | {"translator/engine.js": "\n".join(joined)}
+
+
+def _in_order(name: str, sources: Mapping[str, str], known: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the names of a module and of all that it imports, each after those it imports."""
+    for imported in (_full_name(found) for _, found in _IMPORT.findall(sources[name])):
+        if imported not in known:
+            known = _in_order(imported, sources, known)
+    return (*known, name)
+
+
+def _enclosed(name: str, source: str) -> str:
+    """Return a module as a function of its own scope that is called once, and its exports as exports of the whole."""
+    source = _IMPORT.sub(lambda found: f"const {found[1]} = {_variable(_full_name(found[2]))};\n", source)
+    exported = ", ".join(found[1] for found in _EXPORT.findall(source))
+    body = _EXPORT.sub(lambda found: found[1], source)
+    variable = _variable(name)
+    call = f"const {variable} = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();"
+    return f"{call}\nexport const {{ {exported} }} = {variable};\n"
+
+
+def _full_name(imported: str) -> str:
+    """Return the bare name of a module; those that ship with other exports too import each other by file names."""
+    return imported if "/" in imported else f"translator/{imported}"
+
+
+def _variable(name: str) -> str:
+    return "module_" + re.sub(r"\W", "_", name)
+
+
+# Weights
+
+
+def pack(tensors: Mapping[str, NDArray[Any]], precision: str) -> tuple[list[dict[str, Any]], bytes]:
+    """Return the table of tensors and their little-endian bytes.
+
+    Matrices have the precision, vectors are float32. Raises SettingsError for a number that float16 cannot hold.
+    """
+    entries: list[dict[str, Any]] = []
+    packed = bytearray()
+    for name, array in tensors.items():
+        entry: dict[str, Any] = {"name": name, "shape": list(array.shape)}
+        stored, scales = store(name, array, precision)
+        if scales is not None:
+            entry["scales"] = len(packed)
+            packed += scales.astype("<f4").tobytes()
+        entry |= {"dtype": str(stored.dtype), "offset": len(packed)}
+        packed += stored.astype(stored.dtype.newbyteorder("<")).tobytes()
+        packed += bytes(-len(packed) % 4)
+        entries.append(entry)
+    return entries, bytes(packed)
+
+
+def store(name: str, array: NDArray[Any], precision: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Return a tensor in a precision and, for int8, the scale of each row: number = integer x scale."""
+    if array.ndim < 2 or precision == "float32":
+        return array.astype(np.float32), None
+    if precision == "float16":
+        return as_float16(array, name), None
+    scales = (np.abs(array).max(axis=1) / 127).astype(np.float32)
+    scales[scales == 0] = 1
+    return np.rint(array / scales[:, None]).clip(-127, 127).astype(np.int8), scales
+
+
+def restored(tensors: Mapping[str, NDArray[Any]], precision: str) -> dict[str, NDArray[np.float32]]:
+    """Return the weights as the page computes with them."""
+    found = {}
+    for name, array in tensors.items():
+        stored, scales = store(name, array, precision)
+        numbers = stored.astype(np.float32)
+        found[name] = numbers if scales is None else numbers * scales[:, None]
+    return found

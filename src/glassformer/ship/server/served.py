@@ -1,0 +1,190 @@
+"""The models of a server: each is read once, and all are computed by one worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from glassformer.data.columns import held_out_columns
+from glassformer.errors import ModelFileError, RunError, UsageError, quoted
+from glassformer.glassbox.history import last_sample
+from glassformer.glassbox.report import MAX_BYTES
+from glassformer.glassbox.schema import Trace
+from glassformer.glassbox.trace import explain
+from glassformer.inference.batching import BatchingTranslator, Worker
+from glassformer.inference.translator import Translation, Translator
+from glassformer.ship.server.bodies import TraceBody, TranslateBody, WhatIfBody
+from glassformer.ship.server.limits import BEAMS, EDITS, TEXT_CHARACTERS, TEXTS, Limits, RequestError
+from glassformer.ship.storage.files import shown
+from glassformer.ship.storage.hub import local_model
+from glassformer.ship.storage.modelfile import find_model
+from glassformer.ship.storage.rundirectory import RunDirectory
+
+CHANGED = (
+    "the model file has changed since the server loaded it, so the history and the wrong answers of the run, which "
+    "may belong to another model, were left out; restart glassformer serve to load the new model"
+)
+Stamp = tuple[int, int, int, int] | None
+
+
+@dataclass(frozen=True)
+class Served:
+    """A loaded model with its name, the path of its file, and the first text of the page.
+
+    `stamp` identifies the version of the file.
+    """
+
+    name: str
+    translator: Translator
+    path: Path
+    stamp: Stamp
+    example: str | dict[str, str]
+    limits: Limits
+    worker: Worker
+
+    @classmethod
+    def load(
+        cls,
+        path: Path,
+        *,
+        name: str = "model",
+        example: str | None = None,
+        limits: Limits | None = None,
+        worker: Worker | None = None,
+        **options: Any,
+    ) -> Served:
+        """Read a model file or run directory; `options` are those of `Translator.load`."""
+        file, limits = find_model(local_model(path)), limits or Limits()
+        stamp = stamp_of(file)  # before reading: a file that is replaced meanwhile counts as changed
+        translator = Translator.load(file, **options)
+        worker = worker or Worker(limits.waiting, limits.compute_seconds)
+        return cls(name, translator, file, stamp, example or find_example(file, translator), limits, worker)
+
+    @property
+    def weights_fit(self) -> bool:
+        """Whether traces can contain the weights: then the page computes edits itself."""
+        return self.translator.model_file.n_parameters * 16 / 3 < MAX_BYTES * 0.8
+
+    def describe(self) -> dict[str, Any]:
+        """Return the description of the model and the limits for /api/model."""
+        facts = self.translator.model_file.describe()
+        return {
+            "name": self.name,
+            "model": shown(self.path),
+            "parameters": facts["parameters"]["all"],
+            **{name: facts[name] for name in ("settings", "data", "metrics", "versions")},
+            "example": self.example,
+            "inputs": facts["inputs"],
+            "weights_fit": self.weights_fit,
+            "limits": {
+                "text": TEXT_CHARACTERS,
+                "texts": TEXTS,
+                "edits": EDITS,
+                "beams": BEAMS,
+                "bytes": self.limits.body_bytes,
+                "seconds": self.limits.compute_seconds,
+                "waiting": self.limits.waiting,
+            },
+        }
+
+    async def translate(self, body: TranslateBody) -> list[Translation]:
+        """Return an answer for each text, in order."""
+        options = body.search | ({"prefixes": [body.prefix] * len(body.texts)} if body.prefix else {})
+        return await BatchingTranslator(self.translator, self.worker).atranslate(body.texts, **options)
+
+    async def trace(self, body: TraceBody | WhatIfBody) -> Trace:
+        """Return the trace of a text, with its edits. The history of a run that now has another model is left out."""
+        if self.translator.n_models > 1:
+            raise UsageError(
+                "a trace opens one model, and this server answers with an ensemble",
+                got=f"{self.translator.n_models} models",
+                hint="serve one of them without --ensemble, or use /api/translate",
+            )
+        return await self.worker.acall(lambda: self._trace(body))
+
+    def _trace(self, body: TraceBody | WhatIfBody) -> Trace:
+        edits = body.edits if isinstance(body, WhatIfBody) else []
+        weights = isinstance(body, TraceBody) and body.weights and self.weights_fit
+        wants_history = isinstance(body, TraceBody) and body.history
+
+        def trace(history: Path | Literal[False]) -> Trace:
+            return explain(
+                self.translator,
+                body.text,
+                target=body.target,
+                edits=edits,
+                weights=weights,
+                history=history,
+                **body.search,
+            )
+
+        try:
+            found = trace(self.path.parent if wants_history and self.is_unchanged else False)
+        except (ModelFileError, RunError):  # the run may be in the middle of a replacement
+            if self.is_unchanged:
+                raise
+            found = trace(False)
+        if wants_history and not self.is_unchanged:
+            found = replace(found, training=None, errors=None, notices=[*found.notices, CHANGED])
+        return replace(found, provenance=replace(found.provenance, model=shown(self.path)))
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the model file is the one that was loaded, so that its run is the one that made this model."""
+        return self.stamp is not None and stamp_of(self.path) == self.stamp
+
+
+def load_models(
+    paths: Mapping[str, Path], *, limits: Limits | None = None, example: str | None = None, **options: Any
+) -> list[Served]:
+    """Read the models of a server, by name; they share a worker. The first has the `example`."""
+    limits = limits or Limits()
+    common = options | {"limits": limits, "worker": Worker(limits.waiting, limits.compute_seconds)}
+    return [
+        Served.load(path, name=name, example=None if number else example, **common)
+        for number, (name, path) in enumerate(paths.items())
+    ]
+
+
+def find_served(models: Mapping[str, Served], name: str | None) -> Served:
+    """Return the model that a request names, or the first. Raises RequestError (404) with the names that there are."""
+    if name is None:
+        return next(iter(models.values()))
+    if name not in models:
+        what, expected = "the server has no model of this name", ", ".join(models)
+        raise RequestError(404, what, got=quoted(name), expected=expected, hint="GET /api/models")
+    return models[name]
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Return device, inode, size and time of a file, which identify its version; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def find_example(path: Path, translator: Translator) -> str | dict[str, str]:
+    """Return a first text: the last sample of validation in the run, or else the three most frequent tokens.
+
+    With several inputs: those of the first held-out row of the run, or else such texts and the first symbols.
+    """
+    if translator.inputs:
+        columns = held_out_columns(translator.inputs, translator.model_file.data.columns[1])
+        for row in RunDirectory(path.parent).read_held_out(columns):
+            return dict(zip(columns[:-1], row, strict=False))
+        text = _frequent_text(translator)
+        return {one.name: text if one.kind == "text" else (*one.symbols, "?")[0] for one in translator.inputs}
+    if (sample := last_sample(path.parent)) is not None:
+        return sample
+    return _frequent_text(translator)
+
+
+def _frequent_text(translator: Translator) -> str:
+    tokenizer = translator.source_tokenizer
+    counts = translator.model_file.data.source_counts or [1] * len(tokenizer)
+    ordinary = [token for token in range(len(tokenizer)) if token not in tokenizer.vocabulary.special_ids]
+    return tokenizer.decode(sorted(ordinary, key=lambda token: -counts[token])[:3])

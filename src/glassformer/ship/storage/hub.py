@@ -1,0 +1,145 @@
+"""Models of the Hugging Face hub, `hf://owner/name` or `hf://owner/name@revision`, through `huggingface_hub`.
+
+A repository holds either our `model.safetensors` or a MarianMT folder. Only the files that these need are fetched, into
+the library's cache; a revision that is a branch or a tag is resolved to its commit, and all files are of that commit. A
+MarianMT folder is converted once, and the model file is kept in the library's folder for such files.
+
+Without a network a model that is in the cache is used. Nothing from a repository is executed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import MissingExtraError, ModelFileError, UsageError, quoted
+from glassformer.ship.storage.importers.marian import FILES, import_marian, is_marian
+from glassformer.ship.storage.importers.weights import PICKLED, SAFETENSORS
+
+_ADDRESS = re.compile(r"hf:/{1,2}(?P<name>[\w.-]+/[\w.-]+)(@(?P<revision>(?!.*\.\.)[\w./-]+))?", re.ASCII)
+"""A Path has one slash of the two. Git has no ".." in a revision, and in the cache it would be another folder."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A repository in the cache: the folder with its files, its name, and the commit that they are of."""
+
+    name: str
+    revision: str
+    folder: Path
+
+    def __str__(self) -> str:
+        return f"{self.name} at revision {self.revision}"
+
+
+def is_address(model: str | Path) -> bool:
+    """Return whether this names a repository of the hub."""
+    return str(model).startswith("hf:/")
+
+
+def fetch(address: str | Path, *, progress: bool = False) -> Fetched:
+    """Fetch the files of a repository that are not in the cache yet. `progress`: show the progress bars of the library.
+
+    Raises UsageError for an address that is not valid, ModelFileError for a repository or revision that does not exist
+    or cannot be reached, MissingExtraError where the library is not installed.
+    """
+    match = _ADDRESS.fullmatch(str(address))
+    if match is None:
+        raise UsageError(
+            "this is not the address of a model on the hub",
+            got=quoted(str(address)),
+            expected="hf://owner/name or hf://owner/name@revision",
+        )
+    name, revision = match["name"], match["revision"]
+    with _progress_bars(progress):
+        folder = _download(name, revision, [file for file in FILES if file != PICKLED])
+        if is_marian(folder) and not (folder / SAFETENSORS).exists():
+            folder = _download(name, folder.name, [PICKLED])
+    return Fetched(name, folder.name, folder)
+
+
+def local_model(model: str | Path) -> Path:
+    """Return the path of a model on this machine; one on the hub is fetched, and converted if it is MarianMT.
+
+    Raises what `fetch` and `import_marian` raise, and ModelFileError for a repository without a model.
+    """
+    return model_of(fetch(model)) if is_address(model) else Path(model)
+
+
+def model_of(fetched: Fetched) -> Path:
+    """Return the model file of a repository; a MarianMT model is converted. Raises what `local_model` raises."""
+    if is_marian(fetched.folder):
+        return _converted(fetched)
+    if (fetched.folder / SAFETENSORS).is_file():
+        return fetched.folder / SAFETENSORS
+    raise ModelFileError(
+        "this repository has no model that glassformer reads",
+        where=str(fetched),
+        expected=f"a {SAFETENSORS} of glassformer, or the files of a MarianMT model",
+    )
+
+
+def _converted(fetched: Fetched) -> Path:
+    """Return the model file of a MarianMT folder, which is written once for a version of glassformer."""
+    owner, name = fetched.name.split("/")
+    version = f"{fetched.revision}-{metadata.version('glassformer')}"
+    folder: Path = _library().cached_assets_path("glassformer", namespace=owner, subfolder=f"{name}-{version}")
+    path = folder / SAFETENSORS
+    if not path.is_file():
+        import_marian(fetched.folder, f"{fetched.name}@{fetched.revision}").save(path)
+    return path
+
+
+def _download(name: str, revision: str | None, files: list[str]) -> Path:
+    library = _library()
+    errors, where = library.errors, f"hf://{name}" + (f"@{revision}" if revision else "")
+    hint = "check the network, HF_ENDPOINT and HF_HUB_OFFLINE; a model that was fetched before needs no network"
+    try:
+        return Path(library.snapshot_download(name, revision=revision, allow_patterns=files))
+    except errors.GatedRepoError:
+        hint = "accept its conditions on the hub, then: hf auth login"
+        raise ModelFileError("this repository is not open to everybody", where=where, hint=hint) from None
+    except errors.RevisionNotFoundError:
+        raise ModelFileError("the repository does not have this revision", where=where) from None
+    except errors.RepositoryNotFoundError:
+        hint = "check the name; for a private one: hf auth login"
+        raise ModelFileError("the hub does not have this repository", where=where, hint=hint) from None
+    except errors.LocalEntryNotFoundError:
+        raise ModelFileError(
+            "the hub cannot be reached, and the model is not in the cache", where=where, hint=hint
+        ) from None
+    except errors.HFValidationError as error:
+        raise UsageError("this is not the name of a repository", got=quoted(name), expected=str(error)[:200]) from None
+    except (OSError, errors.HfHubHTTPError) as error:
+        got = str(error).partition("\n")[0][:200]
+        raise ModelFileError("the model could not be fetched from the hub", where=where, got=got, hint=hint) from None
+
+
+@contextmanager
+def _progress_bars(shown: bool) -> Iterator[None]:
+    """Show or hide the progress bars of the library."""
+    bars = _library().utils
+    was_hidden = bars.are_progress_bars_disabled()
+    if not (shown or was_hidden):
+        bars.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not (shown or was_hidden):
+            bars.enable_progress_bars()
+
+
+def _library() -> Any:
+    """Return the library. Raises MissingExtraError where it is not installed."""
+    try:
+        import huggingface_hub
+        import huggingface_hub.errors
+        import huggingface_hub.utils
+    except ImportError:
+        raise MissingExtraError("a model of the hub", package="huggingface_hub", extra="huggingface") from None
+    return huggingface_hub

@@ -1,0 +1,278 @@
+"""One model in one `.safetensors` file: weights, settings, tokenizers, training data and metrics.
+
+The header's metadata is `format` (name and version), JSON under `settings`, `tokenizers`, `data`, `metrics` and
+`versions`, and `digest`, a SHA-256 over metadata and tensors. Reading checks version, names and sizes before any tensor
+is read, then the digest. The file contains no code. `docs/model-file.md` describes the format.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import functools
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glassformer.errors import GlassformerError, MissingExtraError, ModelFileError
+from glassformer.paper.settings import ModelSettings, Settings
+from glassformer.ship.storage.container import Arrays, open_container, write_tensors
+from glassformer.ship.storage.records import Metrics, TrainingData, read_versions
+from glassformer.ship.storage.rundirectory import RunDirectory
+from glassformer.ship.storage.tensorfile import Entry
+from glassformer.text import Tokenizer
+from glassformer.text.seen import Seen
+
+FORMAT = "glassformer-model/2"
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """The contents of a model file.
+
+    `data` describes the training data (fingerprint, ledger counts, lengths, token counts), `metrics` the result of
+    validation, `versions` the libraries that created the model. `path` is the file that it was read from.
+    """
+
+    settings: Settings
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    tensors: Arrays
+    data: TrainingData = field(default_factory=lambda: TrainingData())
+    metrics: Metrics = field(default_factory=lambda: Metrics())
+    versions: dict[str, str] = field(default_factory=lambda: library_versions())
+    path: Path | None = field(default=None, compare=False)
+
+    @property
+    def n_parameters(self) -> int:
+        """The number of values of all tensors."""
+        return sum(array.size for array in self.tensors.values())
+
+    @functools.cached_property
+    def seen(self) -> Seen | None:
+        """The strings of tokens in the sources trained on; None if the file has none."""
+        n, bits, longest = self.data.seen_length, self.data.seen_strings, self.data.longest_source
+        return None if n is None or bits is None or longest is None else Seen(n, base64.b64decode(bits), longest)
+
+    def unlike(self, source: Sequence[int]) -> str:
+        """Return in words how a framed source is unlike all that the model was trained on; "" if that is unknown."""
+        return self.seen.unlike(source, self.source_tokenizer) if self.seen else ""
+
+    def save(self, path: Path) -> None:
+        """Write the file atomically. Raises RunError when it cannot be written."""
+        write_tensors(
+            path,
+            FORMAT,
+            self.tensors,
+            {
+                "settings": self.settings.model_dump(mode="json"),
+                "tokenizers": tokenizers_to_dict(self.source_tokenizer, self.target_tokenizer),
+                "data": self.data.to_dict(),
+                "metrics": self.metrics.to_dict(),
+                "versions": self.versions,
+            },
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> ModelFile:
+        """Read a model file, or the `model.safetensors` of a run directory.
+
+        Raises ModelFileError when it is missing, damaged, not valid, of another program or of another version,
+        MissingExtraError when the library of its tokenizer is not installed.
+        """
+        path = find_model(path)
+        with open_container(path, FORMAT) as container:
+            parts = container.parts
+            try:
+                settings = Settings(**_part(parts, "settings"))
+                source, target = tokenizers_from_dict(_part(parts, "tokenizers"))
+            except (ModelFileError, MissingExtraError):
+                raise
+            except GlassformerError as error:
+                what = "the settings in the model file are not valid"
+                raise ModelFileError(what, got=error.what, hint=error.hint) from None
+            data, metrics = TrainingData(**_part(parts, "data")), Metrics(**_part(parts, "metrics"))
+            data.check_vocabularies(len(source), len(target))
+            versions = read_versions(_part(parts, "versions"))
+            _check_shapes(container.entries, settings.model, len(source), len(target))
+            tensors = container.read()
+            _check_finite(tensors)
+        return cls(settings, source, target, tensors, data, metrics, versions, path)
+
+    def describe(self) -> dict[str, Any]:
+        """Return settings, sizes, training data, metrics and versions of the model as JSON values."""
+        tokenizers = {"source": self.source_tokenizer, "target": self.target_tokenizer}
+        shapes = tensor_shapes(self.settings.model, len(self.source_tokenizer), len(self.target_tokenizer))
+
+        def total(*words: str) -> int:
+            return sum(math.prod(shape) for name, shape in shapes.items() if any(word in name for word in words))
+
+        return {
+            "settings": self.settings.model_dump(mode="json"),
+            "vocabularies": {side: {"kind": one.settings.kind, "size": len(one)} for side, one in tokenizers.items()},
+            "inputs": [one.model_dump(mode="json") for one in self.source_tokenizer.inputs],
+            "parameters": {
+                "all": total(""),
+                "embeddings and positions": total("embedding", "positions", "output_projection"),
+                "encoder": total("encoder"),
+                "decoder": total("decoder"),
+                "one attention": total("encoder.0.self_attention.w_"),
+                "one feed-forward": total("encoder.0.feed_forward.w_"),
+            },
+            "data": {
+                name: value for name, value in self.data.to_dict().items() if not name.endswith(("_counts", "_strings"))
+            },
+            "metrics": self.metrics.to_dict(),
+            "never_trained": {
+                "source": _never_trained(self.source_tokenizer, self.data.source_counts),
+                "target": _never_trained(self.target_tokenizer, self.data.target_counts),
+            },
+            "versions": self.versions,
+        }
+
+
+def _never_trained(tokenizer: Tokenizer, counts: Sequence[int]) -> list[str]:
+    """Return the tokens of a side that are not in the training data; none if the file has no counts."""
+    vocabulary = tokenizer.vocabulary
+    return [
+        vocabulary.pieces[token]
+        for token, count in enumerate(counts)
+        if count == 0 and token not in vocabulary.special_ids
+    ]
+
+
+def tokenizers_to_dict(source: Tokenizer, target: Tokenizer) -> dict[str, Any]:
+    """Return both tokenizers as JSON values; a shared one is written once."""
+    return {"source": source.to_dict()} | ({} if target is source.as_target else {"target": target.to_dict()})
+
+
+def tokenizers_from_dict(saved: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
+    """Return the tokenizers of source and target that `tokenizers_to_dict` wrote. Raises ModelFileError."""
+    source = Tokenizer.from_dict(saved.get("source", {}))
+    return source, Tokenizer.from_dict(saved["target"]) if "target" in saved else source.as_target
+
+
+def find_model(path: str | Path) -> Path:
+    """Return the model file for `path`, a file or a run directory. Raises ModelFileError when there is none."""
+    path = Path(path)
+    try:
+        if path.is_dir():
+            run = RunDirectory(path)
+            if (path / "source.spm").is_file():
+                hint = f"glassformer import {path} --out model.safetensors"
+                raise ModelFileError("this folder holds a MarianMT model", where=str(path), hint=hint)
+            if run.model.is_file():
+                return run.model
+            replaced = RunDirectory(run.replaced).model
+            raise ModelFileError(
+                "this directory has no model",
+                where=str(path),
+                expected=f"a {run.model.name} in it",
+                hint=f"the model that --overwrite was replacing is {replaced}" if replaced.is_file() else None,
+            )
+        if path.exists():
+            return path
+    except OSError as error:
+        raise ModelFileError("cannot read the model file", where=str(path), got=error.strerror) from None
+    raise ModelFileError(
+        "the model does not exist",
+        where=str(path),
+        expected="a .safetensors model file or a run directory",
+        hint="train one: glassformer train TABLE --out RUN",
+    )
+
+
+def _part(parts: Mapping[str, Any], name: str) -> dict[str, Any]:
+    part = parts.get(name)
+    if not isinstance(part, dict):
+        raise ModelFileError(f"the file has no {name!r}", expected="a JSON object")
+    return part
+
+
+# Names and sizes of the tensors
+
+
+def tensor_shapes(model: ModelSettings, source_size: int, target_size: int) -> dict[str, tuple[int, ...]]:
+    """Return name and shape of every tensor of a model; the names never change. A matrix maps rows: y = x Wᵀ."""
+    d, d_ff = model.d_model, model.d_ff
+    shapes: dict[str, tuple[int, ...]] = {"source_embedding.weight": (source_size, d)}
+    if model.tied_embeddings != "all":
+        shapes["target_embedding.weight"] = (target_size, d)
+    if model.tied_embeddings == "none":
+        shapes["output_projection.weight"] = (target_size, d)
+    if model.output_bias:
+        shapes["output_projection.bias"] = (target_size,)
+    if model.positions == "learned":
+        shapes |= {f"{side}_positions.table": (model.max_length, d) for side in ("source", "target")}
+
+    def linear(name: str, width_in: int, width_out: int, bias: bool) -> None:
+        shapes[f"{name}.weight"] = (width_out, width_in)
+        if bias:
+            shapes[f"{name}.bias"] = (width_out,)
+
+    def norm(name: str) -> None:
+        shapes[f"{name}.weight"] = shapes[f"{name}.bias"] = (d,)
+
+    attentions = {"encoder": ("self_attention",), "decoder": ("self_attention", "cross_attention")}
+    for stack, depth in (("encoder", model.n_encoder_layers), ("decoder", model.n_decoder_layers)):
+        for layer in range(depth):
+            for attention in attentions[stack]:
+                prefix = f"{stack}.{layer}.{attention}"
+                linear(f"{prefix}.w_q", d, model.n_heads * model.d_k, model.attention_bias)
+                linear(f"{prefix}.w_k", d, model.n_heads * model.d_k, model.attention_bias)
+                linear(f"{prefix}.w_v", d, model.n_heads * model.d_v, model.attention_bias)
+                linear(f"{prefix}.w_o", model.n_heads * model.d_v, d, model.attention_bias)
+                norm(f"{prefix}_norm")
+            linear(f"{stack}.{layer}.feed_forward.w_1", d, d_ff, bias=True)
+            linear(f"{stack}.{layer}.feed_forward.w_2", d_ff, d, bias=True)
+            norm(f"{stack}.{layer}.feed_forward_norm")
+        if model.norm == "pre":
+            norm(f"{stack}_norm")
+    return shapes
+
+
+def count_parameters(model: ModelSettings, source_size: int, target_size: int) -> int:
+    """Return the number of trained parameters; a shared matrix counts once."""
+    return sum(math.prod(shape) for shape in tensor_shapes(model, source_size, target_size).values())
+
+
+def _check_shapes(entries: Mapping[str, Entry], model: ModelSettings, source_size: int, target_size: int) -> None:
+    """Raise ModelFileError unless a file has exactly the tensors that the settings define."""
+    if model.n_encoder_layers + model.n_decoder_layers > len(entries):  # a huge depth would take long to list
+        raise ModelFileError("the model file has fewer tensors than layers")
+    if model.tied_embeddings == "all" and source_size != target_size:
+        raise ModelFileError("a shared embedding needs vocabularies of the same size")
+    expected = tensor_shapes(model, source_size, target_size)
+    for name in sorted(expected.keys() | entries.keys()):
+        got = f"{entries[name].dtype} {entries[name].shape}" if name in entries else "nothing"
+        required = f"float32 {expected[name]}" if name in expected else "nothing"
+        if got != required:
+            raise ModelFileError(f"the tensor {name!r} does not match the settings", got=got, expected=required)
+
+
+def _check_finite(tensors: Arrays) -> None:
+    for name, array in tensors.items():
+        if not np.isfinite(array).all():
+            raise ModelFileError(f"the tensor {name!r} contains a number that is not finite", hint="train again")
+
+
+def library_versions(
+    packages: Sequence[str] = ("glassformer", "numpy", "safetensors", "tokenizers", "torch"),
+) -> dict[str, str]:
+    """Return the versions of Python and of those packages that are installed, by default what creates a model."""
+    versions = {"python": platform.python_version()}
+    for package in packages:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[package] = _version(package)
+    return versions
+
+
+@functools.cache
+def _version(package: str) -> str:
+    return metadata.version(package)  # which parses all that the package says of itself

@@ -1,0 +1,393 @@
+"""The files of a run: their names, the lock for writing, and the safe replacement of one run by another.
+
+RUN/
+├── model.safetensors    the model: the best weights so far; at the end they may be averaged
+├── recipe.toml          every setting
+├── history.jsonl        one event per line
+├── ledger.jsonl         every row that was not kept, and why
+├── errors.json          the wrong answers on held-out rows
+├── sources.safetensors  the sources trained on, as hashes: what the overlap with other tables is counted with
+├── held_out.jsonl       held-out rows, at most 1,000: what an export is checked on
+├── README.md            a model card
+├── learning_curve.svg   the losses and the metric, as a picture
+├── tensorboard/         its event files, if requested
+├── .lock                exists while a process trains here
+├── .replaced/           the run that --overwrite replaces, until the new one has its first model
+└── checkpoints/
+    ├── step-0000500.safetensors       weights of the last validations: ordinary model files
+    ├── snapshot-0000250.safetensors   snapshots for inspection: the same
+    ├── resume.safetensors             the newest checkpoint: what --resume needs
+    └── resume-previous.safetensors    the one before it, in case the newest is damaged
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from glassformer.errors import RunError, WriteError
+from glassformer.ship.storage.files import cannot_write, check_path, write_text
+
+HELD_OUT_ROWS = 1000
+HELD_OUT_COLUMNS = ("source", "target")  # of sources with one input
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
+_PART = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part")  # an interrupted `files.atomic` may leave it
+_WEIGHTS = re.compile(r"(step|snapshot)-\d{7,}\.safetensors|resume(-previous)?\.safetensors")
+
+
+@dataclass
+class RunDirectory:
+    """The paths of a run, its lock, and the checks before files in it are written or deleted."""
+
+    path: Path
+    _identity: tuple[int, int] | None = field(default=None, init=False, repr=False, compare=False)
+
+    # Names
+
+    @property
+    def model(self) -> Path:
+        return self.path / "model.safetensors"
+
+    @property
+    def recipe(self) -> Path:
+        return self.path / "recipe.toml"
+
+    @property
+    def history(self) -> Path:
+        return self.path / "history.jsonl"
+
+    @property
+    def ledger(self) -> Path:
+        return self.path / "ledger.jsonl"
+
+    @property
+    def errors(self) -> Path:
+        return self.path / "errors.json"
+
+    @property
+    def held_out(self) -> Path:
+        return self.path / "held_out.jsonl"
+
+    @property
+    def sources(self) -> Path:
+        return self.path / "sources.safetensors"
+
+    @property
+    def card(self) -> Path:
+        return self.path / "README.md"
+
+    @property
+    def curve(self) -> Path:
+        return self.path / "learning_curve.svg"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / ".lock"
+
+    @property
+    def replaced(self) -> Path:
+        return self.path / ".replaced"
+
+    @property
+    def _half_replaced(self) -> Path:
+        """The directory of a run while its files are moved to `replaced`, or back."""
+        return self.path / ".replaced.part"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def resume(self) -> Path:
+        return self.checkpoints / "resume.safetensors"
+
+    @property
+    def previous_resume(self) -> Path:
+        return self.checkpoints / "resume-previous.safetensors"
+
+    def checkpoint(self, step: int) -> Path:
+        return self.checkpoints / f"step-{step:07d}.safetensors"
+
+    def snapshot(self, step: int) -> Path:
+        return self.checkpoints / f"snapshot-{step:07d}.safetensors"
+
+    def kept_checkpoints(self) -> list[Path]:
+        """Return the weights of the last validations, oldest first."""
+        return sorted(self.checkpoints.glob("step-*.safetensors"))
+
+    def checkpoints_and_snapshots(self) -> list[Path]:
+        """Weights of the last validations, and snapshots, by step. Raises RunError for a name without a step."""
+        kept = [*self.checkpoints.glob("snapshot-*.safetensors"), *self.kept_checkpoints()]
+        return sorted(kept, key=self.step_of)
+
+    @staticmethod
+    def step_of(weights: Path) -> int:
+        """The step in the name of a checkpoint or snapshot. Raises RunError for a name that no run gives."""
+        kind, _, digits = weights.stem.partition("-")
+        if not (digits.isascii() and digits.isdecimal() and len(digits) <= 16):
+            raise RunError(
+                "a checkpoint of the run has no step in its name",
+                where=str(weights),
+                expected=f"a name such as {kind}-0000500.safetensors",
+            )
+        return int(digits)
+
+    # The lock
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock the run for this process. Raises RunError when another process holds the lock.
+
+        On a file system without locks the run is not locked.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.lock, blocking=False, thread_local=False)
+            lock.acquire()
+        except Timeout:
+            raise RunError(
+                "this run is already being trained",
+                where=str(self.path),
+                hint="wait for that training or stop it, or choose another --out",
+            ) from None
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise cannot_write(self.path, error) from None
+        self._identity = self._current_identity()
+        try:
+            yield
+        finally:
+            if self._current_identity() == self._identity:  # otherwise another directory has this name now
+                with contextlib.suppress(OSError):  # Windows deletes it when the lock is released
+                    self.lock.unlink()
+            self._identity = None
+            lock.release()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the directory is still the one that was locked."""
+        return self._identity is None or self._current_identity() == self._identity
+
+    def check_locked(self) -> None:
+        """Raise WriteError when the locked directory was moved or removed, before a new one is created in its path."""
+        if not self.is_held:
+            what = "the run directory was moved or removed during training"
+            hint = "if it was moved, resume it there: --out NEW_PATH --resume (it continues from its last save)"
+            raise WriteError(what, where=str(self.path), hint=hint)
+
+    def _current_identity(self) -> tuple[int, int] | None:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    # Checks of the directory
+
+    def check_free(self, *, overwrite: bool) -> None:
+        """Raise RunError when `create` would delete a run without `overwrite`, or files that are not of a run."""
+        check_path(self.snapshot(2**53))  # the longest name in a run
+        try:
+            if self.path.exists() and not self.path.is_dir():
+                raise RunError("the run directory is a file", where=str(self.path), hint="choose another --out")
+            names = self._names()
+            foreign = self._foreign_files()
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
+        if not names:
+            return
+        if self.recipe.name not in names and (foreign or not self._has_marker(names)):
+            raise RunError(
+                "the directory is not empty and is not a run of glassformer; nothing was written",
+                where=str(self.path),
+                hint="choose another --out",
+            )
+        if not overwrite:
+            hint = "resume it with --resume, replace it with --overwrite, or choose another --out"
+            raise RunError("the run already exists; nothing was written", where=str(self.path), hint=hint)
+        if foreign:
+            raise RunError(
+                "the directory contains other files, which --overwrite would delete; nothing was written",
+                where=str(self.path),
+                got=", ".join(foreign[:5]) + (", …" if len(foreign) > 5 else ""),
+                hint="move these files, or choose another --out",
+            )
+
+    def check_resumable(self) -> None:
+        """Raise RunError when the directory has no run to resume."""
+        if not (self.resume.exists() or self.previous_resume.exists()):
+            expected = f"{self.resume.relative_to(self.path)} in it"
+            hint = f"start a new one, {'with --overwrite' if self.recipe.exists() else 'without --resume'}"
+            raise RunError("there is no run to resume", where=str(self.path), expected=expected, hint=hint)
+
+    def _names(self) -> list[str]:
+        """Return the names in the directory, without the lock and the temporary files of an interrupted process."""
+        if not self.path.exists():
+            return []
+        found = [entry for entry in self.path.iterdir() if entry != self.lock and not _is_temporary(entry)]
+        if [entry.name for entry in found] == [self.checkpoints.name] and self.checkpoints.is_dir():
+            found = [entry for entry in self.checkpoints.iterdir() if not _is_temporary(entry)]
+        return [entry.name for entry in found]
+
+    def _has_marker(self, names: list[str]) -> bool:
+        """Return whether a file is there that only a run has; other directories may have a README.md or a model too."""
+        common = {self.card.name, self.model.name, self.checkpoints.name}
+        return bool(set(names) - common) or bool(self.checkpoints_and_snapshots()) or self.resume.exists()
+
+    def _foreign_files(self) -> list[str]:
+        """Return the files that `create` would delete although no run wrote them."""
+        if not self.path.exists():
+            return []
+        own = {self.model, self.recipe, self.history, self.ledger, self.card, self.errors, self.held_out, self.sources}
+        own |= {self.curve, self.path / "tensorboard"}
+        own |= {self.lock, self.replaced, self._half_replaced, self.checkpoints}
+        inside = self.checkpoints.is_dir() and not self.checkpoints.is_symlink()
+        kept = self.checkpoints.iterdir() if inside else ()
+        foreign = []
+        for file in (*self.path.iterdir(), *kept):
+            is_weights = file.parent == self.checkpoints and _WEIGHTS.fullmatch(file.name)
+            if file not in own and not is_weights and not self._is_own_temporary(file, own):
+                foreign.append(str(file.relative_to(self.path)))
+        return sorted(foreign)
+
+    def _is_own_temporary(self, file: Path, own: set[Path]) -> bool:
+        """Return whether a run left this temporary file."""
+        if not _is_temporary(file):
+            return False
+        name = _PART.sub(r"\1", file.name)
+        return file.with_name(name) in own or (file.parent == self.checkpoints and bool(_WEIGHTS.fullmatch(name)))
+
+    # Replacement of a run
+
+    def create(self, *, overwrite: bool) -> None:
+        """Create an empty run directory. Raises RunError as `check_free` does, or when it cannot be created.
+
+        A run that is overwritten is kept in `replaced` until `discard_replaced` or `restore_replaced`.
+        """
+        self.check_free(overwrite=overwrite)
+        try:
+            if self.replaced.exists():  # the run that was to replace it never had a model
+                self._clear()
+            elif self._names():
+                self._half_replaced.mkdir()
+                self._move(self.path, self._half_replaced)
+                self._half_replaced.rename(self.replaced)
+            self.checkpoints.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
+
+    def discard_replaced(self) -> None:
+        """Delete the replaced run. Call it when the new one has a model."""
+        if self.replaced.exists():
+            shutil.rmtree(self.replaced, ignore_errors=True)
+
+    def restore_replaced(self) -> None:
+        """Restore the replaced run, if the new one ended before it had a model or could be resumed."""
+        if self.replaced.exists() and not self.model.exists() and not self.resume.exists():
+            self.check_locked()
+            try:
+                self._clear()
+                self.replaced.rename(self._half_replaced)
+                self.recover()
+            except OSError as error:
+                raise cannot_write(self.path, error) from None
+
+    def recover(self) -> None:
+        """Repair the directory after an interrupted process. Call it while the run is locked.
+
+        Temporary files are deleted. A run that was being moved to `replaced` is moved back. The replaced run is deleted
+        if the new one has a model.
+        """
+        try:
+            for folder in (self.path, self.checkpoints):
+                for file in folder.iterdir() if folder.is_dir() else ():
+                    if _is_temporary(file):
+                        file.unlink()
+            if self._half_replaced.is_dir():
+                self._move(self._half_replaced, self.path)
+                self._half_replaced.rmdir()
+            if self.model.exists():
+                self.discard_replaced()
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
+
+    def finish_move(self) -> None:
+        """Move a run back if a process was interrupted while it moved the run to `replaced` or back.
+
+        Raises RunError for a name that no run can have.
+        """
+        check_path(self.snapshot(2**53))  # the longest name in a run
+        if self._half_replaced.exists():
+            with self.locked():
+                self.recover()
+
+    def _movable(self, folder: Path) -> list[Path]:
+        """Return the entries of a run in a directory, the recipe last: while it exists, the directory is a run."""
+        excluded = {self.lock.name, self.replaced.name, self._half_replaced.name}
+        found = [entry for entry in folder.iterdir() if entry.name not in excluded]
+        return sorted(found, key=lambda entry: entry.name == self.recipe.name)
+
+    def _move(self, source: Path, target: Path) -> None:
+        for entry in self._movable(source):
+            entry.rename(target / entry.name)
+
+    def _clear(self) -> None:
+        # The directory itself stays: it may be a link, a mount or the working directory of a shell.
+        for entry in self._movable(self.path):
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+
+    # The history
+
+    def record(self, event: Mapping[str, Any]) -> None:
+        """Append an event to the history."""
+        self.check_locked()
+        try:
+            # A path that is not UTF-8 contains lone surrogates; written as \udcXX they are valid JSON.
+            with self.history.open("a", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(json.dumps(event, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise cannot_write(self.history, error) from None
+
+    # The held-out rows
+
+    def write_held_out(self, rows: Sequence[Sequence[str]], columns: Sequence[str] = HELD_OUT_COLUMNS) -> None:
+        """Write the first HELD_OUT_ROWS held-out rows, one JSON object a line: a table that every verb reads."""
+        lines = (json.dumps(dict(zip(columns, row, strict=True))) for row in rows[:HELD_OUT_ROWS])
+        write_text(self.held_out, "".join(line + "\n" for line in lines))
+
+    def read_held_out(self, columns: Sequence[str] = HELD_OUT_COLUMNS) -> list[tuple[str, ...]]:
+        """Return the cells of the kept held-out rows; none where the run kept none. Raises RunError for damage."""
+        try:
+            lines = self.held_out.read_text(encoding="utf-8").splitlines() if self.held_out.exists() else []
+            rows = [tuple(row[column] for column in columns) for row in map(json.loads, lines)]
+            if not all(isinstance(text, str) for row in rows for text in row):
+                raise ValueError("a row that is not text")
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            expected = f"one {{{', '.join(f'{json.dumps(column)}: …' for column in columns)}}} a line"
+            what = "the held-out rows of the run are damaged"
+            raise RunError(what, where=str(self.held_out), got=str(error), expected=expected) from None
+        return rows
+
+    def repair_history(self) -> None:
+        """Remove an incomplete last line."""
+        with contextlib.suppress(OSError):
+            n_bytes = self.history.read_bytes().rfind(b"\n") + 1
+            os.truncate(self.history, n_bytes)
+
+
+def _is_temporary(file: Path) -> bool:
+    """Return whether this is a temporary file that an interrupted process left."""
+    return bool(_PART.fullmatch(file.name)) and file.is_file() and not file.is_symlink()

@@ -1,0 +1,174 @@
+"""Settings as nested dicts, merged from recipes, `--set` and overrides from Python."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from glassformer.errors import SettingsError, nearest, quoted
+from glassformer.paper.settings import (
+    REMOVED,
+    DataSettings,
+    DecodingSettings,
+    ModelSettings,
+    Settings,
+    TrainingSettings,
+    all_settings,
+    preset,
+)
+from glassformer.training.recipes.synonyms import spaced, synonyms
+
+
+def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge nested dicts; a later one has priority."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            old = merged.get(key)
+            if isinstance(value, Mapping):
+                value = merge(old if isinstance(old, dict) else {}, value)
+            merged[key] = value
+    return merged
+
+
+def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
+    """Parse `["training.steps=500"]` as `{"training": {"steps": 500}}`; values are TOML, or plain text.
+
+    Raises SettingsError for text without `=`, an unknown name, and a number of thousands of digits.
+    """
+    parsed: dict[str, Any] = {}
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        if not equals:
+            raise SettingsError(f"cannot read the setting {quoted(assignment)}", expected="section.name=value")
+        keys = path.strip().split(".")
+        _check_path(keys)
+        try:
+            branch: Any = _toml_value(text.strip())
+        except ValueError:
+            raise SettingsError(
+                f"the setting {path.strip()!r} cannot take this value",
+                got=quoted(text.strip()),
+                expected="a number of fewer digits",
+            ) from None
+        for key in reversed(keys):
+            branch = {key: branch}
+        parsed = merge(parsed, branch)
+    return parsed
+
+
+def _toml_value(text: str) -> Any:
+    """Return the TOML value, or the text if it is not TOML. Raises ValueError for a number of thousands of digits."""
+    try:
+        values = tomllib.loads(f"value = {text}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text
+    return values["value"] if len(values) == 1 else text  # a line break could add more settings
+
+
+def _check_path(keys: Sequence[str]) -> None:
+    """Raise SettingsError unless the keys lead from Settings to a single field."""
+    section: type[BaseModel] = Settings
+    if (full := ".".join(keys)) in REMOVED:
+        raise SettingsError(f"the setting {full!r} was removed", hint=REMOVED[full])
+    for depth, key in enumerate(keys):
+        field = section.model_fields.get(key)
+        path = ".".join(keys[: depth + 1])
+        if field is None:
+            everywhere = [full for full in all_settings() if full.rsplit(".", 1)[-1] == keys[-1]]
+            everywhere = everywhere or [full for full in all_settings() if spaced(keys[-1]) in synonyms(full)]
+            names = everywhere or [".".join([*keys[:depth], name]) for name in section.model_fields]
+            raise SettingsError(f"there is no setting {quoted('.'.join(keys))}", hint=nearest(path, names))
+        inner = field.annotation
+        is_section = isinstance(inner, type) and issubclass(inner, BaseModel)
+        if is_section == (depth == len(keys) - 1):
+            near = path if is_section else path.rpartition(".")[0]
+            names = [full for full in all_settings() if full.startswith(near)]
+            raise SettingsError(f"{quoted('.'.join(keys))} is not a single setting", hint=nearest(path, names))
+        if is_section:
+            section = inner  # type: ignore[assignment]
+
+
+def read_recipe(path: Path) -> dict[str, Any]:
+    """Read a recipe file as a nested dict, merged over the preset that it names, if any; it may be partial.
+
+    Raises SettingsError when it cannot be read, is not TOML or names a setting or preset that does not exist.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise SettingsError("cannot read the recipe", where=str(path), got=str(error.strerror)) from None
+    except UnicodeDecodeError as error:
+        raise SettingsError("the recipe is not valid TOML", where=str(path), got=str(error)) from None
+    except ValueError as error:  # the path contains NUL
+        raise SettingsError("cannot read the recipe", where=quoted(str(path)), got=str(error)) from None
+    try:
+        recipe = tomllib.loads(text)
+        base = preset(recipe.pop("preset")) if "preset" in recipe else {}
+        for keys in _leaves(recipe):
+            if ".".join(keys) not in REMOVED:
+                _check_path(keys)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SettingsError("the recipe is not valid TOML", where=str(path), got=str(error)) from None
+    except SettingsError as error:
+        error.where = str(path)
+        raise
+    except ValueError:
+        raise SettingsError(
+            "the recipe is not valid TOML", where=str(path), got="a number of thousands of digits"
+        ) from None
+    return merge(base, recipe)
+
+
+def _leaves(branch: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Yield the path of keys to each value that is not a table."""
+    for key, value in branch.items():
+        if isinstance(value, Mapping):
+            yield from ([key, *rest] for rest in _leaves(value))
+        else:
+            yield [key]
+
+
+def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `{"training.steps": 500}` as `{"training": {"steps": 500}}`; nested values are kept.
+
+    Raises SettingsError for an unknown name.
+    """
+    found: dict[str, Any] = {}
+    for name, value in overrides.items():
+        branch: Any = value
+        for key in reversed(name.split(".")):
+            branch = {key: branch}
+        found = merge(found, branch)
+    for keys in _leaves(found):
+        _check_path(keys)
+    return found
+
+
+def flat(branch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested settings by their full names: `{"training.steps": 500}`."""
+    found: dict[str, Any] = {}
+    for keys in _leaves(branch):
+        value: Any = branch
+        for key in keys:
+            value = value[key]
+        found[".".join(keys)] = value
+    return found
+
+
+def check_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Check partial settings and convert their values, before work is done for them. Raises SettingsError.
+
+    The section `tokens` is not checked here, but later, when both sides are known.
+    """
+    sections = (DataSettings, ModelSettings, TrainingSettings, DecodingSettings)
+    checked = {
+        settings.section: settings(**given[settings.section]).model_dump(exclude_unset=True)
+        for settings in sections
+        if settings.section in given
+    }
+    return {**given, **checked}

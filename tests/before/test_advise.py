@@ -1,0 +1,353 @@
+"""Zero configuration: the kinds of token that people would choose, room for every row, a reason for each choice."""
+
+from __future__ import annotations
+
+import random
+import string
+import unicodedata
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from glassformer.before.advise import Advice, advise
+from glassformer.data.datasets import dates
+from glassformer.data.tables import Pair, read_table
+from glassformer.paper.settings import DataSettings, Settings
+from glassformer.text.inputs import compose, inputs_of
+from glassformer.training.recipes.overrides import merge
+
+SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
+
+
+def word(chance: random.Random, least: int = 2) -> str:
+    return "".join(chance.choices(SYLLABLES, k=chance.randint(least, 4)))
+
+
+def dates_table(n_rows: int = 500) -> list[Pair]:
+    return [Pair(*row) for row in dates(n_rows, seed=1)]
+
+
+def spellings_to_phones(n_rows: int = 400) -> list[Pair]:
+    """A word, and its sounds as words of one or two letters."""
+    chance = random.Random(1)
+    sounds = {"a": "ɑ", "e": "ɛ", "i": "iː", "o": "ɔ", "u": "uː"}
+    return [
+        Pair(w, " ".join(sounds.get(letter, letter) for letter in w)) for w in (word(chance) for _ in range(n_rows))
+    ]
+
+
+def commands(n_rows: int = 600) -> list[Pair]:
+    """A few words in any order, answered by a few other words."""
+    chance = random.Random(1)
+    verbs, ways, counts = ["walk", "run", "jump", "look"], ["left", "right"], ["once", "twice", "thrice"]
+    rows = []
+    for _ in range(n_rows):
+        verb, way, count = chance.choice(verbs), chance.choice(ways), chance.randrange(3)
+        acts = [f"TURN_{way.upper()} {verb.upper()}"] * (count + 1)
+        rows.append(Pair(f"{verb} {way} {counts[count]}", " ".join(acts)))
+    return rows
+
+
+def prose(n_rows: int = 1500) -> list[Pair]:
+    """Sentences with an open vocabulary."""
+    chance = random.Random(1)
+    rows = []
+    for _ in range(n_rows):
+        words = [word(chance, 1) for _ in range(chance.randint(4, 12))]
+        rows.append(Pair(" ".join(words) + ".", " ".join(w[::-1] for w in words) + "."))
+    return rows
+
+
+def hangul(n_rows: int = 400) -> list[Pair]:
+    """Words of syllables that are each one character of many hundreds, and their consonants and vowels."""
+    chance = random.Random(1)
+    words = [
+        "".join(chr(0xAC00 + chance.randrange(11_172)) for _ in range(chance.randint(1, 4))) for _ in range(n_rows)
+    ]
+    return [Pair(w, " ".join(unicodedata.normalize("NFD", w))) for w in words]
+
+
+def kinds(advice: Advice) -> tuple[str, str]:
+    tokens = advice.settings["tokens"]
+    return tokens["source"]["kind"], tokens["target"]["kind"]
+
+
+def inflected(n_rows: int = 600) -> list[Pair]:
+    """A few words, each with the name of a form, and that form."""
+    chance = random.Random(1)
+    stems = [word(chance, 3) for _ in range(60)]
+    forms = {"V;INF": "ar", "V;PST;1;SG": "uo", "V;PRS;2;PL": "imos", "V;FUT;3;SG": "era"}
+    return [
+        Pair(f"{stem}ar {form}", stem + forms[form])
+        for stem, form in ((chance.choice(stems), chance.choice(list(forms))) for _ in range(n_rows))
+    ]
+
+
+TABLES = {
+    "dates": (dates_table, ("characters", "characters")),
+    "spelling to phones": (spellings_to_phones, ("characters", "words")),
+    "commands": (commands, ("words", "words")),
+    "prose": (prose, ("subwords", "subwords")),
+    "forms of few words": (inflected, ("characters", "characters")),
+    "little prose": (lambda: prose(200), ("characters", "characters")),
+}
+
+
+def test_characters_that_are_put_together_from_few_are_taken_apart() -> None:
+    """On either side; accents alone are no reason."""
+    rows = hangul()
+    assert advise(rows).settings["tokens"]["source"]["normalization"] == "NFD"
+    turned_rows = [Pair(target.replace(" ", "-"), source) for source, target in rows]
+    turned = advise(turned_rows)
+    assert turned.settings["tokens"]["target"]["normalization"] == "NFD"
+    assert "normalization" not in turned.settings["tokens"]["source"]
+    shared = {"tokens": {"shared": True}}
+    Settings(**merge(advise(turned_rows, shared).settings, {"model": {"tied_embeddings": "all"}}, shared))
+
+
+@pytest.mark.parametrize(
+    "letters", ["éèàôçü", "àáảãạăằắẳẵặâầấẩẫậđèéẻẽẹêềếểễệìíỉĩịòóỏõọôồốổỗộơờớởỡợùúủũụưừứửữựỳýỷỹỵ", ""]
+)
+def test_accents_are_no_reason_to_take_letters_apart(letters: str) -> None:
+    rows = [Pair(f"{word(random.Random(i))}{letters}" * bool(letters), "x") for i in range(300)]
+    assert "normalization" not in advise(rows).settings["tokens"]["source"]
+
+
+def test_bytes_are_counted_as_they_stand() -> None:
+    given = {"tokens": {"source": {"kind": "bytes"}}}
+    advice = advise(hangul(), given)
+    assert "normalization" not in advice.settings["tokens"]["source"]
+    reasons = {choice.setting: choice.reason for choice in advice.choices}
+    assert reasons["data.max_source_length"] == "the longest sampled has about 12 bytes"
+
+
+def test_sources_are_trimmed_where_none_has_white_space_at_its_ends() -> None:
+    clean, inputs = dates_table(), inputs_of(["day", "note"], [])
+    rows = [Pair(compose([pair.source, f"{pair.source} x"]), pair.target) for pair in clean]
+    for pairs, of in ((clean, ()), ([*clean[:-1], Pair(clean[-1].source, "May 5, 1518 ")], ()), (rows, inputs)):
+        assert advise(pairs, None, of).settings["tokens"]["source"]["trim"] is True
+    spaced = [*clean[:-1], Pair("1900-01-01 ", "x")]
+    for pairs, of in ((spaced, ()), ([*rows[:-1], Pair(compose(["1900 ", "x"]), "y")], inputs)):
+        assert "trim" not in advise(pairs, None, of).settings["tokens"]["source"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_each_kind_of_table_gets_its_kind_of_tokens(name):
+    make, wanted = TABLES[name]
+    assert kinds(advise(make())) == wanted
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_advice_is_a_valid_recipe_and_every_choice_has_a_reason(name):
+    advice = advise(TABLES[name][0]())
+    settings = Settings(**advice.settings)
+    assert len({choice.setting for choice in advice.choices}) == len(advice.choices)
+    for choice in advice.choices:
+        assert choice.reason.strip(), choice
+        value = settings
+        for key in choice.setting.split("."):
+            value = getattr(value, key)
+        assert value == choice.value
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_there_is_room_for_every_row(name):
+    make, _ = TABLES[name]
+    pairs = make()
+    settings = Settings(**advise(pairs).settings)
+    for side, limit in ((0, settings.data.max_source_length), (1, settings.data.max_target_length)):
+        kind = (settings.tokens.source, settings.tokens.target)[side].kind
+        length = len if kind == "characters" else lambda text: len(text.split())
+        assert max(length(pair[side]) for pair in pairs) <= limit
+
+
+def test_the_longest_row_gets_room_up_to_what_memory_bears():
+    pairs = [*dates_table(), Pair("1" * 300, "2"), Pair("3", "4" * 5000)]
+    settings = Settings(**advise(pairs).settings)
+    assert settings.data.max_source_length >= 300
+    assert settings.data.max_target_length == 512
+
+
+def test_subwords_share_a_vocabulary_only_where_the_alphabets_do():
+    same = Settings(**advise(prose()).settings)
+    assert same.tokens.shared
+    assert same.model.tied_embeddings == "all"
+    greek = str.maketrans("abcdefghijklmnopqrstuvwxyz", "αβψδεφγηιξκλμνοπϙρστθωςχυζ")
+    other = Settings(**advise([Pair(s, t.translate(greek)) for s, t in prose()]).settings)
+    assert not other.tokens.shared
+    assert other.model.tied_embeddings == "target"
+
+
+def test_larger_tables_get_larger_models_and_more_steps():
+    few, many = (Settings(**advise(dates_table() * times).settings) for times in (1, 2000))
+    assert few.model.d_model < many.model.d_model
+    assert few.training.steps < many.training.steps
+    assert few.training.steps * 5 > many.training.validate_every
+
+
+@cache
+def names(n_rows: int, length: int = 8) -> list[str]:
+    """Words of any letters: hardly any four of them stand in a row twice."""
+    chance = random.Random(1)
+    return ["".join(chance.choices(string.ascii_lowercase, k=length)) for _ in range(n_rows)]
+
+
+@cache
+def open_rows() -> list[Pair]:
+    return [Pair(name, name.upper()) for name in names(6_000)]
+
+
+@cache
+def closed_rows() -> list[Pair]:
+    return dates_table(6_000)
+
+
+@cache
+def much_prose() -> list[Pair]:
+    """As long as the longest table of prose here, of 20,000 words; a shorter one is its start."""
+    chance = random.Random(1)
+    words = [(drawn, drawn[::-1]) for drawn in (word(chance, 1) for _ in range(20_000))]
+    rows = (zip(*chance.choices(words, k=chance.randint(4, 12)), strict=True) for _ in range(300_000))
+    return [Pair(" ".join(source) + ".", " ".join(target) + ".") for source, target in rows]
+
+
+@cache
+def many_commands() -> list[Pair]:
+    return commands(200_000)
+
+
+@pytest.mark.parametrize(
+    ("make", "steps", "dropout", "smoothing"),
+    [
+        pytest.param(open_rows, 6_700, 0.2, 0.1, id="open on both sides: 170 · ∛60,000"),
+        pytest.param(
+            lambda: [Pair(pair.source, "ab"[i % 2]) for i, pair in enumerate(open_rows())],
+            6_700,
+            0.2,
+            0.1,
+            id="open source",
+        ),
+        pytest.param(
+            lambda: [Pair("ab"[i % 2], pair.target) for i, pair in enumerate(open_rows())],
+            6_700,
+            0.2,
+            0.1,
+            id="open target",
+        ),
+        pytest.param(
+            lambda: [Pair(x, "ab"[i % 2]) for x in names(3_000) for i in (0, 1)], 6_700, 0.2, 0.1, id="each twice"
+        ),
+        pytest.param(lambda: [Pair(x, x) for x in names(20_000)], 10_000, 0.1, 0.1, id="many rows: 170 · ∛200,000"),
+        pytest.param(
+            lambda: [Pair(x, x) for x in names(5_000, 400)], 20_000, 0.2, 0.1, id="long texts: no more than 20,000"
+        ),
+        pytest.param(lambda: closed_rows() + open_rows()[:300], 8_000, 0.2, 0.1, id="dates and 300 names, 3 % new"),
+        pytest.param(lambda: closed_rows() + open_rows()[:100], 1_300, 0.1, 0.0, id="dates and 100 names, 1 % new"),
+        pytest.param(closed_rows, 1_300, 0.1, 0.0, id="closed"),
+        pytest.param(lambda: dates_table(3_000), 6_000, 0.3, 0.1, id="few rows"),
+        pytest.param(lambda: open_rows()[:4_999], 6_000, 0.3, 0.1, id="few open rows"),
+        pytest.param(lambda: much_prose()[:6_000], 4_200, 0.3, 0.1, id="prose: 200 epochs of 21 batches"),
+        pytest.param(lambda: much_prose()[:99_999], 15_000, 0.3, 0.1, id="prose: 4.2 · 3 · √1,400,000"),
+        pytest.param(lambda: much_prose()[:100_000], 15_000, 0.2, 0.1, id="much prose: no fewer steps"),
+        pytest.param(much_prose, 15_400, 0.2, 0.1, id="much more: 2.5 · 3 · √4,200,000"),
+        pytest.param(lambda: many_commands()[:20_000], 5_500, 0.1, 0.0, id="closed vocabularies: 4.2 · 1,300"),
+        pytest.param(
+            lambda: many_commands()[:100_000], 9_500, 0.1, 0.0, id="closed vocabularies: no more than 9,500 for that"
+        ),
+        pytest.param(many_commands, 9_900, 0.1, 0.0, id="closed vocabularies: 3 · 3 · √1,200,000"),
+        pytest.param(
+            lambda: many_commands()[:6_000], 3_600, 0.1, 0.0, id="closed vocabularies: 200 epochs of 18 batches"
+        ),
+    ],
+)
+def test_tables_in_which_new_spellings_keep_turning_up_are_learned_longer(make, steps, dropout, smoothing):
+    pairs = make()
+    advice = advise(pairs)
+    chosen = Settings(**advice.settings)
+    assert (chosen.training.steps, chosen.model.dropout, chosen.training.label_smoothing) == (steps, dropout, smoothing)
+    reasons = {choice.setting: choice.reason for choice in advice.choices}
+    assert ("an open vocabulary" in reasons["training.steps"]) == (
+        len(pairs) >= 5_000 and chosen.tokens.source.kind == "characters" and smoothing > 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "tags", "steps"),
+    [
+        pytest.param(4_000, "V;PST;1;SG", 5_000, id="lemma and tags: 3.8 · 1,300"),
+        pytest.param(4_999, "V;PST", 5_000, id="two symbols are tags"),
+        pytest.param(4_000, "lld", 6_000, id="one symbol, such as a language, is none: 4.6 · 1,300"),
+        pytest.param(600, "V;PST;1;SG", 2_700, id="few rows: 300 epochs of 9 batches"),
+        pytest.param(5_000, "V;PST;1;SG", 7_100, id="no longer few rows: 170 · ∛70,000"),
+    ],
+)
+def test_few_rows_of_words_with_tags_take_fewer_steps(n_rows, tags, steps):
+    chance = random.Random(1)
+    words = ["".join(chance.choices(string.ascii_lowercase, k=8)) for _ in range(n_rows)]
+    pairs = [Pair(compose([name, tags]), f"{name}uo") for name in words]
+    chosen = Settings(**advise(pairs, inputs=inputs_of(["lemma"], ["tags"])).settings)
+    assert chosen.training.steps == steps
+    assert (chosen.model.dropout, chosen.training.label_smoothing) == ((0.3, 0.1) if n_rows < 5_000 else (0.2, 0.1))
+
+
+def test_what_is_judged_and_how_it_is_searched_fit_what_is_learned():
+    told = Settings(**advise(prose()).settings)
+    assert (told.training.metric, told.decoding.length_alpha) == ("bleu", 1.0)
+    for make in (dates_table, commands, spellings_to_phones):
+        spelled = Settings(**advise(make()).settings)
+        assert (spelled.training.metric, spelled.decoding.length_alpha) == ("exact_match", 0.6)
+
+
+def test_what_the_user_gave_wins_and_what_follows_from_it_follows():
+    given = {"training": {"steps": 37}, "model": {"d_model": 32}}
+    advice = advise(dates_table(), given)
+    settings = Settings(**merge(advice.settings, given))
+    assert settings.training.steps == 37
+    assert settings.model.d_model == 32
+    assert settings.training.warmup_steps <= 37
+    assert settings.training.validate_every <= 37
+
+
+@examples(max_examples=50, deadline=None)
+@given(st.lists(st.builds(Pair, st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=30)), min_size=2))
+def test_any_table_at_all_gets_a_valid_recipe(pairs):
+    advice = advise(pairs)
+    Settings(**advice.settings)
+    assert advise(pairs) == advice
+
+
+def test_the_order_of_rows_is_no_reason():
+    turned = [Pair(*(pair if i % 2 else pair[::-1])) for i, pair in enumerate(closed_rows())]
+    for pairs in (commands(), open_rows(), turned):
+        assert advise(pairs).settings == advise(pairs[1:] + pairs[:1]).settings
+        assert advise(pairs).settings == advise(random.Random(2).sample(pairs, len(pairs))).settings
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("g2p/fre_train.tsv", ("characters", "words")),
+        ("scan/simple_train.tsv", ("words", "words")),
+        ("cogs/train.tsv", ("words", "words")),
+        ("multi30k/tok/train.lc.norm.tok", ("subwords", "subwords")),
+        ("tatoeba_en_nl/train.tsv", ("subwords", "subwords")),
+    ],
+)
+def test_real_tables_get_the_tokens_that_people_would_choose(data_dir: Path, path, wanted):
+    name = f"{data_dir / path}.en,{data_dir / path}.de" if "multi30k" in path else str(data_dir / path)
+    table = read_table(name, DataSettings())
+    advice = advise(table.pairs)
+    assert kinds(advice) == wanted
+    Settings(**advice.settings)
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_every_language_of_g2p_is_spelled_on_one_side_and_told_in_phones_on_the_other(data_dir: Path):
+    for path in sorted((data_dir / "g2p").glob("*_train.tsv")):
+        assert kinds(advise(read_table(path, DataSettings()).pairs)) == ("characters", "words"), path.name

@@ -1,0 +1,151 @@
+"""A plan decides everything about a run, says why, and writes nothing."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from glassformer.before.plan import Plan, plan, train
+from glassformer.data.datasets import dates
+from glassformer.data.tables import read_table
+from glassformer.errors import ColumnError, RunError, SettingsError, TableError, TextError, UsageError
+from glassformer.paper.settings import DataSettings, Settings
+
+ROWS = [("iso", "english"), *dates(60, seed=3)]
+TINY = {"model.d_model": 16, "model.d_ff": 16, "model.n_heads": 2, "training.steps": 2, "training.precision": "float32"}
+
+
+def put(path: Path, rows: list[tuple[str, str]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+@pytest.fixture
+def table(tmp_path) -> Path:
+    return put(tmp_path / "dates.csv", ROWS)
+
+
+def chosen(planned: Plan) -> dict[str, tuple[object, bool]]:
+    return {choice.setting: (choice.value, choice.set_by_user) for choice in planned.choices}
+
+
+def test_a_plan_is_complete_gives_its_reasons_and_writes_nothing(tmp_path, table):
+    planned = plan(table, tmp_path / "run")
+    assert isinstance(planned.settings, Settings)
+    assert planned.settings.tokens.source.kind == "characters"
+    assert chosen(planned)["tokens.source.kind"] == ("characters", False)
+    assert all(choice.reason for choice in planned.choices)
+    assert len(planned.prepared.train) + len(planned.prepared.valid_pairs) == 60
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "overrides", [{"training": {"steps": 7, "clip_norm": 1.0}}, {"training.steps": 7, "training.clip_norm": 1.0}]
+)
+def test_what_is_set_stays_and_is_marked_all_else_is_advised(tmp_path, table, overrides):
+    planned = plan(table, tmp_path / "run", overrides=overrides)
+    assert (planned.settings.training.steps, planned.settings.training.clip_norm) == (7, 1.0)
+    assert chosen(planned)["training.steps"] == (7, True)
+    assert chosen(planned)["training.clip_norm"] == (1.0, True)
+    (reason,) = (choice.reason for choice in planned.choices if choice.setting == "training.steps")
+    assert reason.startswith("set by you (advice: ")
+    advised = plan(table, tmp_path / "run")
+    assert planned.settings.model == advised.settings.model
+
+
+def test_a_path_a_table_and_pairs_are_planned_alike(tmp_path, table):
+    read = read_table(table, DataSettings())
+    plans = [plan(pairs, tmp_path / "run") for pairs in (table, str(table), read, ROWS[1:])]
+    assert len({str(planned.settings) for planned in plans}) == 1
+    assert len({planned.prepared.fingerprint for planned in plans}) == 1
+
+
+def test_a_plan_runs_and_the_test_table_is_scored_by_what_came_out(tmp_path, table):
+    test = put(tmp_path / "test.csv", [("iso", "english"), *dates(10, seed=9)])
+    planned = plan(table, tmp_path / "run", overrides=TINY, test=test)
+    translator = planned.run("cpu").finish()
+    assert planned.evaluate_test(translator).rows_scored == 10
+    with pytest.raises(UsageError, match="there is no test table"):
+        plan(table, tmp_path / "other").evaluate_test(translator)
+
+
+def test_notices_tell_of_the_first_row_leaks_long_rows_and_unknown_tokens(tmp_path, table):
+    guessed = put(tmp_path / "h.csv", [("source", "target"), *dates(60, seed=3)])
+    planned = plan(
+        guessed,
+        tmp_path / "run",
+        valid=table,
+        overrides={"data.max_target_length": 16, "tokens.target.min_count": 8, "decoding.max_new_tokens": 16},
+    )
+    notices = {notice.kind: notice for notice in planned.notices}
+    assert notices.keys() == {"first row", "also trained on", "audit", "too long", "unknown tokens", "short limit"}
+    assert notices["short limit"].text == (
+        "decoding.max_new_tokens is 16, and the longest target trained on has 16 tokens and <eos>: "
+        "longer answers are cut off"
+    )
+    assert "'source' | 'target'" in next(n.text for n in planned.notices if n.table == str(guessed))
+    assert notices["also trained on"].text.startswith("48 of the 48 rows of")  # the others are too long
+    assert notices["also trained on"].table == str(table)
+    assert notices["audit"].text == (
+        f"60 rows of {table} are trained on as well, source and target (examples: glassformer audit {guessed})"
+    )
+
+
+def test_the_audit_changes_no_choice_and_a_clean_table_has_no_notice_of_it(tmp_path, table, monkeypatch):
+    assert not [notice for notice in plan(table, tmp_path / "run").notices if notice.kind == "audit"]
+    doubled = [*ROWS[1:], ROWS[1], (ROWS[2][0], "x")]
+    with_audit = plan(doubled, tmp_path / "run")
+    (notice,) = (notice for notice in with_audit.notices if notice.kind == "audit")
+    assert notice.text.splitlines() == [
+        "2 rows have a source with several targets: with one right answer a row, exact match cannot exceed 98.39 %",
+        "1 row repeats an earlier row",
+    ]
+    monkeypatch.setattr("glassformer.before.notices.quick_audit", lambda *_: [])
+    without = plan(doubled, tmp_path / "run")
+    assert (with_audit.choices, with_audit.settings) == (without.choices, without.settings)
+    assert with_audit.prepared.fingerprint == without.prepared.fingerprint
+
+
+def test_a_source_counts_as_trained_on_in_another_unicode_form(tmp_path):
+    rows = [("caf\u00e9 " + str(i), "x") for i in range(9)]
+    planned = plan(rows, tmp_path / "run", valid=[("cafe\u0301 3", "x"), ("tea", "y")])
+    (notice,) = (each for each in planned.notices if each.kind == "also trained on")
+    assert notice.text.startswith("1 of the 2 rows")
+
+
+def test_train_is_the_short_form(tmp_path, table):
+    run = train(table, out=tmp_path / "run", overrides=TINY, device="cpu")
+    assert run.settings == plan(table, tmp_path / "run", overrides=TINY).settings
+    with pytest.raises(UsageError, match="settings are complete already"):
+        train(table, Settings(), tmp_path / "run", overrides=TINY)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "what"),
+    [
+        ({"overrides": {"training.stepps": 5}}, SettingsError, "there is no setting 'training.stepps'"),
+        ({"overrides": {"training": {"steps": 0}}}, SettingsError, "the setting 'training.steps' cannot take"),
+        ({"overrides": {"data.source": "nope"}}, ColumnError, "there is no column 'nope'"),
+        ({"resume": True, "overrides": {"training.steps": 5}}, RunError, "there is no run to resume"),
+        ({"resume": True, "init": "m"}, UsageError, "resume and init exclude each other"),
+        ({"resume": True, "overwrite": True}, UsageError, "resume and overwrite exclude each other"),
+        ({"resume": True}, RunError, "there is no run to resume"),
+        ({"valid": "nope.csv"}, TableError, "there is no such file"),
+        ({"test": [("1" * 999, "x")]}, TextError, "a text is longer than the model takes"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(tmp_path, table, arguments, error, what):
+    with pytest.raises(error) as caught:
+        plan(table, tmp_path / "run", **arguments)
+    assert what in caught.value.what
+    assert not (tmp_path / "run").exists()
+
+
+def test_columns_in_another_order_are_refused(tmp_path, table):
+    turned = put(tmp_path / "turned.csv", [(b, a) for a, b in ROWS])
+    for beside in ({"valid": turned}, {"test": turned}):
+        with pytest.raises(ColumnError, match="source and target are other columns"):
+            plan(table, tmp_path / "run", **beside)

@@ -1,0 +1,345 @@
+"""The self-test finds what is broken in a model, and changes nothing of the run that follows."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from glassformer.before import checks, finder, selftest
+from glassformer.before.checks import Check, smoothed_minimum
+from glassformer.before.plan import Plan, plan
+from glassformer.before.selftest import check, check_before_training, duration
+from glassformer.data.datasets import dates
+from glassformer.errors import DeviceError, RunError
+from glassformer.inference.engines import torch as engine
+from glassformer.paper.kernels.attention import fastest_attention
+from glassformer.paper.kernels.packing import Layout
+from glassformer.paper.model import FeedForward
+from glassformer.text import Tokenizer
+from glassformer.training.update import Updater
+
+SMALL = {
+    "model.d_model": 32,
+    "model.d_ff": 32,
+    "model.n_heads": 2,
+    "model.n_encoder_layers": 1,
+    "model.n_decoder_layers": 1,
+    "training.steps": 20,
+    "training.learning_rate": 0.01,
+    "training.precision": "float32",
+    "training.validate_every": 10,
+    "training.validate_rows": 5,
+}
+
+
+@pytest.fixture(autouse=True)
+def short_measurements(monkeypatch):
+    monkeypatch.setattr(selftest, "MAX_SECONDS", 0.0)
+    monkeypatch.setattr(selftest, "MAX_SECONDS_BEFORE", 0.0)
+    monkeypatch.setattr(checks, "OVERFIT_STEPS", 150)  # in which the sound models below learn a batch
+
+
+@pytest.fixture
+def only_others(monkeypatch):
+    """For tests of the other checks: no batch is learned."""
+    monkeypatch.setattr(checks, "OVERFIT_STEPS", 0)
+
+
+@pytest.fixture
+def planned(request, tmp_path) -> Plan:
+    return plan(dates(120, seed=3), tmp_path / "run", overrides=SMALL | getattr(request, "param", {}))
+
+
+whole_and_in_parts = pytest.mark.parametrize("planned", [{}, {"training.batch_parts": 2}], indirect=True)
+
+
+@pytest.fixture
+def long_run(monkeypatch):
+    """Every run is expected to be long."""
+    monkeypatch.setattr(selftest, "LONG", 0)
+
+
+def failed(planned: Plan) -> set[str]:
+    return {one.name for one in check(planned, "cpu").failed}
+
+
+def test_a_sound_model_passes_every_check_and_nothing_is_written(planned, tmp_path):
+    seen: list[Check] = []
+    tested = check(planned, "cpu", on_check=seen.append)
+    assert tested.failed == ()
+    assert tested.passed
+    assert tuple(seen) == tested.checks
+    assert [one.name for one in tested.checks] == [
+        "causal leak",
+        "padding leak",
+        "source tokens there and back",
+        "target tokens there and back",
+        "memory",
+        "gradient",
+        "overfit one batch",
+        "speed",
+        "time",
+    ]
+    assert tested.measured is not None
+    assert tested.seconds == pytest.approx(20 * tested.measured.seconds_per_step, abs=60)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"model.norm": "post"},
+        {"model.positions": "learned", "model.max_length": 40},
+        {"training.accumulate": 3, "training.batch_tokens": 100},
+        {"training.recompute": True},
+        {"training.batch_parts": 2},
+        {"training.batch_parts": 3, "training.accumulate": 3, "model.tied_embeddings": "target"},
+        {"tokens.source.kind": "bytes", "tokens.source.bos": False},
+        {"training.label_smoothing": 0.2, "model.tied_embeddings": "target"},
+        {"training.precision": "bfloat16"},
+    ],
+)
+def test_sound_models_of_other_settings_pass_too(tmp_path, overrides):
+    assert failed(plan(dates(120, seed=3), tmp_path / "run", overrides=SMALL | overrides)) == set()
+
+
+def test_one_row_of_one_token_is_tested(tmp_path):
+    few = plan([("a", "b"), ("c", "d")], tmp_path / "run", overrides=SMALL | {"data.valid_fraction": 0.0})
+    assert failed(few) == set()
+
+
+# A model with an error in it fails the check of that error
+
+
+@pytest.mark.usefixtures("only_others")
+def test_a_causal_mask_that_shows_the_next_position_is_a_causal_leak(planned, monkeypatch):
+    def leaking(query, key, value, visible, causal, dropout):
+        if causal:
+            visible = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).tril(1)[None, None]
+        return fastest_attention(query, key, value, visible, False, dropout)
+
+    monkeypatch.setattr("glassformer.paper.model.fastest_attention", leaking)
+    assert "causal leak" in failed(planned)
+
+
+@pytest.mark.usefixtures("only_others")
+@pytest.mark.parametrize("with_gradients", [True, False])
+def test_a_leak_in_one_of_the_two_kernels_is_found(planned, monkeypatch, with_gradients):
+    def leaking(query, key, value, visible, causal, dropout):
+        causal = causal and query.requires_grad != with_gradients
+        return fastest_attention(query, key, value, visible, causal, dropout)
+
+    monkeypatch.setattr("glassformer.paper.model.fastest_attention", leaking)
+    assert "causal leak" in failed(planned)
+
+
+@pytest.mark.usefixtures("only_others")
+def test_a_model_that_ignores_its_target_fails_the_causal_check(planned, monkeypatch):
+    monkeypatch.setattr(nn.Embedding, "forward", lambda self, ids: self.weight[ids * 0])
+    found = {one.name: one for one in check(planned, "cpu").failed}
+    assert found["causal leak"].value == math.inf
+    assert "no target token has an effect" in found["causal leak"].text
+
+
+@pytest.mark.usefixtures("only_others")
+def test_padding_that_is_visible_is_a_padding_leak(planned, monkeypatch):
+    monkeypatch.setattr(Layout, "visible", property(lambda _: None))
+    assert "padding leak" in failed(planned)
+
+
+@whole_and_in_parts
+@pytest.mark.usefixtures("only_others")
+def test_a_parameter_that_is_detached_is_named(planned, monkeypatch):
+    def detached(self, x):
+        return self.w_2(torch.relu(nn.functional.linear(x, self.w_1.weight.detach(), self.w_1.bias)))
+
+    monkeypatch.setattr(FeedForward, "forward", detached)
+    (one,) = (one for one in check(planned, "cpu").failed if one.name == "gradient")
+    assert "encoder.0.feed_forward.w_1.weight (none)" in one.text
+    assert "w_1.bias" not in one.text
+    assert one.value == 2
+
+
+@whole_and_in_parts
+@pytest.mark.usefixtures("only_others")
+def test_a_parameter_with_a_gradient_of_zero_is_named(planned, monkeypatch):
+    original = FeedForward.forward
+    monkeypatch.setattr(FeedForward, "forward", lambda self, x: original(self, x) * 0)
+    (one,) = (one for one in check(planned, "cpu").failed if one.name == "gradient")
+    assert "encoder.0.feed_forward.w_2.weight (none)" in one.text
+
+
+@whole_and_in_parts
+@pytest.mark.usefixtures("only_others")
+def test_a_gradient_that_is_not_finite_is_named(planned, monkeypatch):
+    original = FeedForward.forward
+    monkeypatch.setattr(FeedForward, "forward", lambda self, x: original(self, x) + (x * 0).sqrt() * 0)
+    (one,) = (one for one in check(planned, "cpu").failed if one.name == "gradient")
+    assert "not finite" in one.text
+    assert "learning_rate" in one.advice
+
+
+def test_an_optimizer_that_does_nothing_cannot_overfit_a_batch(planned, monkeypatch):
+    monkeypatch.setattr(torch.optim.AdamW, "step", lambda self: None)
+    assert failed(planned) == {"overfit one batch"}
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1e4])
+def test_a_learning_rate_that_learns_nothing_cannot_overfit_a_batch(tmp_path, rate):
+    overrides = SMALL | {"training.learning_rate": rate}
+    assert "overfit one batch" in failed(plan(dates(120, seed=3), tmp_path / "run", overrides=overrides))
+
+
+@pytest.mark.usefixtures("only_others")
+def test_tokens_that_lose_text_are_counted_with_three_examples(planned, monkeypatch):
+    original = Tokenizer.decode
+    monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: original(self, ids).replace("1", ""))
+    found = {one.name: one for one in check(planned, "cpu").failed}
+    lost = found["source tokens there and back"]
+    assert lost.value == sum("1" in source for source, _ in dates(120, seed=3))
+    assert [example.source for example in lost.examples] == [
+        source for source, _ in dates(120, seed=3) if "1" in source
+    ][:3]
+    assert lost.advice
+
+
+@pytest.mark.usefixtures("only_others")
+def test_a_few_lost_texts_are_counted_but_pass(tmp_path):
+    rows = [*dates(300, seed=3), ("Ω-1999", "unknown")]
+    overrides = SMALL | {"tokens.source.min_count": 2}
+    tested = check(plan(rows, tmp_path / "run", overrides=overrides), "cpu")
+    (one,) = (one for one in tested.checks if one.name == "source tokens there and back")
+    assert (one.passed, one.value) == (True, 1)
+    assert one.examples[0].source == "Ω-1999"
+
+
+def test_too_little_memory_is_forecast_and_no_update_is_tried(planned, monkeypatch):
+    monkeypatch.setattr("glassformer.before.checks.memory_of", lambda _: 1000)
+    monkeypatch.setattr(Updater, "update", lambda *_: pytest.fail("an update was tried"))
+    tested = check(planned, "cpu")
+    assert [one.name for one in tested.failed] == ["memory"]
+    assert (tested.measured, tested.seconds) == (None, None)
+
+
+@pytest.mark.usefixtures("only_others")
+@pytest.mark.parametrize(("capacity", "advice"), [(0, "recompute"), (200, "--set training.batch_tokens=")])
+def test_a_batch_that_does_not_fit_fails_with_what_to_do(planned, monkeypatch, capacity, advice):
+    original = Updater._forward_backward
+
+    def limited(self, rows, *rest):
+        if self._tokens_of(rows) > capacity:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return original(self, rows, *rest)
+
+    monkeypatch.setattr(Updater, "_forward_backward", limited)
+    found = {one.name: one for one in check(planned, "cpu").failed}
+    assert advice in found["memory"].advice
+
+
+def test_the_peak_is_compared_with_the_memory_of_the_device(planned, monkeypatch):
+    monkeypatch.setattr("glassformer.before.checks.memory_of", lambda _: 10**12)
+    monkeypatch.setattr("glassformer.before.measure.peak_memory", lambda _: 95 * 10**10)
+    assert failed(planned) == {"memory"}
+
+
+def test_a_device_that_is_not_there_is_an_error(planned):
+    with pytest.raises(DeviceError):
+        check(planned, "cuda:99")
+
+
+# The report
+
+
+@pytest.mark.usefixtures("only_others")
+def test_the_report_is_json_that_says_what_to_do(planned, monkeypatch):
+    monkeypatch.setattr(nn.Embedding, "forward", lambda self, ids: self.weight[ids * 0])
+    report = json.loads(json.dumps(check(planned, "cpu").to_json(), allow_nan=False))
+    assert report["format"] == "glassformer-check/1"
+    assert report["passed"] is False
+    first = report["checks"][0]
+    assert (first["name"], first["passed"], first["value"]) == ("causal leak", False, None)
+    assert first["advice"]
+    assert report["measured"]["steps"] >= 5
+
+
+def test_the_minimum_of_a_smoothed_loss_is_that_of_its_best_distribution():
+    for smoothing, size in ((0.0, 30), (0.1, 30), (0.3, 4)):
+        target = torch.full((size,), smoothing / size, dtype=torch.float64)
+        target[0] += 1 - smoothing
+        best = torch.distributions.Categorical(target).entropy().item()
+        assert smoothed_minimum(smoothing, size) == pytest.approx(best, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(59, "59 seconds"), (150, "2.5 minutes"), (9000, "2.5 hours"), (200_000, "2.3 days")]
+)
+def test_a_time_has_the_unit_that_fits(seconds, text):
+    assert duration(seconds) == text
+
+
+# Before a training
+
+
+def test_a_short_run_is_not_tested(planned):
+    assert check_before_training(planned, "cpu") is None
+
+
+@pytest.mark.usefixtures("long_run")
+def test_a_long_run_is_tested_in_a_few_checks(planned):
+    tested = check_before_training(planned, "cpu")
+    assert tested is not None
+    assert [one.name for one in tested.checks] == ["causal leak", "padding leak", "gradient", "memory", "speed", "time"]
+    assert tested.passed
+
+
+@pytest.mark.usefixtures("long_run")
+def test_a_run_that_is_resumed_is_not_tested(planned):
+    assert check_before_training(replace(planned, resume=True), "cpu") is None
+
+
+@pytest.mark.usefixtures("long_run")
+def test_learning_rates_are_tested_before_a_very_long_run_and_no_setting_changes(planned, monkeypatch):
+    monkeypatch.setattr(selftest, "VERY_LONG", 0)
+    monkeypatch.setattr(selftest, "MAX_FRACTION", math.inf)
+    before = planned.settings
+    tested = check_before_training(planned, "cpu")
+    assert tested is not None
+    assert tested.checks[-1].name == "learning rate"
+    assert tested.rate is not None
+    assert planned.settings == planned.prepared.settings == before
+
+
+@pytest.mark.usefixtures("long_run")
+def test_a_leak_refuses_a_long_run(planned, monkeypatch):
+    monkeypatch.setattr(Layout, "visible", property(lambda _: None))
+    with pytest.raises(RunError, match="nothing was trained") as caught:
+        check_before_training(planned, "cpu")
+    assert caught.value.where == "padding leak"
+    assert caught.value.hint
+
+
+def final_weights(planned: Plan) -> dict[str, bytes]:
+    run = planned.run("cpu")
+    run.finish()
+    return {name: value.tobytes() for name, value in engine.get_weights(run.model).items()}
+
+
+@pytest.mark.usefixtures("long_run")
+@pytest.mark.medium
+def test_a_run_trains_the_same_weights_with_and_without_a_self_test(tmp_path, monkeypatch):
+    monkeypatch.setattr(selftest, "VERY_LONG", 0)
+    monkeypatch.setattr(selftest, "MAX_FRACTION", math.inf)
+    monkeypatch.setattr(checks, "OVERFIT_STEPS", 10)
+    monkeypatch.setattr(finder, "RATE_STEPS", 10)
+    monkeypatch.setattr(finder, "BATCH_STEPS", 1)
+    overrides = SMALL | {"model.dropout": 0.2}
+    alone = final_weights(plan(dates(120, seed=3), tmp_path / "alone", overrides=overrides))
+    for name, test in (("before", check_before_training), ("check", lambda one, device: check(one, device, find=True))):
+        planned = plan(dates(120, seed=3), tmp_path / name, overrides=overrides)
+        test(planned, "cpu")
+        assert final_weights(planned) == alone

@@ -1,0 +1,141 @@
+"""The reference of settings: every one of them, with the limits that the settings enforce."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from glassformer.before.settings_reference import SettingInfo, find_settings, list_settings
+from glassformer.errors import SettingsError
+from glassformer.paper.settings import Settings, all_settings
+from glassformer.training.recipes.overrides import merge, parse_assignments
+from glassformer.training.recipes.synonyms import SYNONYMS
+
+FACTS = {info.name: info for info in list_settings()}
+
+
+def test_the_reference_has_every_setting_in_order():
+    assert [(info.name, info.description) for info in list_settings()] == list(all_settings().items())
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [
+        ("data.source", {"type": "string or integer or array", "default": None}),
+        ("data.features", {"type": "array", "default": []}),
+        ("tokens.target.preset", {"type": "string", "default": "none", "choices": ("none", "ascii68")}),
+        ("tokens.shared", {"type": "boolean", "default": True}),
+        ("model.n_heads", {"type": "integer", "default": 8, "minimum": 1}),
+        ("model.d_k", {"type": "integer", "default": None, "minimum": 1}),
+        ("model.dropout", {"type": "number", "default": 0.1, "minimum": 0, "exclusive_maximum": 1}),
+        ("model.norm_eps", {"type": "number", "default": 1e-5, "exclusive_minimum": 0}),
+        ("training.max_minutes", {"type": "number", "default": None, "exclusive_minimum": 0}),
+        ("training.beta_2", {"default": 0.98}),
+        ("decoding.length_alpha", {"minimum": 0, "maximum": 10, "default": 0.6}),
+        ("decoding.top_p", {"exclusive_minimum": 0, "maximum": 1}),
+        ("decoding.max_new_tokens", {"type": "integer", "default": None, "minimum": 1}),
+    ],
+)
+def test_a_setting_has_its_type_default_choices_and_limits(name, facts):
+    assert {fact: getattr(FACTS[name], fact) for fact in facts} == facts
+
+
+def with_setting(info: SettingInfo, value: object) -> Settings:
+    nested: Any = value
+    for key in reversed(info.name.split(".")):
+        nested = {key: nested}
+    needed = {"tokens": {"shared": False}, "model": {"tied_embeddings": "target"}}
+    return Settings(**merge(needed if info.name.startswith("tokens.") else {}, nested))
+
+
+@pytest.mark.parametrize("info", list_settings(), ids=lambda info: info.name)
+def test_a_choice_or_limit_of_the_reference_is_one_that_settings_enforce(info: SettingInfo):
+    for choice in info.choices or ():
+        with_setting(info, choice)
+    allowed = [limit for limit in (info.minimum, info.maximum) if limit is not None]
+    for limit in allowed:
+        if info.name not in {"model.d_model", "decoding.num_return_sequences"}:  # those must fit another one
+            with_setting(info, limit)
+    outside = [info.exclusive_minimum, info.exclusive_maximum]
+    outside += [] if info.minimum is None else [info.minimum - 1]
+    outside += [] if info.maximum is None else [info.maximum + 1]
+    for value in [*(value for value in outside if value is not None), *(["no such choice"] if info.choices else [])]:
+        with pytest.raises(SettingsError, match=f"{info.name.rpartition('.')[2]}' cannot take this value"):
+            with_setting(info, value)
+
+
+@pytest.mark.parametrize("info", list_settings(), ids=lambda info: info.name)
+def test_a_default_of_the_reference_is_what_settings_choose(info: SettingInfo):
+    value: object = Settings()
+    for key in info.name.split("."):
+        value = getattr(value, key)
+    if info.name not in {"model.d_k", "model.d_v"}:  # theirs follows from other settings
+        assert (list(value) if isinstance(value, tuple) else value) == info.default
+
+
+def test_a_description_uses_the_terms_of_the_field():
+    words = (
+        r"\b(most (?!probable)|longest|largest|share of|chance|memory of|moments?|way back|told|spelled|likeliest)\b"
+    )
+    assert [line for line in all_settings().values() if re.search(words, line)] == []
+
+
+def test_a_word_is_found_in_names_descriptions_and_choices_in_any_case():
+    assert [info.name for info in find_settings("ASCII68")] == ["tokens.source.preset", "tokens.target.preset"]
+    assert [info.name for info in find_settings("Inverse_Sqrt")] == ["training.schedule"]
+    assert [info.name for info in find_settings("beta_")] == ["training.beta_1", "training.beta_2"]
+    assert {"model.dropout", "training.seed"} <= {info.name for info in find_settings("dropout")}
+    assert "training.clip_norm" in {info.name for info in find_settings("norm of the GRADIENT")}
+    assert find_settings("") == list_settings()
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("early_stopping", "training.patience"),
+        ("Epochs", "training.steps"),
+        ("beam size", "decoding.num_beams"),
+        ("lr", "training.learning_rate"),
+        ("warm-up", "training.warmup_steps"),
+        ("fp16", "training.precision"),
+        ("bf16", "training.precision"),
+        ("label smoothing", "training.label_smoothing"),
+    ],
+)
+def test_another_word_of_the_field_leads_to_the_setting(word, name):
+    assert name in [info.name for info in find_settings(word)]
+
+
+def test_an_assignment_to_another_word_of_the_field_names_the_setting():
+    with pytest.raises(SettingsError) as caught:
+        parse_assignments(["training.batch_size=9"])
+    assert caught.value.hint.startswith("did you mean 'training.batch_tokens'?")
+
+
+def test_a_synonym_is_of_a_setting_that_does_not_contain_it_by_itself():
+    known = {info.name.rpartition(".")[2]: f"{info.name} {info.description}".casefold() for info in list_settings()}
+    assert [(name, word) for name, words in SYNONYMS.items() for word in words if word in known[name]] == []
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("stepz", "training.steps"),
+        ("training.stepz", "training.steps"),
+        ("beem", "decoding.num_beams"),
+        ("asci86", "tokens.source.preset"),
+        ("keep_moments", "training.keep_snapshots"),
+    ],
+)
+def test_a_word_that_no_setting_contains_is_an_error_with_the_nearest_names(word, near):
+    with pytest.raises(SettingsError, match=f"no setting contains '{word}'") as caught:
+        find_settings(word)
+    assert near in caught.value.hint
+    assert caught.value.exit_code == 2
+
+
+def test_every_name_of_the_reference_can_be_assigned():
+    for info in list_settings():
+        assert parse_assignments([f"{info.name}=1"])

@@ -1,0 +1,68 @@
+"""The dates table: different days, all of them real, the same for the same seed."""
+
+from __future__ import annotations
+
+import calendar
+import datetime
+import re
+
+import pytest
+
+from glassformer.data.datasets import dates
+
+# 2,000 years; of the 500 that 4 divides, 15 of the 20 that 100 divides (1000, 1100, 1300, …, 2900) are no leap years.
+ALL_DAYS = 2000 * 365 + 500 - 15
+
+
+def test_a_date_has_two_notations():
+    rows = dict(dates(ALL_DAYS, seed=0))
+    assert rows["1845-01-05"] == "January 5, 1845"
+    assert rows["1467-07-28"] == "July 28, 1467"
+    assert rows["1468-01-11"] == "January 11, 1468"
+    assert rows["1996-09-08"] == "September 8, 1996"
+    assert rows["1959-03-02"] == "March 2, 1959"
+    assert rows["1000-01-01"] == "January 1, 1000"
+    assert rows["2999-12-31"] == "December 31, 2999"
+    assert rows["2000-02-29"] == "February 29, 2000"
+    assert "1900-02-29" not in rows
+
+
+def test_both_cells_are_the_same_day():
+    for iso, spelled in dates(2000, seed=1):
+        month, day, year = re.fullmatch(r"([A-Z][a-z]+) (\d{1,2}), (\d{4})", spelled).groups()
+        number = list(calendar.month_name).index(month)
+        assert datetime.date.fromisoformat(iso) == datetime.date(int(year), number, int(day))
+        assert not day.startswith("0")
+
+
+def test_days_are_different_and_between_1000_and_2999():
+    rows = dates(10_000, seed=1)
+    assert len(set(rows)) == len({iso for iso, _ in rows}) == 10_000
+    assert min(rows)[0] >= "1000-01-01"
+    assert max(rows)[0] <= "2999-12-31"
+
+
+def test_the_days_are_spread_over_the_centuries_and_in_no_order():
+    years = [int(iso[:4]) for iso, _ in dates(20_000, seed=3)]
+    for century in range(1000, 3000, 100):
+        assert 850 <= sum(century <= year < century + 100 for year in years) <= 1150
+    assert years != sorted(years)
+
+
+def test_the_same_seed_gives_the_same_table():
+    assert dates(50, seed=7) == dates(50, seed=7)
+    assert dates(50, seed=7) != dates(50, seed=8)
+
+
+def test_more_rows_than_days_is_an_error():
+    assert dates(0, seed=1) == []
+    assert len(dates(ALL_DAYS, seed=1)) == ALL_DAYS
+    for number in (ALL_DAYS + 1, -1):
+        with pytest.raises(ValueError, match=f"there are {ALL_DAYS} days, not {number}"):
+            dates(number, seed=1)
+
+
+def test_the_characters_are_those_of_the_68_character_vocabulary():
+    letters = set("".join(iso + spelled for iso, spelled in dates(5000, seed=1)))
+    assert letters < set("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-, ")
+    assert len(letters) == 65 - 26

@@ -1,0 +1,373 @@
+"""The CTranslate2 engine: PyTorch's answers and scores for every kind of model, and a check that notices others."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer.errors import DeviceError, EngineError, MissingExtraError, SettingsError, TextError, UsageError
+from glassformer.inference.engines import agreement, load_engine
+from glassformer.inference.engines.agreement import CheckedEngine
+from glassformer.inference.engines.ctranslate2 import CTranslate2Engine, find_device, resolve_precision
+from glassformer.inference.engines.torch import TorchEngine, build_model
+from glassformer.inference.translator import Translator
+from glassformer.paper.search import Hypothesis, is_certain
+from glassformer.paper.settings import DecodingSettings, Settings, SideSettings
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.text import learn
+from tests.untrained import listening_model
+
+needs_library = pytest.mark.usefixtures("_library")
+
+ALPHABET = "abcdefgh"
+TINY: dict[str, Any] = {
+    "d_model": 16,
+    "d_ff": 32,
+    "n_heads": 2,
+    "n_encoder_layers": 2,
+    "n_decoder_layers": 1,
+    "tied_embeddings": "none",
+}
+KINDS: dict[str, dict[str, Any]] = {
+    "post": {},
+    "pre": {"norm": "pre"},
+    "gelu": {"activation": "gelu"},
+    "swish": {"activation": "swish"},
+    "output bias": {"output_bias": True},
+    "output bias, tied": {"output_bias": True, "tied_embeddings": "all"},
+    "tied target": {"tied_embeddings": "target"},
+    "tied all": {"tied_embeddings": "all"},
+    "learned positions": {"positions": "learned", "max_length": 20},
+    "other sinusoids": {"position_base": 50.0},
+    "unscaled embeddings": {"scale_embeddings": False},
+    "attention bias": {"attention_bias": True},
+    "other eps": {"norm_eps": 0.1},
+    "odd heads": {"d_model": 30, "n_heads": 4, "d_k": 7, "d_v": 7, "d_ff": 33},
+    "all at once": {"norm": "pre", "activation": "gelu", "positions": "learned", "max_length": 20, "n_heads": 3},
+}
+GREEDY, BEAM = DecodingSettings(num_beams=1), DecodingSettings(num_beams=5)
+N_BEST = DecodingSettings(num_beams=5, num_return_sequences=3)
+LONGEST = 12
+
+
+@pytest.fixture
+def _library() -> None:
+    pytest.importorskip("ctranslate2", reason="the extra ctranslate2 is not installed")
+
+
+def untrained(seed: int = 1, *, sharp: float = 1.0, loves: str | None = None, **changes: Any) -> ModelFile:
+    """A small model with random weights, norms and biases, made to listen to its source.
+
+    `sharp` multiplies its logits; `loves` names a special token that it would write.
+    """
+    side = {"kind": "characters", "vocabulary_size": 100}
+    chosen = Settings.model_validate({"tokens": {"source": side, "target": side}, "model": TINY | changes})
+    tokenizer = learn([ALPHABET], SideSettings.model_validate(side))
+    loud = {} if loves is None else {tokenizer.vocabulary.specials[loves]: 4.0}
+    return listening_model(chosen, tokenizer, tokenizer, seed, sharp=sharp, loud=loud)
+
+
+def oracle(model_file: ModelFile) -> TorchEngine:
+    return TorchEngine.of([build_model(model_file)], model_file.target_tokenizer, torch.device("cpu"))
+
+
+def random_sources(model_file: ModelFile, n: int = 60, longest: int = 14) -> list[list[int]]:
+    chance, tokenizer = random.Random(2), model_file.source_tokenizer
+    texts = ["".join(chance.choices(ALPHABET, k=chance.randrange(longest + 1))) for _ in range(n)]
+    return [tokenizer.frame(tokenizer.encode(text)) for text in texts]
+
+
+def framed(model_file: ModelFile, answer: Hypothesis) -> list[int]:
+    vocabulary = model_file.target_tokenizer.vocabulary
+    return [vocabulary.bos_id, *answer.ids, *([vocabulary.eos_id] if answer.finished else [])]
+
+
+def assert_same(ours: Sequence[Sequence[Hypothesis]], expected: Sequence[Sequence[Hypothesis]]) -> None:
+    """The same best answers, finished or not, with the same scores."""
+    for (our, *_), (other, *_) in zip(ours, expected, strict=True):
+        assert (our.ids, our.finished) == (other.ids, other.finished)
+        assert our.score == pytest.approx(other.score, abs=1e-4)
+        assert our.rank_score == pytest.approx(other.rank_score, abs=1e-4)
+
+
+@needs_library
+@pytest.mark.parametrize("kind", KINDS)
+def test_greedy_answers_and_forced_scores_are_those_of_torch(kind: str) -> None:
+    model_file = untrained(**KINDS[kind])
+    sources, engine, torch_engine = random_sources(model_file), CTranslate2Engine(model_file), oracle(model_file)
+    expected = torch_engine.search(sources, GREEDY, LONGEST)
+    assert len({answers[0].ids for answers in expected}) > 10  # or else equality would say little
+    assert_same(engine.search(sources, GREEDY, LONGEST), expected)
+    pairs = [(source, framed(model_file, answers[0])) for source, answers in zip(sources, expected, strict=True)]
+    for ours, theirs in zip(engine.score(pairs), torch_engine.score(pairs), strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-4)
+
+
+@needs_library
+@pytest.mark.parametrize("kind", ["post", "pre", "learned positions"])
+def test_the_answers_of_a_beam_have_true_scores_and_the_right_order(kind: str) -> None:
+    model_file = untrained(**KINDS[kind])
+    sources, torch_engine = random_sources(model_file), oracle(model_file)
+    found = CTranslate2Engine(model_file).search(sources, N_BEST, LONGEST)
+    for source, answers in zip(sources, found, strict=True):
+        forced = torch_engine.score([(source, framed(model_file, answer)) for answer in answers])
+        assert [answer.score for answer in answers] == pytest.approx([sum(scores) for scores in forced], abs=1e-4)
+        assert len({answer.ids for answer in answers}) == len(answers) == 3
+        assert answers == sorted(answers, key=lambda answer: (not answer.finished, -answer.rank_score))
+
+
+@needs_library
+def test_where_greedy_search_is_certain_a_beam_gives_its_answers() -> None:
+    model_file = untrained(sharp=6)
+    sources, torch_engine = random_sources(model_file), oracle(model_file)
+    expected = torch_engine.search(sources, BEAM, LONGEST)
+    certain = [is_certain(answers[0], BEAM.length_alpha, LONGEST) for answers in expected]
+    assert 0 < sum(certain) < len(certain)
+    told: list[Mapping[int, list[Hypothesis]]] = []
+    found = CTranslate2Engine(model_file).search(sources, BEAM, LONGEST, on_answers=told.append)
+    sure = [row for row, is_sure in enumerate(certain) if is_sure]
+    assert_same([found[row] for row in sure], [expected[row] for row in sure])
+    assert sum(map(len, told)) == len(sources)
+    assert dict(ChainMap(*told)) == dict(enumerate(found))
+
+
+@needs_library
+@pytest.mark.parametrize("special", ["<pad>", "<unk>", "<bos>"])
+@pytest.mark.parametrize("decoding", [GREEDY, BEAM])
+def test_no_special_token_is_written_and_scores_stay_the_models(special: str, decoding: DecodingSettings) -> None:
+    model_file = untrained(loves=special)
+    sources, torch_engine = random_sources(model_file, n=20), oracle(model_file)
+    freely = replace(torch_engine, forbidden=()).search(sources, GREEDY, LONGEST)
+    beloved = model_file.target_tokenizer.vocabulary.specials[special]
+    assert any(beloved in answers[0].ids for answers in freely)
+    found = CTranslate2Engine(model_file).search(sources, decoding, LONGEST)
+    if decoding == GREEDY:
+        assert_same(found, torch_engine.search(sources, decoding, LONGEST))
+    for source, (answer,) in zip(sources, found, strict=True):
+        assert not set(answer.ids) & model_file.target_tokenizer.vocabulary.special_ids
+        (forced,) = torch_engine.score([(source, framed(model_file, answer))])
+        assert answer.score == pytest.approx(sum(forced), abs=1e-4)
+
+
+@needs_library
+@pytest.mark.parametrize("kind", ["pre", "learned positions"])
+@pytest.mark.parametrize("longest", [1, 3, 12, 40])
+def test_prefixes_and_the_longest_length_mean_what_they_mean_in_torch(kind: str, longest: int) -> None:
+    model_file = untrained(**KINDS[kind])
+    sources = random_sources(model_file, n=20)
+    encode = model_file.target_tokenizer.encode
+    prefixes = [encode(ALPHABET[: row % 5]) for row in range(len(sources))]
+    engine, torch_engine = CTranslate2Engine(model_file), oracle(model_file)
+    for given in ((), prefixes):
+        assert_same(
+            engine.search(sources, GREEDY, longest, given), torch_engine.search(sources, GREEDY, longest, given)
+        )
+    forced = engine.search(sources, BEAM, longest, prefixes)
+    for prefix, (answer,) in zip(prefixes, forced, strict=True):
+        assert answer.ids[: len(prefix)] == tuple(prefix[:longest])
+
+
+@needs_library
+def test_nothing_asked_and_sources_without_a_token_are_no_special_cases() -> None:
+    model_file = untrained()
+    engine = CTranslate2Engine(model_file)
+    assert engine.search([], BEAM, LONGEST) == []
+    assert engine.score([]) == []
+    nothing = [model_file.source_tokenizer.frame([])]
+    assert_same(engine.search(nothing, GREEDY, LONGEST), oracle(model_file).search(nothing, GREEDY, LONGEST))
+
+
+@needs_library
+def test_sinusoids_go_on_and_learned_positions_end_with_a_word() -> None:
+    model_file = untrained()
+    engine, torch_engine = CTranslate2Engine(model_file), oracle(model_file)
+    for length in (5, 700):
+        sources = [model_file.source_tokenizer.frame(model_file.source_tokenizer.encode("abcdefg" * (length // 7)))]
+        assert_same(engine.search(sources, GREEDY, length), torch_engine.search(sources, GREEDY, length))
+    learned = CTranslate2Engine(untrained(positions="learned", max_length=20))
+    with pytest.raises(TextError, match="21 tokens is longer than the 20 learned positions"):
+        learned.search([[1] * 21], GREEDY, LONGEST)
+    assert len(learned.score([([1, 2], [1] * 21)])[0]) == 20
+    with pytest.raises(TextError, match="21 tokens is longer than the 20 learned positions"):
+        learned.score([([1, 2], [1] * 22)])
+
+
+@needs_library
+def test_loading_leaves_pytorch_its_threads() -> None:
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        model_file = untrained()
+        CTranslate2Engine(model_file).search(random_sources(model_file, n=2), GREEDY, LONGEST)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(threads)
+
+
+@needs_library
+@pytest.mark.parametrize(("n_source", "n_target"), [(3, 80), (80, 3)])
+def test_a_batch_has_room_for_the_longer_side_of_its_pairs(n_source: int, n_target: int) -> None:
+    pairs = 200 * [([1] * n_source, [1] * n_target)]
+    engine = CTranslate2Engine(untrained())
+    engine.n_workers = 2
+    calls = list(engine._calls(*zip(*pairs, strict=True), 1))
+    assert sum(len(rows) for rows, _ in calls) == 200
+    assert max(batch_size for _, batch_size in calls) == 7  # of 80 tokens: there is room for about 512
+
+
+@needs_library
+@pytest.mark.parametrize("n_workers", [1, 3])
+def test_a_source_has_the_same_answer_alone_and_in_any_batch(n_workers: int) -> None:
+    model_file = untrained(norm="pre")
+    engine, sources = CTranslate2Engine(model_file), random_sources(model_file, n=30)
+    engine.n_workers = n_workers
+    together = engine.search([*sources, *sources[::-1]], BEAM, LONGEST)
+    assert_same(together, [engine.search([source], BEAM, LONGEST)[0] for source in [*sources, *sources[::-1]]])
+
+
+@needs_library
+@pytest.mark.parametrize("decoding", [GREEDY, N_BEST], ids=["greedy", "n-best"])
+def test_answers_are_the_same_in_many_calls_of_which_few_are_under_way(
+    decoding: DecodingSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_file = untrained()
+    sources = random_sources(model_file)
+    engine = CTranslate2Engine(model_file)
+    expected = engine.search(sources, decoding, LONGEST)
+    monkeypatch.setattr("glassformer.inference.engines.ctranslate2.BATCH_POSITIONS", {"float32": 16})
+    monkeypatch.setattr("glassformer.inference.engines.ctranslate2.CALLS_AHEAD", 2)
+    assert len(list(engine._calls(sources, (), decoding.num_beams))) > 5
+    assert_same(engine.search(sources, decoding, LONGEST), expected)
+
+
+@needs_library
+@pytest.mark.parametrize("kind", ["pre", "odd heads", "tied all"])
+def test_int8_is_near_float32_and_not_the_same(kind: str) -> None:
+    model_file = untrained(**KINDS[kind])
+    sources = random_sources(model_file)
+    pairs = [(source, source) for source in sources]
+    exact, rounded = CTranslate2Engine(model_file), CTranslate2Engine(model_file, precision="int8")
+    scores = [[sum(each) for each in engine.score(pairs)] for engine in (exact, rounded)]
+    assert scores[0] != pytest.approx(scores[1], abs=1e-4)
+    assert scores[0] == pytest.approx(scores[1], abs=0.2, rel=0.05)
+    assert len(rounded.search(sources, BEAM, LONGEST)) == len(sources)
+
+
+# --- What is not there ---
+
+
+@needs_library
+def test_a_device_a_precision_or_an_engine_that_is_not_there_names_those_that_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import ctranslate2
+
+    monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: 0)
+    monkeypatch.setattr(ctranslate2, "get_supported_compute_types", lambda _: {"float32", "int8", "int8_float32"})
+    assert find_device("auto") == find_device("cpu") == ("cpu", 0)
+    with pytest.raises(DeviceError, match=r"'mps' is not available in ctranslate2\n  expected: auto, cpu$"):
+        find_device("mps")
+    assert resolve_precision("cpu", "auto") == "int8"
+    with pytest.raises(SettingsError, match=r"no precision 'bfloat16' on cpu\n.*valid: auto, int8, float32"):
+        resolve_precision("cpu", "bfloat16")
+    with pytest.raises(UsageError, match=r"no engine 'ctranslate'\n  next: did you mean 'ctranslate2'.*torch"):
+        Translator(untrained(), engine="ctranslate")
+    monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: 2)
+    assert find_device("auto") == find_device("cuda") == ("cuda", 0)
+    assert find_device("cuda:1") == ("cuda", 1)
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(MissingExtraError) as error:
+        Translator(untrained(), engine="ctranslate2")
+    assert str(error.value) == (
+        "--engine ctranslate2 needs the package 'ctranslate2', which is not installed\n"
+        "  next: pip install 'glassformer[ctranslate2]'"
+    )
+
+
+@needs_library
+def test_what_the_library_cannot_do_is_refused_with_the_way_out() -> None:
+    model_file = untrained()
+    with pytest.raises(SettingsError, match="one width\n  got: d_k=5, d_v=7\n  next: --engine torch"):
+        CTranslate2Engine(untrained(d_k=5, d_v=7))
+    with pytest.raises(UsageError, match="not an ensemble\n  next: --engine torch"):
+        load_engine("ctranslate2", [model_file, model_file], "cpu", "float32")
+    with pytest.raises(UsageError, match="does not sample\n  next: --engine torch"):
+        Translator(model_file, engine="ctranslate2", device="cpu").translate(["a"], do_sample=True)
+
+
+# --- The check against PyTorch ---
+
+
+@needs_library
+def test_the_first_rows_are_proved_once_over_several_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agreement, "ROWS", 25)
+    model_file = untrained()
+    translator = Translator(model_file, engine="ctranslate2", device="cpu")
+    expected = Translator(model_file, device="cpu")
+    assert translator.agreement is not None
+    assert translator.agreement.rows == 0
+    texts = [ALPHABET[at:] + ALPHABET[:at] for at in range(8)]
+    for n_rows in (8, 16, 24, 25, 25):
+        answers = translator.translate(["", *texts], num_beams=1, max_new_tokens=LONGEST)
+        assert str(translator.agreement) == f"ctranslate2 in float32: equal to torch on {n_rows} of {n_rows} rows"
+    others = expected.translate(["", *texts], num_beams=1, max_new_tokens=LONGEST)
+    assert [answer.text for answer in answers] == [answer.text for answer in others]
+    assert expected.agreement is None
+
+
+@needs_library
+@pytest.mark.parametrize("change", [{"norm_eps": 0.5}, {"position_base": 30.0}, {"scale_embeddings": False}])
+def test_another_model_is_noticed_and_nothing_is_translated(change: dict[str, Any]) -> None:
+    model_file = untrained()
+    settings = model_file.settings
+    changed = replace(
+        model_file,
+        settings=settings.model_copy(update={"model": settings.model.model_copy(update=change)}),
+    )
+    engine = CheckedEngine(CTranslate2Engine(changed), model_file)
+    with pytest.raises(
+        EngineError, match="does not compute this model as torch does; nothing was translated\n"
+    ) as error:
+        engine.search(random_sources(model_file), BEAM, LONGEST)
+    assert "of the first 60 texts that are not empty: number " in (error.value.where or "")
+    assert engine.agreement.rows == 0
+
+
+@needs_library
+def test_a_low_precision_is_counted_and_not_refused() -> None:
+    model_file = untrained()
+    sources = random_sources(model_file)
+    engine = CheckedEngine(CTranslate2Engine(model_file, precision="int8"), model_file)
+    engine.search(sources, GREEDY, LONGEST)
+    ours = engine.engine.search(sources, GREEDY, LONGEST)
+    expected = oracle(model_file).search(sources, GREEDY, LONGEST)
+    same = sum(a[0].ids == b[0].ids for a, b in zip(ours, expected, strict=True))
+    assert 0 < same < len(sources)
+    assert not engine.agreement.is_exact
+    assert (engine.agreement.rows, engine.agreement.equal - engine.agreement.ties) == (len(sources), same)
+
+
+def test_two_tokens_that_are_equally_likely_are_a_tie_and_others_are_not() -> None:
+    class Oracle:
+        bos_id, eos_id = 1, 2
+
+        def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
+            """The third token of an answer is as likely as its id is high."""
+            return [[-1.0, -1.0, -1.0 / target[3], *(-9.0 for _ in target[4:])] for _, target in pairs]
+
+    def answer(*ids: int, finished: bool = True) -> Hypothesis:
+        return Hypothesis(ids, (), 0.0, 0.0, finished)
+
+    ours = [answer(5, 6, 7), answer(5, 6, 1000), answer(5, 6, 8), answer(5, 6, 1000, finished=False)]
+    expected = [answer(5, 6, 7), answer(5, 6, 1001, 9), answer(5, 6, 9), answer(5, 6)]
+    assert agreement.tied_rows(Oracle(), [[]] * 4, ours, expected) == {1}  # type: ignore[arg-type]

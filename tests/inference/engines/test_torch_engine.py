@@ -1,0 +1,668 @@
+"""The PyTorch engine: the same answer in any batch, each sentence encoded once, every score re-done by hand."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from glassformer.errors import DeviceError, NotFiniteError, SettingsError, TextError
+from glassformer.inference.engines import inference as inference_module
+from glassformer.inference.engines import torch as engine_module
+from glassformer.inference.engines.inference import Cache, Inference
+from glassformer.inference.engines.torch import (
+    TorchEngine,
+    autocast,
+    find_device,
+    get_weights,
+    has_fast_bfloat16,
+    pad,
+    padded_length,
+    plan_equal_lengths,
+    resolve_precision,
+    set_weights,
+)
+from glassformer.paper.kernels.products import PreparedLinear, has_prepared_products
+from glassformer.paper.model import Transformer
+from glassformer.paper.search import Hypothesis, SearchConstraints, beam_search, is_certain
+from glassformer.paper.settings import DecodingSettings, ModelSettings
+from glassformer.text import ascii68
+
+VOCABULARY, PAD, BOS, EOS, UNK = 12, 0, 1, 2, 3
+TINY: dict[str, Any] = {
+    "d_model": 16,
+    "d_ff": 32,
+    "n_heads": 2,
+    "n_encoder_layers": 2,
+    "n_decoder_layers": 2,
+    "tied_embeddings": "none",
+    "dropout": 0.5,  # a search that forgot to switch it off would be seen
+}
+GREEDY, BEAM = DecodingSettings(num_beams=1), DecodingSettings(num_beams=4, num_return_sequences=3)
+BEST = DecodingSettings(num_beams=4)  # greedy search first
+
+
+def random_model(seed: int = 3, sureness: float = 1.0, **changes: Any) -> Transformer:
+    """Untrained, but made to listen to its source and to come to an end now and then."""
+    torch.manual_seed(seed)
+    model = Transformer(ModelSettings(**(TINY | changes)), VOCABULARY, VOCABULARY)
+    with torch.no_grad():
+        for layer in model.decoder:
+            for weight in layer.cross_attention.parameters():
+                weight *= 2
+        model.output_projection.weight[EOS] *= 2
+        model.output_projection.weight *= sureness
+    return model.eval()
+
+
+def engine_of(*models: Transformer) -> TorchEngine:
+    return TorchEngine(models, BOS, EOS, (PAD, BOS, UNK))
+
+
+def frame(ids: Sequence[int]) -> list[int]:
+    return [BOS, *ids, EOS]
+
+
+def with_eos(answer: Hypothesis) -> list[int]:
+    return [*answer.ids, EOS] if answer.finished else list(answer.ids)
+
+
+# Two tokens that are equally likely but for rounding are rare, but not rarer than runs of a suite.
+same_examples = partial(settings, deadline=None, derandomize=True)
+ordinary = st.integers(4, VOCABULARY - 1)
+framed = st.lists(ordinary, max_size=20).map(frame)
+
+
+def random_sources(n: int, longest: int, seed: int = 1) -> list[list[int]]:
+    chance = random.Random(seed)
+    return [frame([chance.randrange(4, VOCABULARY) for _ in range(chance.randrange(longest + 1))]) for _ in range(n)]
+
+
+@pytest.fixture(scope="module")
+def model() -> Transformer:
+    return random_model()
+
+
+@pytest.fixture(scope="module")
+def engine(model: Transformer) -> TorchEngine:
+    """Its weights are prepared once, as those of a translator."""
+    engine = engine_of(model)
+    engine.frozen = True
+    return engine
+
+
+@pytest.fixture
+def _few_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of a sentence or a few."""
+    monkeypatch.setattr(engine_module, "BATCH_POSITIONS", 40)
+
+
+few_positions = pytest.mark.usefixtures("_few_positions")
+
+
+@pytest.fixture(params=[1, 3], ids=["1 core", "3 cores"])
+def _cores(request: pytest.FixtureRequest) -> Iterator[None]:
+    """More batches than one are searched in as many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield
+    torch.set_num_threads(before)
+
+
+on_any_cores = pytest.mark.usefixtures("_cores")
+
+
+# --- A26: greedy = arg-max each step = beam of 1 ---
+
+
+SOURCES, LONGEST = random_sources(500, longest=14), 12
+
+
+def by_length(answer: Callable[[list[list[int]]], list[list[int]]]) -> list[list[int]]:
+    """What `answer` gives to SOURCES, which it gets in groups of one length, so that there is no padding."""
+    answers: dict[int, list[int]] = {}
+    for length in {len(source) for source in SOURCES}:
+        rows = [row for row, source in enumerate(SOURCES) if len(source) == length]
+        answers |= zip(rows, answer([SOURCES[row] for row in rows]), strict=True)
+    return [answers[row] for row in range(len(SOURCES))]
+
+
+@torch.inference_mode()
+def argmax_without_cache(model: Transformer, sources: list[list[int]]) -> list[list[int]]:
+    """The whole decoder again at each step."""
+    memory = model.encode(torch.tensor(sources))
+    ids = torch.full((len(sources), 1), BOS)
+    for _ in range(LONGEST):
+        logits = model.project(model.decode(ids, memory)[:, -1])
+        logits[:, [PAD, BOS, UNK]] = -torch.inf
+        ids = torch.cat((ids, logits.argmax(dim=1, keepdim=True)), dim=1)
+    answers = [line[1:] for line in ids.tolist()]
+    return [line[: line.index(EOS) + 1] if EOS in line else line for line in answers]
+
+
+@torch.inference_mode()
+def beam_of_one(model: Transformer, sources: list[list[int]]) -> list[list[int]]:
+    inference = Inference(model)
+
+    def step(last: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        return inference.step(last, cache).log_softmax(dim=2), cache
+
+    space = SearchConstraints(BOS, EOS, (PAD, BOS, UNK), LONGEST)
+    cache = inference.start(sources, len(sources[0]))
+    return [with_eos(best) for (best,) in beam_search(step, cache, len(sources), space, num_beams=1)]
+
+
+def test_greedy_search_is_the_argmax_without_a_cache_and_a_beam_of_one(model: Transformer, engine: TorchEngine) -> None:
+    greedy = [with_eos(best) for (best,) in engine.search(SOURCES, GREEDY, LONGEST)]
+    assert greedy == by_length(lambda sources: argmax_without_cache(model, sources))
+    assert greedy == by_length(lambda sources: beam_of_one(model, sources))
+    assert len({tuple(ids) for ids in greedy}) > 100  # the model does not always say the same
+    assert {ids[-1] == EOS for ids in greedy} == {True, False}
+
+
+# --- A25: the encoder runs once per sentence ---
+
+
+@pytest.mark.parametrize(
+    "decoding",
+    [GREEDY, BEAM, DecodingSettings(do_sample=True, num_return_sequences=3)],
+    ids=["greedy", "beam", "sample"],
+)
+@few_positions
+def test_each_sentence_is_encoded_once_and_its_memory_projected_once(
+    decoding: DecodingSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[int]] = []
+    encoded: list[int] = []
+    projected: list[int] = []
+    keys_values: list[Any] = []  # the products that make them, of all models
+    start, encode, product = Inference.start, inference_module._Layer.encode, PreparedLinear.__call__
+
+    def counted_start(inference: Inference, sources: Sequence[list[int]], length: int) -> Cache:
+        started.extend(sources)
+        keys_values.extend(product for layer in inference.decoder for product in layer.keys_values)
+        return start(inference, sources, length)
+
+    def counted_encode(layer: Any, x: Tensor, *rest: Any) -> Tensor:
+        encoded.append(len(x))
+        return encode(layer, x, *rest)
+
+    def counted_product(linear: Any, x: Tensor) -> Tensor:
+        if linear in keys_values:
+            projected.append(len(x))
+        return product(linear, x)
+
+    monkeypatch.setattr(Inference, "start", counted_start)
+    monkeypatch.setattr(inference_module._Layer, "encode", counted_encode)
+    monkeypatch.setattr(PreparedLinear, "__call__", counted_product)
+    sources = random_sources(25, longest=12)
+    engine_of(random_model()).search(sources, decoding, 10)
+    n_tokens = sum(map(len, sources))
+    assert sorted(started) == sorted(sources)
+    assert sum(encoded) == TINY["n_encoder_layers"] * n_tokens
+    assert sum(projected) == 2 * TINY["n_decoder_layers"] * n_tokens
+
+
+# --- The same answer in any batch ---
+
+
+drawn_batches = given(
+    sources=st.lists(framed, min_size=1, max_size=10),
+    copies=st.integers(1, 2),
+    shuffle=st.randoms(use_true_random=False),
+    positions=st.sampled_from([1, 40, 150, 8192]),
+    decoding=st.sampled_from([GREEDY, BEAM, BEST]),
+)
+of_one_engine = [HealthCheck.function_scoped_fixture]
+
+
+@on_any_cores
+@same_examples(max_examples=10, suppress_health_check=of_one_engine)
+@drawn_batches
+def test_neighbours_order_and_padding_never_change_an_answer(engine: TorchEngine, **drawn: Any) -> None:
+    assert_together_as_alone(engine, **drawn)
+
+
+@pytest.mark.slow
+@on_any_cores
+@same_examples(max_examples=100, suppress_health_check=of_one_engine)
+@drawn_batches
+def test_in_many_batches_neighbours_order_and_padding_never_change_an_answer(engine: TorchEngine, **drawn: Any) -> None:
+    assert_together_as_alone(engine, **drawn)
+
+
+def assert_together_as_alone(
+    engine: TorchEngine,
+    sources: list[list[int]],
+    copies: int,
+    shuffle: random.Random,
+    positions: int,
+    decoding: DecodingSettings,
+) -> None:
+    batch = sources * copies
+    shuffle.shuffle(batch)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_module, "BATCH_POSITIONS", positions)
+        together = engine.search(batch, decoding, 8)
+    alone = {tuple(source): engine.search([source], decoding, 8)[0] for source in sources}
+    for source, answers in zip(batch, together, strict=True):
+        expected = alone[tuple(source)]
+        assert [answer.ids for answer in answers] == [answer.ids for answer in expected]
+        assert [answer.score for answer in answers] == pytest.approx([a.score for a in expected], abs=1e-4)
+
+
+def with_twins(model: Transformer, noise: float) -> Transformer:
+    """Every second ordinary token is as likely as the one before it, but for `noise` in its row of the output layer."""
+    with torch.no_grad():
+        rows = model.output_projection.weight
+        rows[5::2] = rows[4::2] + noise * torch.randn(rows[5::2].shape, generator=torch.Generator().manual_seed(1))
+    return model
+
+
+SHAPES: dict[str, list[dict[str, Any]]] = {
+    "tiny": [{}],
+    "pre-norm, gelu, learned positions": [{"norm": "pre", "activation": "gelu", "d_ff": 24, "positions": "learned"}],
+    "widths that fill no register": [{"n_heads": 3, "d_k": 3, "d_v": 5, "d_ff": 21}],
+    "one head of seven": [{"n_heads": 1, "d_k": 7, "d_v": 2, "attention_bias": True}],
+    "as wide as the demo": [{"d_model": 128, "d_ff": 512, "n_heads": 4}],
+    "a wide feed-forward": [{"d_ff": 2048}],
+    "an ensemble of five": [{}, {}, {}, {}, {}],
+}
+SEARCHES = [GREEDY, BEAM, BEST, DecodingSettings(do_sample=True, num_return_sequences=3)]
+
+
+@pytest.mark.skipif(not has_prepared_products(), reason="the promise to the last bit is for oneDNN on x86-64")
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+@same_examples(max_examples=4)
+@given(
+    seed=st.integers(0, 100),
+    noise=st.sampled_from([0.0, 1e-8, 1e-7, 1e-6]),
+    decoding=st.sampled_from(SEARCHES),
+    shuffle=st.randoms(use_true_random=False),
+    positions=st.sampled_from([40, 150, 8192]),
+    n_cores=st.sampled_from([1, 3]),
+)
+def test_where_tokens_are_tied_but_for_rounding_an_answer_is_the_same_to_the_last_bit(
+    shape: list[dict[str, Any]],
+    seed: int,
+    noise: float,
+    decoding: DecodingSettings,
+    shuffle: random.Random,
+    positions: int,
+    n_cores: int,
+) -> None:
+    """Answers, and scores of every token: alone, in any batch, in any order, twice in one batch, on any cores."""
+    engine = engine_of(*(with_twins(random_model(seed + i, **changes), noise) for i, changes in enumerate(shape)))
+    engine.frozen = True
+    sources = random_sources(5, longest=20, seed=seed)
+    batch = sources * 2
+    shuffle.shuffle(batch)
+    alone = {tuple(source): engine.search([source], decoding, 8)[0] for source in sources}
+    before = torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_module, "BATCH_POSITIONS", positions)
+        patch.setattr(engine_module, "MIN_HYPOTHESES", 1)
+        torch.set_num_threads(n_cores)
+        try:
+            together = engine.search(batch, decoding, 8)
+        finally:
+            torch.set_num_threads(before)
+    assert together == [alone[tuple(source)] for source in batch]
+
+
+@same_examples(max_examples=15)
+@given(sources=st.lists(framed, min_size=1, max_size=8), seed=st.integers(0, 3))
+def test_samples_depend_on_seed_and_source_alone(engine: TorchEngine, sources: list[list[int]], seed: int) -> None:
+    decoding = DecodingSettings(do_sample=True, num_return_sequences=3, seed=seed)
+    together = engine.search(sources, decoding, 6)
+    for source, answers in zip(sources, together, strict=True):
+        (expected,) = engine.search([source], decoding, 6)
+        assert [answer.ids for answer in answers] == [answer.ids for answer in expected]
+
+
+def test_another_seed_draws_other_samples(engine: TorchEngine) -> None:
+    one, other = (
+        engine.search(random_sources(5, 8), DecodingSettings(do_sample=True, seed=seed), 8) for seed in (1, 2)
+    )
+    assert [answers[0].ids for answers in one] != [answers[0].ids for answers in other]
+
+
+@few_positions
+@on_any_cores
+def test_prefixes_stay_with_their_sentences(engine: TorchEngine) -> None:
+    sources = random_sources(12, longest=15, seed=4)
+    prefixes = [[4 + row % 8] * (row % 4) for row in range(12)]
+    for decoding in (GREEDY, BEAM, BEST):
+        for row, answers in enumerate(engine.search(sources, decoding, 8, prefixes)):
+            assert all(list(answer.ids[: row % 4]) == prefixes[row] for answer in answers)
+            (alone,) = engine.search([sources[row]], decoding, 8, [prefixes[row]])
+            assert [answer.ids for answer in answers] == [answer.ids for answer in alone]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 70), max_size=40), width=st.integers(1, 6), positions=st.sampled_from([1, 64, 500])
+)
+def test_a_plan_has_each_row_once_and_one_padded_length_a_batch(lengths: list[int], width: int, positions: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_module, "BATCH_POSITIONS", positions)
+        plan = plan_equal_lengths(lengths, width)
+    assert sorted(row for rows in plan for row in rows) == list(range(len(lengths)))
+    for rows in plan:
+        padded = {padded_length(lengths[row]) for row in rows}
+        assert len(padded) == 1
+        assert len(rows) == 1 or len(rows) * padded.pop() * width <= positions
+        assert lengths[rows[-1]] == max(lengths[row] for row in rows)
+
+
+def test_a_padded_length_is_at_most_a_sixteenth_longer_and_never_shorter_than_that_of_a_shorter_text() -> None:
+    padded = [padded_length(length) for length in range(1, 2000)]
+    assert padded[:16] == list(range(1, 17))
+    assert all(0 <= found - length <= length / 16 for length, found in enumerate(padded, start=1))
+    assert padded == sorted(padded)
+    assert len(set(padded)) == 170  # few enough that many texts share one
+
+
+def test_padding_is_hidden() -> None:
+    ids, visible = pad([[5, 6, 7], [8]], 4)
+    assert ids.tolist() == [[5, 6, 7, 0], [8, 0, 0, 0]]
+    assert visible.tolist() == [[True, True, True, False], [True, False, False, False]]
+
+
+@on_any_cores
+@few_positions
+def test_a_source_whose_numbers_are_not_finite_is_named_by_its_own_number() -> None:
+    """The embedding of one token is so large that only sources with it overflow."""
+    model = random_model(tied_embeddings="none")
+    with torch.no_grad():
+        model.source_embedding.weight[5] = 1e38
+    sources = [source for source in random_sources(40, 12) if 5 not in source]
+    at = len(sources) // 2
+    engine = engine_of(model)
+    for decoding in (DecodingSettings(num_beams=1), DecodingSettings(num_beams=3), DecodingSettings(do_sample=True)):
+        engine.search(sources, decoding, 4)
+        with pytest.raises(NotFiniteError) as caught:
+            engine.search([*sources[:at], [*sources[at][:-1], 5, sources[at][-1]], *sources[at:]], decoding, 4)
+        assert caught.value.row == at
+    with pytest.raises(NotFiniteError) as caught:
+        engine.score([(sources[0], sources[1]), ([*sources[0], 5], sources[1])])
+    assert caught.value.row == 1
+
+
+def test_nothing_in_nothing_out(engine: TorchEngine) -> None:
+    assert engine.search([], BEAM, 8) == []
+    assert engine.score([]) == []
+
+
+@few_positions
+@on_any_cores
+@pytest.mark.parametrize("decoding", [GREEDY, BEAM, BEST], ids=["greedy", "n-best", "best"])
+def test_each_answer_is_told_once_as_soon_as_it_is_there(decoding: DecodingSettings) -> None:
+    told: list[Mapping[int, list[Hypothesis]]] = []
+    found = engine_of(random_model(sureness=12.0)).search(random_sources(30, 12), decoding, 4, on_answers=told.append)
+    assert sum(map(len, told)) == 30
+    assert dict(ChainMap(*told)) == dict(enumerate(found))
+    assert len(told) > 10
+    assert max(map(len, told)) < 10
+
+
+# --- Greedy search first, a beam where it is not certain ---
+
+
+@on_any_cores
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
+def test_the_best_answer_is_that_of_a_beam_where_greedy_search_is_certain_too(
+    alpha: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, sources = engine_of(random_model(sureness=12.0)), random_sources(100, longest=14)
+    best = BEST.model_copy(update={"length_alpha": alpha})
+    found = [answer for (answer,) in engine.search(sources, best, LONGEST)]
+    n_certain = sum(is_certain(answer, alpha, LONGEST) for answer in found)
+    assert 10 < n_certain < 90
+    monkeypatch.setattr(
+        engine_module, "search_greedy_first", lambda search_rows, n, *_, **__: search_rows(range(n), best.num_beams)
+    )
+    for answer, (expected,) in zip(found, engine.search(sources, best, LONGEST), strict=True):
+        assert answer.ids == expected.ids
+        assert answer.score == pytest.approx(expected.score, abs=1e-4)
+
+
+# --- Scores ---
+
+
+@torch.inference_mode()
+def log_probs_by_hand(model: Transformer, source: list[int], target: list[int]) -> list[float]:
+    """One pair, no padding, no cache."""
+    logits = model(torch.tensor([source]), None, torch.tensor([target[:-1]]))[0].double()
+    return [float(row[token] - row.exp().sum().log()) for row, token in zip(logits, target[1:], strict=True)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(pairs=st.lists(st.tuples(framed, framed), min_size=1, max_size=8), positions=st.sampled_from([1, 200, 8192]))
+def test_scores_of_pairs_are_those_of_each_pair_by_itself(
+    model: Transformer, pairs: list[tuple[list[int], list[int]]], positions: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_module, "BATCH_POSITIONS", positions)
+        scored = engine_of(model).score(pairs)
+    for (source, target), found in zip(pairs, scored, strict=True):
+        assert found == pytest.approx(log_probs_by_hand(model, source, target), abs=1e-5)
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, BEAM, DecodingSettings(do_sample=True)], ids=["greedy", "beam", "sample"])
+def test_the_score_of_an_answer_is_its_forced_score(engine: TorchEngine, decoding: DecodingSettings) -> None:
+    sources = random_sources(40, longest=14)
+    found = engine.search(sources, decoding, 10)
+    answers = [(source, answer) for source, answers in zip(sources, found, strict=True) for answer in answers]
+    scored = engine.score([(source, [BOS, *with_eos(answer)]) for source, answer in answers])
+    for (_, answer), forced in zip(answers, scored, strict=True):
+        assert answer.token_scores == pytest.approx(forced, abs=1e-5)
+        assert answer.score == pytest.approx(sum(forced), abs=1e-5)
+
+
+def test_short_sources_with_long_targets_are_scored_a_few_at_a_time() -> None:
+    """Logits weigh length times vocabulary, so that the target's length must count."""
+    model, sizes = random_model(), []
+    model.register_forward_hook(lambda _module, _inputs, logits: sizes.append(logits.shape[0] * logits.shape[1]))
+    engine_of(model).score([([BOS, 5, EOS], frame([6] * 500))] * 20)
+    assert max(sizes) <= engine_module.BATCH_POSITIONS // engine_module.SCORING_WIDTH
+
+
+# --- Ensembles ---
+
+
+def test_a_model_with_itself_answers_as_it_does_alone(model: Transformer, engine: TorchEngine) -> None:
+    sources = random_sources(30, longest=12)
+    for decoding in (GREEDY, BEAM):
+        one, twice = engine.search(sources, decoding, 10), engine_of(model, model).search(sources, decoding, 10)
+        for alone, both in zip(one, twice, strict=True):
+            assert [answer.ids for answer in alone] == [answer.ids for answer in both]
+            assert [answer.score for answer in alone] == pytest.approx([answer.score for answer in both], abs=1e-5)
+
+
+def test_an_ensemble_averages_probabilities() -> None:
+    models = [random_model(seed, n_decoder_layers=seed) for seed in (1, 2, 3)]
+    sources, together = random_sources(10, longest=12), engine_of(*models)
+    found = [answers[0] for answers in together.search(sources, BEAM, 10)]
+    pairs = [(source, [BOS, *with_eos(answer)]) for source, answer in zip(sources, found, strict=True)]
+    for (source, target), answer, scored in zip(pairs, found, together.score(pairs), strict=True):
+        each = np.array([log_probs_by_hand(model, source, target) for model in models])
+        expected = np.log(np.exp(each).mean(axis=0))
+        assert scored == pytest.approx(expected, abs=1e-5)
+        assert answer.token_scores == pytest.approx(expected, abs=1e-5)
+
+
+# --- The model is left as it was ---
+
+
+def test_a_search_in_the_midst_of_training_has_no_dropout_and_leaves_it_on() -> None:
+    model, sources = random_model(), random_sources(10, longest=12)
+    expected = engine_of(model).search(sources, GREEDY, 8)
+    model.train()
+    assert engine_of(model).search(sources, GREEDY, 8) == expected
+    assert all(module.training for module in model.modules())
+
+
+def test_training_goes_on_after_a_score_that_lengthened_the_table_of_positions() -> None:
+    model = random_model()
+    engine_of(model).score([(frame([5] * 1100), frame([6]))])
+    assert len(model.source_positions.table) > 1100
+    ids = torch.full((1, 1100), 5)
+    model.train()(ids, None, ids[:, :4]).sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_weights_are_copied_out_and_in() -> None:
+    one, other = random_model(1), random_model(2)
+    weights = get_weights(one)
+    set_weights(other, weights)
+    for parameter, same in zip(one.parameters(), other.parameters(), strict=True):
+        assert parameter.equal(same)
+    weights["source_embedding.weight"][:] = 0
+    assert one.source_embedding.weight.any()
+    assert other.source_embedding.weight.any()
+
+
+def test_a_search_sees_the_weights_of_the_moment_unless_they_are_frozen() -> None:
+    model, other, sources = random_model(1), random_model(2), random_sources(10, longest=12)
+    following, frozen = engine_of(model), engine_of(model)
+    frozen.frozen = True
+    before = following.search(sources, GREEDY, 8)
+    assert frozen.search(sources, GREEDY, 8) == before
+    set_weights(model, get_weights(other))
+    assert following.search(sources, GREEDY, 8) == engine_of(other).search(sources, GREEDY, 8) != before
+    assert frozen.search(sources, GREEDY, 8) == before
+
+
+# --- Learned positions end ---
+
+
+@pytest.mark.parametrize("max_length", [5, 12, 16])
+def test_learned_positions_serve_to_the_last(max_length: int) -> None:
+    """Their number need not be a multiple of the padding."""
+    model = random_model(positions="learned", max_length=max_length)
+    engine = engine_of(model)
+    source = frame([5] * (max_length - 2))
+    ((answer,),) = engine.search([source], GREEDY, 100)
+    assert len(with_eos(answer)) <= max_length
+    target = [BOS, *[6] * max_length]
+    (scored,) = engine.score([(source, target)])
+    assert scored == pytest.approx(log_probs_by_hand(model, source, target), abs=1e-5)
+
+
+def test_a_source_past_the_learned_positions_is_refused() -> None:
+    engine = engine_of(random_model(positions="learned", max_length=12))
+    with pytest.raises(TextError, match="a sequence of 13 tokens is longer than the 12 learned positions"):
+        engine.search([frame([5] * 11)], GREEDY, 8)
+
+
+# --- Devices and precision ---
+
+
+def test_the_engine_of_a_tokenizer_forbids_its_special_tokens(model: Transformer) -> None:
+    engine = TorchEngine.of([model], ascii68(), torch.device("cpu"))
+    assert (engine.bos_id, engine.eos_id, engine.forbidden) == (65, 66, (65, 67))
+
+
+def test_a_device_that_is_not_there_is_refused_with_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(DeviceError, match="device 'cuda' is not available") as caught:
+        find_device("cuda")
+    assert caught.value.expected == "auto, cpu"
+    assert find_device("auto") == find_device("cpu") == torch.device("cpu")
+
+
+def test_all_devices_have_names_and_the_fastest_is_auto(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert find_device("auto") == torch.device("cuda")
+    assert find_device("cuda:1") == torch.device("cuda:1")
+    with pytest.raises(DeviceError) as caught:
+        find_device("tpu")
+    assert caught.value.expected == "auto, cpu, cuda, cuda:0, cuda:1, mps"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert find_device("auto") == torch.device("mps")
+
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_auto_is_bfloat16_where_it_is_fast(monkeypatch: pytest.MonkeyPatch, fast: bool) -> None:
+    monkeypatch.setattr(engine_module, "has_fast_bfloat16", lambda _device: fast)
+    assert resolve_precision(CPU, "auto") == ("bfloat16" if fast else "float32")
+    with autocast(CPU, "auto"):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == (torch.bfloat16 if fast else torch.float32)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_products_are_done_in_the_precision_that_is_asked_for(precision: str) -> None:
+    with autocast(CPU, precision):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == getattr(torch, precision)
+
+
+@few_positions
+@on_any_cores
+def test_a_search_in_bfloat16_computes_the_same_in_any_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Autocast is of one thread; a search has its precision from the weights."""
+    seen: set[torch.dtype] = set()
+    attention = inference_module._attention
+
+    def watched(query: Tensor, key: Tensor, value: Tensor, *mask: Tensor) -> Tensor:
+        heads = attention(query, key, value, *mask)
+        seen.update((query.dtype, heads.dtype))
+        return heads
+
+    monkeypatch.setattr(inference_module, "_attention", watched)
+    engine = TorchEngine([random_model()], BOS, EOS, (PAD, BOS, UNK), precision="bfloat16")
+    exact = engine_of(random_model()).search(SOURCES[:20], GREEDY, 1)
+    rough = engine.search(SOURCES[:20], GREEDY, 1)
+    assert seen == {torch.float32}
+    assert [answer.score for (answer,) in rough] == pytest.approx([answer.score for (answer,) in exact], abs=0.05)
+    assert rough != exact
+
+
+def test_bfloat16_is_fast_only_where_a_processor_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    assert not has_fast_bfloat16(CPU)
+    assert not has_fast_bfloat16(torch.device("mps"))
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
+    assert has_fast_bfloat16(CPU)
+
+
+def test_where_openmp_gives_fewer_threads_than_asked_for_float32_is_used_and_said() -> None:
+    if not has_fast_bfloat16(CPU):
+        pytest.skip("the processor has no bfloat16, and where it is emulated its products stay right")
+    program = "import torch; from glassformer.engines.torch import resolve_precision as resolve; "
+    program += "print(*(resolve(torch.device('cpu'), each) for each in ('auto', 'bfloat16')))"
+    environment = os.environ | {"OMP_DYNAMIC": "true", "OMP_NUM_THREADS": "2"}
+    found = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout == "float32 float32\n"
+    assert found.stderr.count("OMP_DYNAMIC is set") == 1
+
+
+def test_a_misspelt_precision_is_never_read_as_another(model: Transformer) -> None:
+    for ask in (
+        lambda: resolve_precision(CPU, "float16"),
+        lambda: autocast(CPU, "float16"),
+        lambda: TorchEngine.of([model], ascii68(), CPU, "float16"),
+    ):
+        with pytest.raises(SettingsError, match="precision 'float16' is not available") as caught:
+            ask()
+        assert caught.value.hint is not None
+        assert "'bfloat16'" in caught.value.hint

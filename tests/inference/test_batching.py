@@ -1,0 +1,348 @@
+"""Requests of many threads and coroutines are computed together, and none notices the others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer import BatchingTranslator, Translator
+from glassformer.errors import BusyError, NotFiniteError, SettingsError, TextError, TimeLimitError, UsageError
+from glassformer.inference import batching
+from glassformer.inference.batching import BATCH_CHARACTERS, BATCH_TEXTS, Batch, Request, Worker
+from glassformer.inference.timelimit import check_time_limit
+from glassformer.paper.search.greedy_first import PROBE
+from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
+from glassformer.text import learn
+
+GUARD = 60
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    side = SideSettings(kind="characters")
+    model = ModelSettings(d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
+    source, target = learn(["abcdefg"], side), learn(["hijklm"], side)
+    chance = np.random.default_rng(5)
+    shapes = tensor_shapes(model, len(source), len(target))
+    tensors = {name: chance.normal(0, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
+    settings = Settings(
+        model=model, tokens=TokenSettings(source=side, target=side), decoding={"num_beams": 3, "max_new_tokens": 8}
+    )
+    return Translator(ModelFile(settings, source, target, tensors), device="cpu")
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    worker = Worker()
+    yield worker
+    worker.abort()
+
+
+class Gate:
+    """Computes by returning the items, after `open` is set; `batches` are the items that were computed together."""
+
+    def __init__(self) -> None:
+        self.open, self.entered = threading.Event(), threading.Event()
+        self.batches: list[list[Any]] = []
+
+    def __call__(self, items: Sequence[Any]) -> Sequence[Any]:
+        self.batches.append(list(items))
+        self.entered.set()
+        while not self.open.wait(0.01):
+            check_time_limit()
+        return items
+
+
+def hold(worker: Worker, gate: Gate) -> Request:
+    """Let the worker compute until the gate opens."""
+    request = worker.submit(Request(["held"], gate))
+    assert gate.entered.wait(GUARD)
+    return request
+
+
+def texts(n: int, seed: int) -> list[str]:
+    chance = np.random.default_rng(seed)
+    return ["".join(chance.choice(list("abcdefg"), chance.integers(1, 20))) for _ in range(n)]
+
+
+def test_every_thread_gets_the_answers_that_its_texts_have_alone(translator: Translator) -> None:
+    requests = [texts(1 + seed % 3, seed) for seed in range(60)]
+    alone = [translator.translate(request) for request in requests]
+    batches: list[Batch] = []
+    with BatchingTranslator(translator) as batching, ThreadPoolExecutor(30) as pool:
+        batching.worker.on_batch = batches.append
+        assert list(pool.map(batching.translate, requests)) == alone
+    assert sum(batch.n_requests for batch in batches) == len(requests)
+    assert max(batch.n_requests for batch in batches) > 1
+
+
+def test_every_coroutine_gets_its_answers_with_its_own_options(translator: Translator) -> None:
+    requests = [(texts(2, seed), {"num_beams": 1 + seed % 3}) for seed in range(30)]
+
+    async def all_of_them(batching: BatchingTranslator) -> list[Any]:
+        return await asyncio.gather(*(batching.atranslate(given, **options) for given, options in requests))
+
+    with BatchingTranslator(translator) as batching:
+        found = asyncio.run(all_of_them(batching))
+    assert found == [translator.translate(given, **options) for given, options in requests]
+
+
+def test_requests_with_prefixes_and_without_get_the_answers_that_they_have_alone(translator: Translator) -> None:
+    requests: list[tuple[list[str], dict[str, Any]]] = [
+        (texts(2, seed), [{}, {"prefixes": ["mi", ""]}, {"prefixes": ["", "x"]}][seed % 3]) for seed in range(12)
+    ]
+    with BatchingTranslator(translator) as batching, ThreadPoolExecutor(12) as pool:
+        found = [pool.submit(batching.translate, given, **options) for given, options in requests]
+        for (given, options), future in zip(requests, found, strict=True):
+            if "x" in options.get("prefixes", ()):
+                with pytest.raises(TextError, match="no answer can start with it"):
+                    future.result(GUARD)
+            else:
+                assert future.result(GUARD) == translator.translate(given, **options)
+
+
+def test_requests_with_the_same_key_are_computed_together_and_others_apart(worker: Worker) -> None:
+    gate = Gate()
+    hold(worker, gate)
+    keys = ["a", "b", "a", None, "a", "b", None]
+    waiting = [worker.submit(Request([number], gate, key=key)) for number, key in enumerate(keys)]
+    gate.open.set()
+    assert [worker.result(request) for request in waiting] == [[number] for number in range(len(keys))]
+    assert gate.batches == [["held"], [0, 2, 4], [1, 5], [3], [6]]
+
+
+def test_a_search_has_at_most_as_many_texts_as_keep_their_bits(worker: Worker) -> None:
+    assert BATCH_TEXTS == PROBE
+    gate = Gate()
+    hold(worker, gate)
+    waiting = [worker.submit(Request([0] * 100, gate, key="a")) for _ in range(3)]
+    waiting += [worker.submit(Request([1], gate, key="b", size=BATCH_CHARACTERS)) for _ in range(2)]
+    gate.open.set()
+    for request in waiting:
+        worker.result(request)
+    assert [len(batch) for batch in gate.batches] == [1, 200, 100, 1, 1]
+
+
+def test_an_error_reaches_only_the_request_that_caused_it(translator: Translator) -> None:
+    good, long = ["abc"], ["a" * 2000]
+    gate = Gate()
+    with BatchingTranslator(translator) as batching, ThreadPoolExecutor(4) as pool:
+        hold(batching.worker, gate)
+        found = [pool.submit(batching.translate, given) for given in (good, long, good)]
+        while batching.worker.n_waiting < 3:
+            time.sleep(0.01)
+        gate.open.set()
+        assert found[0].result(GUARD) == found[2].result(GUARD) == translator.translate(good)
+        with pytest.raises(TextError, match="longer than the model takes") as caught:
+            found[1].result(GUARD)
+    assert "row 1" in str(caught.value)
+
+
+def test_an_error_in_the_middle_of_a_search_reaches_only_the_request_that_caused_it(worker: Worker) -> None:
+    gate = Gate()
+    hold(worker, gate)
+    tried: list[list[int]] = []
+
+    def compute(items: Sequence[int]) -> Sequence[int]:
+        tried.append(list(items))
+        if 5 in items:
+            raise NotFiniteError.at(items.index(5), "nan")
+        return items
+
+    waiting = [worker.submit(Request([number], compute, key="a")) for number in range(8)]
+    gate.open.set()
+    for number, request in enumerate(waiting):
+        if number == 5:
+            with pytest.raises(NotFiniteError):
+                worker.result(request)
+        else:
+            assert worker.result(request) == [number]
+    assert tried == [[*range(8)], [0, 1, 2, 3], [4, 5, 6, 7], [4, 5], [4], [5], [6, 7]]
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda batching: batching.translate("abc"), UsageError),
+        (lambda batching: batching.translate([1]), UsageError),
+        (lambda batching: batching.translate(["abc"], num_beam=2), SettingsError),
+    ],
+)
+def test_a_wrong_call_is_refused_before_it_waits(
+    translator: Translator, call: Callable[[BatchingTranslator], Any], error: type[Exception]
+) -> None:
+    batching = BatchingTranslator(translator)
+    with pytest.raises(error):
+        call(batching)
+    assert batching.worker._thread is None
+
+
+def test_a_full_queue_refuses_and_takes_requests_again_later() -> None:
+    worker, gate = Worker(waiting=1), Gate()
+    held = hold(worker, gate)
+    second = worker.submit(Request([1], gate))
+    with pytest.raises(BusyError, match="too many requests are waiting"):
+        worker.submit(Request([2], gate))
+    gate.open.set()
+    assert (worker.result(held), worker.result(second)) == (["held"], [1])
+    assert worker.result(worker.submit(Request([2], gate))) == [2]
+    worker.close()
+
+
+def test_a_wait_that_takes_too_long_ends_and_leaves_the_queue() -> None:
+    worker, gate = Worker(seconds=GUARD), Gate()
+    worker._patience = 0.05
+    hold(worker, gate)
+    with pytest.raises(BusyError, match="the requests before this one took too long"):
+        worker.result(worker.submit(Request([1], gate)))
+    with pytest.raises(BusyError, match="the requests before this one took too long"):
+        asyncio.run(worker.acall(lambda: None))
+    assert worker.n_waiting == 0
+    gate.open.set()
+    worker.close()
+    assert gate.batches == [["held"]]
+
+
+def test_a_computation_that_takes_too_long_ends_and_the_next_one_has_its_turn() -> None:
+    worker, gate = Worker(seconds=0.05), Gate()
+    worker._patience = GUARD
+    waiting = [worker.submit(Request([number], gate, key="a")) for number in range(3)]
+    for request in waiting:
+        with pytest.raises(TimeLimitError):
+            worker.result(request)
+    gate.open.set()
+    assert worker.result(worker.submit(Request([3], gate))) == [3]
+    worker.close()
+
+
+def test_the_texts_of_a_coroutine_that_is_canceled_leave_the_queue(translator: Translator, worker: Worker) -> None:
+    batching, gate = BatchingTranslator(translator, worker), Gate()
+
+    async def cancel_one() -> None:
+        left, stays = (asyncio.ensure_future(batching.atranslate([text])) for text in ("abc", "gfe"))
+        while worker.n_waiting < 2:
+            await asyncio.sleep(0.01)
+        left.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await left
+        assert worker.n_waiting == 1
+        gate.open.set()
+        assert await stays == translator.translate(["gfe"])
+
+    hold(worker, gate)
+    asyncio.run(cancel_one())
+
+
+def test_a_computation_that_nobody_waits_for_ends(worker: Worker) -> None:
+    gate = Gate()
+
+    async def leave() -> None:
+        task = asyncio.ensure_future(worker.aresult(worker.submit(Request([1], gate))))
+        while not gate.entered.is_set():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(leave())
+    end = time.monotonic() + GUARD
+    while not worker.is_idle and time.monotonic() < end:
+        time.sleep(0.01)
+    assert worker.is_idle
+    assert not gate.open.is_set()
+
+
+def test_closing_finishes_what_was_accepted_and_refuses_the_rest(translator: Translator) -> None:
+    gate = Gate()
+    with BatchingTranslator(translator) as batching:
+        hold(batching.worker, gate)
+        waiting = batching._submit(["abc"], None, {})
+        threading.Timer(0.1, gate.open.set).start()
+    assert waiting.future.result(0) == translator.translate(["abc"])
+    with pytest.raises(BusyError, match="the server is stopping"):
+        batching.translate(["abc"])
+
+
+def test_closing_ends_what_takes_longer_than_its_time() -> None:
+    worker, gate = Worker(), Gate()
+    held, waiting = hold(worker, gate), worker.submit(Request([1], gate))
+    worker.close(0.05)
+    for request in (held, waiting):
+        with pytest.raises(BusyError, match="the server is stopping"):
+            worker.result(request)
+    assert gate.batches == [["held"]]
+
+
+def test_an_exception_of_any_kind_is_that_of_its_caller_and_the_worker_continues(worker: Worker) -> None:
+    def fail(items: Sequence[Any]) -> Sequence[Any]:
+        raise RuntimeError("unexpected")
+
+    with pytest.raises(RuntimeError, match="unexpected"):
+        worker.result(worker.submit(Request([1], fail)))
+    assert worker.result(worker.submit(Request([2], list))) == [2]
+
+
+@contextlib.contextmanager
+def another_thread_in(lock: contextlib.AbstractContextManager[Any]) -> Iterator[None]:
+    """Another thread has the lock."""
+    has_it, may_leave = threading.Event(), threading.Event()
+
+    def hold_it() -> None:
+        with lock:
+            has_it.set()
+            may_leave.wait()
+
+    thread = threading.Thread(target=hold_it)
+    thread.start()
+    assert has_it.wait(GUARD)
+    yield
+    may_leave.set()
+    thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_has_a_worker_of_its_own(translator: Translator) -> None:
+    with BatchingTranslator(translator) as together:
+        expected = together.translate(["abc"])
+        with another_thread_in(together.worker._changed):  # which the child does not have
+            child = os.fork()
+        if child == 0:
+            code = 1
+            signal.alarm(GUARD)
+            try:
+                code = int(together.translate(["abc"]) != expected)
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_few_requests_wait_for_the_clients_of_the_last_batch_to_come_back(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate()
+    hold(worker, gate)
+    waiting = [worker.submit(Request([number], gate, key="a")) for number in range(10)]
+    gate.open.set()
+    for request in waiting:
+        worker.result(request)
+    while not worker.is_idle:
+        time.sleep(0.001)
+    worker._last = Batch(10, 10, 2 * GUARD, ())  # a batch that took long
+    with monkeypatch.context() as patched, ThreadPoolExecutor(5) as pool:
+        patched.setattr(batching, "COLLECT_SECONDS", GUARD)
+        list(pool.map(lambda number: worker.result(worker.submit(Request([number], gate, key="a"))), range(5)))
+    assert sorted(gate.batches[-1]) == list(range(5)), "half of the requests of the last batch"
+    alone = worker.submit(Request(["alone"], gate, key="a"))
+    assert worker.result(alone) == ["alone"], "after COLLECT_SECONDS"

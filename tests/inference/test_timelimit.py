@@ -1,0 +1,117 @@
+"""A computation ends at the check after its time has passed, in every thread that works for it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import pytest
+import torch
+
+from glassformer.errors import TimeLimitError
+from glassformer.inference import timelimit
+from glassformer.inference.timelimit import check_time_limit, time_limit
+from glassformer.inference.translator import Translator
+from glassformer.paper.kernels.cpu import on_every_core
+from glassformer.paper.settings import Settings, SideSettings
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.text import learn
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> itertools.count[int]:
+    """Each look at the clock is a second later."""
+    seconds = itertools.count()
+    monkeypatch.setattr(timelimit, "monotonic", lambda: next(seconds))
+    return seconds
+
+
+def test_without_a_limit_a_check_does_nothing() -> None:
+    check_time_limit()
+
+
+def test_the_check_after_the_last_second_raises_and_says_the_limit(clock: itertools.count[int]) -> None:
+    with time_limit(3):
+        for _ in range(3):
+            check_time_limit()
+        with pytest.raises(TimeLimitError, match="the computation took too long") as caught:
+            check_time_limit()
+    assert caught.value.expected == "at most 3 seconds"
+    check_time_limit()
+
+
+def test_a_limit_that_expires_early_ends_the_computation_from_another_thread() -> None:
+    with time_limit(3600) as limit:
+        check_time_limit()
+        other = threading.Thread(target=limit.expire)
+        other.start()
+        other.join()
+        with pytest.raises(TimeLimitError):
+            check_time_limit()
+
+
+def test_the_limit_of_one_thread_is_not_that_of_another() -> None:
+    raised: list[Exception] = []
+
+    def check() -> None:
+        try:
+            check_time_limit()
+        except TimeLimitError as error:
+            raised.append(error)
+
+    with time_limit(-1):
+        other = threading.Thread(target=check)
+        other.start()
+        other.join()
+    assert raised == []
+
+
+def test_jobs_on_other_threads_have_the_same_limit() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with time_limit(-1), pytest.raises(TimeLimitError):
+            list(on_every_core(lambda _job: check_time_limit(), range(4)))
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    """A model that was never trained."""
+    characters = {"kind": "characters"}
+    chosen = Settings.model_validate(
+        {
+            "tokens": {"source": characters, "target": characters},
+            "model": {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1},
+            "decoding": {"max_new_tokens": 12},
+        }
+    )
+    from glassformer.inference.engines.torch import get_weights
+    from glassformer.paper.model import Transformer
+
+    tokenizer = learn(["abc"], SideSettings.model_validate(characters))
+    torch.manual_seed(3)
+    weights = get_weights(Transformer(chosen.model, len(tokenizer), len(tokenizer)))
+    return Translator(ModelFile(chosen, tokenizer, tokenizer, weights), device="cpu")
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_a_translation_ends_at_any_of_its_steps(
+    translator: Translator, clock: itertools.count[int], num_beams: int
+) -> None:
+    with time_limit(1e9):
+        started = next(clock)
+        answer = translator.translate(["abc"], num_beams=num_beams)[0]
+        n_checks = next(clock) - started - 1
+    assert n_checks > len(answer.tokens), "one in each step, at least"
+    for seconds in range(n_checks):
+        with time_limit(seconds), pytest.raises(TimeLimitError):
+            translator.translate(["abc"], num_beams=num_beams)
+    with time_limit(n_checks):
+        assert translator.translate(["abc"], num_beams=num_beams)[0] == answer
+
+
+def test_scoring_ends_between_two_batches(translator: Translator) -> None:
+    with time_limit(-1), pytest.raises(TimeLimitError):
+        translator.score([("abc", "cba")])

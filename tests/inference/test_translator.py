@@ -1,0 +1,426 @@
+"""Text in, text out, with models that were never trained: what matters here is not what they say."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import pickle
+import random
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.errors import DeviceError, ModelFileError, NotFiniteError, SettingsError, TextError, UsageError
+from glassformer.inference.engines import torch as engine_module
+from glassformer.inference.engines.torch import get_weights
+from glassformer.inference.translator import Translation, Translator, default_max_new_tokens, encode_sources
+from glassformer.paper.model import Transformer
+from glassformer.paper.settings import DecodingSettings, Settings, SideSettings, TokenKind
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.records import TrainingData
+from glassformer.text import learn
+
+ALPHABET = "abcdefgos<> "
+TINY: dict[str, Any] = {"d_model": 16, "d_ff": 32, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
+SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
+
+
+def untrained(
+    seed: int = 1, alphabet: str = ALPHABET, *, side: dict[str, Any] | None = None, **changes: Any
+) -> ModelFile:
+    """A small model file with random weights, over the characters of `alphabet`, made to listen to its source."""
+    characters = {"kind": "characters", "vocabulary_size": 100} | (side or {})
+    chosen = Settings.model_validate(
+        {
+            "tokens": {"source": characters, "target": characters},
+            "model": TINY | changes.pop("model", {}),
+            "decoding": {"num_beams": 3, "max_new_tokens": 8} | changes.pop("decoding", {}),
+            **changes,
+        }
+    )
+    tokenizer = learn([alphabet], SideSettings.model_validate(characters))
+    torch.manual_seed(seed)
+    model = Transformer(chosen.model, len(tokenizer), len(tokenizer))
+    with torch.no_grad():
+        for layer in model.decoder:
+            for weight in layer.cross_attention.parameters():  # type: ignore[union-attr]
+                weight *= 3
+    return ModelFile(chosen, tokenizer, tokenizer, get_weights(model))
+
+
+@functools.cache
+def translator() -> Translator:
+    return Translator(untrained(), device="cpu")
+
+
+texts_of_the_alphabet = st.text(ALPHABET, max_size=24)
+
+
+# --- Order, and the same answer in any batch ---
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    texts=st.lists(texts_of_the_alphabet, min_size=1, max_size=10),
+    shuffle=st.randoms(use_true_random=False),
+    positions=st.sampled_from([1, 60, 8192]),
+    num_beams=st.sampled_from([1, 4]),
+)
+def test_a_text_has_the_same_answer_alone_and_in_any_batch(
+    texts: list[str], shuffle: random.Random, positions: int, num_beams: int
+) -> None:
+    batch = texts + shuffle.sample(texts, len(texts) // 2)
+    shuffle.shuffle(batch)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_module, "BATCH_POSITIONS", positions)
+        together = translator().translate(batch, num_beams=num_beams)
+    for text, found in zip(batch, together, strict=True):
+        (alone,) = translator().translate([text], num_beams=num_beams)
+        assert found.text == alone.text
+        assert found.score == pytest.approx(alone.score, abs=1e-4)
+
+
+def test_untrained_models_have_something_to_say() -> None:
+    """Or else the tests of this file would compare empty answers."""
+    found = translator().translate([ALPHABET[at:] + ALPHABET[:at] for at in range(12)])
+    assert len({answer.text for answer in found}) > 3
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t \n", "\u3000"])
+def test_an_empty_text_gives_an_empty_answer_in_its_place(blank: str) -> None:
+    found = translator().translate(["abc", blank, "cab", blank])
+    alone = translator().translate(["abc", "cab"])
+    assert [found[0].text, found[2].text] == [answer.text for answer in alone]
+    for empty in (found[1], found[3]):
+        assert empty == Translation("", 0.0, 0.0, (), (), finished=True)
+
+
+def test_no_texts_no_answers() -> None:
+    assert translator().translate([]) == []
+    assert translator().score([]) == []
+
+
+def test_one_text_in_place_of_a_list_is_refused() -> None:
+    with pytest.raises(UsageError, match="the texts to translate must be a list") as caught:
+        translator().translate("abc")
+    assert (caught.value.got, caught.value.hint) == ("'abc'", "translate([text])")
+
+
+def test_progress_counts_every_text_the_empty_ones_too() -> None:
+    done: list[int] = []
+    translator().translate(["abc", "", "a" * 20, " "], progress=done.append)
+    assert sum(done) == 4
+
+
+# --- What is refused or said ---
+
+
+def test_texts_that_are_too_long_are_all_named_and_nothing_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = Translator(untrained(data={"max_source_length": 5}), device="cpu")
+    monkeypatch.setattr(short.engine, "search", lambda *_: pytest.fail("it must not translate"))
+    with pytest.raises(TextError, match="a text is longer than the model takes; nothing was done") as caught:
+        short.translate(["abc", "abcdef", "", "a" * 9])
+    assert caught.value.got == "row 2 (6 tokens), row 4 (9 tokens)"
+    assert caught.value.expected == "at most 5 tokens"
+    assert caught.value.hint == "split these texts or leave them out, or train with a larger data.max_source_length"
+    with pytest.raises(TextError) as caught:
+        short.translate(["abcdef"] * 13)
+    assert caught.value.got.endswith("row 10 (6 tokens) and 3 more")  # type: ignore[union-attr]
+    with pytest.raises(TextError) as caught:
+        short.score([("abc", "a"), ("abcdef", "a")])
+    assert caught.value.got == "row 2 (6 tokens)"
+    with pytest.raises(TextError) as caught:
+        short.translate(["", "abcdef"], where=["one", "two"])
+    assert caught.value.got == "two (6 tokens)"
+    with pytest.raises(UsageError, match="each text needs a name of its own"):
+        short.translate(["", "abcdef"], where=["one"])
+
+
+def test_a_text_of_the_greatest_length_is_translated() -> None:
+    short = Translator(untrained(data={"max_source_length": 5}), device="cpu")
+    assert short.max_source_length == 5
+    assert short.translate(["abcde"])[0].tokens
+
+
+def test_learned_positions_limit_texts_and_answers() -> None:
+    learned = Translator(
+        untrained(model={"positions": "learned", "max_length": 13}, decoding={"max_new_tokens": 500}), device="cpu"
+    )
+    assert learned.max_source_length == 11
+    (answer,) = learned.translate(["a" * 11], num_beams=1)
+    assert len(answer.token_scores) <= 13
+    with pytest.raises(TextError, match="longer than the model takes"):
+        learned.translate(["a" * 12])
+
+
+def test_unknown_characters_are_listed_with_each_answer() -> None:
+    found = translator().translate(["abc", "aéb☺é", ""])
+    assert [answer.unknown for answer in found] == [(), ("é", "☺", "é"), ()]
+
+
+def test_a_vocabulary_without_unk_refuses_unknown_characters_by_row_and_column() -> None:
+    strict = Translator(untrained(side={"unknown": False}), device="cpu")
+    with pytest.raises(TextError, match=r"the character 'é' \(U\+00E9.* is not in the vocabulary") as caught:
+        strict.translate(["abc", "", "aéb"])
+    assert caught.value.where == "row 3, column 2"
+
+
+@pytest.mark.parametrize("kind", ["characters", "subwords"])
+def test_a_translator_that_has_worked_can_be_copied_and_sent_to_another_process(kind: TokenKind) -> None:
+    texts = ["abc", "cab"]
+    model = Translator(untrained(side={"kind": kind}), device="cpu")
+    answers = model.translate(texts)
+    for copied in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert copied.translate(texts) == answers
+
+
+def test_special_tokens_in_a_text_stay_plain_characters() -> None:
+    model = translator()
+    (framed,) = encode_sources(["a<eos>b"], ["it"], model.source_tokenizer, model.settings)
+    assert len(framed) == 2 + len("a<eos>b")
+    special = translator().source_tokenizer.vocabulary.special_ids
+    assert special.isdisjoint(framed[1:-1])
+    assert translator().translate(["a<eos>b"])[0].unknown == ()
+
+
+@settings(max_examples=25, deadline=None)
+@given(texts=st.lists(texts_of_the_alphabet, min_size=1, max_size=4), num_beams=st.integers(1, 4))
+def test_answers_have_no_special_tokens(texts: list[str], num_beams: int) -> None:
+    for answer in translator().translate(texts, num_beams=num_beams, num_return_sequences=num_beams):
+        for each in (answer, *answer.alternatives):
+            assert not set(SPECIALS) & set(each.tokens)
+            assert each.text == "".join(each.tokens)
+
+
+# --- Options ---
+
+
+def test_options_have_the_names_of_hugging_face() -> None:
+    greedy = translator().translate(["abcdef"], num_beams=1, max_new_tokens=3)[0]
+    assert len(greedy.token_scores) == 3
+    (sampled,) = translator().translate(
+        ["abcdef"], do_sample=True, temperature=0.5, top_k=1, top_p=0.9, num_beams=1, max_new_tokens=3
+    )
+    assert sampled.text == greedy.text
+
+
+def test_options_lie_over_the_settings_and_the_settings_over_those_of_the_model() -> None:
+    own = translator().translate(["abcdef"])[0]
+    assert own == translator().translate(["abcdef"], num_beams=3, max_new_tokens=8)[0]
+    given_settings = DecodingSettings(num_beams=1, max_new_tokens=2, length_alpha=0)
+    (found,) = translator().translate(["abcdef"], decoding=given_settings)
+    assert len(found.token_scores) == 2
+    assert found.rank_score == found.score
+    (found,) = translator().translate(["abcdef"], decoding=given_settings, max_new_tokens=1)
+    assert len(found.token_scores) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message", "hint"),
+    [
+        ("num_beam", 3, "there is no setting 'decoding.num_beam'", "did you mean 'decoding.num_beams'?"),
+        ("beam_size", 3, "there is no setting 'decoding.beam_size'", "decoding.num_beams"),
+        ("num_beams", 0, "the setting 'decoding.num_beams' cannot take this value", None),
+        ("top_p", 1.5, "the setting 'decoding.top_p' cannot take this value", None),
+    ],
+)
+def test_wrong_options_are_refused_by_name(option: str, value: float, message: str, hint: str | None) -> None:
+    with pytest.raises(SettingsError, match=message) as caught:
+        translator().translate(["abc"], **{option: value})
+    assert hint is None or hint in (caught.value.hint or "")
+
+
+def test_a_beam_that_was_given_is_never_widened_for_the_number_of_answers() -> None:
+    with pytest.raises(SettingsError, match="a beam of 3 cannot return 4 answers"):
+        translator().translate(["abc"], num_beams=3, num_return_sequences=4)
+    (found,) = translator().translate(["abcdef"], num_return_sequences=4)
+    assert len(found.alternatives) == 3
+
+
+def test_alternatives_are_the_further_answers_best_first() -> None:
+    (found,) = translator().translate(["abcdef"], num_beams=4, num_return_sequences=4)
+    answers = (found, *found.alternatives)
+    assert len({answer.text for answer in answers}) == 4
+    order = [-answer.rank_score for answer in answers]
+    assert order == sorted(order)
+    assert all(answer.alternatives == () for answer in found.alternatives)
+    assert found.text == translator().translate(["abcdef"], num_beams=4)[0].text
+
+
+def always(token: str) -> ModelFile:
+    """A model that says nothing but `token`: its logit adds up a hidden state far above 0, the others are 0."""
+    file = untrained(model={"tied_embeddings": "none"})
+    file.tensors["decoder.0.feed_forward_norm.bias"][:] = 10.0
+    projection = file.tensors["output_projection.weight"]
+    projection[:] = 0.0
+    projection[file.target_tokenizer.vocabulary.pieces.index(token)] = 1.0
+    return file
+
+
+def test_an_answer_that_is_cut_says_so() -> None:
+    (cut,) = Translator(always("a"), device="cpu").translate(["abc"], num_beams=1, max_new_tokens=6)
+    assert (cut.text, cut.finished, len(cut.token_scores)) == ("aaaaaa", False, 6)
+    (ended,) = Translator(always("<eos>"), device="cpu").translate(["abc"], num_beams=1, max_new_tokens=6)
+    assert (ended.text, ended.finished, len(ended.token_scores)) == ("", True, 1)
+
+
+def huge(**changes: Any) -> ModelFile:
+    """A model of finite weights that are so large that its logits are not."""
+    file = untrained(**changes)
+    return replace(
+        file, tensors={name: (1e38 * np.sign(array)).astype(np.float32) for name, array in file.tensors.items()}
+    )
+
+
+@pytest.mark.parametrize("options", [{"num_beams": 1}, {"num_beams": 3}, {"do_sample": True}])
+def test_a_model_whose_numbers_are_not_finite_is_an_error_that_names_the_text(options: dict[str, Any]) -> None:
+    broken = Translator(huge(), device="cpu")
+    for where, named in ((None, "row 2"), (["one", "two", "three"], "two")):
+        with pytest.raises(NotFiniteError, match="the model computes numbers that are not finite") as caught:
+            broken.translate(["", "abc", "  "], where=where, **options)
+        assert caught.value.where == named
+        assert caught.value.got == "a log-probability of nan after 0 tokens"
+    assert broken.translate(["", " "], **options)[0].text == ""
+
+
+def test_the_score_of_a_pair_is_finite_or_an_error() -> None:
+    broken = Translator(huge(), device="cpu")
+    with pytest.raises(NotFiniteError) as caught:
+        broken.score([("abc", "def")], where=["pairs.csv, row 7"])
+    assert caught.value.where == "pairs.csv, row 7"
+
+
+def test_the_longest_answer_comes_from_the_training_lengths() -> None:
+    file = always("a")
+    unset = DecodingSettings(num_beams=1)
+    for data, expected in ((TrainingData(longest_target=10), 17), (TrainingData(), 644)):
+        assert default_max_new_tokens(data, file.settings) == expected
+    trained = replace(file, data=TrainingData(longest_target=10))
+    (cut,) = Translator(trained, device="cpu").translate(["abc"], decoding=unset)
+    assert cut.text == "a" * 17
+
+
+# --- Forced starts ---
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_prefixes_start_the_answers(num_beams: int) -> None:
+    texts, prefixes = ["abc", "", "dog", "fed"], ["be", "a", "", "go<eos>"]
+    found = translator().translate(texts, prefixes=prefixes, num_beams=num_beams, max_new_tokens=12)
+    assert [answer.text for answer in found][1] == ""
+    for answer, prefix in ((found[0], "be"), (found[3], "go<eos>")):
+        assert answer.text.startswith(prefix)
+    assert found[2].text == translator().translate(["dog"], num_beams=num_beams, max_new_tokens=12)[0].text
+
+
+def test_a_prefix_of_unknown_characters_is_refused() -> None:
+    with pytest.raises(TextError, match="so that no answer can start with it") as caught:
+        translator().translate(["abc", "dog"], prefixes=["a", "é☺a"])
+    assert (caught.value.where, caught.value.got) == ("row 2", "'é', '☺'")
+    with pytest.raises(TextError) as caught:
+        translator().translate(["abc"], prefixes=["é"], where=["a.csv, row 7"])
+    assert caught.value.where == "a.csv, row 7"
+
+
+@pytest.mark.parametrize(("prefixes", "got"), [(["a"], "1 for 2 texts"), ("ab", "'ab'")])
+def test_prefixes_must_be_one_for_each_text(prefixes: Any, got: str) -> None:
+    with pytest.raises(UsageError, match="prefixes must be a list, one for each text") as caught:
+        translator().translate(["abc", "dog"], prefixes=prefixes)
+    assert caught.value.got == got
+
+
+# --- Scores of given pairs ---
+
+
+def test_an_answer_scored_as_a_pair_has_its_own_score() -> None:
+    found = translator().translate(["abc", "dog fed", "<eos>"], num_beams=4, num_return_sequences=3)
+    answers = [(text, each) for text, a in zip(["abc", "dog fed", "<eos>"], found, strict=True) for each in
+               (a, *a.alternatives) if each.finished]  # fmt: skip
+    assert answers
+    scored = translator().score([(text, answer.text) for text, answer in answers])
+    for (_, answer), pair in zip(answers, scored, strict=True):
+        assert pair.tokens == (*answer.tokens, "<eos>")
+        assert pair.token_scores == pytest.approx(answer.token_scores, abs=1e-5)
+        assert pair.score == pytest.approx(answer.score, abs=1e-5)
+
+
+def test_any_pair_has_a_score_an_empty_one_too() -> None:
+    pairs = [("abc", "cab"), ("", ""), ("abc", ""), ("é", "é")]
+    scored = translator().score(pairs)
+    assert [len(pair.tokens) for pair in scored] == [4, 1, 1, 2]
+    assert scored[3].tokens == ("<unk>", "<eos>")
+    for pair, each in zip(pairs, scored, strict=True):
+        assert each.score == pytest.approx(sum(each.token_scores))
+        assert each.score < 0
+        assert translator().score([pair])[0].score == pytest.approx(each.score, abs=1e-5)
+
+
+# --- Ensembles, devices, files ---
+
+
+def test_models_of_different_vocabularies_are_no_ensemble() -> None:
+    with pytest.raises(ModelFileError, match="must share their vocabularies; the source ones differ") as caught:
+        Translator(untrained(), ensemble=[untrained(alphabet="xyz")], device="cpu")
+    assert caught.value.hint == "train them from the same table and recipe, with different seeds"
+    one = untrained(alphabet="abc")
+    other = ModelFile(one.settings, one.source_tokenizer, untrained(alphabet="abd").target_tokenizer, one.tensors)
+    with pytest.raises(ModelFileError, match="the target ones differ"):
+        Translator(one, ensemble=[other], device="cpu")
+
+
+def test_an_ensemble_of_files_finds_answers_of_its_own(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        untrained(seed).save(tmp_path / f"{seed}.safetensors")
+    one, two = (tmp_path / f"{seed}.safetensors" for seed in (1, 2))
+    texts = ["abc", "dog fed", "a<eos>b"]
+    alone = Translator.load(one, device="cpu").translate(texts)
+    assert alone == translator().translate(texts)
+    doubled = Translator.load(one, ensemble=[one], device="cpu").translate(texts)
+    assert [answer.text for answer in doubled] == [answer.text for answer in alone]
+    mixed = Translator.load(one, ensemble=[two], device="cpu").translate(texts)
+    assert [answer.score for answer in mixed] != pytest.approx([answer.score for answer in alone], abs=1e-3)
+
+
+def test_a_device_that_is_not_there_is_refused() -> None:
+    with pytest.raises(DeviceError, match="device 'warp' is not available"):
+        Translator(untrained(), device="warp")
+
+
+def test_a_misspelt_precision_is_refused() -> None:
+    with pytest.raises(SettingsError, match="precision 'bf16' is not available"):
+        Translator(untrained(), device="cpu", precision="bf16")
+
+
+def test_translating_warns_of_nothing() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Translator(untrained(), device="cpu").translate(["abc", "", "é"])
+    assert caught == []
+
+
+# Calls with what is not text
+
+
+@pytest.mark.parametrize("texts", [[None], ["a", 3], [b"a"], [float("nan")], [["a"]], 3, None, b"ab"])
+def test_what_is_not_text_is_not_translated(texts):
+    with pytest.raises(UsageError, match=r"not text|are not a list"):
+        Translator(untrained()).translate(texts)
+
+
+@pytest.mark.parametrize("prefixes", [[None], [3], [b"a"], 3, b"a"])
+def test_what_is_not_text_is_no_prefix(prefixes):
+    with pytest.raises(UsageError, match=r"not text|are not a list"):
+        Translator(untrained()).translate(["a"], prefixes=prefixes)
+
+
+@pytest.mark.parametrize("pairs", [["ab"], [("a", None)], [("a", "b", "c")], "ab", None, [1]])
+def test_what_is_not_a_pair_is_not_scored(pairs):
+    with pytest.raises(UsageError, match="pair"):
+        Translator(untrained()).score(pairs)

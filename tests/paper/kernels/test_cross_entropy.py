@@ -1,0 +1,145 @@
+"""The loss and its gradients against NumPy and torch."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
+
+from glassformer.paper.kernels import cross_entropy as kernel
+from glassformer.paper.kernels.cross_entropy import cross_entropy
+
+smoothings = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+
+
+def drawn(n_rows=7, n_tokens=11, seed=0, d_model=6):
+    """Hidden states, an output projection, and the tokens that were right."""
+    generator = torch.Generator().manual_seed(seed)
+    hidden = torch.randn(n_rows, d_model, generator=generator)
+    projection = 2 * torch.randn(n_tokens, d_model, generator=generator)
+    return hidden, projection, torch.randint(n_tokens, (n_rows,), generator=generator)
+
+
+def loss_of_logits(logits, target, smoothing):
+    """The projection that leaves hidden states as they are makes logits of them."""
+    return cross_entropy(logits, torch.eye(logits.shape[1], dtype=logits.dtype), target, smoothing)
+
+
+def with_gradients(loss, hidden, projection):
+    """The loss of copies of both, and its gradients."""
+    copies = [each.detach().clone().requires_grad_() for each in (hidden, projection)]
+    value = loss(*copies)
+    return value.detach(), *torch.autograd.grad(value, copies)
+
+
+@smoothings
+def test_the_loss_is_the_cross_entropy_with_the_smoothed_distribution(smoothing):
+    hidden, projection, target = drawn()
+    values = hidden.double().numpy() @ projection.double().numpy().T
+    log_probs = values - np.log(np.exp(values).sum(axis=1, keepdims=True))
+    wanted = np.full_like(values, smoothing / 11)
+    wanted[np.arange(7), target.numpy()] += 1 - smoothing
+    smoothed, plain = cross_entropy(hidden, projection, target, smoothing)
+    assert float(smoothed) == pytest.approx(-(wanted * log_probs).sum(), rel=1e-5)
+    assert float(plain) == pytest.approx(-log_probs[np.arange(7), target.numpy()].sum(), rel=1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n_rows=st.integers(1, 9),
+    n_tokens=st.integers(2, 30),
+    d_model=st.integers(1, 8),
+    smoothing=st.floats(0, 0.99),
+    scale=st.sampled_from([1.0, 0.01, -3.0]),
+    chunk=st.sampled_from([1, 50, 2**22]),
+    seed=st.integers(0, 99),
+)
+def test_loss_and_gradients_are_those_of_torchs_output_layer_and_loss(
+    n_rows, n_tokens, d_model, smoothing, scale, chunk, seed
+):
+    """In chunks of one row, of some, or all in one; and as part of a larger loss, whose gradient is not one."""
+    hidden, projection, target = drawn(n_rows, n_tokens, seed, d_model)
+
+    def theirs(hidden, projection):
+        logits = functional.linear(hidden, projection)
+        return scale * functional.cross_entropy(logits, target, label_smoothing=smoothing, reduction="sum")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "CHUNK_NUMBERS", chunk)
+        found = with_gradients(lambda *both: scale * cross_entropy(*both, target, smoothing)[0], hidden, projection)
+    torch.testing.assert_close(found, with_gradients(theirs, hidden, projection), rtol=1e-4, atol=1e-4)
+
+
+@smoothings
+def test_chunks_are_rows_that_hold_so_many_logits(smoothing, monkeypatch):
+    hidden, projection, target = drawn(10, 11)
+    whole = with_gradients(lambda *both: cross_entropy(*both, target, smoothing)[0], hidden, projection)
+    sizes, softmax = [], torch.Tensor.softmax
+    monkeypatch.setattr(torch.Tensor, "softmax", lambda x, dim: sizes.append(x.shape) or softmax(x, dim))
+    monkeypatch.setattr(kernel, "CHUNK_NUMBERS", 4 * 11 + 10)
+    parts = with_gradients(lambda *both: cross_entropy(*both, target, smoothing)[0], hidden, projection)
+    assert sizes == [(4, 11), (4, 11), (2, 11)]
+    torch.testing.assert_close(parts, whole, rtol=1e-5, atol=1e-5)
+
+
+@smoothings
+def test_under_autocast_the_products_are_bfloat16_and_the_sums_float32(smoothing, monkeypatch):
+    """Against float32 on the rounded inputs: what is left is the rounding of logits and of what is passed back."""
+    monkeypatch.setattr(kernel, "CHUNK_NUMBERS", 50 * 64)
+    hidden, projection, target = drawn(1000, 50)
+    rounded = hidden.bfloat16().float(), projection.bfloat16().float()
+    exact = with_gradients(lambda *both: cross_entropy(*both, target, smoothing)[0], *rounded)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        smoothed, plain = cross_entropy(hidden, projection, target, smoothing)
+        rough = with_gradients(lambda *both: cross_entropy(*both, target, smoothing)[0], hidden, projection)
+    assert smoothed.dtype == plain.dtype == torch.float32
+    assert [each.dtype for each in rough] == [torch.float32] * 3
+    assert float(rough[0]) == pytest.approx(float(exact[0]), rel=2e-3)
+    for found, expected in zip(rough[1:], exact[1:], strict=True):
+        assert (found - expected).norm() < 0.02 * expected.norm()
+
+
+def test_equal_logits_cost_the_logarithm_of_the_vocabulary():
+    for smoothing in (0.0, 0.3):
+        smoothed, plain = loss_of_logits(torch.zeros(4, 68), torch.tensor([0, 1, 2, 67]), smoothing)
+        assert float(smoothed) == pytest.approx(4 * math.log(68))
+        assert float(plain) == pytest.approx(4 * math.log(68))
+
+
+@smoothings
+def test_only_the_smoothed_loss_carries_a_gradient(smoothing):
+    hidden, projection, target = drawn()
+    smoothed, plain = cross_entropy(hidden.requires_grad_(), projection, target, smoothing)
+    assert smoothed.requires_grad
+    assert not plain.requires_grad
+
+
+def test_no_gradient_is_computed_where_none_is_wanted():
+    """As in validation: the projection is a parameter, but nothing goes backward. A gradient is two more products."""
+    hidden, projection, target = drawn()
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        smoothed, _ = cross_entropy(hidden, projection.requires_grad_(), target, 0.1)
+    assert not smoothed.requires_grad
+    assert counter.get_total_flops() == 2 * 7 * 6 * 11
+
+
+@smoothings
+def test_huge_logits_keep_loss_and_gradient_finite(smoothing):
+    logits = torch.tensor([[1e4, -1e4, 0.0], [0.0, 3e38, -3e38]], requires_grad=True)
+    smoothed, plain = loss_of_logits(logits, torch.tensor([0, 1]), smoothing)
+    smoothed.backward()
+    assert float(plain) == 0
+    assert torch.isfinite(logits.grad).all()
+
+
+def test_low_precision_logits_are_summed_in_float32():
+    low, target = (5 * torch.randn(1000, 50, generator=torch.Generator().manual_seed(0))).bfloat16(), drawn(1000, 50)[2]
+    smoothed, plain = loss_of_logits(low, target, 0.1)
+    assert smoothed.dtype == plain.dtype == torch.float32
+    assert float(plain) == pytest.approx(float(loss_of_logits(low.float(), target, 0.1)[1]), rel=1e-6)

@@ -1,0 +1,195 @@
+"""Packed tokens against plain lists, and the packed model against the padded one."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from glassformer.paper.kernels.packing import Layout, round_up
+from glassformer.paper.model import Transformer
+from glassformer.paper.settings import ModelSettings
+
+SIZE = 13  # of both vocabularies
+lengths_of_sentences = st.lists(st.integers(0, 15), min_size=1, max_size=7).filter(any)
+longer = st.integers(0, 3)
+quick = settings(max_examples=50, deadline=None)
+
+
+def layout_of(lengths: list[int], extra: int = 0) -> Layout:
+    return Layout.of(torch.tensor(lengths), max(lengths) + extra)
+
+
+def drawn(*size: int, seed: int = 0) -> Tensor:
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def tokens_of(layout: Layout, width: int, seed: int = 0) -> Tensor:
+    """Rows for its tokens, and after them the ones that are nobody's."""
+    return drawn(len(layout.positions), width, seed=seed)
+
+
+# Layout
+
+
+@pytest.mark.parametrize(("n", "expected"), [(1, 1), (31, 31), (32, 32), (33, 34), (63, 64), (64, 64), (65, 68)])
+def test_round_numbers_have_five_digits(n: int, expected: int) -> None:
+    assert round_up(n) == expected
+
+
+@given(st.integers(1, 10_000_000))
+def test_round_numbers_are_at_most_a_sixteenth_larger(n: int) -> None:
+    assert n <= round_up(n) <= n * 17 / 16
+    assert round_up(n).bit_length() - 5 <= (round_up(n) & -round_up(n)).bit_length() - 1 or n < 32
+
+
+@quick
+@example([0, 3, 15, 15], 0)
+@given(lengths_of_sentences, longer)
+def test_tokens_are_padded_to_their_places_with_zeros_between(lengths: list[int], extra: int) -> None:
+    layout, tokens = layout_of(lengths, extra), iter(range(1, 1 + sum(lengths)))
+    expected = [[next(tokens) if at < length else 0 for at in range(max(lengths) + extra)] for length in lengths]
+    padded = layout.pad(layout.fill(torch.arange(1, 1 + sum(lengths))).float()[:, None])
+    assert padded[:, :, 0].tolist() == expected
+    assert layout.n_tokens == sum(lengths)
+    assert layout.positions[: sum(lengths)].tolist() == [at for length in lengths for at in range(length)]
+    visible = torch.ones(padded.shape[:2], dtype=torch.bool) if layout.visible is None else layout.visible
+    assert visible.tolist() == [[token > 0 for token in line] for line in expected]
+
+
+@quick
+@given(lengths_of_sentences, longer)
+def test_packing_undoes_padding_and_padding_all_but_what_was_padding(lengths: list[int], extra: int) -> None:
+    layout = layout_of(lengths, extra)
+    tokens = tokens_of(layout, 3)
+    assert torch.equal(layout.pack(layout.pad(tokens))[: sum(lengths)], tokens[: sum(lengths)])
+    full = drawn(len(lengths), max(lengths) + extra, 3)
+    hidden = torch.zeros(full.shape[:2], dtype=torch.bool) if layout.visible is None else ~layout.visible
+    assert torch.equal(layout.pad(layout.pack(full)), full.masked_fill(hidden[:, :, None], 0))
+
+
+@quick
+@given(lengths_of_sentences, longer)
+def test_gradients_go_back_to_where_the_numbers_came_from(lengths: list[int], extra: int) -> None:
+    layout = layout_of(lengths, extra)
+    assert torch.autograd.gradcheck(layout.pad, tokens_of(layout, 1).requires_grad_())
+    full = drawn(len(lengths), max(lengths) + extra, 1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: layout.pack(x)[: sum(lengths)], full)
+
+
+def test_sentences_of_one_length_are_not_copied() -> None:
+    assert layout_of([11, 11, 11]).visible is None
+    layout, tokens = layout_of([3, 3]), drawn(6, 2)
+    assert layout.visible is None
+    assert layout.pad(tokens).data_ptr() == layout.pack(layout.pad(tokens)).data_ptr() == tokens.data_ptr()
+
+
+# The model
+
+GRID: dict[str, dict[str, Any]] = {
+    "as in the paper": {},
+    "pre-norm, gelu": {"norm": "pre", "activation": "gelu"},
+    "free widths, bias": {"n_heads": 3, "d_k": 5, "d_v": 7, "attention_bias": True},
+    "pre-norm, learned positions, free widths": {"norm": "pre", "positions": "learned", "d_k": 3, "d_v": 11},
+    "untied, deep decoder": {"tied_embeddings": "none", "n_decoder_layers": 3, "scale_embeddings": False},
+}
+each_kind = pytest.mark.parametrize("changes", GRID.values(), ids=GRID.keys())
+
+
+def make(seed: int, **changes: Any) -> Transformer:
+    """A model whose every parameter is drawn, so that nothing hides behind a zero."""
+    tiny = {"d_model": 16, "d_ff": 24, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "max_length": 16}
+    model = Transformer(ModelSettings(**(tiny | {"dropout": 0.0} | changes)), SIZE, SIZE)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter += 0.2 * drawn(*parameter.shape, seed=seed + len(name))
+    return model.train()
+
+
+def batch(lengths: list[int], seed: int) -> tuple[Layout, Tensor, Tensor]:
+    """Where the tokens stand; the tokens; the same padded, with anything between."""
+    layout, chance = layout_of(lengths), torch.Generator().manual_seed(seed)
+    padded = torch.randint(SIZE, (len(lengths), max(lengths)), generator=chance)
+    visible = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    return layout, padded[visible], padded
+
+
+def gradients(model: Transformer, hidden: Tensor, towards: Tensor) -> dict[str, Tensor]:
+    """Of a loss that knows every number of `hidden` [P D]."""
+    (model.project(hidden) @ towards).sin().sum().backward()
+    found = {name: each.grad for name, each in model.named_parameters() if each.grad is not None}
+    model.zero_grad()
+    return found
+
+
+@each_kind
+@settings(max_examples=12, deadline=None)
+@given(
+    sentences=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=5),
+    seed=st.integers(0, 10_000),
+)
+def test_the_packed_model_is_the_padded_one_and_so_are_its_gradients(
+    changes: dict[str, Any], sentences: list[tuple[int, int]], seed: int
+) -> None:
+    model, towards = make(seed, **changes), drawn(SIZE, 3).float()
+    source_lengths, target_lengths = map(list, zip(*sentences, strict=True))
+    source_layout, source, padded_source = batch(source_lengths, seed)
+    target_layout, target, padded_target = batch(target_lengths, seed + 1)
+    packed = model.forward_packed(source, source_layout, target, target_layout)
+
+    visible = torch.arange(max(source_lengths)) < torch.tensor(source_lengths)[:, None]
+    padded = model.decode(padded_target, model.encode(padded_source, visible), visible)
+    padded = padded[torch.arange(max(target_lengths)) < torch.tensor(target_lengths)[:, None]]
+    torch.testing.assert_close(packed, padded, atol=1e-5, rtol=1e-5)
+
+    with torch.inference_mode():
+        fused = model.forward_packed(source, source_layout, target, target_layout)
+        torch.testing.assert_close(fused, padded.detach(), atol=1e-5, rtol=1e-5)
+    found, expected = gradients(model, packed, towards), gradients(model, padded, towards)
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, atol=1e-4, rtol=1e-4)
+
+
+@each_kind
+def test_layers_that_are_computed_again_give_the_same_gradients(changes: dict[str, Any]) -> None:
+    """With dropout too, whose chance must come again, and whose relu works in place."""
+    model = make(0, **({"dropout": 0.3, "attention_dropout": 0.2, "feed_forward_dropout": 0.4} | changes))
+    (source_layout, source, _), (target_layout, target, _) = batch([3, 5], 1), batch([4, 2], 2)
+    found = []
+    for model.recompute in (False, True):
+        torch.manual_seed(7)
+        hidden = model.forward_packed(source, source_layout, target, target_layout)
+        found.append((hidden, gradients(model, hidden, drawn(SIZE, 3).float())))
+    torch.testing.assert_close(found[0], found[1], atol=0, rtol=0)
+
+
+def test_no_layer_works_on_padding() -> None:
+    model, rows, chance = make(0), [], random.Random(0)
+    for layer in (*model.encoder, *model.decoder):
+        for part in (layer.feed_forward, layer.self_attention_norm, layer.self_attention.w_o):
+            part.register_forward_hook(lambda module, inputs, output: rows.append(len(output)))
+    (source_layout, source, _), (target_layout, target, _) = (
+        batch([chance.randint(1, 9) for _ in range(4)], seed) for seed in (1, 2)
+    )
+    model.forward_packed(source, source_layout, target, target_layout)
+    assert rows == [round_up(len(source))] * 3 * 2 + [round_up(len(target))] * 3 * 2
+
+
+def test_rows_that_are_nobodys_leave_no_trace() -> None:
+    model, towards = make(0, tied_embeddings="none"), drawn(SIZE, 3).float()
+    (source_layout, source, _), (target_layout, target, _) = batch([21, 20], 1), batch([19, 22], 2)
+    source, target = source.clamp(min=1), target.clamp(min=1)
+    assert len(source_layout.positions) == len(source) + 1 == len(target_layout.positions) == len(target) + 1
+    expected = gradients(model, model.forward_packed(source, source_layout, target, target_layout), towards)
+    with torch.no_grad():  # the id that fills up
+        model.source_embedding.weight[0] *= 3
+        model.target_embedding.weight[0] *= 3
+    hidden = model.forward_packed(source, source_layout, target, target_layout)
+    assert hidden.shape == (41, 16)
+    torch.testing.assert_close(gradients(model, hidden, towards), expected, atol=0, rtol=0)

@@ -1,0 +1,270 @@
+"""A certain answer is the best of any beam: all answers of random toys are tried, which knows no bound.
+
+A toy is a tree of distributions: another one after every history of every sentence. `<eos>` is the last token.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from glassformer.paper.search import (
+    AnswerBatches,
+    GreedyFirst,
+    Hypothesis,
+    SearchConstraints,
+    beam_search,
+    collect,
+    greedy_first,
+    greedy_search,
+    search_greedy_first,
+)
+from glassformer.paper.search.constraints import hypothesis
+from glassformer.paper.search.greedy_first import is_certain
+
+BOS = 0  # only ever read
+EOS, VOCABULARY = 3, 4
+Ids = tuple[int, ...]
+
+seeds = st.integers(0, 2**32 - 1)
+alphas = st.sampled_from([0.0, 0.3, 0.6, 1.0, 2.5])
+sureness = st.sampled_from([0.5, 2.0, 5.0])  # at the first nothing is certain, at the last nearly all is
+every_case = settings(max_examples=150, deadline=None)
+
+
+@dataclass(frozen=True)
+class Toy:
+    seed: int
+    sureness: float
+
+    def log_probs(self, sentence: int, ids: Ids) -> np.ndarray:
+        logits = self.sureness * np.random.default_rng([self.seed, sentence, *ids]).standard_normal(VOCABULARY)
+        return logits - np.log(np.exp(logits).sum())
+
+    def step(self, last: Tensor, state: Histories) -> tuple[Tensor, Histories]:
+        grown = state.extended(last.tolist())
+        found = [[self.log_probs(sentence, ids) for sentence, ids in line] for line in grown.lines]
+        return torch.from_numpy(np.array(found)).float(), grown
+
+    def score(self, sentence: int, ids: Ids) -> list[float]:
+        return [float(self.log_probs(sentence, ids[:at])[token]) for at, token in enumerate(ids)]
+
+
+@dataclass(frozen=True)
+class Histories:
+    """The sentence and the ids so far, without `<bos>`, of each hypothesis; None before the first step."""
+
+    lines: list[list[tuple[int, Ids | None]]]
+
+    def extended(self, last: list[list[int]]) -> Histories:
+        return Histories(
+            [
+                [
+                    (sentence, () if ids is None else (*ids, token))
+                    for (sentence, ids), token in zip(line, tokens, strict=True)
+                ]
+                for line, tokens in zip(self.lines, last, strict=True)
+            ]
+        )
+
+    def select(self, rows: Tensor) -> Histories:
+        flat = [each for line in self.lines for each in line]
+        return Histories([[flat[row] for row in line] for line in rows.tolist()])
+
+
+def decoder(toy: Toy, longest: int, alpha: float, asked: list[tuple[list[int], int]]):
+    """A `search_rows(rows, num_beams)` that notes what it was asked."""
+    space = SearchConstraints(BOS, EOS, (), longest)
+
+    def search_rows(rows: Sequence[int], num_beams: int) -> AnswerBatches:
+        asked.append((list(rows), num_beams))
+        if not rows:
+            return
+        state, n = Histories([[(row, None)] for row in rows]), len(rows)
+        if num_beams == 1:
+            found = greedy_search(toy.step, state, n, space, alpha=alpha)
+        else:
+            found = beam_search(toy.step, state, n, space, num_beams=num_beams, alpha=alpha)
+        yield from ({row: answers} for row, answers in zip(rows, found, strict=True))
+
+    return search_rows
+
+
+def greedy(toy: Toy, longest: int, alpha: float) -> Hypothesis:
+    return next(decoder(toy, longest, alpha, [])([0], 1))[0][0]
+
+
+def all_answers(toy: Toy, longest: int, alpha: float) -> list[Hypothesis]:
+    """Every answer, finished within `longest` tokens or cut off there, best first."""
+    endings = [(*ids, EOS) for n in range(longest) for ids in itertools.product(range(EOS), repeat=n)]
+    endings += itertools.product(range(EOS), repeat=longest)
+    answers = [hypothesis(ids, toy.score(0, ids), EOS, alpha) for ids in endings]
+    return sorted(answers, key=lambda answer: -answer.rank_score)
+
+
+# Certainty
+
+
+@every_case
+@given(seeds, sureness, st.integers(1, 4), alphas)
+def test_no_other_answer_outranks_a_certain_one(seed: int, sure: float, longest: int, alpha: float) -> None:
+    toy = Toy(seed, sure)
+    answer = greedy(toy, longest, alpha)
+    if is_certain(answer, alpha, longest):
+        best, *others = all_answers(toy, longest, alpha)
+        assert best.ids == answer.ids
+        assert all(other.rank_score < best.rank_score for other in others)
+
+
+@every_case
+@given(seeds, sureness, st.integers(1, 4), alphas, st.integers(1, 6))
+def test_a_certain_answer_is_the_best_of_any_beam(
+    seed: int, sure: float, longest: int, alpha: float, num_beams: int
+) -> None:
+    toy = Toy(seed, sure)
+    answer = greedy(toy, longest, alpha)
+    if is_certain(answer, alpha, longest):
+        space, state = SearchConstraints(BOS, EOS, (), longest), Histories([[(0, None)]])
+        ((best,),) = beam_search(toy.step, state, 1, space, num_beams=num_beams, alpha=alpha)
+        assert best.ids == answer.ids
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.5])
+def test_some_toys_are_certain_and_some_are_not(alpha: float) -> None:
+    """So that the two tests above have something to say."""
+    assert 20 < sum(is_certain(greedy(Toy(seed, 5.0), 4, alpha), alpha, 4) for seed in range(100)) < 95
+
+
+def answer_of(probability: float, length: int, alpha: float, finished: bool = True) -> Hypothesis:
+    ids = [1] * (length - 1) + [EOS if finished else 1]
+    return hypothesis(ids, [math.log(probability) / length] * length, EOS, alpha)
+
+
+def test_without_a_length_penalty_certain_is_more_than_half_of_the_probability() -> None:
+    assert is_certain(answer_of(0.501, 3, 0.0), 0.0, 50)
+    assert not is_certain(answer_of(0.499, 3, 0.0), 0.0, 50)
+
+
+def test_what_another_kernel_would_round_to_another_side_is_not_certain() -> None:
+    """Two answers of nearly a half each: in a beam, whose numbers are rounded otherwise, the other one may win."""
+    assert not is_certain(answer_of(0.500002, 3, 0.0), 0.0, 50)
+
+
+def test_a_longest_answer_with_all_the_rest_must_not_outrank_it() -> None:
+    """One token of .7, against one of 31 tokens with all of the other .3: log .3 over its penalty of 6 ranks higher."""
+    answer = answer_of(0.7, 1, 1.0)
+    assert math.log(0.3) / 6 > answer.rank_score
+    assert not is_certain(answer, 1.0, 31)
+    assert is_certain(answer, 1.0, 13)  # a penalty of 3: -.401, below log .7 = -.357
+
+
+def test_an_unfinished_answer_is_never_certain() -> None:
+    assert not is_certain(answer_of(0.99, 3, 0.0, finished=False), 0.0, 3)
+
+
+@pytest.mark.parametrize("score", [0.0, -1e-9, 1e-7])
+def test_all_of_the_probability_is_certain_whatever_rounding_leaves(score: float) -> None:
+    assert is_certain(hypothesis([1, EOS], [0.0, score], EOS, 0.6), 0.6, 100)
+
+
+# Greedy search first
+
+
+@every_case
+@given(
+    seed=seeds,
+    sure=sureness,
+    longest=st.integers(1, 5),
+    alpha=alphas,
+    num_beams=st.integers(2, 5),
+    n_sentences=st.integers(0, 9),
+    probe=st.integers(1, 9),
+)
+def test_the_answers_are_those_of_the_beam(
+    seed: int, sure: float, longest: int, alpha: float, num_beams: int, n_sentences: int, probe: int
+) -> None:
+    told: list[Mapping[int, list[Hypothesis]]] = []
+    search_rows = decoder(Toy(seed, sure), longest, alpha, [])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(greedy_first, "PROBE", probe)
+        found = collect(
+            search_greedy_first(search_rows, n_sentences, longest, num_beams=num_beams, alpha=alpha),
+            n_sentences,
+            told.append,
+        )
+    assert [len(each) for each in told] == [1] * n_sentences
+    assert dict(ChainMap(*map(dict, told))) == dict(enumerate(found))
+    for (answer,), (best,) in zip(
+        found, collect(search_rows(range(n_sentences), num_beams), n_sentences, None), strict=True
+    ):
+        assert answer.ids == best.ids
+        assert answer.rank_score == pytest.approx(best.rank_score, abs=1e-5)
+
+
+@pytest.mark.parametrize(("n_certain", "goes_on"), [(2, False), (3, True)])
+def test_greedy_search_goes_on_where_more_than_a_third_of_the_first_were_certain(
+    n_certain: int, goes_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(greedy_first, "PROBE", 6)
+    asked: list[tuple[list[int], int]] = []
+
+    def search_rows(rows: Sequence[int], num_beams: int) -> AnswerBatches:
+        asked.append((list(rows), num_beams))
+        yield {row: [answer_of(0.9 if row < n_certain else 0.2, 2, 0.6)] for row in rows}
+
+    found = collect(search_greedy_first(search_rows, 10, 9, num_beams=4, alpha=0.6), 10, None)
+    assert len(found) == 10
+    greedy_rows = [list(range(6)), list(range(6, 10))] if goes_on else [list(range(6))]
+    assert asked == [*((rows, 1) for rows in greedy_rows), (list(range(n_certain, 10)), 4)]
+
+
+@pytest.mark.parametrize("n_certain", [0, 2, 3, 6])
+@pytest.mark.parametrize("sizes", [[10], [1] * 10, [4, 4, 2], [6, 4], [7, 3]])
+def test_the_searches_of_a_job_search_as_one_does(
+    n_certain: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(greedy_first, "PROBE", 6)
+
+    def job(sizes: list[int]) -> set[tuple[int, int]]:
+        """Which rows were searched for with how many beams, in a job of searches of these sizes."""
+        searched: set[tuple[int, int]] = set()
+        state, start = GreedyFirst(), 0
+        for size in sizes:
+
+            def search_rows(rows: Sequence[int], num_beams: int, start: int = start) -> AnswerBatches:
+                searched.update((start + row, num_beams) for row in rows)
+                yield {row: [answer_of(0.9 if start + row < n_certain else 0.2, 2, 0.6)] for row in rows}
+
+            batches = search_greedy_first(search_rows, size, 9, num_beams=4, alpha=0.6, state=state)
+            assert len(collect(batches, size, None)) == size
+            start += size
+        return searched
+
+    assert job(sizes) == job([10])
+
+
+def test_an_error_of_on_answers_ends_the_search() -> None:
+    ended = []
+
+    def batches() -> AnswerBatches:
+        try:
+            yield from ({row: [Hypothesis((), (), -1.0, -1.0, True)]} for row in range(9))
+        finally:
+            ended.append(True)
+
+    def on_answers(_: Mapping[int, list[Hypothesis]]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:  # whose traceback keeps the search alive
+        collect(batches(), 9, on_answers)
+    assert ended, caught

@@ -1,0 +1,116 @@
+"""A log-probability that is NaN, and a sentence without a finite one, are errors of every search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from glassformer.errors import EngineError, NotFiniteError
+from glassformer.paper.search import (
+    Hypothesis,
+    SearchConstraints,
+    beam_search,
+    check_token_scores,
+    collect,
+    greedy_search,
+    sample,
+)
+
+SPACE = SearchConstraints(bos_id=0, eos_id=3, forbidden=(), max_new_tokens=4)
+FINE = [math.log(0.2), math.log(0.3), math.log(0.4), math.log(0.1)]
+ENDS = [-50.0, -50.0, -50.0, -1e-9]
+
+
+class Steps:
+    """The state is the number of each sentence, and how many tokens it has."""
+
+    def __init__(self, sentences: Tensor, time: int = 0) -> None:
+        self.sentences, self.time = sentences, time
+
+    def select(self, rows: Tensor) -> Steps:
+        return Steps(self.sentences.flatten()[rows], self.time)
+
+
+def stepper(table: dict[tuple[int, int], list[float]], otherwise: Sequence[float] = FINE) -> object:
+    """Log-probabilities by sentence and time."""
+
+    def step(_last: Tensor, state: Steps) -> tuple[Tensor, Steps]:
+        rows = [[table.get((s, state.time), list(otherwise)) for s in line] for line in state.sentences.tolist()]
+        return torch.tensor(rows), Steps(state.sentences, state.time + 1)
+
+    return step
+
+
+def search(
+    kind: str, table: dict[tuple[int, int], list[float]], n: int = 3, **options: float
+) -> list[list[Hypothesis]]:
+    step, state = stepper(table), Steps(torch.arange(n)[:, None])
+    if kind == "greedy":
+        return greedy_search(step, state, n, SPACE)  # type: ignore[arg-type]
+    if kind == "sample":
+        chance = torch.rand((n, SPACE.max_new_tokens, 2), generator=torch.Generator().manual_seed(1))
+        return sample(step, state, chance, SPACE)  # type: ignore[arg-type]
+    return beam_search(step, state, n, SPACE, num_beams=3, **options)  # type: ignore[arg-type]
+
+
+NAN = [math.nan] * 4
+ONE_NAN = [*FINE[:2], math.nan, FINE[3]]
+NOTHING = [-math.inf] * 4
+
+
+@pytest.mark.parametrize("kind", ["greedy", "beam", "sample"])
+@pytest.mark.parametrize(("row", "shown"), [(NAN, "nan"), (ONE_NAN, "nan"), (NOTHING, "-inf")])
+@pytest.mark.parametrize("time", [0, 2])
+def test_the_sentence_is_named(kind, row, shown, time):
+    for sentence in range(3):
+        with pytest.raises(NotFiniteError, match="the model computes numbers that are not finite") as caught:
+            search(kind, {(sentence, time): row})
+        assert caught.value.row == sentence
+        assert caught.value.where == f"text {sentence + 1}"
+        assert caught.value.got == f"a log-probability of {shown} after {time} tokens"
+        assert caught.value.hint
+        assert isinstance(caught.value, EngineError)
+
+
+@pytest.mark.parametrize("kind", ["greedy", "beam", "sample"])
+def test_some_impossible_tokens_are_no_harm(kind):
+    table = {(s, t): [FINE[0], -math.inf, FINE[2], FINE[3]] for s in range(3) for t in range(4)}
+    for answers in search(kind, table):
+        assert math.isfinite(answers[0].score)
+
+
+@pytest.mark.parametrize("kind", ["greedy", "beam"])
+def test_what_is_computed_for_a_sentence_that_has_ended_does_not_matter(kind):
+    """The first of three ends at once, and keeps its place for a while."""
+    table = {(0, 0): ENDS} | {(0, t): NAN for t in range(1, 4)}
+    found = search(kind, table, n=30)
+    assert found[0][0].ids == ()
+
+
+def test_a_sentence_with_an_answer_may_run_out_of_tokens():
+    table = {(0, 0): [FINE[0], -math.inf, -math.inf, math.log(0.1)]} | {(0, t): NOTHING for t in range(1, 4)}
+    best = beam_search(stepper(table), Steps(torch.zeros((1, 1), dtype=torch.long)), 1, SPACE, num_beams=3)[0][0]  # type: ignore[arg-type]
+    assert (best.ids, best.finished) == ((), True)
+
+
+@pytest.mark.parametrize("answers", [[], [Hypothesis((1,), (), math.nan, math.nan, True)]])
+def test_no_engine_may_leave_a_text_without_an_answer(answers):
+    fine = [Hypothesis((1,), (-1.0,), -1.0, -1.0, True)]
+    with pytest.raises(NotFiniteError) as caught:
+        collect((found for found in [{0: fine, 1: fine}, {2: answers}]), 3, None)  # type: ignore[arg-type]
+    assert caught.value.row == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "at"), [([math.nan, -1.0], 0), ([-1.0, -2.0, -math.inf], 2), ([math.inf, -math.inf], 0)]
+)
+def test_the_score_of_a_given_target_is_finite(wrong, at):
+    assert check_token_scores([[-1.0], []]) == [[-1.0], []]
+    with pytest.raises(NotFiniteError) as caught:
+        check_token_scores([[-1.0], wrong, [math.nan]])
+    assert caught.value.row == 1
+    assert caught.value.got == f"a log-probability of {wrong[at]} after {at} tokens"

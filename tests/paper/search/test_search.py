@@ -1,0 +1,471 @@
+"""Greedy and beam search over toys: tables of probabilities, and a list-based beam as the oracle."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from glassformer.paper.search import (
+    Hypothesis,
+    SearchConstraints,
+    Step,
+    beam_search,
+    best_first,
+    greedy_search,
+    length_penalty,
+)
+
+BOS = 0  # what it is does not matter to a toy, since it is only ever read
+Ids = tuple[int, ...]
+Toy = Callable[[int, Ids], list[float]]
+"""Sentence, ids so far -> log-probabilities of the next id."""
+
+
+@dataclass(frozen=True)
+class Histories:
+    """The state of a toy: of each hypothesis of each sentence, the sentence's number and all ids so far."""
+
+    lines: list[list[tuple[int, Ids]]]
+
+    def select(self, rows: Tensor) -> Histories:
+        flat = [each for line in self.lines for each in line]
+        chosen = [[flat[row] for row in line] for line in rows.tolist()]
+        assert all(len({sentence for sentence, _ in line}) == 1 for line in chosen), "a line mixes sentences"
+        return Histories(chosen)
+
+
+@dataclass
+class Stepper:
+    """The step function of a toy. It notes how many sentences and hypotheses each call had."""
+
+    toy: Toy
+    calls: list[tuple[int, int]] = field(default_factory=list)
+
+    def __call__(self, last: Tensor, state: Histories) -> tuple[Tensor, Histories]:
+        self.calls.append((last.shape[0], last.shape[1]))
+        grown = [
+            [(sentence, (*ids, token)) for (sentence, ids), token in zip(line, tokens, strict=True)]
+            for line, tokens in zip(state.lines, last.tolist(), strict=True)
+        ]
+        log_probs = [[self.toy(sentence, ids[1:]) for sentence, ids in line] for line in grown]
+        return torch.tensor(log_probs), Histories(grown)
+
+
+def start(n_sentences: int) -> Histories:
+    return Histories([[(sentence, ())] for sentence in range(n_sentences)])
+
+
+def beam(toy: Toy, space: SearchConstraints, n_sentences: int = 1, **options: float) -> list[list[Hypothesis]]:
+    return beam_search(Stepper(toy), start(n_sentences), n_sentences, space, **options)  # type: ignore[arg-type]
+
+
+def greedy(toy: Toy, space: SearchConstraints, n_sentences: int = 1) -> list[Hypothesis]:
+    return [best for (best,) in greedy_search(Stepper(toy), start(n_sentences), n_sentences, space)]
+
+
+def random_toy(seed: int, vocabulary: int, scale: float = 1.0, less_eos: float = 0.0) -> Toy:
+    """Another distribution after every history of every sentence; `<eos>` is the last id."""
+    known: dict[tuple[int, Ids], list[float]] = {}
+
+    def toy(sentence: int, ids: Ids) -> list[float]:
+        if (sentence, ids) not in known:
+            logits = scale * np.random.default_rng([seed, sentence, *ids]).standard_normal(vocabulary)
+            logits[-1] -= less_eos
+            known[sentence, ids] = (logits - np.log(np.exp(logits).sum())).tolist()
+        return known[sentence, ids]
+
+    return toy
+
+
+def total(toy: Toy, ids: Ids, sentence: int = 0) -> float:
+    return sum(toy(sentence, ids[:at])[token] for at, token in enumerate(ids))
+
+
+def penalty(length: int, alpha: float) -> float:
+    return math.pow((5 + length) / 6, alpha)
+
+
+def rank(answer: tuple[Ids, float], alpha: float) -> float:
+    ids, score = answer
+    return score / penalty(len(ids), alpha)
+
+
+def naive_beam(
+    toy: Toy, space: SearchConstraints, num_beams: int, alpha: float, n_best: int, sentence: int = 0
+) -> list[Ids]:
+    """The documented rules with lists, one sentence at a time, never stopping early. Ids end in <eos> if finished."""
+    prefix = space.prefixes[sentence] if space.prefixes else ()
+    live: list[tuple[Ids, float]] = [((), 0.0)]
+    finished: list[tuple[Ids, float]] = []
+    for time in range(space.max_new_tokens):
+        candidates = [
+            ((*ids, token), score + log_prob)
+            for ids, score in live
+            for token, log_prob in enumerate(toy(sentence, ids))
+            if log_prob > -math.inf and token not in space.forbidden and (time >= len(prefix) or token == prefix[time])
+        ]
+        candidates.sort(key=lambda candidate: -candidate[1])
+        kept = candidates[: num_beams - len(finished)]
+        finished += [each for each in kept if each[0][-1] == space.eos_id]
+        live = [each for each in kept if each[0][-1] != space.eos_id]
+
+    return [ids for ids, _ in sorted(finished + live, key=lambda each: -rank(each, alpha))[:n_best]]
+
+
+def with_eos(answer: Hypothesis, space: SearchConstraints) -> Ids:
+    return (*answer.ids, space.eos_id) if answer.finished else answer.ids
+
+
+def all_answers(vocabulary: int, longest: int) -> Iterator[Ids]:
+    """Every finished one, and every sequence of `longest` tokens that has no end."""
+    yield from all_finished(vocabulary, longest)
+    yield from itertools.product(range(vocabulary - 1), repeat=longest)
+
+
+def all_finished(vocabulary: int, longest: int) -> Iterator[Ids]:
+    """Every sequence of at most `longest` tokens that ends in <eos>, which is the last id."""
+    for length in range(longest):
+        for ids in itertools.product(range(vocabulary - 1), repeat=length):
+            yield (*ids, vocabulary - 1)
+
+
+# Toys add in float64, the search in float32; two answers as good as each other but for that are rare, but not rarer
+# than runs of a suite.
+same_examples = partial(settings, deadline=None, derandomize=True)
+seeds = st.integers(0, 2**32 - 1)
+alphas = st.sampled_from([0.0, 0.6, 1.0, 2.5])
+
+
+# --- A27 ---
+
+A, B, X, Y, END = range(5)
+NEVER = -math.inf
+GARDEN_PATH: dict[Ids, dict[int, float]] = {(): {A: 0.6, B: 0.4}, (A,): {X: 0.5, Y: 0.5}, (B,): {X: 0.9, Y: 0.1}}
+
+
+def garden_path(_sentence: int, ids: Ids) -> list[float]:
+    """The likelier first token leads to the less likely answer."""
+    chances = GARDEN_PATH.get(ids, {END: 1.0})
+    return [math.log(chances[token]) if token in chances else NEVER for token in range(5)]
+
+
+GARDEN_SPACE = SearchConstraints(BOS, END, (), max_new_tokens=3)
+
+
+def test_greedy_search_walks_down_the_garden_path() -> None:
+    (answer,) = greedy(garden_path, GARDEN_SPACE)
+    assert answer.ids[0] == A
+    assert math.exp(answer.score) == pytest.approx(0.30)
+
+
+def test_a_beam_of_two_finds_the_way_round() -> None:
+    ((answer,),) = beam(garden_path, GARDEN_SPACE, num_beams=2)
+    assert answer.ids == (B, X)
+    assert math.exp(answer.score) == pytest.approx(0.36)
+    assert answer.finished
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=seeds, alpha=alphas, scale=st.sampled_from([0.3, 1.0, 4.0]), less_eos=st.sampled_from([-3.0, 0.0, 6.0]))
+def test_a_beam_that_holds_all_prefixes_is_an_exhaustive_search(
+    seed: int, alpha: float, scale: float, less_eos: float
+) -> None:
+    vocabulary, longest = 4, 4
+    toy = random_toy(seed, vocabulary, scale, less_eos)
+    space = SearchConstraints(BOS, vocabulary - 1, (), longest)
+    ((answer,),) = beam(toy, space, num_beams=vocabulary ** (longest - 1), alpha=alpha)
+    best = max(rank((ids, total(toy, ids)), alpha) for ids in all_answers(vocabulary, longest))
+    assert answer.rank_score == pytest.approx(best, abs=1e-5)
+
+
+# --- Against the naive beam ---
+
+
+@same_examples(max_examples=50)
+@given(
+    seed=seeds,
+    vocabulary=st.integers(2, 6),
+    longest=st.integers(1, 6),
+    num_beams=st.integers(1, 7),
+    data=st.data(),
+    alpha=alphas,
+    less_eos=st.sampled_from([-2.0, 0.0, 3.0]),
+)
+def test_stopping_early_and_batching_never_change_an_answer(
+    seed: int, vocabulary: int, longest: int, num_beams: int, data: st.DataObject, alpha: float, less_eos: float
+) -> None:
+    n_best = data.draw(st.integers(1, num_beams))
+    n_sentences = data.draw(st.integers(1, 30))  # above ten, some that are done stay in the batch
+    toy = random_toy(seed, vocabulary, 1.5, less_eos)
+    space = SearchConstraints(BOS, vocabulary - 1, (), longest)
+    found = beam(toy, space, n_sentences, num_beams=num_beams, alpha=alpha, n_best=n_best)
+    for sentence, answers in enumerate(found):
+        expected = naive_beam(toy, space, num_beams, alpha, n_best, sentence)
+        assert [with_eos(answer, space) for answer in answers] == expected
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=seeds, alpha=alphas, num_beams=st.integers(1, 6))
+def test_scores_are_sums_and_ranks_are_scores_over_the_length_penalty(seed: int, alpha: float, num_beams: int) -> None:
+    toy = random_toy(seed, 5)
+    space = SearchConstraints(BOS, 4, (), 4)
+    (answers,) = beam(toy, space, num_beams=num_beams, alpha=alpha, n_best=num_beams)
+    for answer in answers:
+        ids = with_eos(answer, space)
+        assert answer.token_scores == pytest.approx([toy(0, ids[:at])[token] for at, token in enumerate(ids)])
+        assert answer.score == pytest.approx(total(toy, ids), abs=1e-5)
+        assert answer.rank_score == pytest.approx(total(toy, ids) / penalty(len(ids), alpha), abs=1e-5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=seeds, alpha=alphas, num_beams=st.integers(1, 9), longest=st.integers(1, 5))
+def test_answers_are_distinct_and_in_the_order_of_their_rank(
+    seed: int, alpha: float, num_beams: int, longest: int
+) -> None:
+    space = SearchConstraints(BOS, 3, (), longest)
+    (answers,) = beam(random_toy(seed, 4, less_eos=2.0), space, num_beams=num_beams, alpha=alpha, n_best=num_beams)
+    assert len({with_eos(answer, space) for answer in answers}) == len(answers)
+    order = [-answer.rank_score for answer in answers]
+    assert order == sorted(order)
+    assert all(len(with_eos(answer, space)) <= longest for answer in answers)
+    assert all(answer.finished or len(answer.ids) == longest for answer in answers)
+
+
+@same_examples(max_examples=30)
+@given(seed=seeds, n_sentences=st.integers(1, 9))
+def test_greedy_search_is_a_beam_of_one(seed: int, n_sentences: int) -> None:
+    toy, space = random_toy(seed, 5, less_eos=1.0), SearchConstraints(BOS, 4, (), 6)
+    narrow = [best for (best,) in beam(toy, space, n_sentences, num_beams=1)]
+    assert [answer.ids for answer in greedy(toy, space, n_sentences)] == [answer.ids for answer in narrow]
+    for one, other in zip(greedy(toy, space, n_sentences), narrow, strict=True):
+        assert one.score == pytest.approx(other.score)
+        assert one.finished == other.finished
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=seeds)
+def test_greedy_search_takes_the_likeliest_token_each_time(seed: int) -> None:
+    toy, ids = random_toy(seed, 5), ()
+    while len(ids) < 6 and ids[-1:] != (4,):
+        log_probs = toy(0, ids)
+        ids = (*ids, log_probs.index(max(log_probs)))  # type: ignore[assignment]
+    space = SearchConstraints(BOS, 4, (), 6)
+    (answer,) = greedy(toy, space)
+    assert with_eos(answer, space) == ids
+
+
+# --- What may be an answer ---
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=seeds, num_beams=st.integers(1, 5), forbidden=st.sets(st.integers(0, 4), min_size=1, max_size=4))
+def test_forbidden_tokens_never_appear(seed: int, num_beams: int, forbidden: set[int]) -> None:
+    toy, space = random_toy(seed, 6), SearchConstraints(BOS, 5, tuple(forbidden), 4)
+    (answers,) = beam(toy, space, num_beams=num_beams, n_best=num_beams)
+    assert answers
+    for answer in [*answers, *greedy(toy, space)]:
+        assert forbidden.isdisjoint(answer.ids)
+
+
+def test_what_is_forbidden_leaves_the_other_scores_as_they_are() -> None:
+    (answer,) = greedy(garden_path, SearchConstraints(BOS, END, (A,), 3))
+    assert answer.ids == (B, X)
+    assert answer.token_scores == pytest.approx([math.log(0.4), math.log(0.9), 0.0])
+
+
+@same_examples(max_examples=40)
+@given(
+    seed=seeds,
+    prefixes=st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=7),
+    num_beams=st.integers(1, 4),
+    alpha=alphas,
+)
+def test_forced_prefixes_start_the_answers_and_count_in_the_score(
+    seed: int, prefixes: list[list[int]], num_beams: int, alpha: float
+) -> None:
+    toy, space = random_toy(seed, 5, 2.0), SearchConstraints(BOS, 4, (), 6, prefixes)
+    found = beam(toy, space, len(prefixes), num_beams=num_beams, alpha=alpha)
+    for sentence, (prefix, (answer,)) in enumerate(zip(prefixes, found, strict=True)):
+        assert list(answer.ids[: len(prefix)]) == prefix
+        assert with_eos(answer, space) == naive_beam(toy, space, num_beams, alpha, 1, sentence)[0]
+        assert answer.score == pytest.approx(total(toy, with_eos(answer, space), sentence), abs=1e-5)
+    for sentence, answer in enumerate(greedy(toy, space, len(prefixes))):
+        assert with_eos(answer, space) == naive_beam(toy, space, 1, 0.0, 1, sentence)[0]
+
+
+def test_a_prefix_longer_than_the_longest_answer_leaves_it_unfinished() -> None:
+    space = SearchConstraints(BOS, 4, (), 2, [[0, 1, 2]])
+    for answer in (*greedy(random_toy(1, 5), space), beam(random_toy(1, 5), space, num_beams=3)[0][0]):
+        assert answer.ids == (0, 1)
+        assert not answer.finished
+
+
+@pytest.mark.parametrize(("less_eos", "finished"), [(-9.0, True), (9.0, False)])
+def test_one_token_is_room_for_the_end_or_for_an_unfinished_answer(less_eos: float, finished: bool) -> None:
+    toy, space = random_toy(3, 4, less_eos=less_eos), SearchConstraints(BOS, 3, (), 1)
+    for answer in (*greedy(toy, space), beam(toy, space, num_beams=1)[0][0]):
+        assert answer.finished == finished
+        assert len(answer.ids) == (0 if finished else 1)
+        assert answer.score == pytest.approx(max(toy(0, ())))
+        assert answer.rank_score == pytest.approx(answer.score)
+
+
+# --- Cut off at the limit ---
+
+
+def test_a_likely_answer_that_the_limit_cuts_off_is_not_replaced_by_an_unlikely_one_that_fits() -> None:
+    """The answer A B A B A ends after five tokens; an early end has a probability of 0.001."""
+
+    def toy(_sentence: int, ids: Ids) -> list[float]:
+        right = END if len(ids) == 5 else len(ids) % 2
+        return [math.log(0.996 if token == right else 0.001) for token in range(5)]
+
+    for longest, ids, finished in ((3, (A, B, A), False), (5, (A, B, A, B, A), False), (6, (A, B, A, B, A), True)):
+        ((answer,),) = beam(toy, SearchConstraints(BOS, END, (), longest), num_beams=4, alpha=0.6)
+        assert (answer.ids, answer.finished) == (ids, finished)
+
+
+@same_examples(max_examples=100)
+@given(seed=seeds, num_beams=st.integers(1, 5), longest=st.integers(1, 5), less_eos=st.sampled_from([-1.0, 1.0, 3.0]))
+def test_an_answer_that_does_not_fit_the_limit_is_never_replaced_by_one_that_ends(
+    seed: int, num_beams: int, longest: int, less_eos: float
+) -> None:
+    toy = random_toy(seed, 4, less_eos=less_eos)
+    wanted = naive_beam(toy, SearchConstraints(BOS, 3, (), 12), num_beams, 0.0, 1)[0]
+    ((answer,),) = beam(toy, SearchConstraints(BOS, 3, (), longest), num_beams=num_beams)
+    if len(wanted) > longest:
+        assert not answer.finished
+        assert answer.score >= total(toy, wanted[:longest]) - 1e-5
+    else:
+        assert with_eos(answer, SearchConstraints(BOS, 3, (), longest)) == wanted or not answer.finished
+
+
+# --- Slots ---
+
+
+def test_a_beam_wider_than_the_space_returns_every_answer_once() -> None:
+    vocabulary, longest = 3, 3
+    toy, space = random_toy(5, vocabulary), SearchConstraints(BOS, vocabulary - 1, (), longest)
+    (answers,) = beam(toy, space, num_beams=50, n_best=50)
+    every = set(all_answers(vocabulary, longest))
+    assert {with_eos(answer, space) for answer in answers} == every
+    assert len(answers) == len(every)
+
+
+def test_impossible_tokens_take_slots_but_never_become_answers() -> None:
+    (answers,) = beam(garden_path, GARDEN_SPACE, num_beams=10, n_best=10)
+    assert {answer.ids for answer in answers} == {(A, X), (A, Y), (B, X), (B, Y)}
+    assert all(math.isfinite(answer.score) for answer in answers)
+
+
+def test_a_finished_answer_frees_no_slot() -> None:
+    """With <eos> in the first of two slots, one live hypothesis is left; a third would have found the .36."""
+    chances: dict[Ids, dict[int, float]] = {(): {END: 0.45, A: 0.3, B: 0.25}, (A,): {X: 0.5, Y: 0.5}}
+
+    def toy(_sentence: int, ids: Ids) -> list[float]:
+        here = chances.get(ids, {END: 1.0})
+        return [math.log(here[token]) if token in here else NEVER for token in range(5)]
+
+    stepper = Stepper(toy)
+    (answers,) = beam_search(stepper, start(1), 1, GARDEN_SPACE, num_beams=2, n_best=2)
+    assert [math.exp(answer.score) for answer in answers] == pytest.approx([0.45, 0.15])
+    (answers,) = beam(toy, GARDEN_SPACE, num_beams=3, n_best=3)
+    assert [math.exp(answer.score) for answer in answers] == pytest.approx([0.45, 0.25, 0.15])
+
+
+# --- How much work ---
+
+
+def ends_after(length: int) -> Toy:
+    """Sentence n ends, nearly surely, after n + `length` tokens."""
+
+    def toy(sentence: int, ids: Ids) -> list[float]:
+        sure, other = math.log(0.98), math.log(0.01)
+        return [other, other, sure] if len(ids) >= sentence + length else [sure, other, other]
+
+    return toy
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam"])
+@pytest.mark.parametrize(
+    ("n_sentences", "rows"),
+    [(3, [3, 3, 2, 1]), (12, [12, 12, 12, *range(10, 0, -1)])],  # of twelve, the first leaves together with the second
+)
+def test_sentences_that_are_done_leave_the_batch_when_they_are_a_tenth_of_it(
+    search: str, n_sentences: int, rows: list[int]
+) -> None:
+    stepper, space = Stepper(ends_after(1)), SearchConstraints(BOS, 2, (), 50)
+    if search == "greedy":
+        found = greedy_search(stepper, start(n_sentences), n_sentences, space)
+    else:
+        found = beam_search(stepper, start(n_sentences), n_sentences, space, num_beams=2)
+    assert [len(answers[0].ids) for answers in found] == list(range(1, n_sentences + 1))
+    assert [lines for lines, _ in stepper.calls] == rows
+
+
+@pytest.mark.parametrize(("alpha", "steps", "length"), [(0.0, 2, 0), (5.0, 9, 9)])
+def test_the_search_goes_on_while_a_longer_answer_can_still_win(alpha: float, steps: int, length: int) -> None:
+    """The end has .4 at each step: the shortest answer is the likeliest, one without an end has the best rank."""
+
+    def toy(_sentence: int, _ids: Ids) -> list[float]:
+        return [math.log(0.6), math.log(0.4)]
+
+    stepper, space = Stepper(toy), SearchConstraints(BOS, 1, (), 9)
+    ((answer,),) = beam_search(stepper, start(1), 1, space, num_beams=3, alpha=alpha)
+    assert len(answer.ids) == length
+    assert with_eos(answer, space) == naive_beam(toy, space, 3, alpha, 1)[0]
+    assert len(stepper.calls) == steps
+
+
+def test_the_step_function_keeps_its_own_numbers() -> None:
+    """It may return a view of its table; the search must not write into that."""
+    table = torch.tensor([0.2, 0.3, 0.5]).log().expand(2, 3).clone()
+    before = table.clone()
+
+    def step(last: Tensor, state: Histories) -> tuple[Tensor, Histories]:
+        return table[:1].expand(*last.shape, 3), state
+
+    class Nothing:
+        def select(self, _rows: Tensor) -> Nothing:
+            return self
+
+    look_up: Step = step
+    space = SearchConstraints(BOS, 2, (1,), 2, [[0]])
+    greedy_search(look_up, Nothing(), 1, space)
+    beam_search(look_up, Nothing(), 1, space, num_beams=2)
+    assert table.equal(before)
+
+
+def test_the_length_penalty_is_that_of_wu_et_al() -> None:
+    assert length_penalty(1, 0.6) == 1.0
+    assert length_penalty(7, 1.0) == 2.0
+    assert length_penalty(19, 0.5) == 2.0
+    assert length_penalty(30, 0.0) == 1.0
+
+
+def test_answers_rank_by_their_score_and_finished_ones_first_where_it_is_equal() -> None:
+    def answer(rank_score: float, finished: bool) -> Hypothesis:
+        return Hypothesis((), (), -9.0, rank_score, finished)
+
+    expected = [answer(-0.5, False), answer(-1.0, True), answer(-1.0, False), answer(-2.0, True)]
+    assert best_first([expected[i] for i in (3, 1, 0, 2)]) == expected
+
+
+@pytest.mark.parametrize("n_sentences", [1, 2, 7])
+def test_how_many_hypotheses_a_step_has_depends_on_time_alone(n_sentences: int) -> None:
+    """Otherwise a sentence would go through other kernels in a batch than alone, which round differently."""
+    stepper, constraints = Stepper(random_toy(1, vocabulary=3)), SearchConstraints(BOS, 2, (), 8)
+    beam_search(stepper, start(n_sentences), n_sentences, constraints, num_beams=7, alpha=3.0, n_best=7)
+    widths = [width for _, width in stepper.calls]
+    assert len(widths) > 4
+    assert widths == [1, 3, 7, 7, 7, 7, 7, 7][: len(widths)]

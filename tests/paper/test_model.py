@@ -1,0 +1,772 @@
+"""The Transformer against the NumPy reference, torch's own stacks, Hugging Face's Marian, and printed numbers.
+
+Where a test needs a model, its weights are drawn again, biases and gains too, so that nothing hides behind a zero.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
+from torch import Tensor, nn
+
+from glassformer.before.plan import train
+from glassformer.errors import SettingsError, TextError
+from glassformer.inference.engines.inference import Inference
+from glassformer.inference.engines.torch import get_weights, set_weights
+from glassformer.paper import model as model_module
+from glassformer.paper import reference
+from glassformer.paper.kernels import attention as attention_kernel
+from glassformer.paper.kernels import dropout as dropout_kernel
+from glassformer.paper.model import EncoderLayer, MultiHeadAttention, Transformer, attention, sinusoids
+from glassformer.paper.settings import ModelSettings, Settings, paper_base, paper_big
+from glassformer.ship.storage.modelfile import count_parameters, tensor_shapes
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+SIZE = 13  # of both vocabularies
+small = {"d_model": 16, "d_ff": 24, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "max_length": 16}
+seeds = st.integers(0, 10_000)
+id_lists = st.lists(st.integers(0, SIZE - 1), min_size=1, max_size=9)
+
+GRID: dict[str, dict[str, Any]] = {
+    "as in the paper": {},
+    "tied target": {"tied_embeddings": "target"},
+    "untied": {"tied_embeddings": "none"},
+    "pre-norm": {"norm": "pre"},
+    "learned positions": {"positions": "learned"},
+    "learned positions, pre-norm, untied": {"positions": "learned", "norm": "pre", "tied_embeddings": "none"},
+    "gelu": {"activation": "gelu"},
+    "swish, output bias": {"activation": "swish", "output_bias": True},
+    "output bias, untied": {"output_bias": True, "tied_embeddings": "none"},
+    "attention bias": {"attention_bias": True},
+    "free widths": {"n_heads": 3, "d_k": 5, "d_v": 7},
+    "one head of another width": {"n_heads": 1, "d_v": 9},
+    "deep encoder": {"n_encoder_layers": 3, "n_decoder_layers": 1},
+    "deep decoder": {"n_encoder_layers": 1, "n_decoder_layers": 3, "norm": "pre"},
+    "unscaled embeddings": {"scale_embeddings": False},
+    "another base and eps": {"position_base": 77.0, "norm_eps": 0.1},
+    "odd width": {"positions": "learned", "d_model": 15, "n_heads": 3},
+    "all departures": {
+        "norm": "pre",
+        "positions": "learned",
+        "tied_embeddings": "target",
+        "activation": "swish",
+        "attention_bias": True,
+        "output_bias": True,
+        "d_k": 3,
+        "d_v": 11,
+        "n_encoder_layers": 1,
+    },
+}
+each_kind = pytest.mark.parametrize("changes", GRID.values(), ids=GRID.keys())
+
+
+def shape(**changes: Any) -> ModelSettings:
+    return ModelSettings(**(small | changes))
+
+
+def randomise(module: nn.Module, seed: int = 0) -> None:
+    """Every parameter drawn: matrices small, gains around one."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            parameter.normal_(0, 0.3, generator=generator)
+            if "norm" in name and name.endswith("weight"):
+                parameter += 1
+
+
+def make(seed: int = 0, source_size: int = SIZE, target_size: int = SIZE, **changes: Any) -> Transformer:
+    model = Transformer(shape(**changes), source_size, target_size)
+    randomise(model, seed)
+    return model.eval()
+
+
+def draw(seed: int, *size: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def draw_ids(seed: int, *size: int) -> Tensor:
+    return torch.randint(0, SIZE, size, generator=torch.Generator().manual_seed(seed))
+
+
+def padded(sequences: Sequence[Sequence[int]], extra: int = 2) -> tuple[Tensor, Tensor]:
+    """Ids with some pads on the right, and where they are visible."""
+    longest = max(map(len, sequences)) + extra
+    ids = torch.tensor([[*sequence, *[0] * (longest - len(sequence))] for sequence in sequences])
+    visible = torch.tensor([[i < len(sequence) for i in range(longest)] for sequence in sequences])
+    return ids, visible
+
+
+def close(got: Tensor, expected: Tensor | np.ndarray[Any, Any], tolerance: float = 1e-5) -> None:
+    expected = torch.as_tensor(expected).to(got.dtype)
+    torch.testing.assert_close(got.detach(), expected.detach(), atol=tolerance, rtol=tolerance)
+
+
+def reference_logits(model: Transformer, source: Sequence[int], target: Sequence[int]) -> np.ndarray[Any, Any]:
+    weights, chosen = get_weights(model), model.settings
+    memory = reference.encode(weights, chosen, np.array(source))
+    return reference.project(weights, chosen, reference.decode(weights, chosen, np.array(target), memory))
+
+
+# The whole model
+
+
+@each_kind
+def test_the_model_is_the_reference(changes: dict[str, Any]) -> None:
+    model = make(**changes)
+    source, target = draw_ids(1, 2, 7), draw_ids(2, 2, 5)
+    logits = model(source, None, target)
+    for row in range(2):
+        close(logits[row], reference_logits(model, source[row].tolist(), target[row].tolist()))
+
+
+@each_kind
+def test_names_and_shapes_are_those_of_the_model_file(changes: dict[str, Any]) -> None:
+    sizes = (SIZE, SIZE) if changes.get("tied_embeddings", "all") == "all" else (SIZE, SIZE + 4)
+    model = make(source_size=sizes[0], target_size=sizes[1], **changes)
+    got = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    assert got == tensor_shapes(model.settings, *sizes)
+    assert sum(parameter.numel() for parameter in model.parameters()) == count_parameters(model.settings, *sizes)
+    assert not {name for name in model.state_dict() if "positions" in name} - got.keys()
+
+
+@each_kind
+def test_without_dropout_training_computes_what_evaluation_does(changes: dict[str, Any]) -> None:
+    model = make(dropout=0.0, **changes)
+    source, target = draw_ids(1, 2, 7), draw_ids(2, 2, 5)
+    evaluated = model(source, None, target)
+    assert torch.equal(model.train()(source, None, target), evaluated)
+
+
+@each_kind
+def test_every_parameter_is_trained(changes: dict[str, Any]) -> None:
+    model = make(**changes)
+    model(torch.arange(SIZE)[None], None, torch.arange(SIZE)[None]).logsumexp(2).sum().backward()
+    untrained = {name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()}
+    unused_keys_bias = {name for name in untrained if name.endswith("w_k.bias")}  # it moves all scores of a row alike
+    assert untrained == unused_keys_bias
+
+
+@settings(max_examples=9, deadline=None)
+@given(st.integers(1, 3), st.integers(1, 3), st.sampled_from(["post", "pre"]))
+def test_stacks_have_any_depth(n_encoder_layers: int, n_decoder_layers: int, norm: str) -> None:
+    model = make(n_encoder_layers=n_encoder_layers, n_decoder_layers=n_decoder_layers, norm=norm)
+    assert (len(model.encoder), len(model.decoder)) == (n_encoder_layers, n_decoder_layers)
+    close(model(torch.tensor([[3, 1, 4]]), None, torch.tensor([[1, 5]]))[0], reference_logits(model, [3, 1, 4], [1, 5]))
+
+
+def test_one_embedding_for_two_vocabularies_is_refused() -> None:
+    with pytest.raises(SettingsError) as caught:
+        Transformer(shape(tied_embeddings="all"), 5, 6)
+    assert str(caught.value) == (
+        "one embedding for both sides needs one vocabulary\n"
+        "  got: 5 source tokens and 6 target tokens\n"
+        '  next: set tokens.shared=true, or model.tied_embeddings="target"'
+    )
+
+
+@pytest.mark.parametrize(("tied", "matrices"), [("none", 3), ("target", 2), ("all", 1)])
+def test_tied_matrices_are_one_matrix(tied: str, matrices: int) -> None:
+    model = make(tied_embeddings=tied)
+    users = model.source_embedding, model.target_embedding, model.output_projection
+    assert len({user.weight.data_ptr() for user in users}) == matrices
+
+
+# Attention
+
+
+def golden_head() -> dict[str, Tensor]:
+    numbers = json.loads((GOLDEN / "attention.json").read_text(encoding="utf-8"))
+    return {name: torch.tensor(rows, dtype=torch.float64) for name, rows in numbers.items() if name != "comment"}
+
+
+def test_attention_gives_the_golden_output() -> None:
+    head = golden_head()
+    q, k, v = (head[name][None, None] for name in "qkv")
+    seen = torch.ones(4, 4, dtype=torch.bool).tril()[None, None]
+    for output in (attention(q, k, v, causal=True), attention(q, k, v, seen)):
+        close(output[0, 0], head["output"], 1e-7)
+    identity = torch.eye(4, dtype=torch.float64)[None, None]  # as values they show the weights
+    close(attention(q, k, identity, causal=True)[0, 0], head["weights"], 1e-7)
+    close(attention(q, k, identity)[0, 0], head["weights_unmasked"], 1e-7)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 5), seeds)
+def test_attention_weights_add_up_to_one(targets: int, sources: int, d_k: int, seed: int) -> None:
+    query, key = draw(seed, 2, 3, targets, d_k), draw(seed + 1, 2, 3, sources, d_k)
+    weights = attention(query, key, torch.eye(sources).expand(2, 3, -1, -1))
+    close(weights.sum(dim=3), torch.ones(2, 3, targets), 1e-6)
+
+
+def test_attention_with_huge_scores_picks_the_largest() -> None:
+    query, keys = torch.tensor([[[[1000.0]]]]), torch.tensor([[[[1.0], [0.0]]]])
+    assert attention(query, keys, torch.eye(2)[None, None]).tolist() == [[[[1.0, 0.0]]]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_a_query_that_sees_nothing_yields_zeros_and_finite_gradients(dtype: torch.dtype) -> None:
+    q, k, v = (draw(i, 2, 3, 4, 8, dtype=dtype).requires_grad_() for i in range(3))
+    visible = torch.ones(2, 1, 4, 4, dtype=torch.bool)
+    visible[0, 0, 1] = False
+    visible[1] = False
+    output = attention(q, k, v, visible)
+    assert not output[0, :, 1].any()
+    assert not output[1].any()
+    assert output[0, :, 0].all()
+    output.float().square().sum().backward()
+    assert all(each.grad is not None and each.grad.isfinite().all() for each in (q, k, v))
+
+
+def test_nothing_is_nan_when_a_whole_source_is_hidden() -> None:
+    model = make()
+    source, target = draw_ids(0, 2, 4), draw_ids(1, 2, 3)
+    visible = torch.tensor([[True] * 4, [False] * 4])
+    logits = model(source, visible, target)
+    assert logits.isfinite().all()
+    logits.sum().backward()
+    assert all(each.grad is None or each.grad.isfinite().all() for each in model.parameters())
+
+
+def test_attention_in_bfloat16_is_near_that_in_float32() -> None:
+    q, k, v = (draw(i, 2, 3, 5, 4) for i in range(3))
+    rough = attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), causal=True)
+    assert rough.dtype == torch.bfloat16
+    close(rough.float(), attention(q, k, v, causal=True), 0.05)
+
+
+def test_the_scale_is_that_of_the_head() -> None:
+    layer = MultiHeadAttention(ModelSettings(d_model=512, n_heads=8))
+    with torch.no_grad():
+        for projection in (layer.w_q, layer.w_k, layer.w_v, layer.w_o):
+            projection.weight.copy_(torch.eye(512))
+    x = torch.zeros(1, 2, 512)
+    x[0, 0, 0] = 8.0  # the first head's scores of position 0 are 64 and 0; over 8 they are 8 and 0
+    share = layer(x)[0, 0, 0].item() / 8
+    assert share == pytest.approx(1 / (1 + math.exp(-8)), abs=1e-6)
+
+
+def test_every_head_reads_all_of_its_inputs() -> None:
+    layer = MultiHeadAttention(ModelSettings(d_model=16, n_heads=4))
+    with torch.no_grad():
+        layer.w_o.weight.copy_(torch.eye(16))  # the output is the heads side by side
+    x = draw(0, 1, 3, 16).requires_grad_()
+    for head in range(4):
+        (gradient,) = torch.autograd.grad(layer(x)[..., 4 * head : 4 * head + 4].sum(), x)
+        assert gradient.all()
+
+
+@pytest.mark.parametrize(("n_heads", "d_k", "d_v"), [(3, 5, 7), (1, 16, 9), (4, 4, 4), (2, 1, 1)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_heads_and_their_widths_are_free(n_heads: int, d_k: int, d_v: int, bias: bool) -> None:
+    chosen = ModelSettings(d_model=16, n_heads=n_heads, d_k=d_k, d_v=d_v, attention_bias=bias)
+    layer = MultiHeadAttention(chosen)
+    randomise(layer)
+    assert layer.w_o.weight.shape == (16, n_heads * d_v)
+    x, memory = draw(1, 1, 4, 16), draw(2, 1, 6, 16)
+    weights = {f"a.{name}": value.detach().numpy() for name, value in layer.named_parameters()}
+    expected = reference.multi_head_attention(weights, "a", x[0].double().numpy(), memory[0].numpy(), None, chosen)
+    close(layer(x, memory)[0], expected)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_attention_without_a_memory_is_attention_to_x_itself(bias: bool) -> None:
+    layer = MultiHeadAttention(shape(d_k=3, d_v=5, attention_bias=bias))
+    randomise(layer)
+    x, visible = draw(0, 2, 4, 16), torch.tensor([[True] * 4, [True, True, False, False]])[:, None, None]
+    close(layer(x, visible=visible), layer(x, x, visible), 1e-6)
+    triangle = torch.ones(2, 1, 4, 4, dtype=torch.bool).tril()
+    close(layer(x, causal=True), layer(x, visible=triangle), 1e-6)
+
+
+@pytest.mark.parametrize(("bias", "count"), [(False, 1_048_576), (True, 1_050_624)])
+def test_the_parameters_of_multi_head_attention_at_512(bias: bool, count: int) -> None:
+    layer = MultiHeadAttention(ModelSettings(attention_bias=bias))
+    assert sum(parameter.numel() for parameter in layer.parameters()) == count
+
+
+def test_memory_may_have_another_width() -> None:
+    layer = MultiHeadAttention(shape(), d_memory=24)
+    randomise(layer)
+    x, memory = draw(1, 1, 3, 16), draw(2, 1, 5, 24)
+    weights = {f"a.{name}": value.detach().numpy() for name, value in layer.named_parameters()}
+    expected = reference.multi_head_attention(weights, "a", x[0].double().numpy(), memory[0].numpy(), None, shape())
+    close(layer(x, memory)[0], expected)
+
+
+# Order, past and padding
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(6)))
+def test_self_attention_alone_is_permutation_equivariant(order: list[int]) -> None:
+    layer = MultiHeadAttention(shape())
+    randomise(layer)
+    x = draw(0, 1, 6, 16)
+    close(layer(x[:, order]), layer(x)[:, order], 1e-6)
+
+
+def test_the_causal_mask_breaks_the_equivariance() -> None:
+    layer = MultiHeadAttention(shape())
+    randomise(layer)
+    x, order = draw(0, 1, 6, 16), [5, 4, 3, 2, 1, 0]
+    difference = layer(x[:, order], causal=True) - layer(x, causal=True)[:, order]
+    assert difference.abs().max() > 0.01
+
+
+def test_positions_break_the_equivariance_and_nothing_else_in_the_encoder_does() -> None:
+    model, ids, order = make(), draw_ids(0, 1, 6), [3, 0, 5, 1, 4, 2]
+    assert (model.encode(ids[:, order]) - model.encode(ids)[:, order]).abs().max() > 0.01
+    model.source_positions.table.zero_()
+    close(model.encode(ids[:, order]), model.encode(ids)[:, order])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(6)))
+def test_cross_attention_does_not_know_the_order_of_memory(order: list[int]) -> None:
+    model, target, memory = make(), draw_ids(0, 1, 4), draw(1, 1, 6, 16)
+    close(model.decode(target, memory[:, order]), model.decode(target, memory))
+
+
+def test_memory_is_what_the_decoder_reads() -> None:
+    model, target, memory = make(), draw_ids(0, 1, 4), draw(1, 1, 6, 16)
+    assert (model.decode(target, memory) - model.decode(target, torch.zeros(1, 6, 16))).abs().max() > 0.01
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 9), st.data())
+def test_the_future_never_reaches_the_past(length: int, data: st.DataObject) -> None:
+    model = make(norm=data.draw(st.sampled_from(["post", "pre"])))
+    memory, target = draw(0, 2, 5, 16), draw_ids(1, 2, length)
+    t = data.draw(st.integers(0, length - 2))
+    changed = target.clone()
+    changed[:, t + 1 :] = (changed[:, t + 1 :] + 1) % SIZE
+    before, after = model.decode(target, memory), model.decode(changed, memory)
+    assert torch.equal(before[:, : t + 1], after[:, : t + 1])
+    assert not torch.equal(before[:, t + 1], after[:, t + 1])
+
+
+@settings(max_examples=30, deadline=None)
+@given(id_lists, id_lists, st.integers(0, 7), st.integers(0, SIZE - 1))
+def test_padding_never_changes_a_logit(source: list[int], target: list[int], pads: int, pad_id: int) -> None:
+    model = make()
+    padded = torch.tensor([source + pads * [pad_id]])
+    visible = (torch.arange(len(source) + pads) < len(source))[None]
+    target_and_pads = torch.tensor([target + pads * [pad_id]])
+    logits = model(padded, visible, target_and_pads)[0, : len(target)]
+    close(logits, model(torch.tensor([source]), None, torch.tensor([target]))[0])
+    close(logits, reference_logits(model, source, target))
+
+
+def test_the_reference_hides_padding_too() -> None:
+    weights, chosen = get_weights(make()), shape()
+    source, target, visible = np.array([3, 1, 4, 0, 0]), np.array([1, 5]), np.array([True, True, True, False, False])
+    memory = reference.encode(weights, chosen, source, visible)
+    padded = reference.decode(weights, chosen, target, memory, visible)
+    plain = reference.decode(weights, chosen, target, reference.encode(weights, chosen, source[:3]))
+    np.testing.assert_allclose(padded, plain, atol=1e-12)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.tuples(id_lists, id_lists), min_size=1, max_size=4))
+def test_neighbours_in_a_batch_never_change_a_logit(pairs: list[tuple[list[int], list[int]]]) -> None:
+    model = make()
+    source, source_visible = padded([source for source, _ in pairs])
+    target, _ = padded([target for _, target in pairs])
+    logits = model(source, source_visible, target)
+    for row, (alone, answer) in enumerate(pairs):
+        close(logits[row, : len(answer)], reference_logits(model, alone, answer))
+
+
+# Norm, positions and embeddings
+
+
+@pytest.mark.parametrize("name", ["self_attention_norm", "feed_forward_norm"])
+def test_layer_norm_is_biased_with_eps_in_the_root(name: str) -> None:
+    norm = getattr(EncoderLayer(ModelSettings(d_model=4, n_heads=1)), name)
+    close(norm(torch.tensor([1.0, 2.0, 3.0, 4.0])), torch.tensor([-1.3416, -0.4472, 0.4472, 1.3416]), 1e-4)
+    x = 0.01 * draw(0, 3, 4, dtype=torch.float64)  # small, so that eps counts
+    variance = x.var(dim=1, unbiased=False)
+    normed = norm.double()(x)
+    close(normed.mean(dim=1), torch.zeros(3), 1e-9)
+    close(normed.var(dim=1, unbiased=False), variance / (variance + 1e-5), 1e-9)
+    assert normed.min() < 0
+    assert normed.abs().max() > 1
+
+
+def test_sinusoids_are_those_of_the_reference_in_single_precision() -> None:
+    for length, d_model, base in [(1, 2, 10_000.0), (40, 16, 10_000.0), (600, 512, 10_000.0), (9, 6, 3.5)]:
+        table = sinusoids(length, d_model, base)
+        assert table.dtype == torch.float32
+        close(table, reference.sinusoids(length, d_model, base), 1e-6)
+
+
+def test_sinusoids_have_the_printed_values() -> None:
+    table = sinusoids(4, 512)
+    close(table[3, :2], torch.tensor([0.14112001, -0.98999250]), 1e-7)
+    assert table[0, 10:12].tolist() == [0.0, 1.0]
+
+
+def test_positions_are_the_difference_that_the_golden_embeddings_show() -> None:
+    numbers = json.loads((GOLDEN / "positions.json").read_text(encoding="utf-8"))
+    difference = np.array(numbers["after"]) - np.array(numbers["before"])
+    np.testing.assert_allclose(sinusoids(4, 16).numpy(), difference, atol=1.0001e-4)
+
+
+def test_sinusoids_of_an_odd_width_are_refused() -> None:
+    with pytest.raises(SettingsError, match="come in pairs, so d_model must be even, not 15"):
+        ModelSettings(d_model=15, n_heads=3)
+
+
+def test_the_table_of_positions_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def counted(length: int, d_model: int, base: float) -> Tensor:
+        made.append(length)
+        return sinusoids(length, d_model, base)
+
+    monkeypatch.setattr(model_module, "sinusoids", counted)
+    model = make()
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(2):
+        model(draw_ids(0, 2, 16), None, draw_ids(1, 2, 15)).sum().backward()
+        optimizer.step()
+    with torch.inference_mode():
+        inference = Inference(model)
+        cache = inference.start(draw_ids(2, 2, 5).tolist(), 8)
+        for _ in range(4):
+            inference.step(torch.tensor([[1], [1]]), cache)
+    assert made == [16]
+    close(model.source_positions.table, reference.sinusoids(16, 16), 1e-6)
+
+
+def test_sinusoids_are_neither_trained_nor_saved_and_come_back_the_same() -> None:
+    model = make()
+    trained = {id(parameter) for parameter in model.parameters()}
+    assert id(model.source_positions.table) not in trained
+    assert not [name for name in model.state_dict() if "positions" in name]
+    again = Transformer(model.settings, SIZE, SIZE)
+    set_weights(again, get_weights(model))
+    assert torch.equal(again.source_positions.table, model.source_positions.table)
+    source, target = draw_ids(0, 1, 4), draw_ids(1, 1, 3)
+    assert torch.equal(again.eval()(source, None, target), model(source, None, target))
+
+
+def test_sinusoids_go_on_past_the_table() -> None:
+    model = make(max_length=4)
+    source, target = draw_ids(0, 1, 11), draw_ids(1, 1, 9)
+    close(model(source, None, target)[0], reference_logits(model, source[0].tolist(), target[0].tolist()))
+
+
+def test_learned_positions_are_parameters_of_each_stack() -> None:
+    learned, fixed = shape(positions="learned"), shape()
+    assert count_parameters(learned, SIZE, SIZE) - count_parameters(fixed, SIZE, SIZE) == 2 * 16 * 16
+    model = make(positions="learned")
+    assert not torch.equal(model.source_positions.table, model.target_positions.table)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_sequence_past_the_last_learned_position_is_refused(side: str) -> None:
+    model = make(positions="learned")
+    lengths = (17, 2) if side == "source" else (2, 17)
+    with pytest.raises(TextError) as caught:
+        model(draw_ids(0, 1, lengths[0]), None, draw_ids(1, 1, lengths[1]))
+    assert str(caught.value) == (
+        "a sequence of 17 tokens is longer than the 16 learned positions\n"
+        "  next: train with a larger model.max_length, or with sinusoidal positions"
+    )
+
+
+@pytest.mark.parametrize(("scaled", "factor"), [({}, 4.0), ({"scale_embeddings": False}, 1.0)])
+def test_embeddings_are_scaled_by_default_and_then_positions_added(scaled: dict[str, bool], factor: float) -> None:
+    model, ids, seen = make(**scaled), draw_ids(0, 1, 5), []
+    model.encoder[0].register_forward_pre_hook(lambda layer, inputs: seen.append(inputs[0]))
+    model.encode(ids)
+    positions = torch.from_numpy(reference.sinusoids(5, 16)).float()
+    close(seen[0][0], factor * model.source_embedding.weight[ids[0]] + positions)
+
+
+# Initial weights and dropout
+
+
+def test_embeddings_and_learned_positions_start_normal_with_variance_one_over_d_model() -> None:
+    torch.manual_seed(0)
+    chosen = shape(d_model=64, n_heads=4, positions="learned", max_length=500, tied_embeddings="none")
+    model = Transformer(chosen, 1000, 1000)
+    for table in (model.source_embedding.weight, model.target_embedding.weight, model.target_positions.table):
+        sigma = 64**-0.5
+        assert table.std().item() == pytest.approx(sigma, rel=0.02)
+        assert table.mean().item() == pytest.approx(0, abs=0.02 * sigma)
+        within = (table.abs() < sigma).double().mean().item()
+        assert within == pytest.approx(math.erf(2**-0.5), abs=0.01)
+
+
+def test_matrices_start_uniform_within_xaviers_bound_and_vectors_neutral() -> None:
+    torch.manual_seed(0)
+    model = Transformer(shape(d_model=64, d_ff=128, attention_bias=True, norm="pre"), SIZE, SIZE)
+    for name, parameter in model.named_parameters():
+        if "embedding" in name:
+            continue
+        if parameter.dim() == 2:
+            bound = math.sqrt(6 / sum(parameter.shape))
+            assert 0.98 * bound < parameter.abs().max() <= bound
+            assert parameter.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)
+        else:
+            neutral = 1.0 if "norm" in name and name.endswith("weight") else 0.0
+            assert (parameter == neutral).all()
+
+
+def test_the_same_seed_draws_the_same_weights() -> None:
+    drawn = []
+    for seed in (5, 5, 6):
+        torch.manual_seed(seed)
+        drawn.append(get_weights(Transformer(shape(), SIZE, SIZE)))
+    assert all(np.array_equal(drawn[0][name], drawn[1][name]) for name in drawn[0])
+    assert not np.array_equal(drawn[0]["source_embedding.weight"], drawn[2]["source_embedding.weight"])
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_dropout_stands_on_both_embeddings_on_every_sublayer_and_where_it_is_asked_for(
+    activation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = {"dropout": 0.1, "feed_forward_dropout": 0.3, "attention_dropout": 0.2}
+    chosen = shape(n_encoder_layers=2, n_decoder_layers=3, activation=activation, **rates)
+    model, seen = Transformer(chosen, SIZE, SIZE).train(), []
+    for module, name in ((attention_kernel, "drop"), (dropout_kernel, "drop"), (model_module, "relu_and_drop")):
+        observe(monkeypatch, module, name, lambda x, probability: seen.append(probability))
+    model(draw_ids(0, 1, 4), None, draw_ids(1, 1, 3))
+    assert seen.count(0.1) == 2 + 2 * 2 + 3 * 3
+    assert seen.count(0.2) == 2 + 3 * 2
+    assert seen.count(0.3) == 2 + 3
+
+
+@pytest.mark.parametrize("site", ["dropout", "attention_dropout", "feed_forward_dropout"])
+def test_each_dropout_works_in_training_and_rests_in_evaluation(site: str) -> None:
+    model = make(**({"dropout": 0.0} | {site: 0.5}))
+    source, target = draw_ids(0, 1, 4), draw_ids(1, 1, 3)
+    close(model(source, None, target)[0], reference_logits(model, source[0].tolist(), target[0].tolist()))
+    torch.manual_seed(0)
+    trained = model.train()(source, None, target)
+    assert (trained - model.eval()(source, None, target)).abs().max() > 0.01
+
+
+def test_a_model_in_another_precision_has_gradients_too() -> None:
+    """Short attention is computed in float32 where autocast chooses; not in a model that was made double."""
+    model = Transformer(ModelSettings(d_model=16, n_heads=2, d_ff=16), 9, 9).double()
+    logits = model(torch.ones(2, 5, dtype=torch.long), None, torch.ones(2, 4, dtype=torch.long))
+    assert logits.dtype == torch.float64
+    logits.sum().backward()
+
+
+# The paper's table 3
+
+TABLE_3: dict[str, tuple[dict[str, Any], int]] = {
+    "base": ({}, 65),
+    "A, 1 head": ({"n_heads": 1, "d_k": 512, "d_v": 512}, 65),
+    "A, 4 heads": ({"n_heads": 4, "d_k": 128, "d_v": 128}, 65),
+    "A, 16 heads": ({"n_heads": 16, "d_k": 32, "d_v": 32}, 65),
+    "A, 32 heads": ({"n_heads": 32, "d_k": 16, "d_v": 16}, 65),
+    "B, d_k 16": ({"d_k": 16}, 58),
+    "B, d_k 32": ({"d_k": 32}, 60),
+    "C, 2 layers": ({"n_encoder_layers": 2, "n_decoder_layers": 2}, 36),
+    "C, 4 layers": ({"n_encoder_layers": 4, "n_decoder_layers": 4}, 50),
+    "C, 8 layers": ({"n_encoder_layers": 8, "n_decoder_layers": 8}, 80),
+    "C, d_model 256": ({"d_model": 256, "d_k": 32, "d_v": 32}, 28),
+    "C, d_model 1024": ({"d_model": 1024, "d_k": 128, "d_v": 128}, 168),
+    "C, d_ff 1024": ({"d_ff": 1024}, 53),
+    "C, d_ff 4096": ({"d_ff": 4096}, 90),
+}
+
+
+@pytest.mark.parametrize(("changes", "millions"), TABLE_3.values(), ids=TABLE_3.keys())
+def test_parameter_counts_are_those_of_table_3(changes: dict[str, Any], millions: int) -> None:
+    chosen = ModelSettings(**changes)
+    count = count_parameters(chosen, 41_100, 41_100)
+    assert round(count / 1e6) == millions
+    with torch.device("meta"):
+        built = Transformer(chosen, 41_100, 41_100)
+    assert sum(parameter.numel() for parameter in built.parameters()) == count
+
+
+def test_the_big_model_fits_its_figure_with_a_smaller_vocabulary() -> None:
+    assert round(count_parameters(paper_big(), 36_000, 36_000) / 1e6) == 213
+    assert round(count_parameters(paper_big(), 41_100, 41_100) / 1e6) != 213  # the table's own inconsistency
+
+
+def test_the_defaults_are_the_base_model() -> None:
+    base = paper_base()
+    assert (base.d_model, base.d_ff, base.n_heads, base.d_k, base.d_v) == (512, 2048, 8, 64, 64)
+    assert (base.n_encoder_layers, base.n_decoder_layers, base.dropout) == (6, 6, 0.1)
+    assert (base.norm, base.positions, base.activation, base.tied_embeddings) == ("post", "sinusoidal", "relu", "all")
+
+
+# Other people's code
+
+
+def as_torch_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
+    projections = (ours.w_q, ours.w_k, ours.w_v)
+    theirs.in_proj_weight.copy_(torch.cat([each.weight for each in projections]))
+    theirs.in_proj_bias.copy_(torch.cat([each.bias for each in projections]))
+    theirs.out_proj.load_state_dict(ours.w_o.state_dict())
+
+
+def copy_layer(ours: nn.Module, theirs: nn.Module) -> None:
+    """Weights of one of our layers into the layer of torch that stands for it."""
+    names = {"linear1": "feed_forward.w_1", "linear2": "feed_forward.w_2", "norm1": "self_attention_norm"}
+    with torch.no_grad():
+        as_torch_attention(ours.self_attention, theirs.self_attn)
+        if hasattr(ours, "cross_attention"):
+            as_torch_attention(ours.cross_attention, theirs.multihead_attn)
+            names |= {"norm2": "cross_attention_norm", "norm3": "feed_forward_norm"}
+        else:
+            names |= {"norm2": "feed_forward_norm"}
+        for their_name, our_name in names.items():
+            theirs.get_submodule(their_name).load_state_dict(ours.get_submodule(our_name).state_dict())
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_the_stacks_are_those_of_torch(norm: str, activation: str) -> None:
+    model = make(norm=norm, activation=activation, attention_bias=True, n_encoder_layers=3)
+    how: dict[str, Any] = {"dropout": 0.0, "batch_first": True, "norm_first": norm == "pre", "activation": activation}
+    encoder_layers = [nn.TransformerEncoderLayer(16, 2, 24, **how) for _ in range(3)]
+    decoder_layers = [nn.TransformerDecoderLayer(16, 2, 24, **how) for _ in range(2)]
+    for ours, theirs in zip([*model.encoder, *model.decoder], [*encoder_layers, *decoder_layers], strict=True):
+        copy_layer(ours, theirs)
+    source, source_visible = padded([[3, 1, 4, 1, 5], [9, 2]])
+    target = draw_ids(0, 2, 6)
+    table = model.source_embedding.weight
+
+    def embedded(ids: Tensor) -> Tensor:
+        return 4.0 * table[ids] + torch.from_numpy(reference.sinusoids(ids.shape[1], 16)).float()
+
+    memory = embedded(source)
+    for layer in encoder_layers:
+        memory = layer(memory, src_key_padding_mask=~source_visible)
+    memory = model.encoder_norm(memory)
+    future = torch.ones(6, 6, dtype=torch.bool).triu(1)
+    hidden = embedded(target)
+    for layer in decoder_layers:
+        hidden = layer(hidden, memory, tgt_mask=future, memory_key_padding_mask=~source_visible)
+    close(model(source, source_visible, target), model.decoder_norm(hidden) @ table.T)
+
+
+# What training feeds and compares
+
+
+def observe(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, note: Callable[..., None]) -> None:
+    """Call `note` with the arguments of each call of `module.name`, and the function itself as always."""
+    function = getattr(module, name)
+
+    def watched(*arguments: Any, **named: Any) -> Any:
+        note(*arguments)
+        return function(*arguments, **named)
+
+    monkeypatch.setattr(module, name, watched)
+
+
+def one_update(pairs: list[tuple[str, str]], folder: Path, **changes: Any) -> Any:
+    words = {"kind": "words"}
+    chosen = Settings(
+        data={"valid_fraction": 0.0},
+        tokens={"source": words, "target": words, "shared": False},
+        model=small | {"tied_embeddings": "target"} | changes,
+        training={"steps": 1, "validate_every": 1, "precision": "float32", "label_smoothing": 0.1},
+    )
+    return train(pairs, chosen, folder / "run", device="cpu")
+
+
+def test_the_target_is_fed_shifted_and_cross_scores_are_targets_by_sources(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    english, dutch = "I love you very much", "Ik hou heel erg veel van jou"
+    run = one_update([(english, dutch)] * 2, tmp_path)  # one row is too few to train on
+    fed: list[Tensor] = []
+    wanted: list[Tensor] = []
+    scores: list[tuple[int, int]] = []
+    update = pytest.importorskip("glassformer.training.update")
+    observe(monkeypatch, Transformer, "forward_packed", lambda model, source, where, ids, layout: fed.append(ids))
+    observe(monkeypatch, update, "cross_entropy", lambda hidden, weight, target, smoothing: wanted.append(target))
+    observe(monkeypatch, model_module, "attention", lambda q, k, *rest: scores.append((q.shape[2], k.shape[2])))
+    for _ in run:
+        if wanted:
+            break
+    tokenizer = run.prepared.target_tokenizer
+    vocabulary, y = tokenizer.vocabulary, tokenizer.encode(dutch)
+    assert fed[0].tolist() == [vocabulary.bos_id, *y] * 2
+    assert wanted[0].tolist() == [*y, vocabulary.eos_id] * 2
+    assert len(fed[0]) == len(wanted[0]) == 2 * 8
+    assert scores[:6] == [(7, 7), (7, 7), (8, 8), (8, 7), (8, 8), (8, 7)]
+
+
+def test_the_loss_ignores_padding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pairs = [("a b c d e f", "x"), ("a", "x y z x y z"), ("f a", "z z")]
+    run = one_update(pairs, tmp_path, dropout=0.0)
+    weights, chosen = get_weights(run.model), run.model.settings
+    sums: list[float] = []
+    update = pytest.importorskip("glassformer.training.update")
+    real = update.cross_entropy
+
+    def kept(*arguments: Any) -> Any:
+        losses = real(*arguments)
+        sums.append(losses[0].item())
+        return losses
+
+    monkeypatch.setattr(update, "cross_entropy", kept)
+    for _ in run:
+        if sums:
+            break
+    expected = 0.0
+    for x, y in pairs:
+        tokenizers = run.prepared.source_tokenizer, run.prepared.target_tokenizer
+        source, target = (
+            np.array(each.frame(each.encode(text))) for each, text in zip(tokenizers, (x, y), strict=True)
+        )
+        memory = reference.encode(weights, chosen, source)
+        logits = reference.project(weights, chosen, reference.decode(weights, chosen, target[:-1], memory))
+        expected += reference.cross_entropy(logits, target[1:], 0.1).sum()
+    assert sums[0] == pytest.approx(expected, rel=1e-5)
+
+
+# Shapes in signatures
+
+
+def test_wrongly_shaped_calls_are_caught_in_tests() -> None:
+    with pytest.raises(TypeCheckError, match="parameter key="):
+        attention(torch.ones(1, 2, 3, 4), torch.ones(1, 2, 5, 6), torch.ones(1, 2, 5, 4))
+    with pytest.raises(TypeCheckError, match="parameter source_visible="):
+        make()(
+            torch.ones(2, 5, dtype=torch.long), torch.ones(2, 4, dtype=torch.bool), torch.ones(2, 3, dtype=torch.long)
+        )
+    with pytest.raises(TypeCheckError, match="parameter visible="):
+        EncoderLayer(shape())(torch.ones(1, 3, 16), torch.ones(1, 3, dtype=torch.bool))
+
+
+@pytest.mark.parametrize(
+    ("module", "call"),
+    [
+        ("glassformer.paper.search.sampling", lambda module: module.truncate(torch.ones(3, dtype=torch.long), 1, 1.0)),
+        (
+            "glassformer.inference.engines.torch",
+            lambda module: module.TorchEngine([], 0, 1, ())._step(torch.ones(2), None),
+        ),
+        (
+            "glassformer.paper.kernels.cross_entropy",
+            lambda module: module.cross_entropy(
+                torch.ones(3, 4), torch.ones(5, 4), torch.ones(2, dtype=torch.long), 0.0
+            ),
+        ),
+    ],
+)
+def test_each_module_with_shapes_is_checked(module: str, call: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeCheckError):
+        call(pytest.importorskip(module))

@@ -1,0 +1,264 @@
+"""The reference against printed numbers, hand computation, plain loops, and torch's own operations."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
+from numpy.typing import NDArray
+from torch import nn
+
+from glassformer.errors import TextError
+from glassformer.paper import reference
+from glassformer.paper.settings import ModelSettings
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+sizes = st.integers(1, 6)
+seeds = st.integers(0, 10_000)
+
+
+def golden(name: str) -> dict[str, Any]:
+    return json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def normal(seed: int, *shape: int) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+# Softmax and attention
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows=sizes, columns=sizes, seed=seeds, size=st.sampled_from([0.1, 10.0, 1000.0]))
+def test_softmax_rows_add_up_to_one(rows: int, columns: int, seed: int, size: float) -> None:
+    weights = reference.softmax(size * normal(seed, rows, columns))
+    assert np.abs(weights.sum(axis=1) - 1).max() < 1e-12
+    assert weights.min() >= 0
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows=sizes, columns=sizes, seed=seeds)
+def test_softmax_is_the_quotient_of_its_definition_over_what_is_visible(rows: int, columns: int, seed: int) -> None:
+    scores = normal(seed, rows, columns)
+    visible = normal(seed + 1, rows, columns) > 0
+    weights = reference.softmax(scores, visible)
+    for i, j in itertools.product(range(rows), range(columns)):
+        total = sum(math.exp(scores[i, k]) for k in range(columns) if visible[i, k])
+        expected = math.exp(scores[i, j]) / total if visible[i, j] else 0.0
+        assert weights[i, j] == pytest.approx(expected, abs=1e-12)
+
+
+def test_softmax_of_huge_scores_does_not_overflow() -> None:
+    assert reference.softmax(np.array([[1000.0, 0.0]])).tolist() == [[1.0, 0.0]]
+
+
+def test_a_hidden_score_has_no_say_however_large_it_is() -> None:
+    scores = np.array([[5.0, 5.0, 1e9]])
+    assert reference.softmax(scores, np.array([[True, True, False]])).tolist() == [[0.5, 0.5, 0.0]]
+
+
+def test_a_row_with_nothing_visible_yields_zeros() -> None:
+    visible = np.array([[True, True], [False, False]])
+    output, weights = reference.attention(normal(0, 2, 4), normal(1, 2, 4), normal(2, 2, 3), visible)
+    assert weights[1].tolist() == [0.0, 0.0]
+    assert output[1].tolist() == [0.0, 0.0, 0.0]
+    assert weights[0].sum() == pytest.approx(1.0)
+
+
+def test_attention_gives_the_golden_weights_and_output() -> None:
+    numbers = {name: np.array(rows) for name, rows in golden("attention").items() if name != "comment"}
+    q, k, v = numbers["q"], numbers["k"], numbers["v"]
+    causal = reference.attention(q, k, v, np.tri(4, dtype=bool))
+    np.testing.assert_allclose(causal.weights, numbers["weights"], atol=1e-7)
+    np.testing.assert_allclose(causal.output, numbers["output"], atol=1e-7)
+    np.testing.assert_allclose(reference.attention(q, k, v).weights, numbers["weights_unmasked"], atol=1e-7)
+
+
+def test_the_golden_scores_are_the_products_that_attention_scales_and_normalises() -> None:
+    numbers = {name: np.array(rows) for name, rows in golden("attention").items() if name != "comment"}
+    np.testing.assert_allclose(numbers["q"] @ numbers["k"].T, numbers["scores"], atol=1e-7)
+    np.testing.assert_allclose(numbers["scores"] / math.sqrt(8), numbers["scaled"], atol=1e-7)
+    np.testing.assert_allclose(reference.softmax(numbers["scaled"]), numbers["weights_unmasked"], atol=1e-7)
+
+
+def test_the_scale_is_the_root_of_the_heads_own_width() -> None:
+    query, keys = np.zeros((1, 64)), np.zeros((2, 64))
+    query[0, 0] = keys[0, 0] = 8.0  # scores 64 and 0, scaled 8 and 0
+    weights = reference.attention(query, keys, np.zeros((2, 1))).weights
+    assert weights[0, 0] == pytest.approx(1 / (1 + math.exp(-8)), abs=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 3), sizes, sizes, sizes, sizes, seeds)
+def test_several_heads_at_once_are_each_head_by_itself(
+    heads: int, targets: int, sources: int, d_k: int, d_v: int, seed: int
+) -> None:
+    query, key = normal(seed, heads, targets, d_k), normal(seed + 1, heads, sources, d_k)
+    value = normal(seed + 2, heads, sources, d_v)
+    together = reference.attention(query, key, value).output
+    for h in range(heads):
+        np.testing.assert_allclose(together[h], reference.attention(query[h], key[h], value[h]).output, atol=1e-12)
+
+
+def test_multi_head_attention_is_the_sum_over_heads_of_the_papers_formula() -> None:
+    model = ModelSettings(d_model=16, n_heads=3, d_k=5, d_v=7)
+    x, memory = normal(0, 4, 16), normal(1, 6, 10)
+    shapes = {"w_q": (15, 16), "w_k": (15, 10), "w_v": (21, 10), "w_o": (16, 21)}
+    weights = {f"a.{name}.weight": normal(i, *shape) for i, (name, shape) in enumerate(shapes.items())}
+    w_q, w_k, w_v, w_o = weights.values()
+    expected = np.zeros((4, 16))
+    for h in range(3):
+        head_q, head_k, head_v = w_q[5 * h : 5 * h + 5], w_k[5 * h : 5 * h + 5], w_v[7 * h : 7 * h + 7]
+        scores = np.einsum("td,kd,ke,se->ts", x, head_q, head_k, memory) / math.sqrt(5)
+        shares = np.exp(scores) / np.exp(scores).sum(axis=1)[:, None]
+        expected += np.einsum("ts,se,ve,dv->td", shares, memory, head_v, w_o[:, 7 * h : 7 * h + 7])
+    got = reference.multi_head_attention(weights, "a", x, memory, None, model)
+    np.testing.assert_allclose(got, expected, atol=1e-9)
+
+
+# Feed-forward and norm
+
+
+@pytest.mark.parametrize(("activation", "theirs"), [("relu", "relu"), ("gelu", "gelu"), ("swish", "silu")])
+def test_activations_are_those_of_torch(activation: str, theirs: str) -> None:
+    x = np.concatenate((np.linspace(-6, 6, 101), [-1000, 1000]))
+    expected = getattr(nn.functional, theirs)(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(reference.activate(x, activation), expected, atol=1e-12)  # type: ignore[arg-type]
+
+
+def test_layer_norm_by_hand() -> None:
+    normed = reference.layer_norm(np.array([[1.0, 2.0, 3.0, 4.0]]), np.ones(4), np.zeros(4), eps=0.0)
+    np.testing.assert_allclose(normed, [[-1.3416407865, -0.4472135955, 0.4472135955, 1.3416407865]], atol=1e-9)
+
+
+def test_layer_norm_is_that_of_torch() -> None:
+    x, gain, bias = normal(0, 3, 8), normal(1, 8), normal(2, 8)
+    expected = nn.functional.layer_norm(torch.from_numpy(x), (8,), torch.from_numpy(gain), torch.from_numpy(bias))
+    np.testing.assert_allclose(reference.layer_norm(x, gain, bias, 1e-5), expected.numpy(), atol=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=sizes, width=st.integers(2, 8), seed=seeds, size=st.sampled_from([1e-3, 1.0, 100.0]))
+def test_layer_norm_leaves_mean_zero_and_variance_below_one(rows: int, width: int, seed: int, size: float) -> None:
+    x, eps = size * normal(seed, rows, width), 1e-5
+    normed = reference.layer_norm(x, np.ones(width), np.zeros(width), eps)
+    variance = np.var(x, axis=1)
+    np.testing.assert_allclose(normed.mean(axis=1), 0, atol=1e-9)
+    np.testing.assert_allclose(np.var(normed, axis=1), variance / (variance + eps), atol=1e-9)
+
+
+# Positions
+
+
+def test_sinusoids_have_the_printed_values() -> None:
+    table = reference.sinusoids(4, 512)
+    assert table[3, :2] == pytest.approx([0.14112001, -0.98999250], abs=1e-8)
+    assert table[0, 10:12].tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(("d_model", "base"), [(4, 100.0), (6, 10_000.0), (16, 7.5), (2, 10_000.0), (5, 50.0)])
+def test_sinusoids_follow_their_formula_for_any_width_and_base(d_model: int, base: float) -> None:
+    table = reference.sinusoids(9, d_model, base)
+    for p, column in itertools.product(range(9), range(d_model)):
+        wave = math.cos if column % 2 else math.sin
+        expected = wave(p * base ** (-(column - column % 2) / d_model))
+        assert table[p, column] == pytest.approx(expected, abs=1e-12)
+
+
+def test_positions_are_the_difference_that_the_golden_embeddings_show() -> None:
+    numbers = golden("positions")
+    difference = np.array(numbers["after"]) - np.array(numbers["before"])
+    np.testing.assert_allclose(reference.sinusoids(4, 16), difference, atol=1.0001e-4)
+
+
+@settings(max_examples=30, deadline=None)
+@given(p=st.integers(0, 200), k=st.integers(0, 200), d_model=st.sampled_from([2, 8, 16, 64]))
+def test_a_shift_of_position_is_a_rotation_of_each_pair(p: int, k: int, d_model: int) -> None:
+    table = reference.sinusoids(p + k + 1, d_model)
+    for i in range(d_model // 2):
+        angle = k / 10_000 ** (2 * i / d_model)
+        rotation = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
+        shifted = rotation @ table[p, 2 * i : 2 * i + 2]
+        np.testing.assert_allclose(table[p + k, 2 * i : 2 * i + 2], shifted, atol=1e-9)
+
+
+def test_five_thousand_positions_stay_apart() -> None:
+    table = reference.sinusoids(5000, 16)
+    squares = (table**2).sum(axis=1)
+    for start in range(0, 5000, 500):
+        block = slice(start, start + 500)
+        distances = squares[block, None] + squares - 2 * table[block] @ table.T
+        distances[np.arange(500), start + np.arange(500)] = np.inf  # each one's distance to itself
+        assert distances.min() > 1
+
+
+def test_a_sequence_past_the_last_learned_position_is_refused() -> None:
+    model = ModelSettings(d_model=4, positions="learned", max_length=3)
+    weights = {"source_positions.table": normal(0, 3, 4)}
+    np.testing.assert_array_equal(reference.positions(weights, "source", 3, model), weights["source_positions.table"])
+    with pytest.raises(TextError) as caught:
+        reference.positions(weights, "source", 4, model)
+    assert str(caught.value) == (
+        "a sequence of 4 tokens is longer than the 3 learned positions\n"
+        "  next: train with a larger model.max_length, or with sinusoidal positions"
+    )
+
+
+# The loss
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 0.5])
+def test_cross_entropy_is_that_of_torch(label_smoothing: float) -> None:
+    logits, target = 5 * normal(0, 7, 11), np.random.default_rng(1).integers(0, 11, 7)
+    expected = nn.functional.cross_entropy(
+        torch.from_numpy(logits), torch.from_numpy(target), reduction="none", label_smoothing=label_smoothing
+    )
+    losses = reference.cross_entropy(logits, target, label_smoothing)
+    np.testing.assert_allclose(losses, expected.numpy(), atol=1e-12)
+
+
+def test_smoothing_by_hand() -> None:
+    logits = np.log(np.array([[0.7, 0.2, 0.1]]))
+    expected = -(0.94 * math.log(0.7) + 0.03 * math.log(0.2) + 0.03 * math.log(0.1))  # 0.09 spread over three
+    assert reference.cross_entropy(logits, np.array([0]), 0.09)[0] == pytest.approx(expected, abs=1e-12)
+
+
+def test_log_softmax_survives_huge_logits() -> None:
+    assert reference.log_softmax(np.array([[1000.0, 0.0]])).tolist() == [[0.0, -1000.0]]
+
+
+# How it is built
+
+
+def test_the_reference_computes_in_double_precision_from_single_precision_weights() -> None:
+    table = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    model = ModelSettings(d_model=4, n_heads=1)
+    assert reference.embed({"source_embedding.weight": table}, "source", np.array([1, 4]), model).dtype == np.float64
+
+
+def test_the_reference_shares_no_code_with_what_it_judges() -> None:
+    tree = ast.parse(Path(reference.__file__).read_text(encoding="utf-8"))
+    found = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    found |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not {name for name in found if name.split(".")[0] in ("torch", "safetensors")}
+    assert {name for name in found if name.startswith("glassformer")} == {
+        "glassformer.errors",
+        "glassformer.paper.settings",
+    }
+
+
+def test_a_wrongly_shaped_call_is_caught_in_tests() -> None:
+    with pytest.raises(TypeCheckError, match="parameter key="):
+        reference.attention(normal(0, 2, 4), normal(1, 3, 5), normal(2, 3, 4))
+    with pytest.raises(TypeCheckError, match="parameter target="):
+        reference.cross_entropy(normal(0, 2, 4), np.array([0, 1, 2]))

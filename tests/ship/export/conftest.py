@@ -1,0 +1,125 @@
+"""Small models of every shape that an export has to carry or to refuse."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.paper.settings import Settings, SideSettings
+from glassformer.ship.export import load_format
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.records import TrainingData
+from glassformer.text import learn
+from tests.untrained import listening_model
+
+TINY: dict[str, Any] = {
+    "d_model": 16,
+    "d_ff": 32,
+    "n_heads": 2,
+    "n_encoder_layers": 2,
+    "n_decoder_layers": 1,
+    "tied_embeddings": "none",
+}
+ALPHABET = "abcdefgh é▁<>os"
+WORDS = ["ab cd", "the cat", "a cat sat", "cd ef gh", "the end", "ab ab", "é ▁ x", "cats and cats", "the cats sat"]
+MODULES = Path(os.environ.get("GLASSFORMER_NODE", Path(__file__).parents[3])) / "node_modules"
+PROGRAMS = {
+    "onnx": ("onnxruntime", "run.py"),
+    "node": ("onnxruntime", "run.mjs"),
+    "ctranslate2": ("ctranslate2", "run.py"),
+    "huggingface": ("transformers", "run.py"),
+}
+SLOW = {"huggingface": pytest.mark.medium}
+KINDS = ("characters", "words", "bytes", "bpe", "unigram")
+
+
+def make_model(
+    *,
+    kind: str = "characters",
+    shared: bool = True,
+    longest: int = 10,
+    seed: int = 1,
+    decoding: dict[str, Any] | None = None,
+    side: dict[str, Any] | None = None,
+    **model: Any,
+) -> ModelFile:
+    """Return a model with random weights, norms and biases that attends to its source. `longest` is that of targets."""
+    subwords = kind in ("bpe", "unigram")
+    chosen: dict[str, Any] = {"kind": "subwords" if subwords else kind, "vocabulary_size": 40, **(side or {})}
+    chosen |= {"algorithm": kind} if subwords else {}
+    settings = Settings.model_validate(
+        {
+            "tokens": {"shared": shared, "source": chosen, "target": chosen},
+            "model": TINY | model,
+            "data": {"max_source_length": 40},
+            "decoding": decoding or {},
+        }
+    )
+    texts = [*WORDS, ALPHABET]
+    source = learn(texts, SideSettings.model_validate(chosen))
+    target = source if shared else learn([text.upper() for text in texts], SideSettings.model_validate(chosen))
+    sharp = 4.0 if settings.model.tied_embeddings == "none" else 1.0  # as sure of its answers as a trained model
+    return replace(
+        listening_model(settings, source, target, seed, sharp=sharp), data=TrainingData(longest_target=longest)
+    )
+
+
+def make_texts(model_file: ModelFile, n: int = 24) -> list[str]:
+    """Return drawn texts, an empty one, unknown characters, spelled special tokens and one of the maximum length."""
+    generator = random.Random(3)
+    texts = [" ".join(generator.choices(" ".join(WORDS).split(), k=generator.randint(1, 4))) for _ in range(n)]
+    longest = "ab " * 13 if model_file.source_tokenizer.settings.kind != "words" else "ab " * 40
+    return [*texts, "", "  ", "žж☃", "<eos> ab", "</s><pad><unk>", longest.strip()]
+
+
+@pytest.fixture
+def model() -> Callable[..., ModelFile]:
+    return make_model
+
+
+@pytest.fixture
+def texts_for() -> Callable[[ModelFile], list[str]]:
+    return make_texts
+
+
+@pytest.fixture
+def shifted() -> Callable[[ModelFile], ModelFile]:
+    """The same model with a position table that is one row off."""
+
+    def shift(model_file: ModelFile) -> ModelFile:
+        tensors = {
+            name: array[[*range(1, len(array)), 0]] if name.endswith("positions.table") else array
+            for name, array in model_file.tensors.items()
+        }
+        return replace(model_file, tensors=tensors)
+
+    return shift
+
+
+@pytest.fixture(params=[pytest.param(name, marks=SLOW.get(name, ())) for name in PROGRAMS])
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]:
+    """Export a model, and run its program with some bytes and options."""
+    library, program = PROGRAMS[request.param]
+    pytest.importorskip(library)
+    if request.param == "node" and (shutil.which("node") is None or not (MODULES / "onnxruntime-node").is_dir()):
+        pytest.skip("Node with onnxruntime-node is not here")
+
+    def run(model_file: ModelFile, data: bytes, *options: str) -> subprocess.CompletedProcess[bytes]:
+        folder = tmp_path / "exported"
+        if not folder.exists():
+            folder.mkdir()
+            load_format("onnx" if request.param == "node" else request.param).write(model_file, folder, "float32")
+            (folder / "node_modules").symlink_to(MODULES)
+        interpreter = "node" if program.endswith("mjs") else sys.executable
+        return subprocess.run([interpreter, folder / program, *options], input=data, capture_output=True, check=False)
+
+    return run

@@ -1,0 +1,405 @@
+"""The page translates as the model does: tokens, matrix products, caches and search in JavaScript against PyTorch."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.errors import EngineError
+from glassformer.inference.translator import Translator
+from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.ship.export import browser, html
+from glassformer.ship.export.answer import Answer
+from glassformer.ship.export.html import HtmlFormat, modules, page_html, restored
+from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
+from glassformer.ship.storage.records import TrainingData
+from glassformer.text import Tokenizer, Vocabulary, learn
+from glassformer.text.sentencepiece import SentencePieceModel
+
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
+SOURCES = ["abcdefg ab", "gfedcba ga", "abc abc, def", "fed fed"]
+TARGETS = ["hijkl mn", "nm lkjih", "hij hij", "klm klm"]
+SCORES = 1e-4  # difference of sums of log-probabilities
+
+
+def model_of(shape: ModelSettings, seed: int, *, longest: int = 8, spread: float = 0.5, **side: Any) -> ModelFile:
+    """A model with random weights over small vocabularies."""
+    tokens = SideSettings(**{"kind": "characters", **side})
+    shared = shape.tied_embeddings == "all"
+    source = learn([*SOURCES, *TARGETS] if shared else SOURCES, tokens)
+    target = source if shared else learn(TARGETS, tokens)
+    generator = np.random.default_rng(seed)
+    tensors = {
+        name: (generator.normal(0, spread, sizes) + (name.endswith("norm.weight"))).astype(np.float32)
+        for name, sizes in tensor_shapes(shape, len(source), len(target)).items()
+    }
+    settings = Settings(model=shape, tokens=TokenSettings(source=tokens, target=tokens, shared=shared))
+    return ModelFile(settings, source, target, tensors, TrainingData(longest_target=longest))
+
+
+def drawn_shape(seed: int) -> ModelSettings:
+    source = random.Random(seed)
+    changes = {
+        "n_heads": source.randint(1, 3),
+        "d_k": source.randint(1, 5),
+        "d_v": source.randint(1, 9),
+        "n_encoder_layers": source.randint(1, 3),
+        "n_decoder_layers": source.randint(1, 3),
+        "norm": source.choice(["pre", "post"]),
+        "activation": source.choice(["relu", "gelu", "swish"]),
+        "output_bias": source.random() < 0.5,
+        "positions": source.choice(["sinusoidal", "learned"]),
+        "scale_embeddings": source.random() < 0.7,
+        "attention_bias": source.random() < 0.5,
+        "tied_embeddings": source.choice(["none", "target", "all"]),
+        "norm_eps": source.choice([1e-5, 0.1]),
+        "position_base": source.choice([10_000.0, 50.0]),
+    }
+    return ModelSettings(d_model=source.choice([6, 8, 12, 18]), d_ff=source.randint(1, 20), max_length=32, **changes)
+
+
+PLAIN = ModelSettings(d_model=12, d_ff=20, n_heads=2, n_encoder_layers=2, n_decoder_layers=2, tied_embeddings="none")
+
+
+def drawn_texts(seed: int, n: int = 40, letters: str = "abcdefg ,z") -> list[str]:
+    source = random.Random(seed)
+    return ["", "  ", *("".join(source.choices(letters, k=source.randint(1, 12))) for _ in range(n))]
+
+
+def exported(model_file: ModelFile, folder: Path, precision: str = "float32") -> Path:
+    HtmlFormat().write(model_file, folder, precision)
+    return folder
+
+
+@pytest.fixture
+def in_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHROME", "")
+
+
+def check_equal(found: list[Answer], model_file: ModelFile, texts: list[str], num_beams: int) -> None:
+    expected = Translator(model_file, device="cpu").translate(texts, num_beams=num_beams)
+    encode = model_file.target_tokenizer.vocabulary.ordinary
+    for text, one, right in zip(texts, found, expected, strict=True):
+        assert one.ids == tuple(encode[piece] for piece in right.tokens), text
+        assert (one.text, one.finished) == (right.text, right.finished), text
+        assert one.score == pytest.approx(right.score, abs=SCORES), text
+        assert one.rank_score == pytest.approx(right.rank_score, abs=SCORES), text
+
+
+@needs_node
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))])
+def test_the_page_answers_as_the_model_of_any_shape(seed: int, tmp_path: Path, in_node: None) -> None:
+    model_file, texts = model_of(drawn_shape(seed), seed), drawn_texts(seed)
+    folder = exported(model_file, tmp_path)
+    for num_beams in (1, 3):
+        check_equal(HtmlFormat().answer(folder, texts, num_beams), model_file, texts, num_beams)
+
+
+@needs_node
+@pytest.mark.parametrize("precision", ["float16", "int8"])
+def test_a_lower_precision_is_that_of_the_weights_alone(precision: str, tmp_path: Path, in_node: None) -> None:
+    model_file, texts = model_of(PLAIN, 3), drawn_texts(3)
+    rounded = replace(model_file, tensors=restored(model_file.tensors, precision))
+    differ = [name for name, array in rounded.tensors.items() if (array != model_file.tensors[name]).any()]
+    assert "encoder.0.self_attention.w_q.weight" in differ
+    assert "encoder.0.feed_forward.w_1.bias" not in differ
+    folder = exported(model_file, tmp_path, precision)
+    for num_beams in (1, 4):
+        check_equal(HtmlFormat().answer(folder, texts, num_beams), rounded, texts, num_beams)
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "side",
+    [
+        {"kind": "words"},
+        {"kind": "bytes"},
+        {"kind": "subwords", "vocabulary_size": 40},
+        {"kind": "subwords", "vocabulary_size": 40, "algorithm": "unigram"},
+    ],
+    ids=["words", "bytes", "bpe", "unigram"],
+)
+def test_the_page_has_all_kinds_of_tokens(side: dict[str, Any], tmp_path: Path, in_node: None) -> None:
+    model_file, texts = model_of(PLAIN, 5, spread=0.3, **side), drawn_texts(5, letters="abcdefg ,é▁")
+    check_equal(HtmlFormat().answer(exported(model_file, tmp_path), texts, 3), model_file, texts, 3)
+
+
+@needs_node
+def test_the_page_translates_as_an_imported_model(tmp_path: Path, in_node: None) -> None:
+    """As a MarianMT: tokens of SentencePiece, no <bos> before a source, a target that starts with <pad>, one matrix."""
+    model = {"algorithm": "unigram", "pieces": ["▁", *"abcdefghijklmn", "▁ab", "bc", "▁hij"], "scores": [-3.0] * 18}
+    learned = {"sentencepiece": SentencePieceModel(**model).model_dump()}
+    vocabulary = Vocabulary.from_pieces(model["pieces"], {"</s>": 0, "<unk>": 1, "<pad>": 20})
+    sides = [SideSettings(kind="sentencepiece", normalization="none", bos=bos) for bos in (False, True)]
+    source, target = (Tokenizer(side, vocabulary, learned) for side in sides)
+    shape = PLAIN.model_copy(update={"tied_embeddings": "all", "activation": "swish", "output_bias": True})
+    generator = np.random.default_rng(2)
+    tensors = {
+        name: (generator.normal(0, 0.5, sizes) + (name.endswith("norm.weight"))).astype(np.float32)
+        for name, sizes in tensor_shapes(shape, len(source), len(target)).items()
+    }
+    settings = Settings(model=shape, tokens=TokenSettings(source=sides[0], target=sides[1], shared=True))
+    model_file = ModelFile(settings, source, target, tensors, TrainingData(longest_target=8))
+    texts = drawn_texts(2)
+    for num_beams in (1, 4):
+        found = HtmlFormat().answer(exported(model_file, tmp_path), texts, num_beams)
+        check_equal(found, model_file, texts, num_beams)
+
+
+# The engine itself
+
+PROGRAM = """
+import { readFileSync } from 'node:fs';
+import { runInThisContext } from 'node:vm';
+const [enginePath, pagePath, scriptPath] = process.argv.slice(1);
+const engine = await import(enginePath);
+const page = readFileSync(pagePath, 'utf-8');
+for (const [, script] of page.matchAll(/<script class="model">([^<]*)<\\/script>/g)) runInThisContext(script);
+const given = JSON.parse(readFileSync(0, 'utf-8'));
+const run = new Function('engine', 'description', 'parts', 'given', given.code);
+process.stdout.write(JSON.stringify(run(engine, description, weights, given)));
+"""
+
+
+def with_engine(page: Path, code: str, **given: Any) -> Any:
+    """The value that `code`, the body of a function of (engine, description, parts, given), returns in Node."""
+    engine = page.with_name("engine.mjs")
+    engine.write_text(modules()["translator/engine.js"], encoding="utf-8")
+    command = [str(NODE), "--input-type=module", "-e", PROGRAM, engine.as_uri(), str(page)]
+    done = subprocess.run(
+        command, input=json.dumps(given | {"code": code}), capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+@needs_node
+def test_an_answer_is_the_same_to_the_last_bit_alone_and_in_any_batch(tmp_path: Path) -> None:
+    page = exported(model_of(PLAIN, 7), tmp_path) / "index.html"
+    code = """
+    const translator = new engine.Translator(description, parts);
+    const together = translator.answers(given.texts, 3);
+    const alone = given.texts.map((text) => translator.answers([text], 3)[0]);
+    return [together, alone].map((all) => all.map(({ ids, score, text }) => [ids, score, text]));
+    """
+    together, alone = with_engine(page, code, texts=drawn_texts(7, 60))
+    assert together == alone
+
+
+@needs_node
+def test_the_engine_without_simd_gives_the_same_answers(tmp_path: Path) -> None:
+    page = exported(model_of(drawn_shape(4), 8), tmp_path) / "index.html"
+    code = """
+    return [true, false].map((useSimd) => {
+      const translator = new engine.Translator(description, parts, { useSimd });
+      return [translator.arena.functions !== null, translator.answers(given.texts, 3)];
+    });
+    """
+    (with_simd, fast), (without, slow) = with_engine(page, code, texts=drawn_texts(8))
+    assert (with_simd, without) == (True, False)
+    for one, other in zip(fast, slow, strict=True):
+        assert one["ids"] == other["ids"]
+        assert one["score"] == pytest.approx(other["score"], abs=SCORES)
+
+
+@needs_node
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 9])
+def test_the_matrix_product_is_that_of_numpy(rows: int, tmp_path: Path) -> None:
+    page = exported(model_of(PLAIN, 1), tmp_path) / "index.html"
+    generator = np.random.default_rng(rows)
+    inner, width = int(generator.integers(1, 40)), int(generator.integers(1, 40))
+    x, w, bias = (
+        generator.normal(size=(rows, inner)),
+        generator.normal(size=(width, inner)),
+        generator.normal(size=width),
+    )
+    code = """
+    const { x, w, bias, rows, inner, width } = given;
+    return [true, false].map((useSimd) => {
+      const arena = new engine.Arena(useSimd);
+      const linear = { matrix: arena.storeMatrix(w, width, inner), bias: arena.storeVector(bias), inner, width };
+      const [from, to] = [arena.take(rows * engine.padded(inner)), arena.take(rows * engine.padded(width))];
+      const guard = arena.take(8);
+      arena.floats.fill(NaN, from, guard);
+      arena.floats.fill(7, guard, guard + 8);
+      for (let row = 0; row < rows; row += 1)
+        arena.floats.set(x.slice(row * inner, (row + 1) * inner), from + row * engine.padded(inner));
+      arena.multiply(from, rows, linear, to);
+      const y = Array.from({ length: rows }, (_, row) =>
+        [...arena.floats.subarray(to + row * engine.padded(width), to + row * engine.padded(width) + width)]);
+      return [y, [...arena.floats.subarray(guard, guard + 8)]];
+    });
+    """
+    given = {"x": x.ravel().tolist(), "w": w.ravel().tolist(), "bias": bias.tolist()}
+    for y, guard in with_engine(page, code, rows=rows, inner=inner, width=width, **given):
+        np.testing.assert_allclose(y, x @ w.T + bias, rtol=1e-5, atol=1e-5)
+        assert guard == [7] * 8  # nothing was written behind the result
+
+
+@needs_node
+def test_numbers_in_every_precision_are_those_of_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html, "trace_template", lambda _: None)  # a tensor is not of the model's shape here
+    generator = np.random.default_rng(0)
+    model_file = model_of(PLAIN, 1)
+    name = "source_embedding.weight"
+    shape = model_file.tensors[name].shape
+    numbers = (generator.normal(size=shape) * 10.0 ** generator.integers(-7, 4, size=shape)).astype(np.float32)
+    numbers[3] = 0
+    numbers[4, :4] = [65504, 6e-8, -6.2e-5, 5.97e-8]
+    for precision in HtmlFormat.precisions:
+        folder = tmp_path / precision
+        folder.mkdir()
+        odd = replace(model_file, tensors=model_file.tensors | {name: numbers})
+        page = exported(odd, folder, precision) / "index.html"
+        code = """
+        const bytes = engine.decodeParts(parts, description.weight_bytes);
+        return description.tensors.map((entry) => [entry.name, [...engine.readTensor(bytes, entry)]]);
+        """
+        expected = restored(odd.tensors, precision)
+        read = dict(with_engine(page, code))
+        assert read.keys() == expected.keys()
+        for each, array in expected.items():
+            np.testing.assert_array_equal(
+                np.array(read[each], np.float32), array.ravel(), err_msg=f"{precision} {each}"
+            )
+
+
+@needs_node
+def test_texts_that_have_no_answer_say_why(tmp_path: Path) -> None:
+    shape = PLAIN.model_copy(update={"positions": "learned", "max_length": 12})
+    page = exported(model_of(shape, 1, unknown=False), tmp_path) / "index.html"
+    code = "return new engine.Translator(description, parts).answers(given.texts, 2);"
+    blank, long, unknown, surrogate = with_engine(page, code, texts=[" \t", "a" * 11, "abß", "\ud800"])
+    assert (blank["text"], blank["ids"], blank["score"], blank["finished"]) == ("", [], 0, True)
+    assert long == {"row": 1, "error": "the text is longer than the model takes: 11 tokens, at most 10"}
+    assert unknown == {"row": 2, "error": "the character “ß” (U+00DF) is not in the vocabulary: column 3"}
+    assert surrogate["error"] == "the text contains a lone surrogate, which is not a character: U+D800"
+
+
+@needs_node
+def test_a_model_whose_numbers_overflow_is_an_error_for_that_text_alone(tmp_path: Path) -> None:
+    model_file = model_of(PLAIN, 1)
+    embedding = model_file.tensors["source_embedding.weight"].copy()
+    embedding[model_file.source_tokenizer.encode("g")[0]] = 1e38
+    broken = replace(model_file, tensors=model_file.tensors | {"source_embedding.weight": embedding})
+    page = exported(broken, tmp_path) / "index.html"
+    code = "return new engine.Translator(description, parts).answers(given.texts, 2);"
+    one, bad, other = with_engine(page, code, texts=["abc", "abg", "cde"])
+    assert bad == {"row": 1, "error": "the model computes numbers that are not finite"}
+    check = Translator(model_file, device="cpu").translate(["abc", "cde"], num_beams=2)
+    assert [one["text"], other["text"]] == [answer.text for answer in check]
+
+
+# The file
+
+
+def test_the_file_is_small(tmp_path: Path) -> None:
+    model_file = model_of(PLAIN, 1)
+    for precision in HtmlFormat.precisions:
+        size = len(page_html(model_file, precision))
+        n_bytes = sum(array.nbytes for array in model_file.tensors.values())
+        assert size < 1.5 * n_bytes + 1_000_000
+
+
+def test_the_page_names_no_address_and_its_policy_allows_none() -> None:
+    page = page_html(model_of(PLAIN, 1), "float32").decode()
+    found = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert found is not None
+    policy = dict(part.strip().split(" ", 1) for part in found[1].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert "connect-src" not in policy
+    assert "http" not in found[1]
+    assert "unsafe-inline" not in found[1]
+
+
+def test_a_token_cannot_end_the_script(tmp_path: Path) -> None:
+    tokens = SideSettings(kind="words")
+    source = learn(["</script><script>alert(1)</script>", "<!-- entry --> <!-- style -->"], tokens)
+    shape = PLAIN.model_copy(update={"tied_embeddings": "none"})
+    settings = Settings(model=shape, tokens=TokenSettings(source=tokens, target=tokens, shared=False))
+    tensors = {
+        name: np.ones(sizes, np.float32) for name, sizes in tensor_shapes(shape, len(source), len(source)).items()
+    }
+    page = page_html(ModelFile(settings, source, source, tensors, TrainingData(longest_target=4)), "float32").decode()
+    assert "alert(1)" in page
+    assert "</script><script>alert" not in page
+    assert page.count("import 'translator/main.js';") == 1
+
+
+# The check in its own runtime
+
+
+def test_without_a_browser_and_node_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CHROME", raising=False)
+    with pytest.raises(EngineError) as raised:
+        HtmlFormat().answer(tmp_path, ["a"], 1)
+    assert str(raised.value).splitlines() == [
+        "the check of an exported page needs a browser or Node, and neither is installed",
+        "  expected: $CHROME, or one of chromium, chromium-browser, google-chrome, google-chrome-stable, chrome, "
+        "node on the PATH",
+        "  next: install Chromium or Google Chrome, or Node 20 or newer",
+    ]
+
+
+@needs_node
+def test_a_damaged_page_is_an_error_in_node(tmp_path: Path, in_node: None) -> None:
+    page = exported(model_of(PLAIN, 1), tmp_path) / "index.html"
+    page.write_text(page.read_text().replace('weights.push("', 'weights.push("AAAA', 1))
+    with pytest.raises(EngineError, match="the exported model does not run"):
+        HtmlFormat().answer(tmp_path, ["a"], 1)
+
+
+needs_browser = pytest.mark.skipif(browser.find_browser() is None, reason="no Chromium is installed")
+
+
+@pytest.mark.browser
+@needs_browser
+@pytest.mark.medium
+def test_the_page_is_checked_in_a_browser(tmp_path: Path) -> None:
+    model_file, texts = model_of(drawn_shape(2), 2), drawn_texts(2)
+    folder = exported(model_file, tmp_path)
+    for num_beams in (1, 3):
+        check_equal(HtmlFormat().answer(folder, texts, num_beams), model_file, texts, num_beams)
+
+
+@pytest.mark.browser
+@needs_browser
+def test_a_damaged_page_is_an_error_in_a_browser(tmp_path: Path) -> None:
+    page = exported(model_of(PLAIN, 1), tmp_path) / "index.html"
+    page.write_text(page.read_text().replace('weights.push("', 'weights.push("AAAA', 1))
+    with pytest.raises(EngineError) as raised:
+        HtmlFormat().answer(tmp_path, ["a"], 1)
+    assert raised.value.what == "the exported page does not start"
+    assert "this file is not the one that was exported: 0 of" in (raised.value.got or "")
+
+
+@pytest.mark.browser
+@needs_browser
+def test_a_text_that_the_page_refuses_is_an_error_of_the_check(tmp_path: Path) -> None:
+    shape = PLAIN.model_copy(update={"positions": "learned", "max_length": 12})
+    with pytest.raises(EngineError) as raised:
+        HtmlFormat().answer(exported(model_of(shape, 1), tmp_path), ["a" * 11], 1)
+    assert raised.value.got == "the text is longer than the model takes: 11 tokens, at most 10"
+
+
+def test_a_browser_that_does_not_start_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHROME", "/bin/true")
+    with pytest.raises(EngineError) as raised:
+        HtmlFormat().answer(exported(model_of(PLAIN, 1), tmp_path), ["a"], 1)
+    assert str(raised.value).splitlines() == [
+        "the browser ended",
+        "  next: name another browser in $CHROME, or install Node",
+    ]

@@ -1,0 +1,481 @@
+"""The exported page in a browser, opened from a file: typing, many lines, files, bad texts, and its glass box."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.glassbox.trace import explain
+from glassformer.inference.translator import Translator
+from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.ship.export import template
+from glassformer.ship.export.html import HtmlFormat, restored
+from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
+from glassformer.ship.storage.records import TrainingData
+from glassformer.text import learn
+from tests.browser import PATIENCE, chromium, seen_before_reading
+
+pytestmark = pytest.mark.browser
+
+SHAPE = ModelSettings(
+    d_model=12, d_ff=20, n_heads=2, d_k=5, d_v=4, n_encoder_layers=2, n_decoder_layers=2, norm="pre",
+    tied_embeddings="none", positions="learned", max_length=24, activation="gelu", attention_bias=True,
+)  # fmt: skip
+EMPTY = "The answer is empty."
+MAX_TOKENS = 22  # of a source: the positions without the frame
+
+
+def make_model(**side: Any) -> ModelFile:
+    tokens = SideSettings(**{"kind": "characters", **side})
+    source, target = learn(["abcdefg '<>&"], tokens), learn(["hijkl mn<b>"], tokens)
+    generator = np.random.default_rng(16)
+    tensors = {
+        name: (generator.normal(0, 0.9, sizes) + (name.endswith("norm.weight"))).astype(np.float32)
+        for name, sizes in tensor_shapes(SHAPE, len(source), len(target)).items()
+    }
+    settings = Settings(model=SHAPE, tokens=TokenSettings(source=tokens, target=tokens, shared=False))
+    return ModelFile(settings, source, target, tensors, TrainingData(longest_target=12))
+
+
+class Window:
+    """The page. `complaints` are console messages, exceptions, and requests for anything but the file."""
+
+    def __init__(self, page: Any, folder: Path) -> None:
+        page.set_default_timeout(PATIENCE)
+        self.page, self.url = page, (folder / "index.html").as_uri()
+        self.complaints: list[str] = []
+        self._listeners = {
+            "console": lambda message: self.complaints.append(message.text) if message.type != "log" else None,
+            "pageerror": lambda error: self.complaints.append(str(error)[:500]),
+            "request": lambda request: self._see(request.url),
+        }
+        for event, listener in self._listeners.items():
+            page.on(event, listener)
+
+    def _see(self, url: str) -> None:
+        if not url.startswith(("data:", "blob:")) and url.split("?")[0] != self.url:
+            self.complaints.append(f"it requested {url}")
+
+    def open(self, query: str = "") -> Window:
+        self.page.goto(self.url + query)
+        self.page.wait_for_selector("body[data-ready='true']")
+        return self
+
+    def type(self, text: str) -> Window:
+        """Replace the text and wait for all answers."""
+        self.page.fill("#text", text)
+        # Longer than the delay after the last key, by the clock of the page.
+        self.page.evaluate("new Promise((resolve) => setTimeout(resolve, 120))")
+        self.page.wait_for_selector(".output-area[aria-busy='false']")
+        return self
+
+    def wait(self, expression: str) -> None:
+        """Wait until an expression is true. Playwright's own way is forbidden by the policy of the page."""
+        until = time.monotonic() + PATIENCE / 1000
+        while not self.page.evaluate(expression):
+            assert time.monotonic() < until, expression
+            self.page.wait_for_timeout(20)
+
+    @property
+    def answer(self) -> str:
+        return str(self.page.inner_text(".output-area"))
+
+    def table(self) -> list[list[str]]:
+        """The text, answer and probability of each row."""
+        return self.page.evaluate(  # type: ignore[no-any-return]
+            "[...document.querySelectorAll('.lines tbody tr')].map((row) => "
+            "[...row.cells].slice(1, 4).map((cell) => cell.textContent))"
+        )
+
+    def answers(self) -> list[str]:
+        """The answer of each row, without remarks."""
+        return self.page.evaluate(  # type: ignore[no-any-return]
+            "[...document.querySelectorAll('.lines td:nth-child(3) > bdi')].map((answer) => answer.textContent)"
+        )
+
+    def leave(self) -> None:
+        """Leave the page blank and the only one, for another test."""
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)
+        for page in self.page.context.pages:
+            if page != self.page:
+                page.close()
+        self.page.goto("about:blank")
+
+    def drop(self, name: str, content: bytes) -> None:
+        """Drop a file on the page."""
+        program = """([name, text]) => {
+          const data = new DataTransfer();
+          const bytes = Uint8Array.from(text, (character) => character.charCodeAt(0));
+          data.items.add(new File([bytes], name, { type: 'text/plain' }));
+          for (const kind of ['dragover', 'drop'])
+            document.body.dispatchEvent(new DragEvent(kind, { dataTransfer: data, bubbles: true, cancelable: true }));
+        }"""
+        self.page.evaluate(program, [name, content.decode("latin-1")])
+
+    def download(self, key: str) -> tuple[str, str]:
+        """The name and the content of what a button downloads."""
+        with self.page.expect_download() as waiting:
+            self.page.click(f"[data-key='{key}']")
+        return waiting.value.suggested_filename, Path(waiting.value.path()).read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def model_file() -> ModelFile:
+    return make_model()
+
+
+@pytest.fixture(scope="module")
+def folder(model_file: ModelFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page")
+    HtmlFormat().write(model_file, path, "float16")
+    return path
+
+
+@pytest.fixture(scope="module")
+def translator(model_file: ModelFile) -> Translator:
+    """The model with the weights of the page."""
+    return Translator(replace(model_file, tensors=restored(model_file.tensors, "float16")), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def page(browser: Any) -> Any:
+    """The page that one test leaves to the next: a new one takes more processor time than most tests."""
+    return browser.new_page(viewport={"width": 1280, "height": 800})
+
+
+@pytest.fixture
+def window(page: Any, folder: Path) -> Iterator[Window]:
+    opened = Window(page, folder)
+    yield opened
+    assert opened.complaints == []
+    opened.leave()
+
+
+def percent(score: float) -> str:
+    """A probability as the page shows it, written independently of the page."""
+    p = float(np.exp(score))
+    if p > 0.999:
+        return "> 99.9\u00a0%"
+    if p < 1e-5:
+        return "< 0.001\u00a0%"
+    return f"{float(f'{100 * p:.2g}'):g}\u00a0%" if p < 0.001 else f"{100 * p:.1f}\u00a0%"
+
+
+def test_the_page_says_that_it_opens_before_it_reads_the_weights(browser: Any, folder: Path) -> None:
+    assert "Opening the page" in seen_before_reading(browser, (folder / "index.html").as_uri())
+
+
+def test_typing_gives_the_answer_and_its_probability(window: Window, translator: Translator) -> None:
+    window.open()
+    assert window.page.evaluate("document.activeElement.id") == "text"
+    assert window.answer == "The answer appears here as you type."
+    for text in ("abc", "gfedcba", "d"):
+        window.type("")
+        window.page.keyboard.type(text)
+        (right,) = translator.translate([text])
+        window.wait(f"document.querySelector('.answer-text')?.textContent === {json.dumps(right.text or EMPTY)}")
+        assert f"probability {percent(right.score)}" in window.answer
+    assert window.page.get_attribute(".output-area", "aria-live") == "polite"
+    window.type("")
+    assert window.answer == "The answer appears here as you type."
+
+
+@pytest.mark.medium
+def test_the_search_can_be_chosen(window: Window, translator: Translator) -> None:
+    texts = ["abcdefg", "gg", "fade", "bad cab"]
+    window.open()
+    found = {}
+    for num_beams, choose in ((5, None), (1, "Greedy"), (5, "Beam of 5")):
+        if choose:
+            window.page.click(f"text={choose}")
+        window.type("\n".join(texts))
+        right = translator.translate(texts, num_beams=num_beams)
+        assert window.answers() == [answer.text for answer in right]
+        found[num_beams] = [answer.text for answer in right]
+    assert found[1] != found[5]
+    window.page.locator("input[type=range]").focus()
+    window.page.keyboard.press("ArrowLeft")
+    window.page.keyboard.press("ArrowLeft")
+    assert window.page.evaluate("document.activeElement.type") == "range"  # it keeps the focus
+    window.type("\n".join(texts))
+    right = translator.translate(texts, num_beams=3)
+    assert window.answers() == [answer.text for answer in right]
+
+
+def test_many_lines_give_as_many_answers(window: Window, translator: Translator) -> None:
+    texts = ["abc", "", "cab", "abc", "ag ß q", "b" * (MAX_TOKENS + 1), "<b>&'"]
+    window.open().type("\n".join(texts))
+    rows = window.table()
+    assert [row[0] for row in rows] == texts
+    kept = [text for text in texts if len(text) <= MAX_TOKENS]
+    right = dict(zip(kept, translator.translate(kept), strict=True))
+    for text, answer, probability in rows:
+        if text in right:
+            assert answer.startswith(right[text].text)
+            assert probability == (percent(right[text].score) if text else "")
+    assert "Not in the vocabulary: “ß” (U+00DF), “q” (U+0071). The model reads <unk> instead." in rows[4][1]
+    assert rows[5][1:] == [
+        f"The text is longer than the model takes: {MAX_TOKENS + 1} tokens, at most {MAX_TOKENS}.",
+        "",
+    ]
+    assert "7 of 7 texts" in window.answer
+    assert "1 without an answer" in window.answer
+
+
+def test_one_text_that_has_no_answer_says_why(window: Window) -> None:
+    window.open().type("a" * (MAX_TOKENS + 1))
+    assert window.answer == f"The text is longer than the model takes: {MAX_TOKENS + 1} tokens, at most {MAX_TOKENS}."
+    window.type("aß")
+    assert "Not in the vocabulary: “ß” (U+00DF)" in window.answer
+
+
+def test_a_file_is_dropped_and_its_answers_are_downloaded(window: Window, translator: Translator) -> None:
+    texts = ["abc", "", "gabe", "b" * (MAX_TOKENS + 1), "fß"]
+    window.open()
+    window.drop("names.txt", ("\r\n".join(texts) + "\r\n").encode())
+    window.page.wait_for_selector("[data-key='save-text']")
+    assert "names.txt" in window.page.inner_text(".source")
+    assert "5 lines" in window.page.inner_text(".source")
+    kept = [text for text in texts if len(text) <= MAX_TOKENS]
+    right = dict(zip(kept, translator.translate(kept), strict=True))
+    name, content = window.download("save-text")
+    assert name == "names.answers.txt"
+    assert content.split("\n") == [*(right[text].text if text in right else "" for text in texts), ""]
+    name, content = window.download("save-json")
+    assert name == "names.answers.jsonl"
+    for text, line in zip(texts, content.splitlines(), strict=True):
+        found = json.loads(line)
+        assert found.pop("source") == text
+        if text not in right:
+            assert found == {
+                "error": f"the text is longer than the model takes: {len(text)} tokens, at most {MAX_TOKENS}"
+            }
+            continue
+        assert (found["text"], found["finished"]) == (right[text].text, right[text].finished)
+        assert found["score"] == pytest.approx(right[text].score, abs=1e-4)
+        assert found["probability"] == pytest.approx(np.exp(right[text].score), abs=1e-4)
+        assert found["unknown"] == list(right[text].unknown)
+    window.page.click("[data-key='close-file']")
+    assert window.page.evaluate("document.activeElement.id") == "text"
+    assert window.answer == "The answer appears here as you type."
+
+
+def test_a_file_that_is_not_text_is_refused(window: Window) -> None:
+    window.open()
+    window.drop("picture.png", b"\x89PNG\xff\xfe")
+    window.page.wait_for_selector("[role=alert]")
+    assert window.answer == "The file picture.png cannot be read: it is not text in UTF-8."
+    assert window.type("abc").answer
+
+
+@pytest.mark.medium
+def test_stop_ends_the_work_and_keeps_what_was_found(window: Window, translator: Translator) -> None:
+    texts = ["".join("abcdefg"[i // 7**k % 7] for k in range(6)) for i in range(20_000)]
+    window.open()
+    window.drop("many.txt", "\n".join(texts).encode())
+    window.wait("document.querySelector('progress')?.value > 100")
+    assert window.page.is_visible("[data-key='stop']")
+    window.page.click("[data-key='stop']")
+    status = window.page.inner_text("[role=status]")
+    done = int(status.split(" of ")[0].replace(",", ""))
+    assert status.endswith(", stopped")
+    assert 100 < done < 20_000
+    assert not window.page.is_visible("[data-key='stop']")
+    window.page.wait_for_timeout(200)
+    assert window.page.inner_text("[role=status]") == status  # nothing comes in any more
+    lines = window.download("save-json")[1].splitlines()
+    found = [json.loads(line) for line in lines]
+    assert sum("text" in one for one in found) == done
+    assert {one["error"] for one in found if "text" not in one} == {"stopped before this text"}
+    window.page.click("[data-key='close-file']")
+    window.type("abc")  # the worker takes the next job
+    assert window.page.text_content(".answer-text") == (translator.translate(["abc"])[0].text or EMPTY)
+
+
+def test_escape_stops_too(window: Window) -> None:
+    window.open()
+    window.drop("many.txt", b"abcdefg fa\n" + b"\n".join(str(i).encode() for i in range(30_000)))
+    window.page.wait_for_selector("[data-key='stop']")
+    window.page.keyboard.press("Escape")
+    assert window.page.inner_text("[role=status]").endswith(", stopped")
+
+
+def test_the_newest_text_wins(window: Window, translator: Translator) -> None:
+    window.open()
+    for text in ("a", "ab", "abc", "abcd", "abcde"):
+        window.page.fill("#text", text)
+        window.page.wait_for_timeout(90)
+    window.type("gfe")
+    assert window.page.text_content(".answer-text") == (translator.translate(["gfe"])[0].text or EMPTY)
+
+
+def test_programs_can_translate_with_the_page(window: Window, translator: Translator) -> None:
+    found = window.open().page.evaluate("glassformer.translate(['abc', '', 'gab'], 3)")
+    right = translator.translate(["abc", "", "gab"], num_beams=3)
+    assert [one["text"] for one in found] == [one.text for one in right]
+
+
+@pytest.mark.parametrize("beams", [1, 5])
+@pytest.mark.medium
+def test_the_glass_box_of_an_answer_is_that_of_python(
+    window: Window, model_file: ModelFile, translator: Translator, beams: int
+) -> None:
+    text = "bad ßcab"
+    window.open()
+    if beams == 1:
+        window.page.click("text=Greedy")
+    window.type(text)
+    with window.page.context.expect_page() as waiting:
+        window.page.click("text=Open in the glass box")
+    opened = Window(waiting.value, Path(window.url.removeprefix("file://")).parent)
+    opened.page.wait_for_selector("body[data-checked='true']")
+    trace = explain(translator.model_file, text, evidence=False, num_beams=beams)
+    right, wrong, every = map(int, opened.page.get_attribute("[data-checks]", "data-checks").split("/"))
+    assert (right, wrong, every) == (len(trace.steps), 0, len(trace.steps))
+    shown = opened.page.inner_text("#header")
+    assert trace.translation in shown
+    assert ("greedy search" if beams == 1 else "beam width 5") in shown
+    opened.page.click(".tab[data-panel='search']")
+    opened.page.wait_for_selector("#panel[data-panel='search']")
+    opened.page.click("text=← translator")
+    opened.page.wait_for_selector("#text")
+    assert opened.complaints == []
+
+
+COMPARE = """async (given) => {
+  const { Trace } = await import('glassbox/trace.js');
+  const { traceOf } = await import('translator/explain.js');
+  const expected = new Trace(JSON.parse(given.trace));
+  const made = traceOf(description, weights, given.text, given.beams);
+  let largest = 0;
+  const missing = [];
+  for (const name of expected.names()) {
+    const [one, other] = [expected.get(name), made.get(name)];
+    if (!other || one.axes.join() !== other.axes.join() || one.shape.join() !== other.shape.join()) missing.push(name);
+    else one.numbers.forEach((number, i) => {
+      largest = Math.max(largest, Math.abs(number - other.numbers[i]) / Math.max(1, Math.abs(number)));
+    });
+  }
+  const plain = ({ text, translation, tokens, axes, steps, search, vocabularies, provenance: { decoding } }) => ({
+    text, translation, tokens, axes, vocabularies, decoding,
+    steps: Object.fromEntries(steps.map((step) => [step.output, step])),
+    nodes: [search.greedy, search.beam].map(({ nodes }) => nodes.map(({ token, state, rank }) => [token, state, rank])),
+    answers: [search.greedy, search.beam].map(({ answers }) => answers.map(({ ids, finished }) => [ids, finished])),
+    limits: [search.greedy, search.beam].map((one) => [one.num_beams, one.max_new_tokens, one.length_alpha]),
+  });
+  return { largest, missing, made: plain(made), expected: plain(expected) };
+}"""
+
+
+@pytest.mark.parametrize("text", ["abc", "g", "bad ßcab", "b" * MAX_TOKENS])
+def test_every_number_of_that_glass_box_is_that_of_python(window: Window, translator: Translator, text: str) -> None:
+    window.open()
+    trace = explain(translator.model_file, text, evidence=False, weights=True, num_beams=5)
+    found = window.page.evaluate(COMPARE, {"text": text, "beams": 5, "trace": trace.dumps()})
+    assert found["missing"] == []
+    assert found["largest"] < 1e-5
+    assert found["made"] == found["expected"]
+
+
+def test_the_glass_box_of_a_bad_text_says_what_is_wrong(window: Window) -> None:
+    for query, words in (
+        ("?explain=%20", "the text is empty"),
+        ("?explain=" + "a" * 40, "longer than the model takes"),
+    ):
+        window.page.goto(window.url + query)
+        window.page.wait_for_selector("body[data-ready='failed']")
+        assert words in window.page.inner_text("#page")
+
+
+def test_a_model_too_large_for_the_glass_box_names_the_command(
+    browser: Any, model_file: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(template, "MAX_PARAMETERS", 100)
+    HtmlFormat().write(model_file, tmp_path, "float32")
+    window = Window(browser.new_page(), tmp_path).open().type("it's")
+    assert "Open in the glass box" not in window.answer
+    assert window.page.inner_text(".output-area code") == "glassformer explain MODEL 'it'\\''s' --html answer.html"
+    window.page.goto(window.url + "?explain=abc")
+    window.page.wait_for_selector("body[data-ready='failed']")
+    assert "the model is too large for the glass box in a page" in window.page.inner_text("#page")
+    assert window.complaints == []
+    window.page.close()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('weights.push("', 'weights.push("AAAA'),
+        ('"length_alpha": 0.6', '"length_alpha": 0.7'),
+        ('"imports": {"', '"imports": {"_'),
+        ("import 'translator/main.js'", "import  'translator/main.js'"),
+        ("script-src data: 'wasm-unsafe-eval' 'sha256-", "script-src data: 'wasm-unsafe-eval' 'sha256-A"),
+        (None, ""),
+    ],
+    ids=["weights", "description", "modules", "entry", "policy", "half"],
+)
+def test_a_damaged_page_says_so_and_answers_nothing(
+    browser: Any, folder: Path, old: str | None, new: str, tmp_path: Path
+) -> None:
+    whole = (folder / "index.html").read_text("utf-8")
+    damaged = whole[: len(whole) // 2] if old is None else whole.replace(old, new, 1)
+    assert damaged != whole
+    (tmp_path / "index.html").write_text(damaged, "utf-8")
+    page = browser.new_page()
+    page.goto((tmp_path / "index.html").as_uri())
+    if old and old.startswith(("weights", '"length')):
+        page.wait_for_selector("body[data-ready='failed']")
+    page.evaluate("new Promise((resolve) => setTimeout(resolve, 200))")
+    assert "this file is not the one that was exported" in page.inner_text("#page")
+    assert page.evaluate("globalThis.glassformer === undefined || document.body.dataset.ready === 'failed'")
+    page.close()
+
+
+def test_a_text_is_never_read_as_html(window: Window) -> None:
+    window.open().type("<img src=x>\n<b>")
+    assert window.page.evaluate("document.querySelectorAll('#page img, #page b').length") == 0
+    window.type("<b>")
+    assert window.page.evaluate("document.querySelectorAll('#page b').length") == 0
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_on_a_phone_and_in_the_dark(browser: Any, folder: Path, width: int, scheme: str) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    window = Window(context.new_page(), folder).open()
+    for text in ("abcdefg", "b" * 300, "\n".join(["abc", "b" * 300, "a ß"])):
+        window.type(text)
+        assert window.page.evaluate("document.documentElement.scrollWidth") <= width
+    background = window.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, background[4:-1].split(","))) < 200) == (scheme == "dark")
+    assert window.complaints == []
+    context.close()
+
+
+def test_everything_is_reached_with_the_keyboard_and_has_a_name(window: Window) -> None:
+    window.open().type("abc\nbad")
+    reached = set()
+    for _ in range(20):
+        window.page.keyboard.press("Tab")
+        name = window.page.evaluate(
+            "(() => { const e = document.activeElement; "
+            "return e.getAttribute('aria-label') ?? e.labels?.[0]?.textContent ?? e.textContent; })()"
+        )
+        assert str(name).strip()
+        reached.add(str(name).strip())
+    assert {"Greedy", "Beam of 5", "Open a file …", "Download the answers", "light or dark theme"} <= reached
+    assert window.page.evaluate("document.querySelector('#text').labels.length") == 1

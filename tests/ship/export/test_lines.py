@@ -1,0 +1,76 @@
+"""The command line of exported programs: the lines, the notes and the exit codes of `glassformer translate`."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.errors import EXIT_LEFT_OUT
+from glassformer.ship.export import load_format
+from glassformer.ship.storage.modelfile import ModelFile
+from tests.cli.conftest import answer_to
+
+Model = Callable[..., ModelFile]
+LINES = ["ab cd", "", "ab " * 20, "žž☃ \u0301b▁", " \t", "the cat", "a\u2028b", *["x" * n for n in range(41, 53)], "☃"]
+HINTS = r"; --(long|set) [^\n]*"  # of options that a program does not have
+
+
+def test_a_program_answers_lines_as_translate_does(run: Any, model: Model, tmp_path: Path) -> None:
+    model_file = model(longest=4)
+    model_file.save(tmp_path / "model.safetensors")
+    data = ("\ufeff" + "\r\n".join(LINES) + "\n").encode()
+    right = answer_to("translate", tmp_path / "model.safetensors", "-", "--beam", "1", stdin=data)
+    notes = re.sub(HINTS, "", right.err)
+    assert (right.code, notes.count("warning: ")) == (EXIT_LEFT_OUT, 3)
+    found = run(model_file, data, "--beam", "1")
+    assert (found.returncode, found.stdout.decode(), found.stderr.decode()) == (EXIT_LEFT_OUT, right.out, notes)
+    data = "".join(f"{json.dumps(line)}\n" for line in LINES[:4]).encode()
+    found = run(model_file, data, "--beam", "1", "--json")
+    empty, long, unknown = map(json.loads, found.stdout.splitlines()[1:])
+    nothing = {"text": "", "ids": [], "score": 0.0, "rank_score": 0.0, "finished": True, "unknown": []}
+    assert empty == nothing
+    assert long == nothing | {"left_out": "60 tokens; the model takes at most 40"}
+    assert unknown["unknown"] == ["ž", "ž", "☃", "\u0301"]
+
+
+fast = pytest.mark.parametrize("run", ["onnx", "node", "ctranslate2"], indirect=True)
+"""Hugging Face has the same `lines.py`, and takes seconds to start."""
+
+
+@fast
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        (b'"ab"\n{"text": 1}', ("--json",), "error: line 2: expected a JSON string"),
+        (b'"ab"\nab\n', ("--json",), "error: line 2: expected a JSON string"),
+        ("ab\n☃b".encode(), (), "error: line 2: the character .☃. .*is not in the vocabulary"),
+        (b"ab\n\xff\n", (), "error: the input is not UTF-8"),
+        (b"ab\n", ("--beam", "0"), "error: .*--beam must be at least 1, not 0"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_and_nothing_is_written(
+    run: Any, data: bytes, options: tuple[str, ...], message: str, model: Model
+) -> None:
+    found = run(model(side={"unknown": False}), data, *options)
+    assert (found.returncode in (1, 2), found.stdout) == (True, b"")
+    assert re.search(message, found.stderr.decode().splitlines()[-1])
+
+
+@fast
+def test_lines_without_a_text_need_no_model(run: Any, model: Model) -> None:
+    assert run(model(), b"\n \r\n").stdout == b"\n\n"
+    assert run(model(), b"").stdout == b""
+
+
+def test_no_threads_are_refused(model: Model, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    load_format("ctranslate2").write(model(), tmp_path, "float32")
+    done = subprocess.run([sys.executable, tmp_path / "run.py", "--threads", "0"], capture_output=True, check=False)
+    assert b"--threads must be at least 1, not 0" in done.stderr

@@ -1,0 +1,482 @@
+"""The ONNX export: PyTorch's answers and scores for every shape, in a process without torch and glassformer."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.errors import EngineError, MissingExtraError
+from glassformer.inference.engines.torch import get_weights
+from glassformer.inference.translator import Translation, Translator
+from glassformer.paper.model import Transformer
+from glassformer.paper.settings import Settings, SideSettings
+from glassformer.ship.export.answer import Answer, read_answers
+from glassformer.ship.export.onnx import OnnxFormat
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.text import Tokenizer, learn
+from tests.untrained import listening_model
+
+onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
+reference = pytest.importorskip("onnx.reference", reason="the extra onnx is not installed")
+onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+
+ALPHABET = "abcdefgh"
+TINY: dict[str, Any] = {
+    "d_model": 16,
+    "d_ff": 32,
+    "n_heads": 2,
+    "n_encoder_layers": 2,
+    "n_decoder_layers": 1,
+    "tied_embeddings": "none",
+}
+LONGEST = 12
+LEARNED: dict[str, Any] = {"positions": "learned", "max_length": 20}
+SHAPES: dict[str, dict[str, Any]] = {
+    "post": {},
+    "pre": {"norm": "pre"},
+    "gelu": {"activation": "gelu"},
+    "swish": {"activation": "swish", "seed": 2},
+    "output bias": {"output_bias": True},
+    "tied target": {"tied_embeddings": "target", "seed": 8},
+    "tied all": {"tied_embeddings": "all"},
+    "learned positions": LEARNED,
+    "few learned positions": {"positions": "learned", "max_length": 8},
+    "other sinusoids": {"position_base": 50.0},
+    "unscaled embeddings": {"scale_embeddings": False},
+    "attention bias": {"attention_bias": True, "seed": 6},
+    "other eps": {"norm_eps": 0.1},
+    "d_k unlike d_v": {"d_model": 30, "n_heads": 4, "d_k": 5, "d_v": 9, "d_ff": 33},
+    "odd width": {**LEARNED, "d_model": 15, "n_heads": 3, "d_k": 1, "d_v": 2},
+    "deeper decoder": {"n_encoder_layers": 1, "n_decoder_layers": 3, "seed": 5},
+    "all at once": {
+        "norm": "pre",
+        "activation": "gelu",
+        "attention_bias": True,
+        "tied_embeddings": "target",
+        **LEARNED,
+    },
+}
+PRECISIONS = ("float32", "float16", "int8")
+
+
+def untrained(seed: int = 3, *, loves: str | None = None, longest: int = LONGEST, **changes: Any) -> ModelFile:
+    """A small model with random weights, norms and biases, made to listen to its source.
+
+    `loves` names a special token that it would write.
+    """
+    side = {"kind": "characters", "vocabulary_size": 100}
+    sides = {"source": side, "target": side}
+    chosen = Settings.model_validate(
+        {"tokens": sides, "model": TINY | changes, "decoding": {"max_new_tokens": longest, "num_beams": 3}}
+    )
+    tokenizer = learn([ALPHABET], SideSettings.model_validate(side))
+    loud = {} if loves is None else {tokenizer.vocabulary.specials[loves]: 4.0}
+    return listening_model(chosen, tokenizer, tokenizer, seed, loud=loud)
+
+
+def write(model_file: ModelFile, folder: Path, precision: str = "float32") -> Path:
+    folder.mkdir(exist_ok=True)
+    OnnxFormat().write(model_file, folder, precision)
+    return folder
+
+
+def random_texts(n: int = 30, lengths: Sequence[int] = (1, 4, 5, 17, 18)) -> list[str]:
+    """Texts with unknown characters; the longest are of two lengths that share a batch."""
+    generator = random.Random(2)
+    texts = ["".join(generator.choices(ALPHABET + "xy", k=lengths[i % len(lengths)])) for i in range(n)]
+    return ["", *texts, " \t"]
+
+
+class Exported:
+    """An exported folder, run in this process by what its `run.py` imports."""
+
+    def __init__(self, folder: Path) -> None:
+        names = ("run", "engine", "lines", "source", "text")
+        saved = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+        sys.path.insert(0, str(folder))
+        try:
+            self.runner = importlib.import_module("engine")
+            self.lines = importlib.import_module("lines")
+            self.export = self.lines.Export(importlib.import_module("run").read_description(folder))
+        finally:
+            sys.path.remove(str(folder))
+            for name in names:
+                sys.modules.pop(name, None)
+            sys.modules.update(saved)
+        self.model = self.runner.Engine(self.export, SimpleNamespace(threads=1))
+
+    def encode(self, text: str) -> list[int]:
+        return self.export.encode(text)[0]
+
+    def answer(self, texts: Sequence[str], num_beams: int) -> list[Answer]:
+        rows = [self.lines.read_row(self.export, 1, text, as_json=False) for text in texts]
+        return [
+            Answer(self.model.decode(one.ids), tuple(one.ids), one.score, one.finished, one.rank_score)
+            for one in self.lines.answered(rows, self.model, num_beams)
+        ]
+
+
+def assert_same(answers: Sequence[Answer], expected: Sequence[Translation], model_file: ModelFile) -> None:
+    tokens = model_file.target_tokenizer.tokens
+    for answer, right in zip(answers, expected, strict=True):
+        assert (answer.text, tuple(tokens(answer.ids)), answer.finished) == (right.text, right.tokens, right.finished)
+        assert answer.score == pytest.approx(right.score, abs=1e-4)
+        assert answer.rank_score == pytest.approx(right.rank_score, abs=1e-4)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_has_the_answers_and_scores_of_torch(shape: str, tmp_path: Path) -> None:
+    model_file = untrained(**SHAPES[shape])
+    exported, translator = Exported(write(model_file, tmp_path)), Translator(model_file, device="cpu")
+    texts = random_texts(lengths=[n for n in (1, 4, 5, 17, 18) if n <= model_file.settings.max_source_tokens])
+    for num_beams in (1, 5):
+        expected = translator.translate(texts, num_beams=num_beams)
+        assert len({answer.text for answer in expected}) > 4  # or else equality would say little
+        assert_same(exported.answer(texts, num_beams), expected, model_file)
+
+
+@pytest.mark.parametrize("num_beams", [2, 3, 8, 30])
+@pytest.mark.parametrize("longest", [1, 2, 5])
+def test_a_beam_of_any_width_and_length_is_that_of_torch(num_beams: int, longest: int, tmp_path: Path) -> None:
+    model_file = untrained(longest=longest)
+    expected = Translator(model_file, device="cpu").translate(random_texts(), num_beams=num_beams)
+    assert_same(Exported(write(model_file, tmp_path)).answer(random_texts(), num_beams), expected, model_file)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 3.0])
+def test_the_length_penalty_is_the_models(alpha: float, tmp_path: Path) -> None:
+    model_file = untrained()
+    decoding = model_file.settings.decoding.model_copy(update={"length_alpha": alpha})
+    model_file = replace(model_file, settings=model_file.settings.model_copy(update={"decoding": decoding}))
+    expected = Translator(model_file, device="cpu").translate(random_texts())
+    assert_same(Exported(write(model_file, tmp_path)).answer(random_texts(), 3), expected, model_file)
+
+
+def test_sinusoids_have_no_end(tmp_path: Path) -> None:
+    model_file = untrained(longest=200)
+    texts = ["abcdefgh" * 64, "h" * 500]
+    expected = Translator(model_file, device="cpu").translate(texts, num_beams=1)
+    assert max(len(answer.tokens) for answer in expected) == 200
+    for answer, right in zip(Exported(write(model_file, tmp_path)).answer(texts, 1), expected, strict=True):
+        assert answer.text == right.text
+        assert answer.score == pytest.approx(right.score, abs=1e-3, rel=1e-6)  # a sum of 200
+
+
+@pytest.mark.parametrize("special", ["<pad>", "<unk>", "<bos>"])
+def test_no_special_token_is_written_and_scores_stay_the_models(special: str, tmp_path: Path) -> None:
+    model_file = untrained(loves=special)
+    exported, texts = Exported(write(model_file, tmp_path)), random_texts()
+    forbidden = exported.model.search["forbidden_ids"]
+    assert sorted(forbidden) == sorted(model_file.target_tokenizer.vocabulary.forbidden_ids)
+    expected = Translator(model_file, device="cpu").translate(texts, num_beams=4)
+    assert_same(exported.answer(texts, 4), expected, model_file)
+    exported.model.search = exported.model.search | {"forbidden_ids": []}
+    beloved = model_file.target_tokenizer.vocabulary.specials[special]
+    assert any(beloved in answer.ids for answer in exported.answer(texts, 4))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_text_has_the_same_answer_alone_and_in_any_batch(precision: str, tmp_path: Path) -> None:
+    exported, texts = Exported(write(untrained(norm="pre"), tmp_path, precision)), random_texts()
+    together = exported.answer(texts[::-1], 4)[::-1]
+    for text, answer in zip(texts, together, strict=True):
+        (alone,) = exported.answer([text], 4)
+        assert (alone.ids, alone.finished) == (answer.ids, answer.finished)
+        assert alone.score == pytest.approx(answer.score, abs=1e-4)
+
+
+def test_padding_is_masked(tmp_path: Path) -> None:
+    exported = Exported(write(untrained(), tmp_path))
+    short, long = (exported.encode(text) for text in ("abc", "hgfedcbahgfe"))
+    names = ["memory", *exported.model.memory]
+    ids = np.array([[*short, *[0] * (len(long) - len(short))], long])
+    mask = np.array([[i < len(source) for i in range(len(long))] for source in (short, long)])
+    together = exported.model.encoder.run(names, {"source_ids": ids, "source_mask": mask})
+    alone = exported.model.encoder.run(
+        names, {"source_ids": ids[:1, : len(short)], "source_mask": mask[:1, : len(short)]}
+    )
+    assert together[0][0, : len(short)] == pytest.approx(alone[0][0], abs=1e-5)
+
+    def first_step(memory: Sequence[Any], mask: Any) -> Any:
+        feeds = dict(zip(exported.model.memory, memory[1:], strict=True)) | {"source_mask": mask}
+        n = len(mask)
+        cache = {name: np.zeros((n, *shape), np.float32) for name, shape in exported.model.cache.items()}
+        log_probs, _ = exported.model.step(np.full((n, 1), 1), np.arange(n), feeds, cache)
+        return log_probs
+
+    assert first_step(together, mask)[0] == pytest.approx(first_step(alone, mask[:1, : len(short)])[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("shape", ["post", "tied all", "d_k unlike d_v", "all at once"])
+@pytest.mark.parametrize(("precision", "bound", "equal"), [("float16", 0.01, 0.9), ("int8", 0.3, 0.5)])
+def test_a_lower_precision_is_near_and_not_the_same(
+    shape: str, precision: str, bound: float, equal: float, tmp_path: Path
+) -> None:
+    model_file = untrained(**SHAPES[shape])
+    texts = [text for text in random_texts() if text.strip()]
+    exact = Exported(write(model_file, tmp_path / "exact")).answer(texts, 1)
+    rounded = Exported(write(model_file, tmp_path / "rounded", precision)).answer(texts, 1)
+    same = [(one.score, other.score) for one, other in zip(exact, rounded, strict=True) if one.ids == other.ids]
+    assert len(same) >= equal * len(texts)
+    drifts = sorted(abs(one - other) for one, other in same)
+    assert 1e-5 < drifts[len(drifts) // 2] < bound
+
+
+# The files
+
+
+def test_matrices_are_stored_once_and_in_the_size_of_their_precision(tmp_path: Path) -> None:
+    model_file = untrained(tied_embeddings="all", **LEARNED)
+    sizes = {each: (write(model_file, tmp_path / each, each) / "weights.bin").stat().st_size for each in PRECISIONS}
+    matrices = {
+        name: array for name, array in model_file.tensors.items() if name.endswith("weight") and array.ndim == 2
+    }
+    n_values = sum(array.size for array in matrices.values())
+    n_others = model_file.n_parameters - n_values
+    n_rows = sum(len(array) for array in matrices.values())
+    padding = 64 * (len(model_file.tensors) + len(matrices))
+    for precision, n_bytes in (
+        ("float32", 4 * n_values),
+        ("float16", 2 * n_values),
+        ("int8", n_values + 4 * n_rows),
+    ):
+        assert 0 <= sizes[precision] - (n_bytes + 4 * n_others) < padding
+
+
+def test_the_weights_in_the_file_are_those_of_the_model(tmp_path: Path) -> None:
+    model_file = untrained(tied_embeddings="all")
+    write(model_file, tmp_path)
+    found = {}
+    for name in ("encoder", "decoder"):
+        for tensor in onnx.load(tmp_path / f"{name}.onnx").graph.initializer:
+            found[tensor.name] = onnx.numpy_helper.to_array(tensor)
+    for name, array in model_file.tensors.items():
+        assert np.array_equal(found[name], array)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_graphs_are_valid_and_have_standard_operators_alone(precision: str, tmp_path: Path) -> None:
+    write(untrained(), tmp_path, precision)
+    for name in ("encoder", "decoder"):
+        onnx.checker.check_model(tmp_path / f"{name}.onnx", full_check=True)
+        graph = onnx.load(tmp_path / f"{name}.onnx", load_external_data=False)
+        assert {(each.domain, each.version) for each in graph.opset_import} == {("", 23)}
+        assert {node.domain for node in graph.graph.node} == {""}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_another_implementation_of_onnx_computes_the_same(precision: str, tmp_path: Path) -> None:
+    """The reference of the `onnx` package, which is written in NumPy."""
+    exported = Exported(write(untrained(norm="pre", activation="gelu"), tmp_path, precision))
+    model = exported.model
+    memory, cache = model.start([exported.encode("abcdexh"), exported.encode("hgfedcb")])
+    first, grown = model.step(np.full((2, 1), 1), np.arange(2), memory, cache)
+    second, _ = model.step(np.array([[4, 5], [6, 7]]), np.array([0, 0, 1, 1]), memory, grown)
+    for name in ("encoder", "decoder"):
+        setattr(model, name, reference.ReferenceEvaluator(onnx.load(tmp_path / f"{name}.onnx")))
+    memory, cache = model.start([exported.encode("abcdexh"), exported.encode("hgfedcb")])
+    again, grown = model.step(np.full((2, 1), 1), np.arange(2), memory, cache)
+    assert again == pytest.approx(first, abs=1e-4)
+    again, _ = model.step(np.array([[4, 5], [6, 7]]), np.array([0, 0, 1, 1]), memory, grown)
+    assert again == pytest.approx(second, abs=1e-4)
+
+
+def test_the_axes_of_a_batch_are_dynamic(tmp_path: Path) -> None:
+    write(untrained(), tmp_path)
+    decoder = onnxruntime.InferenceSession(tmp_path / "decoder.onnx", providers=["CPUExecutionProvider"])
+    inputs, outputs = (
+        {each.name: each.shape for each in group} for group in (decoder.get_inputs(), decoder.get_outputs())
+    )
+    assert inputs["last_ids"] == ["N", "K"]
+    assert inputs["memory_key_0"] == ["N", 2, 8, "S"]
+    assert inputs["past_value_0"] == ["P", 2, "t", 8]
+    assert outputs == {
+        "log_probs": ["R", 12],
+        "present_key_0": ["R", 2, "t+1", 8],
+        "present_value_0": ["R", 2, "t+1", 8],
+    }
+
+
+def test_the_folder_has_a_tokenizer_for_the_library_where_it_can_represent_it(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers", reason="the extra subwords is not installed")
+    model_file = untrained()
+    loaded = tokenizers.Tokenizer.from_file(str(write(model_file, tmp_path / "one") / "tokenizer.json"))
+    tokenizer = model_file.source_tokenizer
+    assert loaded.encode("abxcd").ids == tokenizer.frame(tokenizer.encode("abxcd"))
+    saved = tokenizer.to_dict()
+    saved["settings"]["normalization"] = "NFD"
+    saved["pieces"][1] = "\u0301"
+    other = replace(
+        model_file, source_tokenizer=Tokenizer.from_dict(saved), target_tokenizer=Tokenizer.from_dict(saved)
+    )
+    assert not (write(other, tmp_path / "other") / "tokenizer.json").exists()
+
+
+def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
+    one, other = (write(untrained(), tmp_path / name, "int8") for name in ("one", "other"))
+    assert {file.name for file in one.iterdir()} == {file.name for file in other.iterdir()}
+    assert all((other / file.name).read_bytes() == file.read_bytes() for file in one.iterdir())
+
+
+def test_the_engine_is_shorter_than_150_lines_and_imports_numpy_and_onnxruntime_alone(tmp_path: Path) -> None:
+    write(untrained(), tmp_path)
+    lines = (tmp_path / "engine.py").read_text().splitlines()
+    assert len(lines) < 150
+    imports = [line.split()[1].split(".")[0] for line in lines if line.startswith(("import ", "from "))]
+    assert set(imports) - sys.stdlib_module_names == {"numpy", "onnxruntime", "lines", "source", "text"}
+
+
+# The process
+
+
+BLOCKER = """
+import sys
+BLOCKED = {"torch", "glassformer", "onnx", "tokenizers", "pydantic", "safetensors"}
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in BLOCKED:
+            raise ImportError(f"{name} is blocked")
+sys.meta_path.insert(0, Blocker())
+"""
+
+
+@pytest.fixture
+def isolated(tmp_path: Path) -> dict[str, str]:
+    """The environment of a process that cannot import torch, glassformer and most other libraries."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(BLOCKER)
+    return os.environ | {"PYTHONPATH": str(tmp_path / "site")}
+
+
+def test_a_process_without_torch_and_glassformer_gives_the_answers(isolated: dict[str, str], tmp_path: Path) -> None:
+    for name in ("torch", "glassformer"):
+        failed = subprocess.run([sys.executable, "-c", f"import {name}"], env=isolated, capture_output=True, text=True)
+        assert f"{name} is blocked" in failed.stderr
+    model_file, texts = untrained(), random_texts()
+    folder = write(model_file, tmp_path / "exported")
+    command = [sys.executable, str(folder / "run.py")]
+
+    def run(data: str, *arguments: str) -> list[str]:
+        process = subprocess.run(
+            [*command, *arguments], input=data.encode(), env=isolated, capture_output=True, cwd="/", check=False
+        )
+        assert process.returncode == 0, process.stderr
+        return process.stdout.decode().splitlines()
+
+    expected = Translator(model_file, device="cpu").translate(texts)
+    plain = run("".join(f"{text}\n" for text in texts), "--threads", "2")
+    assert plain == [answer.text for answer in expected]
+    greedy = run("".join(f"{json.dumps(text)}\n" for text in texts), "--json", "--beam", "1")
+    answers = read_answers(greedy)
+    assert_same(answers, Translator(model_file, device="cpu").translate(texts, num_beams=1), model_file)
+
+
+def test_a_model_of_opus_mt_runs_with_sentencepiece_alone(isolated: dict[str, str], tmp_path: Path) -> None:
+    pytest.importorskip("sentencepiece", reason="the extra sentencepiece is not installed")
+    from tests.text.test_sentencepiece import tokenizer
+
+    source, target = tokenizer(bos=False), tokenizer()
+    settings = untrained().settings
+    shape = settings.model.model_copy(update={"activation": "swish", "output_bias": True, "tied_embeddings": "all"})
+    torch.manual_seed(1)
+    model = Transformer(shape, len(source), len(target))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter += 0.3 * torch.randn_like(parameter) if "norm" in name or "bias" in name else 0
+            parameter *= 3 if "cross_attention.w" in name else 1
+    model_file = ModelFile(settings.model_copy(update={"model": shape}), source, target, get_weights(model))
+    texts = ["the quick fox", "ﬁne ｗｉｄｔｈ ☃☃", ">>fra<< said hello", "", "dogs dogs", "12 345 world"]
+    folder = write(model_file, tmp_path / "exported")
+    process = subprocess.run(
+        [sys.executable, folder / "run.py", "--json"],
+        input="".join(f"{json.dumps(text)}\n" for text in texts).encode(),
+        env=isolated | {"PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        check=True,
+    )
+    expected = Translator(model_file, device="cpu").translate(texts)
+    assert len({answer.text for answer in expected}) > 3
+    assert_same(read_answers(process.stdout.decode().splitlines()), expected, model_file)
+
+
+def test_the_format_answers_in_a_fresh_process(tmp_path: Path) -> None:
+    model_file, texts = untrained(norm="pre"), random_texts(n=3)
+    answers = OnnxFormat().answer(write(model_file, tmp_path), texts, 5)
+    assert_same(answers, Translator(model_file, device="cpu").translate(texts, num_beams=5), model_file)
+
+
+def test_a_reader_that_ends_early_is_no_error(tmp_path: Path) -> None:
+    folder = write(untrained(), tmp_path)
+    with subprocess.Popen(
+        [sys.executable, folder / "run.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        process.stdin.write(b"\n" * 200_000)
+        process.stdin.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
+    folder = write(untrained(), tmp_path)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, folder / "run.py"], input=b"ab\n", stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, b"error: the answers cannot be written: No space left on device\n")
+
+
+def test_the_library_does_not_report_to_its_maker(tmp_path: Path) -> None:
+    folder, home = write(untrained(), tmp_path / "exported"), tmp_path / "home"
+    home.mkdir()
+    environment = {**os.environ, "HOME": str(home)}
+    del environment["ORT_DISABLE_TELEMETRY"]
+    subprocess.run([sys.executable, folder / "run.py"], input=b"ab\n", env=environment, check=True)
+    assert list(home.iterdir()) == []  # else the identifier of the machine is here
+
+
+def test_a_text_that_is_too_long_is_named(tmp_path: Path) -> None:
+    folder = write(untrained(**LEARNED), tmp_path)
+    with pytest.raises(EngineError, match=r"row 2 \(19 tokens; the model takes at most 18\)"):
+        OnnxFormat().answer(folder, ["a", "b" * 19], 1)
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_numbers_that_are_not_finite_are_an_error(num_beams: int, tmp_path: Path) -> None:
+    model_file = untrained()
+    model_file.tensors["decoder.0.feed_forward_norm.weight"][:] = 3e38
+    exported = Exported(write(model_file, tmp_path))
+    with pytest.raises(exported.runner.InputError, match="the model computes numbers that are not finite"):
+        exported.answer(["abc"], num_beams)
+
+
+@pytest.mark.parametrize(("package", "feature"), [("onnx", "--to onnx"), ("onnxruntime", "the check of --to onnx")])
+def test_without_a_library_the_extra_is_named(package: str, feature: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError) as error:
+        OnnxFormat().check_supported(untrained())
+    assert str(error.value) == (
+        f"{feature} needs the package {package!r}, which is not installed\n  next: pip install 'glassformer[onnx]'"
+    )
+
+
+def test_every_shape_is_supported() -> None:
+    for shape in SHAPES.values():
+        OnnxFormat().check_supported(untrained(**shape))

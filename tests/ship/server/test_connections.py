@@ -1,0 +1,290 @@
+"""Clients that do nothing, or only half of it, do not keep the others waiting: a real process, a real port."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("resource")
+
+from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.ship.server.connections import HEAD_BYTES
+from glassformer.ship.server.limits import Limits
+from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
+from glassformer.text import learn
+from tests.ship.server.serving import GUARD, Running, many, post_request, read_all, read_answer, running
+
+
+@pytest.fixture(scope="module")
+def patient(model_path: Path) -> Iterator[Running]:
+    """A server with the default limits, but for slow clients on a slow machine."""
+    with running(model_path, idle_seconds=GUARD, body_seconds=GUARD) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def impatient(model_path: Path) -> Iterator[Running]:
+    """A server that waits for half a second only."""
+    with running(model_path, idle_seconds=0.5, body_seconds=0.5) as server:
+        yield server
+        assert server.get() == {"status": "ok"}
+        assert server.complaints() == ""
+
+
+@pytest.mark.medium
+def test_a_server_with_more_idle_connections_than_files_answers_and_says_little(patient: Running) -> None:
+    with many(patient, 300):
+        for _ in range(5):
+            assert patient.get() == {"status": "ok"}
+        assert patient.complaints() == ""
+
+
+@pytest.mark.slow
+def test_ten_thousand_idle_connections_do_not_keep_the_others_waiting(model_path: Path) -> None:
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[1] != resource.RLIM_INFINITY and limits[1] < 10_500:
+        pytest.skip("a process of this system cannot open 10,000 files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 10_500), limits[1]))
+    try:
+        with running(model_path, files=10_500) as server, many(server, 10_000):
+            for _ in range(20):
+                with server.post("/api/translate", {"texts": ["abc"]}) as opened:
+                    assert read_answer(opened)[0] == 200
+            assert server.complaints() == ""
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_a_body_without_end_is_refused_and_the_others_are_served(patient: Running) -> None:
+    head = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+    with patient.connect() as endless:
+        endless.sendall(head)
+        n_chunks = 0
+        with contextlib.suppress(ConnectionError):
+            while n_chunks < 10_000:
+                endless.sendall(chunk)
+                n_chunks += 1
+                if n_chunks in (100, 1000):
+                    assert patient.get() == {"status": "ok"}
+        assert 1000 < n_chunks < 10_000
+        assert patient.text("/metrics").count('route="/api/translate",status="413"} 1.0') == 1
+        assert patient.complaints() == ""
+
+
+@pytest.mark.parametrize("begin", [b"", b"GET /api/he", b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n"])
+def test_a_connection_without_a_whole_request_is_closed_in_time(impatient: Running, begin: bytes) -> None:
+    with impatient.connect() as opened:
+        opened.sendall(begin)
+        assert read_all(opened) == b""
+
+
+def test_a_request_that_drips_is_closed_in_time(impatient: Running) -> None:
+    with impatient.connect() as opened:
+        opened.settimeout(0.1)
+        end = time.monotonic() + GUARD
+        opened.sendall(b"GET /")
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() < end:
+                opened.sendall(b"x")
+                with contextlib.suppress(TimeoutError):
+                    assert opened.recv(1) == b""
+                    break
+        assert time.monotonic() < end
+
+
+def test_bytes_that_are_not_http_are_answered_at_once(patient: Running) -> None:
+    with patient.connect() as opened:
+        opened.sendall(b"x" * 10)
+        assert read_all(opened).startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize("part", [b"x", b" HTTP/1.1\r\nA: b", b" HTTP/1.1\r\n" + b"A: b\r\n" * 100])
+def test_a_head_without_end_is_refused(patient: Running, part: bytes) -> None:
+    with patient.connect() as opened:
+        opened.sendall(b"GET /" + part)
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while sent < 10 * HEAD_BYTES:
+                opened.sendall(b"x" * 1000)
+                sent += 1000
+                time.sleep(0.001)
+        assert sent < 10 * HEAD_BYTES
+        assert patient.get() == {"status": "ok"}
+        assert patient.complaints() == ""
+
+
+def test_a_large_head_is_answered_with_431(patient: Running) -> None:
+    with patient.connect() as opened:
+        opened.sendall(b"GET /api/health HTTP/1.1\r\nHost: localhost\r\nA: " + b"x" * (HEAD_BYTES + 10))
+        assert read_all(opened).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+
+
+@pytest.mark.parametrize("length", [100, 2_000_000])
+def test_a_body_that_does_not_arrive_is_answered_with_408(impatient: Running, length: int) -> None:
+    with impatient.connect() as opened:
+        head = f"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
+        opened.sendall(head.encode() + b'{"texts": [')
+        answer = read_all(opened)
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+        assert error["what"] == "the body of the request did not arrive in time"
+        assert error["expected"] == "all of it in 0.5 seconds"
+
+
+def send_until_closed(opened: socket.socket) -> None:
+    for _ in range(GUARD * 10):
+        time.sleep(0.1)
+        opened.sendall(b"G")
+
+
+def test_an_answer_that_nobody_reads_is_not_kept_for_ever(impatient: Running) -> None:
+    request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with impatient.connect() as page:
+        page.sendall(request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        size = len(read_all(page))
+    times = 40_000_000 // size
+    with impatient.connect() as opened:
+        opened.sendall(request * times)
+        with pytest.raises(ConnectionError):
+            send_until_closed(opened)
+        assert len(read_all(opened)) < size * times
+
+
+def test_the_connection_that_waited_longest_gives_way(model_path: Path) -> None:
+    request = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with running(model_path, connections=2) as server, server.connect() as first:
+        first.sendall(request)
+        assert read_answer(first) == (200, {"status": "ok"})
+        with server.connect() as second, server.connect() as third:
+            third.sendall(request)
+            assert read_answer(third) == (200, {"status": "ok"})
+            assert read_all(first) == b""
+            second.sendall(request)
+            assert read_answer(second) == (200, {"status": "ok"})
+
+
+@pytest.fixture(scope="module")
+def slow_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose trace takes minutes: its answers have 1,000 tokens."""
+    side = SideSettings(kind="characters")
+    model = ModelSettings(d_model=64, d_ff=64, n_heads=2, n_encoder_layers=1, n_decoder_layers=2, norm="pre")
+    tokenizer = learn(["abcdefg"], side)
+    chance = np.random.default_rng(5)
+    shapes = tensor_shapes(model, len(tokenizer), len(tokenizer))
+    tensors = {name: chance.normal(0, 0.1, shape).astype(np.float32) for name, shape in shapes.items()}
+    settings = Settings(
+        model=model, tokens=TokenSettings(source=side, target=side, shared=True), decoding={"max_new_tokens": 1000}
+    )
+    path = tmp_path_factory.mktemp("slow") / "model.safetensors"
+    ModelFile(settings, tokenizer, tokenizer, tensors).save(path)
+    return path
+
+
+SLOW = {"text": "abcdefg" * 20, "num_beams": 16}
+
+
+@contextlib.contextmanager
+def computing(server: Running) -> Iterator[socket.socket]:
+    """A connection whose request is computed, since another one waits."""
+    with server.post("/api/trace", SLOW) as opened, server.post("/api/trace", SLOW):
+        wait_until_waiting(server, 1)
+        yield opened
+
+
+def wait_until_waiting(server: Running, n_requests: int) -> None:
+    while f"glassformer_waiting_requests {n_requests}.0" not in server.text("/metrics"):
+        time.sleep(0.01)
+
+
+def wait_until_refused(server: Running) -> None:
+    with contextlib.suppress(ConnectionError):
+        while True:
+            server.connect().close()
+            time.sleep(0.01)
+
+
+def test_a_request_that_takes_too_long_gets_504_and_the_others_their_answers(slow_model: Path) -> None:
+    with running(slow_model, compute_seconds=3) as server, server.post("/api/trace", SLOW) as opened:
+        assert server.get() == {"status": "ok"}
+        status, answer = read_answer(opened)
+        assert (status, answer["error"]["what"]) == (504, "the computation took too long")
+        with server.post("/api/translate", {"texts": [""]}) as next_one:
+            assert read_answer(next_one)[0] == 200
+        assert server.complaints() == ""
+
+
+def test_a_connection_for_which_there_is_no_room_gets_503(slow_model: Path) -> None:
+    with running(slow_model, connections=1) as server, server.connect() as opened:
+        opened.sendall(b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert read_answer(opened) == (200, {"status": "ok"})
+        opened.sendall(post_request("/api/trace", SLOW))  # until then it might be closed for another one
+        with server.connect() as other:
+            assert read_all(other).startswith(b"HTTP/1.1 503 ")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_server_that_computes_for_too_long(slow_model: Path, number: signal.Signals) -> None:
+    with running(slow_model, compute_seconds=3600, drain_seconds=0.3) as server:
+        with computing(server) as opened:
+            server.send_signal(number)
+            assert read_answer(opened)[0] == 503
+        assert server.wait() == 0
+        assert server.complaints() == ""
+
+
+def test_a_second_signal_ends_the_computation_at_once(slow_model: Path) -> None:
+    with running(slow_model, compute_seconds=3600, drain_seconds=3600) as server:
+        with computing(server) as opened:
+            server.send_signal(signal.SIGINT)
+            wait_until_refused(server)  # else both signals might be one
+            server.send_signal(signal.SIGINT)
+            assert not read_all(opened).startswith(b"HTTP/1.1 200")
+        assert server.wait() == 0
+
+
+def test_a_server_that_stops_finishes_what_it_accepted_and_refuses_the_rest(slow_model: Path) -> None:
+    body = {"texts": ["abcdefg"], "num_beams": 1}
+    with running(slow_model, compute_seconds=3600, drain_seconds=3600) as server, server.connect() as idle:
+        with server.post("/api/trace", SLOW) as first, server.post("/api/translate", body) as accepted:
+            wait_until_waiting(server, 1)
+            server.send_signal(signal.SIGTERM)
+            wait_until_refused(server)
+            first.close()  # which ends its computation
+            status, found = read_answer(accepted)
+            assert (status, len(found["translations"])) == (200, 1)
+        assert read_all(idle) == b""
+        assert server.wait() == 0
+        assert server.complaints() == ""
+
+
+def test_the_work_of_a_client_that_leaves_is_ended_and_leaves_the_queue(slow_model: Path) -> None:
+    with running(slow_model, compute_seconds=3600) as server:
+        clients = [server.post("/api/trace", SLOW) for _ in range(3)]
+        wait_until_waiting(server, 2)
+        for opened in clients:
+            opened.close()
+        with server.post("/api/translate", {"texts": [""]}) as stays:
+            assert read_answer(stays)[0] == 200
+        assert 'glassformer_requests_total{method="POST",route="/api/trace",status="499"} 3.0' in server.text(
+            "/metrics"
+        )
+        assert server.complaints() == ""
+
+
+def test_the_limit_of_connections_is_half_of_the_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    import resource
+
+    for files, wanted in ((256, 128), (1024, 512), (100_000, 512), (resource.RLIM_INFINITY, 512), (1, 1)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _kind, files=files: (files, files))
+        assert Limits().connections == wanted

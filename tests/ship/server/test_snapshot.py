@@ -1,0 +1,150 @@
+"""A server answers from the model that it loaded, whatever becomes of the files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from glassformer.before.plan import train
+from glassformer.data.datasets import dates
+from glassformer.paper.settings import Settings
+from glassformer.ship.server.api import create_app
+from glassformer.ship.server.served import CHANGED, Served
+from glassformer.ship.storage.modelfile import ModelFile
+
+PAIRS = dates(40, seed=5)
+TEXT = PAIRS[0][0]
+
+
+def train_in(folder: Path, seed: int, *, overwrite: bool = False) -> None:
+    sides = {side: {"kind": "characters"} for side in ("source", "target")}
+    layers = {"n_encoder_layers": 1, "n_decoder_layers": 1}
+    often = {"validate_every": 2, "validate_rows": 4, "steps": 4}
+    chosen = Settings.model_validate(
+        {
+            "data": {"valid_fraction": 0.2},
+            "tokens": sides | {"shared": False},
+            "model": {"d_model": 16, "d_ff": 16, "n_heads": 2, "tied_embeddings": "target"} | layers,
+            "training": {"batch_tokens": 200, "precision": "float32", "seed": seed} | often,
+            "decoding": {"num_beams": 1, "max_new_tokens": 8},
+        }
+    )
+    train(PAIRS, chosen, folder, overwrite=overwrite, device="cpu").finish()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    train_in(folder, seed=1)
+    return folder
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    """A run of its own."""
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+def client_of(run: Path) -> TestClient:
+    return TestClient(create_app(Served.load(run, device="cpu")), "http://127.0.0.1")
+
+
+def answers(client: TestClient) -> dict[str, Any]:
+    trace = client.post("/api/trace", json={"text": TEXT, "history": True}).json()
+    translated = client.post("/api/translate", json={"texts": [TEXT]}).json()["translations"][0]
+    plain = client.post("/api/trace", json={"text": TEXT}).json()
+    return {
+        "translated": (translated["text"], round(translated["score"], 3)),
+        "traced": (trace["translation"], round(trace["search"]["beam"]["answers"][0]["score"], 3)),
+        "hash": trace["provenance"]["model_hash"],
+        "hash without history": plain["provenance"]["model_hash"],
+        "history": trace["training"],
+        "errors": trace["errors"],
+        "notices": trace["notices"],
+    }
+
+
+def test_a_run_that_nobody_touched_is_told_with_its_history(run: Path) -> None:
+    with client_of(run) as client:
+        found = answers(client)
+    assert found["traced"] == found["translated"]
+    assert found["hash"] == found["hash without history"]
+    assert found["history"]["validations"]
+    assert found["errors"]["rows"] > 0
+    assert found["notices"] == []
+
+
+def test_both_endpoints_answer_from_one_model_after_another_training_in_the_same_directory(run: Path) -> None:
+    with client_of(run) as client:
+        before = answers(client)
+        train_in(run, seed=2, overwrite=True)
+        after = answers(client)
+    with client_of(run) as client:
+        new = answers(client)
+    kept = ("translated", "traced", "hash", "hash without history")
+    assert [after[name] for name in kept] == [before[name] for name in kept]
+    assert after["traced"] == after["translated"]
+    assert new["hash"] != before["hash"], "the second training made another model"
+    assert (after["history"], after["errors"], after["notices"]) == (None, None, [CHANGED])
+    assert new["history"]["validations"]
+    assert new["notices"] == []
+
+
+def remove(model: Path) -> None:
+    model.unlink()
+
+
+def replace_by_another(model: Path) -> None:
+    file = ModelFile.load(model)
+    file.save(model)
+
+
+def write_in_place(model: Path) -> None:
+    whole = model.read_bytes()
+    os.utime(model, (1, 1))
+    model.write_bytes(whole)
+
+
+@pytest.mark.parametrize("change", [remove, replace_by_another, write_in_place])
+def test_history_of_a_model_file_that_changed_in_any_way_is_left_out(run: Path, change: Callable[[Path], None]) -> None:
+    with client_of(run) as client:
+        before = answers(client)
+        change(run / "model.safetensors")
+        after = answers(client)
+    assert (after["translated"], after["traced"], after["hash"]) == tuple(
+        before[name] for name in ("translated", "traced", "hash")
+    )
+    assert (after["history"], after["errors"], after["notices"]) == (None, None, [CHANGED])
+
+
+def test_a_run_that_is_replaced_while_its_history_is_read_does_no_harm(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from glassformer.glassbox import trace as trace_module
+
+    def damaged(folder: Path, *others: Any) -> Any:
+        (folder / "model.safetensors").unlink()
+        return read(folder, *others)
+
+    with client_of(run) as client:
+        wanted = answers(client)["traced"]
+        (run / "history.jsonl").write_text("of another run\n")
+        read = trace_module.training_of
+        monkeypatch.setattr(trace_module, "training_of", damaged)
+        found = answers(client)
+    assert (found["traced"], found["history"], found["notices"]) == (wanted, None, [CHANGED])
+
+
+def test_a_damaged_history_of_the_same_model_is_an_error(run: Path) -> None:
+    with client_of(run) as client:
+        (run / "history.jsonl").write_text("not json\n")
+        answer = client.post("/api/trace", json={"text": TEXT, "history": True})
+        assert answer.status_code == 500
+        assert answer.json()["error"]["what"] == "cannot read the history of the run"
+        assert client.post("/api/trace", json={"text": TEXT}).status_code == 200

@@ -1,0 +1,366 @@
+"""MarianMT folders: the same ids, logits and answers as transformers; what is missing or does not fit is named."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from glassformer.errors import EngineError, ModelFileError, SettingsError
+from glassformer.inference.engines.torch import build_model, get_weights
+from glassformer.inference.translator import Translator
+from glassformer.ship.agree import compare_with_transformers, random_texts
+from glassformer.ship.storage.importers.marian import import_marian, is_marian
+from glassformer.ship.storage.modelfile import ModelFile
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Recommended. pip install sacremoses")
+
+TEXTS = ["abc de", "ghi éß  abc", ">>fra<< abc", "a", "漢 abc 漢字", "cab " * 9, "ａｂｃ ﬁg"]
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "as OPUS-MT": {},
+    "two vocabularies": {"share_encoder_decoder_embeddings": False},
+    "relu, unscaled, deep encoder": {"activation_function": "relu", "scale_embedding": False, "encoder_layers": 3},
+    "gelu, one decoder layer": {"activation_function": "gelu", "decoder_layers": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def imported(marian: Path) -> ModelFile:
+    return import_marian(marian)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_ids_logits_and_greedy_answers_are_those_of_transformers(
+    name: str, marian_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = marian_of(tmp_path / "marian", seed=3, **SHAPES[name])
+    model_file = import_marian(folder)
+    compared = compare_with_transformers(model_file, folder, TEXTS)
+    assert (compared.texts, compared.largest < 1e-5) == (len(TEXTS), True)
+    assert compare_with_transformers(model_file, folder).texts > 10
+
+
+def test_the_answers_differ_from_each_other_and_end(imported: ModelFile) -> None:
+    answers = Translator(imported, device="cpu").translate(random_texts(imported), num_beams=1, max_new_tokens=30)
+    assert len({answer.text for answer in answers}) > 10
+    assert any(answer.finished for answer in answers)
+    assert len({len(answer.tokens) for answer in answers}) > 3
+
+
+def test_the_settings_are_those_of_the_folder(imported: ModelFile) -> None:
+    model, decoding = imported.settings.model, imported.settings.decoding
+    assert (model.d_model, model.d_ff, model.n_heads, model.n_encoder_layers, model.n_decoder_layers) == (
+        16,
+        24,
+        2,
+        2,
+        2,
+    )
+    assert (model.activation, model.output_bias, model.attention_bias, model.norm) == ("swish", True, True, "post")
+    assert (model.positions, model.scale_embeddings, model.tied_embeddings) == ("sinusoidal", True, "all")
+    assert (decoding.num_beams, decoding.max_new_tokens, decoding.length_alpha) == (4, 63, 1.0)
+    assert imported.settings.max_source_tokens == 63
+    assert imported.data.imported_from == "opus-mt-aa-kk"
+    assert imported.target_tokenizer.vocabulary.forbidden_ids == (1, len(imported.target_tokenizer) - 1)
+
+
+def test_no_number_of_the_weights_is_changed(marian: Path, imported: ModelFile) -> None:
+    theirs = load_file(marian / "model.safetensors")
+    ours = imported.tensors
+    assert sum(array.size for array in theirs.values()) == imported.n_parameters
+    every, mine = (np.sort(np.concatenate([array.ravel() for array in arrays.values()])) for arrays in (theirs, ours))
+    np.testing.assert_array_equal(every, mine)
+    d = 16
+    np.testing.assert_array_equal(ours["source_embedding.weight"][:, 0::2], theirs["model.shared.weight"][:, : d // 2])
+    np.testing.assert_array_equal(ours["source_embedding.weight"][:, 1::2], theirs["model.shared.weight"][:, d // 2 :])
+
+
+def test_a_saved_model_comes_back_and_answers_the_same(imported: ModelFile, tmp_path: Path) -> None:
+    imported.save(tmp_path / "model.safetensors")
+    again = ModelFile.load(tmp_path / "model.safetensors")
+    assert again.source_tokenizer.to_dict() == imported.source_tokenizer.to_dict()
+    assert again.data == imported.data
+    one, other = (Translator(model, device="cpu").translate(TEXTS, max_new_tokens=20) for model in (imported, again))
+    assert one == other
+    assert one[4].unknown == ("漢", "漢字")
+
+
+def test_a_beam_without_a_length_penalty_finds_the_answers_of_transformers(marian: Path, imported: ModelFile) -> None:
+    """The two stop at other times and rank by other lengths; without a penalty both look for the largest sum."""
+    import transformers
+
+    theirs = transformers.MarianMTModel.from_pretrained(marian).eval()
+    texts, forbidden = random_texts(imported), imported.target_tokenizer.vocabulary.forbidden_ids
+    translator = Translator(imported, device="cpu")
+    answers = translator.translate(texts, num_beams=4, length_alpha=0.0, max_new_tokens=30)
+    equal = 0
+    for text, answer in zip(texts, answers, strict=True):
+        ids = torch.tensor([imported.source_tokenizer.frame(imported.source_tokenizer.encode(text))])
+        found = theirs.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            num_beams=4,
+            length_penalty=0.0,
+            early_stopping="never",
+            max_length=None,
+            max_new_tokens=30,
+            bad_words_ids=[[token] for token in forbidden],
+            forced_eos_token_id=None,
+        )[0, 1:].tolist()
+        expected = [token for token in found if token not in (0, *forbidden)]
+        equal += imported.target_tokenizer.decode(expected) == answer.text
+    assert equal >= 0.9 * len(texts)
+
+
+def test_other_engines_compute_the_same(imported: ModelFile) -> None:
+    pytest.importorskip("ctranslate2", reason="the extra ctranslate2 is not installed")
+    texts = random_texts(imported)
+    answers = [
+        Translator(imported, device="cpu", engine=engine).translate(texts, num_beams=2, max_new_tokens=20)
+        for engine in ("torch", "ctranslate2")
+    ]
+    assert [answer.text for answer in answers[0]] == [answer.text for answer in answers[1]]
+
+
+def test_a_pickled_file_of_weights_is_read_with_copies_and_positions(copied: Path, imported: ModelFile) -> None:
+    import transformers
+
+    model = transformers.MarianMTModel.from_pretrained(copied)
+    torch.save(model.state_dict(), copied / "pytorch_model.bin")
+    (copied / "model.safetensors").unlink()
+    again = import_marian(copied)
+    assert all(np.array_equal(array, imported.tensors[name]) for name, array in again.tensors.items())
+
+
+def test_weights_in_half_precision_become_float32(copied: Path) -> None:
+    theirs = load_file(copied / "model.safetensors")
+    save_file({name: array.astype(np.float16) for name, array in theirs.items()}, copied / "model.safetensors")
+    assert {array.dtype for array in import_marian(copied).tensors.values()} == {np.dtype("float32")}
+
+
+def test_training_from_an_imported_model_keeps_its_tokens(imported: ModelFile, tmp_path: Path) -> None:
+    from glassformer.before.plan import train
+
+    imported.save(tmp_path / "model.safetensors")
+    pairs = [(f"abc {'abcdefghi'[i % 9]} ab", f"klm {'klmnopqrs'[i % 9]}") for i in range(40)]
+    overrides = {"training": {"steps": 3, "validate_every": 3, "validate_rows": 2, "batch_tokens": 200}}
+    run = train(pairs, None, tmp_path / "run", init=tmp_path / "model.safetensors", overrides=overrides, device="cpu")
+    for _ in run:
+        pass
+    trained = ModelFile.load(tmp_path / "run")
+    assert trained.source_tokenizer.to_dict() == imported.source_tokenizer.to_dict()
+    before, after = (each.tensors["output_projection.bias"] for each in (imported, trained))
+    assert not np.array_equal(before, after)
+
+
+# The comparison finds what is wrong
+
+
+def damaged(model_file: ModelFile, name: str, change: Callable[[Any], Any]) -> ModelFile:
+    from dataclasses import replace
+
+    return replace(model_file, tensors=model_file.tensors | {name: change(model_file.tensors[name].copy())})
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("encoder.0.self_attention.w_q.weight", lambda array: array.T.copy()),
+        ("source_embedding.weight", lambda array: array[:, np.arange(16).reshape(8, 2).T.ravel()].copy()),
+        ("decoder.1.feed_forward_norm.bias", lambda array: array + 0.01),
+        ("output_projection.bias", lambda array: np.zeros_like(array)),
+    ],
+)
+def test_a_wrong_weight_is_found(name: str, change: Callable[[Any], Any], marian: Path, imported: ModelFile) -> None:
+    with pytest.raises(EngineError, match="the logits of the imported model differ"):
+        compare_with_transformers(damaged(imported, name, change), marian)
+
+
+def test_a_wrong_frame_is_found(marian: Path, imported: ModelFile) -> None:
+    from dataclasses import replace
+
+    framed = replace(imported, source_tokenizer=imported.target_tokenizer)
+    with pytest.raises(EngineError, match="the token ids of the imported model differ"):
+        compare_with_transformers(framed, marian)
+
+
+def test_a_model_built_from_a_file_has_its_weights_and_draws_none(imported: ModelFile) -> None:
+    state = torch.get_rng_state()
+    weights = get_weights(build_model(imported))
+    assert weights.keys() == imported.tensors.keys()
+    assert all(np.array_equal(array, imported.tensors[name]) for name, array in weights.items())
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+# Bad input
+
+
+def refused(folder: Path) -> str:
+    with pytest.raises(ModelFileError) as caught:
+        import_marian(folder)
+    assert str(folder.name) in str(caught.value)
+    return str(caught.value)
+
+
+def test_all_files_that_are_missing_are_named(copied: Path, tmp_path: Path) -> None:
+    for name in ("source.spm", "vocab.json", "model.safetensors"):
+        (copied / name).unlink()
+    message = refused(copied)
+    assert "this is not a MarianMT folder" in message
+    assert "no source.spm, no vocab.json, no model.safetensors or pytorch_model.bin" in message
+    assert "there is no such folder" in refused(tmp_path / "nothing")
+    assert not is_marian(copied)
+
+
+def edit_json(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model_type": "bart"}, "not a MarianMT model"),
+        ({"activation_function": "tanh"}, "the activation is 'tanh'"),
+        ({"decoder_ffn_dim": 25}, "encoder_ffn_dim and decoder_ffn_dim differ"),
+        ({"normalize_before": True}, "normalize_before is true"),
+        ({"decoder_start_token_id": 0}, "does not start with the pad token"),
+        ({"d_model": "wide"}, "the setting 'd_model' is not valid"),
+        ({"d_model": 18}, "do not have the shape that config.json gives"),
+        ({"encoder_layers": 3}, "'model.encoder.layers.2.self_attn.q_proj.weight' are missing"),
+        ({"decoder_layers": 1}, "weights that MarianMT does not have"),
+        ({"vocab_size": 5, "decoder_vocab_size": 5}, "not as large as config.json says"),
+        ({"eos_token_id": 5}, "the vocabulary does not have </s> where config.json says"),
+        ({"dropout": 2.0}, "a setting that ours cannot have"),
+    ],
+)
+def test_a_config_that_does_not_fit_is_refused(changes: dict[str, Any], words: str, copied: Path) -> None:
+    edit_json(copied / "config.json", **changes)
+    assert words in refused(copied)
+
+
+def test_a_wrong_setting_of_the_search_names_its_file(copied: Path) -> None:
+    edit_json(copied / "generation_config.json", num_beams="many")
+    assert "generation_config.json" in refused(copied)
+
+
+def test_a_vocabulary_that_does_not_fit_is_refused(copied: Path, marian_of: Callable[..., Path]) -> None:
+    vocabulary = json.loads((copied / "vocab.json").read_text())
+    renamed = {piece if piece in ("</s>", "<unk>", "<pad>") else f"x{piece}": at for piece, at in vocabulary.items()}
+    (copied / "vocab.json").write_text(json.dumps(renamed))
+    assert "the SentencePiece model does not fit the vocabulary" in refused(copied)
+    (copied / "vocab.json").write_text(json.dumps({piece: 2 * at for piece, at in vocabulary.items()}))
+    assert "are not 0, 1, 2" in refused(copied)
+    (copied / "vocab.json").write_text(json.dumps({piece: float(at) for piece, at in vocabulary.items()}))
+    assert "are not 0, 1, 2" in refused(copied)
+    for piece in ("", "\ud800"):
+        odd = {piece if at == 20 else old: at for old, at in vocabulary.items()}
+        (copied / "vocab.json").write_text(json.dumps(odd))
+        assert "is empty or has a lone surrogate" in refused(copied)
+    (copied / "vocab.json").write_text("[1, 2")
+    assert "not valid JSON" in refused(copied)
+    (copied / "vocab.json").write_text("[1, 2]")
+    assert "not a JSON object" in refused(copied)
+
+
+def test_a_sentencepiece_file_that_is_damaged_is_refused(copied: Path) -> None:
+    (copied / "target.spm").write_bytes(b"not a model")
+    assert "target.spm" in refused(copied)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda arrays: arrays | {"model.shared.weight": arrays["model.shared.weight"][:-1]}, "do not have the shape"),
+        (lambda arrays: arrays | {"lm_head.weight": arrays["model.shared.weight"] + 1}, "should be the same"),
+        (lambda arrays: arrays | {"model.encoder.layer_norm.weight": np.ones(16, "f4")}, "MarianMT does not have"),
+        (
+            lambda arrays: {n: a for n, a in arrays.items() if n != "final_logits_bias"},
+            "'final_logits_bias' are missing",
+        ),
+        (lambda arrays: {n: a for n, a in arrays.items() if n != "model.shared.weight"}, "shared.weight' are missing"),
+        (lambda arrays: arrays | {"final_logits_bias": np.full((1, 5), np.nan, "f4")}, "do not have the shape"),
+        (
+            lambda arrays: arrays | {"final_logits_bias": arrays["final_logits_bias"] * np.float32("nan")},
+            "'final_logits_bias' contain a number that is not finite",
+        ),
+        (
+            lambda arrays: arrays | {"model.encoder.embed_positions.weight": np.ones((64, 16), "f4")},
+            "they were learned",
+        ),
+        (lambda arrays: arrays | {"model.shared.weight": np.ones((3, 16), "i4")}, "not floating-point numbers"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_by_name(change: Callable[[Any], Any], words: str, copied: Path) -> None:
+    path = copied / "model.safetensors"
+    save_file(change(load_file(path)), path)
+    assert words in refused(copied)
+
+
+def test_a_damaged_file_of_weights_is_refused(copied: Path) -> None:
+    path = copied / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    assert "not a file of weights, or it is damaged" in refused(copied)
+
+
+class Evil:
+    def __reduce__(self) -> Any:
+        return (Path.touch, (Path("executed"),))
+
+
+def test_code_in_a_pickled_file_is_never_executed(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(copied)
+    (copied / "model.safetensors").unlink()
+    torch.save({"model.shared.weight": Evil()}, copied / "pytorch_model.bin")
+    assert "was not opened" in refused(copied)
+    (copied / "pytorch_model.bin").write_bytes(pickle.dumps(Evil()))
+    refused(copied)
+    torch.save([1, 2], copied / "pytorch_model.bin")
+    assert "not a table of weights" in refused(copied)
+    assert not (copied / "executed").exists()
+
+
+def test_a_pickled_name_that_is_no_text_is_an_error_of_the_file(copied: Path) -> None:
+    (copied / "model.safetensors").unlink()
+    path = copied / "pytorch_model.bin"
+    torch.save({"name": torch.zeros(1)}, path)
+    path.write_bytes(path.read_bytes().replace(b"\x04\x00\x00\x00name", b"\x04\x00\x00\x00nam\xea"))
+    assert "not a file of weights, or it is damaged" in refused(copied)
+
+
+def test_a_search_setting_out_of_bounds_is_refused(copied: Path) -> None:
+    edit_json(copied / "generation_config.json", num_beams=0)
+    assert "decoding.num_beams" in refused(copied)
+
+
+# OPUS-MT's very shape
+
+
+@pytest.mark.slow
+def test_a_model_of_the_very_shape_of_opus_mt_is_brought_in(marian_of: Callable[..., Path], tmp_path: Path) -> None:
+    shape = {"d_model": 512, "encoder_layers": 6, "decoder_layers": 6, "max_position_embeddings": 512}
+    widths = {"encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048, "init_std": 0.05}
+    heads = {"encoder_attention_heads": 8, "decoder_attention_heads": 8}
+    folder = marian_of(tmp_path / "opus", sizes=(800, 800), n_tokens=60_000, **shape, **widths, **heads)
+    model_file = import_marian(folder)
+    assert model_file.n_parameters == 60_000 * 513 + 44_138_496
+    compared = compare_with_transformers(model_file, folder, TEXTS)
+    assert compared.largest < 1e-4
+    model_file.save(tmp_path / "model.safetensors")
+    again = ModelFile.load(tmp_path / "model.safetensors")
+    answers = [Translator(each, device="cpu").translate(TEXTS[:3], max_new_tokens=8) for each in (model_file, again)]
+    assert answers[0] == answers[1]
+
+
+def test_settings_without_a_model_are_refused() -> None:
+    from glassformer.ship.storage.importers.config import MarianConfig
+
+    with pytest.raises(SettingsError):
+        MarianConfig(model_type="marian", d_model=0, encoder_attention_heads=1).settings(("bpe", "bpe"), shared=True)

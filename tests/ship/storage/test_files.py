@@ -1,0 +1,248 @@
+"""Files appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from glassformer.errors import RunError
+from glassformer.ship.storage.files import (
+    atomic,
+    cannot_write,
+    check_path,
+    check_writable,
+    cleaned_up,
+    shown,
+    write_text,
+)
+
+
+def test_text_is_written_as_utf_8_with_plain_line_ends(tmp_path):
+    write_text(tmp_path / "new" / "a.txt", "é\r\n\n")
+    assert (tmp_path / "new" / "a.txt").read_bytes() == b"\xc3\xa9\r\n\n"
+    assert [file.name for file in (tmp_path / "new").iterdir()] == ["a.txt"]
+
+
+def test_the_old_file_is_kept_until_the_new_one_is_complete(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with atomic(path) as temporary:
+        temporary.write_text("new")
+        assert temporary.parent == path.parent
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, MemoryError])
+def test_after_an_error_only_the_old_file_is_left(tmp_path, error):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def write_half():
+        with atomic(path) as temporary:
+            temporary.write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        write_half()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch, step):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def full(*_arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr({"fsync": "os.fsync", "replace": "pathlib.Path.replace"}[step], full)
+    with pytest.raises(RunError) as caught:
+        write_text(path, "new")
+    assert str(caught.value) == (
+        f"cannot write the file\n  where: {path}\n  got: No space left on device\n"
+        "  next: free some space, or write to another disk; no existing data is lost"
+    )
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_writing_to_a_link_replaces_its_target(tmp_path):
+    (tmp_path / "there").mkdir()
+    for name in ("old", "new"):
+        link, file = tmp_path / f"{name} link", tmp_path / "there" / name
+        link.symlink_to(file)
+        write_text(link, name)
+        assert link.is_symlink()
+        assert file.read_text() == name
+    assert sorted(file.name for file in (tmp_path / "there").iterdir()) == ["new", "old"]
+
+
+def test_check_writable_finds_a_path_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("old")
+    for path in (tmp_path / "file" / "a.txt", tmp_path):
+        with pytest.raises(RunError, match="cannot write the file") as caught:
+            check_writable(path)
+        assert caught.value.where == str(path)
+    (tmp_path / "link").symlink_to(tmp_path / "new" / "b.txt")
+    for path in (tmp_path / "file", tmp_path / "new" / "deep" / "a.txt", tmp_path / "link", Path(os.devnull)):
+        check_writable(path)
+    assert (tmp_path / "file").read_text() == "old"
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_new_file_has_the_permissions_of_the_old_one(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("mine")
+    path.chmod(0o600)
+    write_text(path, "new")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_to_itself_is_replaced(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "link")
+    check_writable(tmp_path / "link")
+    write_text(tmp_path / "link", "new")
+    assert (tmp_path / "link").read_text() == "new"
+
+
+def test_a_path_through_a_file_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "a.txt", tmp_path / "file" / "deep" / "a.txt"):
+        with pytest.raises(RunError, match="cannot write the file") as caught:
+            write_text(path, "new")
+        assert caught.value.where == str(path)
+        assert caught.value.hint == "a part of this path is a file; choose another path"
+
+
+def test_writing_to_a_folder_is_an_error_and_the_folder_is_kept(tmp_path):
+    (tmp_path / "a.txt").mkdir()
+    with pytest.raises(RunError, match="cannot write the file"):
+        write_text(tmp_path / "a.txt", "new")
+    assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_an_error_of_a_folder_without_write_permission_has_a_hint(tmp_path, number):
+    error = cannot_write(tmp_path, OSError(number, os.strerror(number)))
+    assert error.hint == "choose a folder with write permission"
+    assert error.got == os.strerror(number)
+
+
+def test_an_unexpected_operating_system_error_is_reported(tmp_path):
+    assert cannot_write(tmp_path, OSError("odd")).got == "odd"
+    assert "try again" in (cannot_write(tmp_path, OSError("odd")).hint or "")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_written_to_and_kept(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    write_text(pipe, "new")
+    reader.join(10)
+    assert (read, pipe.is_fifo()) == (["new"], True)
+
+
+# Names
+
+on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names of other systems have other limits")
+
+
+@on_linux
+@pytest.mark.parametrize("name", ["a" * 255, "a" * 241, "é" * 127, "日" * 85, "a" * 254 + "\udcff"])
+def test_a_name_of_every_allowed_length_can_be_written(tmp_path, name):
+    check_writable(tmp_path / name)
+    with atomic(tmp_path / name) as temporary:
+        assert len(os.fsencode(temporary.name)) <= 255
+        assert re.fullmatch(r"\.(.+)\.[0-9a-f]{8}\.part", temporary.name)
+        temporary.write_text("text")
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_a_temporary_name_contains_the_whole_name_if_it_fits(tmp_path):
+    with atomic(tmp_path / ("a" * 240)) as temporary:
+        assert temporary.name.startswith("." + "a" * 240 + ".")
+        temporary.touch()
+
+
+@on_linux
+@pytest.mark.parametrize("path", ["a" * 256, "é" * 128, "a" * 9999 + "/b", "deep/" * 900 + "b"])
+def test_check_writable_finds_a_name_that_is_too_long(tmp_path, path):
+    for refuse in (check_writable, check_path, lambda path: write_text(path, "")):
+        with pytest.raises(RunError, match="cannot write the file") as caught:
+            refuse(tmp_path / path)
+        assert (caught.value.got, caught.value.hint) == ("File name too long", "choose a shorter name")
+        assert len(str(caught.value)) < 300
+    assert list(tmp_path.iterdir()) == []
+
+
+@on_linux
+def test_a_path_of_every_length_that_check_path_accepts_can_be_written(tmp_path):
+    folder = Path(*["d" * 250] * 15)
+    folder_bytes = len(str(tmp_path / folder))
+    for length in range(4085 - folder_bytes - 20, 4100 - folder_bytes):
+        path = tmp_path / folder / ("a" * length)
+        try:
+            check_writable(path)
+        except RunError:
+            assert len(str(path)) > 4070
+        else:
+            write_text(path, "text")
+            assert path.read_text() == "text"
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+def test_an_invalid_name_is_an_error(tmp_path, name):
+    for refuse in (check_writable, check_path, lambda path: write_text(path, "")):
+        with pytest.raises(RunError, match="no file can have this name"):
+            refuse(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lone_surrogate_is_written_as_an_escape(tmp_path):
+    write_text(tmp_path / "a.txt", "a\udcff\ud800é")
+    assert (tmp_path / "a.txt").read_text("utf-8") == "a\\udcff\\ud800é"
+    assert shown(Path("t\udcff.csv")) == "t\\udcff.csv"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_sigterm_lets_what_is_unfinished_be_removed(tmp_path):
+    program = """
+import os, signal, sys
+from pathlib import Path
+from glassformer.data.cache import build
+
+def write(folder):
+    (folder / "rows").write_text("x")
+    os.kill(os.getpid(), signal.SIGTERM)
+    raise AssertionError("it goes on")
+
+build("key", write)
+"""
+    environment = os.environ | {"GLASSFORMER_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, b"")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_handler_of_sigterm_is_kept():
+    with cleaned_up():
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        mine = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        with cleaned_up():
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+        signal.signal(signal.SIGTERM, mine)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -1,0 +1,294 @@
+"""Models of the hub, from a small server on this machine that speaks its endpoints."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from glassformer.errors import MissingExtraError, ModelFileError, UsageError
+from glassformer.inference.translator import Translator
+from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.ship.storage.hub import fetch, is_address, local_model
+from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
+from glassformer.text import learn
+from tests.cli.conftest import answer_to
+from tests.ship.storage.importers.conftest import write_marian
+
+constants = pytest.importorskip("huggingface_hub.constants", reason="the extra huggingface is not installed")
+
+SHA, OLDER = "a" * 40, "b" * 40
+SECRET = "run.py"  # a file that no model needs
+
+
+class Hub(NamedTuple):
+    """The server: `requests` are the files that were fetched, `folders` the content by repository and commit."""
+
+    url: str
+    folders: dict[tuple[str, str], Path]
+    requests: list[str]
+    server: ThreadingHTTPServer
+
+
+def make_handler(folders: dict[tuple[str, str], Path], requests: list[str]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.answer(with_body=False)
+
+        def do_GET(self) -> None:
+            self.answer(with_body=True)
+
+        def answer(self, *, with_body: bool) -> None:
+            path = self.path.partition("?")[0]
+            if found := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+))?/?", path):
+                self.answer_api(*found.groups())
+            elif found := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
+                self.answer_file(*found.groups(), with_body=with_body)
+            else:
+                self.refuse("EntryNotFound")
+
+        def answer_api(self, name: str, kind: str | None, revision: str | None) -> None:
+            if name not in {known for known, _ in folders}:
+                self.refuse("GatedRepo" if name.startswith("gated/") else "RepoNotFound")
+                return
+            sha = {None: SHA, "main": SHA}.get(revision, revision)
+            if (name, sha) not in folders:
+                self.refuse("RevisionNotFound")
+                return
+            files = sorted(folders[name, sha or ""].iterdir())
+            described: Any = {"id": name, "sha": sha, "siblings": [{"rfilename": file.name} for file in files]}
+            if kind == "tree":
+                described = [
+                    {"type": "file", "path": file.name, "size": file.stat().st_size, "oid": digest(file)}
+                    for file in files
+                ]
+            self.send(json.dumps(described).encode(), {"Content-Type": "application/json"})
+
+        def answer_file(self, name: str, sha: str, file: str, *, with_body: bool) -> None:
+            path = folders.get((name, sha), Path("/nowhere")) / file
+            if not path.is_file():
+                self.refuse("EntryNotFound")
+                return
+            if with_body:
+                requests.append(file)
+            self.send(path.read_bytes(), {"ETag": f'"{digest(path)}"', "X-Repo-Commit": sha}, with_body=with_body)
+
+        def send(self, body: bytes, headers: dict[str, str], *, with_body: bool = True) -> None:
+            self.send_response(200)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if with_body:
+                self.wfile.write(body)
+
+        def refuse(self, code: str) -> None:
+            self.send_response(403 if code == "GatedRepo" else 404)
+            self.send_header("X-Error-Code", code)
+            self.send_header("X-Error-Message", code)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    return Handler
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha1(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    folders: dict[tuple[str, str], Path] = {}
+    requests: list[str] = []
+    running = ThreadingHTTPServer(("127.0.0.1", 0), make_handler(folders, requests))
+    thread = threading.Thread(target=running.serve_forever, daemon=True)
+    thread.start()
+    url = f"http://127.0.0.1:{running.server_address[1]}"
+    monkeypatch.setattr(constants, "ENDPOINT", url)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_ASSETS_CACHE", str(tmp_path / "assets"))
+    try:
+        yield Hub(url, folders, requests, running)
+    finally:
+        running.shutdown()
+        running.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    return lambda: monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+
+
+def our_model(seed: int) -> ModelFile:
+    model = ModelSettings(d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1)
+    side = SideSettings(kind="characters")
+    tokenizer = learn(["abcdef"], side)
+    chance = np.random.default_rng(seed)
+    shapes = tensor_shapes(model, len(tokenizer), len(tokenizer))
+    tensors = {name: chance.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    return ModelFile(
+        Settings(model=model, tokens=TokenSettings(source=side, target=side)), tokenizer, tokenizer, tensors
+    )
+
+
+@pytest.fixture
+def ours(server: Hub, tmp_path: Path) -> dict[str, ModelFile]:
+    """A repository `me/model` with a model of ours at two commits, and another file."""
+    models = {SHA: our_model(1), OLDER: our_model(2)}
+    for sha, model in models.items():
+        folder = tmp_path / sha
+        folder.mkdir()
+        model.save(folder / "model.safetensors")
+        (folder / SECRET).write_text("raise SystemExit")
+        server.folders["me/model", sha] = folder
+    return models
+
+
+def test_a_model_is_fetched_and_translates_and_only_what_it_needs_is_fetched(
+    server: Hub, ours: dict[str, ModelFile]
+) -> None:
+    expected = Translator(ours[SHA], device="cpu").translate(["abc"], max_new_tokens=9)
+    assert Translator.load("hf://me/model", device="cpu").translate(["abc"], max_new_tokens=9) == expected
+    assert server.requests == ["model.safetensors"]
+    assert fetch("hf://me/model").revision == SHA
+
+
+def test_a_revision_is_pinned(server: Hub, ours: dict[str, ModelFile]) -> None:
+    path = local_model(f"hf://me/model@{OLDER}")
+    assert ModelFile.load(path).tensors["encoder.0.self_attention.w_q.weight"].tolist() == (
+        ours[OLDER].tensors["encoder.0.self_attention.w_q.weight"].tolist()
+    )
+    assert path.parent.name == OLDER
+
+
+def test_a_model_in_the_cache_needs_no_network(
+    server: Hub, ours: dict[str, ModelFile], offline: Callable[[], None]
+) -> None:
+    first = local_model("hf://me/model")
+    offline()
+    assert local_model("hf://me/model") == first
+    with pytest.raises(ModelFileError, match="cannot be reached, and the model is not in the cache") as caught:
+        local_model("hf://me/other")
+    assert "hf://me/other" in str(caught.value)
+    assert "HF_ENDPOINT" in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Recommended. pip install sacremoses")
+@pytest.mark.parametrize("pickled", [False, True])
+def test_a_marian_repository_is_converted_once(server: Hub, tmp_path: Path, pickled: bool) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    folder = write_marian(tmp_path / "marian")
+    (folder / SECRET).write_text("raise SystemExit")
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    if pickled:
+        (folder / "model.safetensors").unlink()
+    server.folders["Helsinki-NLP/opus-mt-aa-kk", SHA] = folder
+    path = local_model("hf://Helsinki-NLP/opus-mt-aa-kk")
+    written = path.stat().st_mtime_ns
+    model_file = ModelFile.load(path)
+    assert model_file.data.imported_from == f"Helsinki-NLP/opus-mt-aa-kk@{SHA}"
+    assert local_model("hf://Helsinki-NLP/opus-mt-aa-kk").stat().st_mtime_ns == written
+    answer = answer_to("import", "hf://Helsinki-NLP/opus-mt-aa-kk", "--out", tmp_path / "model.safetensors")
+    assert answer.code == 0, answer.err
+    assert ModelFile.load(tmp_path / "model.safetensors").data == model_file.data
+    weights = "pytorch_model.bin" if pickled else "model.safetensors"
+    assert weights in server.requests
+    assert not {SECRET, "model.safetensors" if pickled else "pytorch_model.bin"} & set(server.requests)
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("hf://me/nothing", "the hub does not have this repository"),
+        ("hf://gated/model", "not open to everybody"),
+        ("hf://me/model@v9", "does not have this revision"),
+        ("hf://me/empty", "has no model that glassformer reads"),
+    ],
+)
+def test_what_the_hub_does_not_have_is_named(
+    address: str, words: str, server: Hub, ours: dict[str, ModelFile], tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "README.md").write_text("nothing")
+    server.folders["me/empty", SHA] = tmp_path / "empty"
+    with pytest.raises(ModelFileError, match=words) as caught:
+        local_model(address)
+    assert address.removeprefix("hf://").partition("@")[0] in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address", ["hf://me", "hf://me/a/b", "hf://me/a@", "hf://a/b@../x", "hf://../a b", "hf://-/--"]
+)
+def test_an_address_that_is_not_valid_is_refused(address: str, server: Hub) -> None:
+    with pytest.raises(UsageError, match=r"hub|name of a repository"):
+        local_model(address)
+
+
+def test_a_path_keeps_its_meaning() -> None:
+    assert local_model("a/b.safetensors") == Path("a/b.safetensors")
+    assert is_address(Path("hf://me/model"))
+    assert not is_address("hf/model")
+
+
+def test_the_verbs_take_an_address_and_tell_the_revision(
+    server: Hub, ours: dict[str, ModelFile], tmp_path: Path
+) -> None:
+    ours[SHA].save(tmp_path / "local.safetensors")
+    short = ("--set", "decoding.max_new_tokens=5")
+    local = answer_to("translate", tmp_path / "local.safetensors", "--quiet", *short, stdin=b"abc\n")
+    found = answer_to("translate", "hf://me/model", *short, stdin=b"abc\n")
+    assert (found.code, found.out) == (0, local.out)
+    assert f"me/model at revision {SHA}" in found.err
+    assert "revision" not in answer_to("translate", "hf://me/model", "--quiet", *short, stdin=b"abc\n").err
+    assert SHA in answer_to("info", "hf://me/model").out
+    assert answer_to("tokens", "hf://me/model", "abc", "--json").code == 0
+    both = answer_to("translate", "hf://me/model", "--ensemble", f"hf://me/model@{OLDER}", *short, stdin=b"abc\n")
+    assert (both.code, OLDER in both.err) == (0, True)
+    missing = answer_to("translate", "hf://me/nothing", stdin=b"abc\n")
+    assert (missing.code, missing.out) == (1, "")
+    assert "the hub does not have this repository" in missing.err
+
+
+@pytest.mark.medium
+def test_the_endpoint_of_the_environment_is_used_and_quiet_is_quiet(
+    server: Hub, ours: dict[str, ModelFile], tmp_path: Path
+) -> None:
+    environment = os.environ | {"HF_ENDPOINT": server.url, "HF_HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-m", "glassformer", "tokens", "hf://me/model", "abc", "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["tokens"] == ["<bos>", "a", "b", "c", "<eos>"]
+    assert f"me/model at revision {SHA}" in done.stderr
+    command = [sys.executable, "-m", "glassformer", "translate", f"hf://me/model@{OLDER}", "-", "--quiet"]
+    short = ["--set", "decoding.max_new_tokens=3"]
+    done = subprocess.run(
+        [*command, *short], env=environment, input="abc\n", capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_without_the_library_the_extra_is_named() -> None:
+    with (
+        mock.patch.dict("sys.modules", {"huggingface_hub": None}),
+        pytest.raises(MissingExtraError, match="huggingface_hub") as caught,
+    ):
+        local_model("hf://me/model")
+    assert "glassformer[huggingface]" in str(caught.value)

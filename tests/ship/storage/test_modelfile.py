@@ -1,0 +1,734 @@
+"""A model file comes back as it was; one that is damaged, foreign or hostile is refused, quickly and by name."""
+
+from __future__ import annotations
+
+import copy
+import errno
+import json
+import os
+import pickle
+import random
+import resource
+import stat
+import subprocess
+import sys
+import time
+import tracemalloc
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+from glassformer.errors import MissingExtraError, ModelFileError, RunError
+from glassformer.paper.model import Transformer
+from glassformer.paper.settings import ModelSettings, Settings, SideSettings
+from glassformer.ship.storage import container, modelfile
+from glassformer.ship.storage.container import read_tensors, write_tensors
+from glassformer.ship.storage.modelfile import (
+    FORMAT,
+    ModelFile,
+    count_parameters,
+    find_model,
+    library_versions,
+    tensor_shapes,
+)
+from glassformer.ship.storage.records import Metrics, TrainingData
+from glassformer.text import Tokenizer, learn
+
+TEXTS = ["low lower lowest", "new newer newest", "wide wider, the widest road", "a<eos>b"]
+KINDS = {
+    "characters": {"kind": "characters"},
+    "words": {"kind": "words", "lowercase": True},
+    "bpe": {"kind": "subwords", "vocabulary_size": 60},
+    "unigram": {"kind": "subwords", "algorithm": "unigram", "vocabulary_size": 40},
+    "bytes": {"kind": "bytes"},
+    "ascii68": {"preset": "ascii68", "kind": "characters", "unknown": False},
+}
+TINY = {"d_model": 4, "d_ff": 6, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
+
+# The names that files of format 1 have; a change here needs a new format version.
+NAMES_OF_ONE_LAYER_EACH = """
+    source_embedding.weight
+    encoder.0.self_attention.w_q.weight
+    encoder.0.self_attention.w_k.weight
+    encoder.0.self_attention.w_v.weight
+    encoder.0.self_attention.w_o.weight
+    encoder.0.self_attention_norm.weight
+    encoder.0.self_attention_norm.bias
+    encoder.0.feed_forward.w_1.weight
+    encoder.0.feed_forward.w_1.bias
+    encoder.0.feed_forward.w_2.weight
+    encoder.0.feed_forward.w_2.bias
+    encoder.0.feed_forward_norm.weight
+    encoder.0.feed_forward_norm.bias
+    decoder.0.self_attention.w_q.weight
+    decoder.0.self_attention.w_k.weight
+    decoder.0.self_attention.w_v.weight
+    decoder.0.self_attention.w_o.weight
+    decoder.0.self_attention_norm.weight
+    decoder.0.self_attention_norm.bias
+    decoder.0.cross_attention.w_q.weight
+    decoder.0.cross_attention.w_k.weight
+    decoder.0.cross_attention.w_v.weight
+    decoder.0.cross_attention.w_o.weight
+    decoder.0.cross_attention_norm.weight
+    decoder.0.cross_attention_norm.bias
+    decoder.0.feed_forward.w_1.weight
+    decoder.0.feed_forward.w_1.bias
+    decoder.0.feed_forward.w_2.weight
+    decoder.0.feed_forward.w_2.bias
+    decoder.0.feed_forward_norm.weight
+    decoder.0.feed_forward_norm.bias
+"""
+NAMES_OF_ALL_OPTIONS = """
+    output_projection.bias
+    target_embedding.weight
+    output_projection.weight
+    source_positions.table
+    target_positions.table
+    encoder_norm.weight
+    encoder_norm.bias
+    decoder_norm.weight
+    decoder_norm.bias
+    encoder.0.self_attention.w_q.bias
+    encoder.0.self_attention.w_k.bias
+    encoder.0.self_attention.w_v.bias
+    encoder.0.self_attention.w_o.bias
+    decoder.0.self_attention.w_q.bias
+    decoder.0.self_attention.w_k.bias
+    decoder.0.self_attention.w_v.bias
+    decoder.0.self_attention.w_o.bias
+    decoder.0.cross_attention.w_q.bias
+    decoder.0.cross_attention.w_k.bias
+    decoder.0.cross_attention.w_v.bias
+    decoder.0.cross_attention.w_o.bias
+"""
+SHAPES = {
+    "tiny": {},
+    "pre-norm": {"norm": "pre"},
+    "target tied": {"tied_embeddings": "target"},
+    "nothing tied": {"tied_embeddings": "none"},
+    "learned": {"positions": "learned", "max_length": 9},
+    "biased": {"attention_bias": True},
+    "biased output": {"output_bias": True},
+    "free widths": {"n_heads": 3, "d_k": 5, "d_v": 7},
+    "deep": {"n_encoder_layers": 3, "n_decoder_layers": 2},
+    "all of it": {
+        "norm": "pre", "tied_embeddings": "none", "positions": "learned", "max_length": 9, "attention_bias": True,
+        "output_bias": True,
+        "n_heads": 3, "d_k": 5, "d_v": 7, "n_encoder_layers": 2, "n_decoder_layers": 3,
+    },
+}  # fmt: skip
+
+
+def arrays(model: ModelSettings, source_size: int, target_size: int) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(0)
+    shapes = tensor_shapes(model, source_size, target_size)
+    return {name: generator.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+@cache
+def example(source: str = "characters", target: str | None = None) -> ModelFile:
+    """A tiny model of random weights; without `target` both sides share one tokenizer."""
+    tokens = {"source": KINDS[source], "target": KINDS[target or source], "shared": target is None}
+    settings = Settings(tokens=tokens, model=TINY | {"tied_embeddings": "target" if target else "all"})
+    one = learn(TEXTS, settings.tokens.source)
+    other = learn(TEXTS, settings.tokens.target) if target else one
+    data = TrainingData(fingerprint="0123", table="pairs-\udcff.csv", rows={"read": 4, "kept": 4})
+    weights = arrays(settings.model, len(one), len(other))
+    return ModelFile(settings, one, other, weights, data, Metrics(metric="exact_match", value=1.0))
+
+
+def parts_of(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    return read_tensors(path, FORMAT)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A saved model."""
+    where = tmp_path / "model.safetensors"
+    example().save(where)
+    return where
+
+
+def refused(path: Path, **expected: str) -> ModelFileError:
+    with pytest.raises(ModelFileError) as caught:
+        ModelFile.load(path)
+    assert caught.value.where
+    for part, text in expected.items():
+        assert text in (getattr(caught.value, part) or ""), caught.value
+    return caught.value
+
+
+# There and back
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_saved_model_is_loaded_unchanged(tmp_path, kind):
+    made = example(kind)
+    made.save(tmp_path / "m.safetensors")
+    loaded = ModelFile.load(tmp_path / "m.safetensors")
+    assert loaded.settings == made.settings
+    assert (loaded.data, loaded.metrics, loaded.versions) == (made.data, made.metrics, made.versions)
+    assert loaded.tensors.keys() == made.tensors.keys()
+    for name, array in made.tensors.items():
+        assert loaded.tensors[name].dtype == np.float32
+        assert loaded.tensors[name].tobytes() == array.tobytes(), name
+        assert loaded.tensors[name].shape == array.shape
+    for text in ["", "widest new low", "new roads"]:
+        assert loaded.source_tokenizer.encode(text) == made.source_tokenizer.encode(text)
+    assert loaded.source_tokenizer.vocabulary == made.source_tokenizer.vocabulary
+
+
+def test_a_shared_tokenizer_is_one_object_after_loading(tmp_path):
+    example("bpe").save(tmp_path / "m.safetensors")
+    loaded = ModelFile.load(tmp_path / "m.safetensors")
+    assert loaded.target_tokenizer is loaded.source_tokenizer
+
+
+def test_a_shared_vocabulary_is_written_once_also_where_sources_alone_are_trimmed(tmp_path):
+    made = example("bpe")
+    trimmed = made.source_tokenizer.with_ends(SideSettings(trim=True))
+    replace(made, source_tokenizer=trimmed, target_tokenizer=trimmed.as_target).save(tmp_path / "m.safetensors")
+    with safe_open(tmp_path / "m.safetensors", framework="numpy") as opened:
+        assert json.loads(opened.metadata()["tokenizers"]).keys() == {"source"}
+    loaded = ModelFile.load(tmp_path / "m.safetensors")
+    assert loaded.source_tokenizer.encode(" low ") == made.source_tokenizer.encode("low")
+    assert loaded.target_tokenizer.encode(" low ") == made.target_tokenizer.encode(" low ")
+
+
+def test_a_tokenizer_of_an_older_file_keeps_white_space():
+    saved = example("characters").source_tokenizer.to_dict()
+    del saved["settings"]["trim"]
+    assert Tokenizer.from_dict(saved).split(" low ") == list(" low ")
+
+
+def test_two_tokenizers_are_two_objects_after_loading(tmp_path):
+    made = example("characters", "words")
+    made.save(tmp_path / "m.safetensors")
+    loaded = ModelFile.load(tmp_path / "m.safetensors")
+    for text in TEXTS:
+        assert loaded.source_tokenizer.encode(text) == made.source_tokenizer.encode(text)
+        assert loaded.target_tokenizer.encode(text) == made.target_tokenizer.encode(text)
+    assert len(loaded.source_tokenizer) != len(loaded.target_tokenizer)
+
+
+def test_a_saved_model_can_be_saved_again_without_a_change(path, tmp_path):
+    ModelFile.load(path).save(tmp_path / "again")
+    headers = []
+    for file in (path, tmp_path / "again"):
+        with safe_open(file, framework="numpy") as opened:
+            headers.append(opened.metadata())
+    assert headers[0] == headers[1]
+    assert len(headers[0]["digest"]) == 64
+
+
+def test_any_tool_reads_the_tensors(path):
+    read = load_file(path)
+    assert read.keys() == example().tensors.keys()
+    np.testing.assert_array_equal(read["source_embedding.weight"], example().tensors["source_embedding.weight"])
+
+
+def test_a_run_directory_is_accepted_for_the_model_in_it(path):
+    assert find_model(path.parent) == find_model(str(path)) == path
+    assert ModelFile.load(path.parent).settings == example().settings
+
+
+def test_tensors_keep_their_shape_and_type(tmp_path):
+    written = {
+        "scalar": np.array(3.0, np.float32),
+        "empty": np.zeros((0, 3), np.int64),
+        "turned": np.arange(6).reshape(2, 3).T,
+        "bytes": np.arange(4, dtype=np.uint8),
+    }
+    write_tensors(tmp_path / "t", "some/1", written, {"note": {"é": [1, None, "\udcff"]}})
+    tensors, parts = read_tensors(tmp_path / "t", "some/1")
+    assert parts == {"note": {"é": [1, None, "\udcff"]}}
+    for name, array in written.items():
+        assert (tensors[name].dtype, tensors[name].shape) == (array.dtype, array.shape)
+        np.testing.assert_array_equal(tensors[name], array)
+
+
+def test_a_model_file_has_the_permissions_of_other_new_files(path, tmp_path):
+    (tmp_path / "plain").write_text("")
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+
+
+def test_a_full_disk_leaves_the_old_model(path, monkeypatch):
+    before = path.read_bytes()
+
+    def full(*_arguments, **_options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(container, "save_file", full)
+    with pytest.raises(RunError) as caught:
+        example().save(path)
+    assert caught.value.got == "No space left on device"
+    assert caught.value.hint.startswith("free some space")
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_incomplete_file_is_not_left_after_an_operating_system_error(tmp_path):
+    program = """
+import resource, signal, sys
+from pathlib import Path
+import numpy as np
+from glassformer.errors import RunError
+from glassformer.ship.storage.container import write_tensors
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    write_tensors(Path(sys.argv[1]), "some/1", {"big": np.zeros(100_000)}, {})
+except RunError as error:
+    print(error.got)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "model.safetensors")]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == os.strerror(27)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_versions_of_the_libraries_of_a_model_are_recorded():
+    versions = library_versions()
+    assert versions["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert {"glassformer", "numpy", "safetensors", "torch"} <= versions.keys()
+
+
+def test_a_missing_library_is_not_reported_as_a_damaged_file(tmp_path, monkeypatch):
+    example("bpe").save(tmp_path / "m.safetensors")
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(MissingExtraError, match="glassformer\\[subwords\\]"):
+        ModelFile.load(tmp_path / "m.safetensors")
+
+
+# Names, shapes, numbers
+
+
+def test_the_names_of_the_tensors_are_frozen():
+    assert list(tensor_shapes(ModelSettings(**TINY), 9, 9)) == NAMES_OF_ONE_LAYER_EACH.split()
+    every = ModelSettings(
+        **TINY, norm="pre", tied_embeddings="none", positions="learned", attention_bias=True, output_bias=True
+    )
+    names = {*NAMES_OF_ONE_LAYER_EACH.split(), *NAMES_OF_ALL_OPTIONS.split()}
+    assert tensor_shapes(every, 9, 9).keys() == names
+    assert FORMAT == "glassformer-model/2"
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_names_and_shapes_are_those_of_the_model(name):
+    settings = ModelSettings(**(TINY | SHAPES[name]))
+    sizes = (11, 11) if settings.tied_embeddings == "all" else (11, 13)
+    model = Transformer(settings, *sizes)
+    built = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    assert tensor_shapes(settings, *sizes) == built
+    assert count_parameters(settings, *sizes) == sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_the_parameters_of_a_layer_are_counted_by_hand():
+    attention, feed_forward, norm = 4 * 4 * 4, 4 * 6 + 6 + 6 * 4 + 4, 2 * 4
+    encoder, decoder = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
+    assert count_parameters(ModelSettings(**TINY), 9, 9) == 9 * 4 + encoder + decoder
+    assert (
+        count_parameters(ModelSettings(**TINY, tied_embeddings="none"), 9, 7) == 9 * 4 + 2 * 7 * 4 + encoder + decoder
+    )
+    assert example().n_parameters == count_parameters(
+        example().settings.model, len(example().source_tokenizer), len(example().source_tokenizer)
+    )
+
+
+# Not there
+
+
+def test_a_missing_model_is_an_error_that_says_how_to_train_one(tmp_path):
+    error = refused(tmp_path / "none.safetensors", what="the model does not exist", hint="glassformer train")
+    assert error.where == str(tmp_path / "none.safetensors")
+    assert error.expected == "a .safetensors model file or a run directory"
+
+
+def test_a_folder_without_a_model_is_not_a_finished_run(tmp_path):
+    refused(tmp_path, what="this directory has no model", expected="a model.safetensors in it")
+
+
+def test_a_path_with_an_operating_system_error_is_an_error_too(tmp_path):
+    refused(tmp_path / ("x" * 5000), what="cannot read the model file", got="File name too long")
+
+
+# Damaged
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0",
+        b"source,target\n1845-01-05,January\n",
+        b"\xff" * 100,
+        b"\xff\xff\xff\xff\xff\xff\xff\x7f{}",
+        b"\2\0\0\0\0\0\0\0{}",
+        pickle.dumps({"weights": [1.0] * 100}),
+        b"PK\3\4" + b"\0" * 200,
+    ],
+)
+def test_a_file_of_something_else_is_refused(tmp_path, content):
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(content)
+    refused(path)
+
+
+def test_nothing_of_a_pickle_is_run(tmp_path):
+    class Hostile:
+        def __reduce__(self):
+            return (os.mkdir, (str(tmp_path / "run by the pickle"),))
+
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(pickle.dumps(Hostile()))
+    refused(path, what="this is not a file of glassformer", expected="a .safetensors file written by glassformer")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_is_cut_off_anywhere_is_refused(path):
+    whole = path.read_bytes()
+    cuts = {*range(12), *np.linspace(12, len(whole) - 1, 50).astype(int).tolist()}
+    for cut in sorted(cuts):
+        path.write_bytes(whole[:cut])
+        refused(path)
+
+
+def test_bytes_after_the_end_are_refused(path):
+    path.write_bytes(path.read_bytes() + b"\0")
+    refused(path, what="this is not a file of glassformer, or it is truncated or damaged")
+
+
+def test_a_changed_byte_never_changes_a_model_silently(path):
+    whole = path.read_bytes()
+    made = example()
+    generator = random.Random(1)
+    positions = {
+        *range(16),
+        *generator.sample(range(len(whole)), 60),
+        *generator.sample(range(len(whole) - 2000, len(whole)), 40),
+    }
+    for position in sorted(positions):
+        flipped = bytearray(whole)
+        flipped[position] ^= 1 << generator.randrange(8)
+        path.write_bytes(flipped)
+        try:
+            loaded = ModelFile.load(path)
+        except ModelFileError:
+            continue
+        assert loaded.settings == made.settings
+        assert (loaded.data, loaded.metrics, loaded.versions) == (made.data, made.metrics, made.versions)
+        assert loaded.source_tokenizer.to_dict() == made.source_tokenizer.to_dict()
+        assert all(loaded.tensors[name].tobytes() == array.tobytes() for name, array in made.tensors.items())
+
+
+def test_the_digest_detects_a_changed_weight(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    refused(path, what="its digest does not match its contents", hint="copy it again from its original location")
+
+
+# Foreign
+
+
+def test_a_safetensors_file_of_another_library_is_refused(tmp_path):
+    path = tmp_path / "m.safetensors"
+    for header in (None, {"format": "pt"}):
+        save_file({"weight": np.zeros(3, np.float32)}, path, metadata=header)
+        refused(path, what="this safetensors file was not written by glassformer", expected=FORMAT)
+
+
+@pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3", "F8_E5M2", "F4", "I64", "BOOL", "C64", "XX"])
+def test_a_number_type_that_numpy_may_lack_is_an_error(tmp_path, dtype):
+    size = 8
+    header = {
+        "__metadata__": {"format": FORMAT, "digest": "0"},
+        "w": {"dtype": dtype, "shape": [1], "data_offsets": [0, size]},
+    }
+    for size in (0, 1, 2, 4, 8):
+        header["w"]["data_offsets"] = [0, size]
+        text = json.dumps(header).encode()
+        path = tmp_path / "m.safetensors"
+        path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(size))
+        refused(path)
+
+
+def test_another_version_of_the_format_is_named(path):
+    tensors, parts = parts_of(path)
+    write_tensors(path, "glassformer-model/99", tensors, parts)
+    error = refused(path, what="another format version", hint="use the glassformer release that wrote it")
+    assert (error.got, error.expected) == ("99", "2")
+
+
+# Hostile: all of these have a digest that fits
+
+
+def rewritten(path: Path, change) -> Path:
+    tensors, parts = parts_of(path)
+    parts = copy.deepcopy(parts)
+    change(tensors, parts)
+    write_tensors(path, FORMAT, tensors, parts)
+    return path
+
+
+def with_header(path: Path, **texts: str) -> Path:
+    """The model with some parts of its header replaced by these texts, and a digest that fits."""
+    with safe_open(path, framework="numpy") as opened:
+        header = opened.metadata() | texts
+    del header["digest"]
+    tensors = load_file(path)
+    save_file(tensors, path, metadata=header | {"digest": container._digest(tensors, header)})
+    return path
+
+
+@pytest.mark.parametrize("text", ["{", "", "{'a': 1}", "[" * 100_000, "1" * 5000, "{} {}"])
+def test_metadata_that_is_not_json_is_refused(path, text):
+    refused(with_header(path, data=text), what="the metadata of the file is not JSON")
+
+
+@pytest.mark.parametrize("name", ["settings", "tokenizers", "data", "metrics", "versions"])
+@pytest.mark.parametrize("value", ["3", "null", "[]", '"text"'])
+def test_a_part_that_is_not_an_object_is_refused(path, name, value):
+    refused(with_header(path, **{name: value}), what=f"the file has no '{name}'", expected="a JSON object")
+
+
+@pytest.mark.parametrize("name", ["settings", "tokenizers", "data", "metrics", "versions"])
+def test_a_part_that_is_missing_is_named(path, name):
+    refused(rewritten(path, lambda _, parts: parts.pop(name)), what=f"the file has no '{name}'")
+
+
+@pytest.mark.parametrize("where", ["settings", "tokenizers"])
+def test_deep_nesting_is_refused_at_any_depth(path, where):
+    for depth in (10, 500, 800, *range(850, 1000, 10), 5000):
+        inner = "[" * depth + "]" * depth
+        text = {"settings": f'{{"model": {inner}}}', "tokenizers": f'{{"source": {inner}}}'}[where]
+        refused(with_header(path, **{where: text}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "got"),
+    [
+        ({"modell": {}}, "there is no setting 'modell'"),
+        ({"model": {"d_modle": 4}}, "there is no setting 'model.d_modle'"),
+        ({"self": 1}, "there is no setting 'self'"),
+        ({"model": {"d_model": "wide"}}, "the setting 'model.d_model' cannot take this value"),
+        ({"model": {"d_model": -1}}, "the setting 'model.d_model' cannot take this value"),
+        ({"model": {"d_model": 5}}, "sinusoids come in pairs"),
+        ({"tokens": 3}, "the setting 'tokens' cannot take this value"),
+    ],
+)
+def test_settings_that_are_not_valid_are_named(path, settings, got):
+    changed = rewritten(path, lambda _, parts: parts.update(settings=settings))
+    refused(changed, what="the settings in the model file are not valid", got=got)
+
+
+def test_an_old_name_of_a_setting_is_an_error_that_names_the_new_one(path):
+    changed = rewritten(path, lambda _, parts: parts.update(settings={"training": {"keep_moments": 5}}))
+    with pytest.raises(ModelFileError) as caught:
+        ModelFile.load(changed)
+    assert caught.value.got == "there is no setting 'training.keep_moments'"
+    assert caught.value.hint.startswith("did you mean 'training.keep_snapshots'?")
+
+
+@pytest.mark.parametrize(
+    ("part", "record", "named"),
+    [
+        ("data", {"columns": 7}, "data.columns"),
+        ("data", {"longest_target": "long"}, "data.longest_target"),
+        ("data", {"source_counts": "many"}, "data.source_counts"),
+        ("data", {"source_counts": [1, 2]}, "data.source_counts"),
+        ("data", {"valid_rows": None}, "data.valid_rows"),
+        ("metrics", {"value": []}, "metrics.value"),
+        ("versions", {"torch": 2}, "versions.torch"),
+    ],
+)
+def test_an_invalid_record_is_named_with_the_file(path, part, record, named):
+    changed = rewritten(path, lambda _, parts: parts[part].update(record))
+    error = refused(changed, what=f"'{named}' in the model file is not valid")
+    assert error.where == str(path)
+    assert error.got
+    assert error.expected
+
+
+def test_a_damaged_tokenizer_is_named_with_the_file(path):
+    changed = rewritten(path, lambda _, parts: parts["tokenizers"]["source"].update(kind="magic"))
+    error = refused(changed, what="the tokenizer in the model file is damaged: 'kind' is not valid")
+    assert error.where == str(path)
+
+
+def test_a_missing_tokenizer_is_refused(path):
+    refused(rewritten(path, lambda _, parts: parts["tokenizers"].clear()), what="the tokenizer in the model file")
+
+
+WEIGHT = "encoder.0.feed_forward.w_1.weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "got", "expected"),
+    [
+        (lambda t: t.update({WEIGHT: t[WEIGHT].T}), "float32 (4, 6)", "float32 (6, 4)"),
+        (lambda t: t.update({WEIGHT: t[WEIGHT][:-1]}), "float32 (5, 4)", "float32 (6, 4)"),
+        (lambda t: t.update({WEIGHT: t[WEIGHT].astype(np.float64)}), "float64 (6, 4)", "float32 (6, 4)"),
+        (lambda t: t.update({WEIGHT: t[WEIGHT].astype(np.float16)}), "float16 (6, 4)", "float32 (6, 4)"),
+        (lambda t: t.pop(WEIGHT), "nothing", "float32 (6, 4)"),
+    ],
+)
+def test_a_tensor_that_does_not_match_the_settings_is_named(path, change, got, expected):
+    error = refused(rewritten(path, lambda tensors, _: change(tensors)), what=f"the tensor '{WEIGHT}' does not match")
+    assert (error.got, error.expected) == (got, expected)
+
+
+def test_an_additional_tensor_is_named(path):
+    changed = rewritten(path, lambda tensors, _: tensors.update(zz=np.zeros(2, np.float32)))
+    error = refused(changed, what="the tensor 'zz' does not match the settings")
+    assert (error.got, error.expected) == ("float32 (2,)", "nothing")
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_a_weight_that_is_not_finite_is_refused(path, number):
+    def poison(tensors, _parts):
+        tensors[WEIGHT] = tensors[WEIGHT].copy()
+        tensors[WEIGHT][2, 1] = number
+
+    refused(
+        rewritten(path, poison), what=f"the tensor '{WEIGHT}' contains a number that is not finite", hint="train again"
+    )
+
+
+def test_one_embedding_for_two_vocabularies_is_refused(path):
+    def second(_tensors, parts):
+        parts["tokenizers"]["target"] = learn(["xyz"], SideSettings(kind="characters")).to_dict()
+
+    refused(rewritten(path, second), what="a shared embedding needs vocabularies of the same size")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"n_encoder_layers": 10**9},
+        {"n_decoder_layers": 10**18},
+        {"d_model": 10**9},
+        {"d_ff": 10**30},
+        {"n_heads": 10**9, "d_k": 10**9, "d_v": 10**9},
+        {"positions": "learned", "max_length": 10**12},
+    ],
+)
+def test_hostile_sizes_are_refused_at_once_and_without_memory(path, model):
+    def inflate(_tensors, parts):
+        parts["settings"]["model"] |= model
+
+    rewritten(path, inflate)
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    refused(path)
+    assert time.perf_counter() - started < 30
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kilobytes
+
+
+def promising(path: Path, form: str, metadata: dict[str, str], shape: list[int], n_bytes: int) -> Path:
+    """A file whose one float32 tensor has this shape, and whose data are a hole of so many bytes."""
+    tensor = {"dtype": "F32", "shape": shape, "data_offsets": [0, 4 * int(np.prod(shape))]}
+    header = json.dumps({"__metadata__": {"format": form, "digest": "0"} | metadata, "w": tensor}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(path, 8 + len(header) + n_bytes)
+    return path
+
+
+@pytest.mark.parametrize("form", [FORMAT, "glassformer-resume/2"])
+@pytest.mark.parametrize(
+    ("promised", "n_bytes"), [(10**11, 100), (10**11, 0), (10**6, 10**11), (10**11, 10**11 - 1), (2**43, 2**43)]
+)
+def test_a_file_smaller_than_its_header_says_is_refused_before_it_is_read(tmp_path, form, promised, n_bytes):
+    with safe_open(saved(tmp_path / "small"), framework="numpy") as opened:
+        metadata = {name: text for name, text in opened.metadata().items() if name not in ("format", "digest")}
+    path = promising(tmp_path / "m", form, metadata, [promised // 4], n_bytes)
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    with pytest.raises(ModelFileError) as caught:
+        read_tensors(path, form)
+    assert caught.value.where == str(path)
+    assert time.perf_counter() - started < 30
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kilobytes
+
+
+@pytest.mark.parametrize("value", ["[]", "{}", "1.5", '"ab"'])
+@pytest.mark.parametrize("form", [FORMAT, "glassformer-resume/2"])
+def test_a_header_of_many_small_values_does_not_fill_the_memory(tmp_path, form, value):
+    values = "[" + ",".join([value] * 5_000_000) + "]"
+    header = json.dumps({"__metadata__": {"format": form, "data": values}}).encode()
+    (tmp_path / "m").write_bytes(len(header).to_bytes(8, "little") + header)
+    del header, values
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ModelFileError, match="not a file of glassformer") as caught:
+        read_tensors(tmp_path / "m", form)
+    assert " values is not valid in a file of " in caught.value.got
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kilobytes
+
+
+def test_tensors_that_the_settings_do_not_define_are_not_read(tmp_path):
+    with safe_open(saved(tmp_path / "small"), framework="numpy") as opened:
+        metadata = {name: text for name, text in opened.metadata().items() if name not in ("format", "digest")}
+    metadata["settings"] = json.dumps({"model": TINY, "tokens": {"source": {"kind": "characters"}, "shared": False}})
+    path = promising(tmp_path / "m", FORMAT, metadata, [10**9], 4 * 10**9)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    refused(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+
+
+def saved(path: Path) -> Path:
+    example().save(path)
+    return path
+
+
+def test_a_model_larger_than_memory_is_refused(path, monkeypatch):
+    monkeypatch.setattr(container, "memory_limit", lambda: path.stat().st_size - 1)
+    error = refused(path, what="the file is too large for this machine", hint="more memory")
+    assert error.got == f"{path.stat().st_size:,} bytes"
+    monkeypatch.setattr(container, "memory_limit", lambda: None)
+    monkeypatch.setattr(container.Entry, "read", lambda *_: np.empty(2**62, np.uint8))
+    refused(path, what="the file is too large for this machine")
+
+
+def test_loading_needs_little_more_memory_than_the_size_of_the_file(tmp_path):
+    settings = ModelSettings(d_model=512, d_ff=2048, n_encoder_layers=1, n_decoder_layers=1)
+    tokenizer = example().source_tokenizer
+    weights = arrays(settings, len(tokenizer), len(tokenizer))
+    made = ModelFile(Settings(model=settings, tokens=example().settings.tokens), tokenizer, tokenizer, weights)
+    made.save(tmp_path / "m")
+    tracemalloc.start()
+    try:
+        ModelFile.load(tmp_path / "m")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * (tmp_path / "m").stat().st_size
+
+
+def test_a_panic_of_a_library_does_not_escape(path, monkeypatch):
+    panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
+
+    def fall(_saved):
+        raise panic("index out of bounds")
+
+    monkeypatch.setattr(modelfile, "tokenizers_from_dict", fall)
+    refused(path, what="this is not a file of glassformer, or it is truncated or damaged", got="index out of bounds")
+
+
+def test_a_pipe_is_refused_without_waiting(tmp_path):
+    os.mkfifo(tmp_path / "m")
+    refused(tmp_path / "m", what="this is not a file of glassformer", got="not a regular file")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_number_in_the_metadata_that_is_not_finite_is_refused(path, number):
+    refused(with_header(path, metrics=f'{{"value": {number}}}'), what="the metadata of the file is not JSON")
+
+
+def test_a_huge_length_of_sinusoids_allocates_no_large_table():
+    model = Transformer(ModelSettings(**TINY, max_length=10**12), 9, 9)
+    assert len(model.source_positions.table) == 1024

@@ -1,0 +1,108 @@
+"""What a model file records is typed: a value that does not fit is refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from glassformer.errors import ModelFileError
+from glassformer.ship.storage.records import Metrics, TrainingData, read_versions
+
+SAVED = {
+    "table": "pairs-\udcff.csv",
+    "columns": ["iso", "english"],
+    "fingerprint": "0123",
+    "rows": {"read": 5, "kept": 4, "empty target": 1},
+    "train_rows": 3,
+    "valid_rows": 1,
+    "longest_source": 10,
+    "longest_target": 18,
+    "source_counts": [0, 3, 3],
+    "target_counts": [0, 3, 3, 7],
+}
+
+
+def test_a_record_is_the_same_after_saving():
+    data = TrainingData(**SAVED)
+    assert (data.columns, data.train_rows, data.rows["kept"]) == (("iso", "english"), 3, 4)
+    assert (data.counts("source"), data.counts("target")) == ((0, 3, 3), (0, 3, 3, 7))
+    assert data.to_dict() == SAVED | {
+        name: tuple(SAVED[name]) for name in ("columns", "source_counts", "target_counts")
+    }
+    assert Metrics(metric="bleu", value=1, step=3).to_dict() == {"metric": "bleu", "value": 1.0, "step": 3}
+
+
+def test_a_model_that_was_not_trained_has_empty_records():
+    assert TrainingData().to_dict() == Metrics().to_dict() == {}
+    assert (TrainingData().columns, TrainingData().train_rows) == (("source", "target"), 0)
+    assert (TrainingData().longest_target, TrainingData().counts("source")) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "named", "got"),
+    [
+        ("table", 3, "data.table", "3"),
+        ("columns", 5, "data.columns", "5"),
+        ("columns", "ab", "data.columns", "'ab'"),
+        ("columns", ["a", 1], "data.columns.1", "1"),
+        ("columns", ["a", "b", "c"], "data.columns", "['a', 'b', 'c']"),
+        ("fingerprint", [], "data.fingerprint", "[]"),
+        ("rows", [1], "data.rows", "[1]"),
+        ("rows", {"read": -1}, "data.rows.read", "-1"),
+        ("rows", {"read": "5"}, "data.rows.read", "'5'"),
+        ("train_rows", True, "data.train_rows", "True"),
+        ("valid_rows", "many", "data.valid_rows", "'many'"),
+        ("valid_rows", 1.5, "data.valid_rows", "1.5"),
+        ("valid_rows", 2**53, "data.valid_rows", str(2**53)),
+        ("longest_target", {}, "data.longest_target", "{}"),
+        ("longest_target", -3, "data.longest_target", "-3"),
+        ("longest_target", 2**40, "data.longest_target", str(2**40)),
+        ("seen_length", 0, "data.seen_length", "0"),
+        ("seen_strings", "AAA", "data.seen_strings", "'AAA'"),
+        ("seen_strings", "AAAA", "data.seen_strings", "'AAAA'"),
+        ("source_counts", 7, "data.source_counts", "7"),
+        ("source_counts", {"0": 1}, "data.source_counts", "{'0': 1}"),
+        ("source_counts", [0, 1, None], "data.source_counts.2", "None"),
+        ("target_counts", [0, -1], "data.target_counts.1", "-1"),
+        ("target_counts", [0.0], "data.target_counts.0", "0.0"),
+    ],
+)
+def test_training_data_of_another_type_or_out_of_bounds_is_refused(field, value, named, got):
+    with pytest.raises(ModelFileError, match=f"'{named}' in the model file is not valid") as caught:
+        TrainingData(**SAVED | {field: value})
+    assert caught.value.got == got
+    assert caught.value.expected
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("metric", 1), ("value", "good"), ("value", float("nan")), ("value", True), ("step", -1), ("rows", "test")],
+)
+def test_metrics_of_another_type_or_out_of_bounds_are_refused(field, value):
+    with pytest.raises(ModelFileError, match=f"'metrics.{field}' in the model file is not valid"):
+        Metrics(**{"metric": "bleu", field: value})
+
+
+def test_an_unknown_name_of_a_record_is_an_error_with_the_nearest_known_one():
+    with pytest.raises(ModelFileError, match=r"there is no record 'data\.train_row'") as caught:
+        TrainingData(train_row=3)
+    assert "did you mean 'data.train_rows'?" in (caught.value.hint or "")
+    with pytest.raises(ModelFileError, match=r"there is no record 'metrics\.self'"):
+        Metrics(self=3)
+
+
+@pytest.mark.parametrize("saved", [{"torch": 2}, {"torch": None}, {"torch": ["2.6"]}])
+def test_versions_are_text(saved):
+    assert read_versions({"torch": "2.6"}) == {"torch": "2.6"}
+    with pytest.raises(ModelFileError, match=r"'versions\.torch' in the model file is not valid"):
+        read_versions(saved)
+
+
+def test_there_is_one_count_per_token_or_none():
+    TrainingData().check_vocabularies(3, 4)
+    TrainingData(**SAVED).check_vocabularies(3, 4)
+    with pytest.raises(ModelFileError, match=r"'data\.target_counts' in the model file is not valid") as caught:
+        TrainingData(**SAVED).check_vocabularies(3, 5)
+    assert (caught.value.got, caught.value.expected) == (
+        "4 counts",
+        "5, one per token of the vocabulary, or none",
+    )

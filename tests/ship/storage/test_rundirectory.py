@@ -1,0 +1,423 @@
+"""A run directory deletes only runs, and those only when another run has replaced them."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from glassformer.errors import RunError
+from glassformer.ship.storage.rundirectory import NO_LOCKS, RunDirectory
+from glassformer.training.events import Sample, Saved, Started, Validated
+
+A_RUN = ("model.safetensors", "recipe.toml", "history.jsonl", "ledger.jsonl", "README.md")
+
+
+def finished_run(path: Path) -> RunDirectory:
+    directory = RunDirectory(path)
+    directory.create(overwrite=False)
+    for name in A_RUN:
+        (path / name).write_text("old")
+    directory.checkpoint(500).write_text("old")
+    return directory
+
+
+def tree(path: Path) -> set[str]:
+    return {str(file.relative_to(path)) for file in path.rglob("*")}
+
+
+# The run directory
+
+
+def test_a_run_directory_is_locked_by_one_process_at_a_time(tmp_path):
+    run = tmp_path / "deep" / "run"
+    with RunDirectory(run).locked():
+        directory = RunDirectory(run)
+        directory.create(overwrite=False)
+        directory.recipe.write_text("")
+        directory.create(overwrite=True)  # which leaves the lock
+        directory.discard_replaced()
+        with pytest.raises(RunError) as caught, directory.locked():
+            pass
+        assert str(caught.value) == (
+            f"this run is already being trained\n  where: {run}\n"
+            "  next: wait for that training or stop it, or choose another --out"
+        )
+    assert tree(run) == {"checkpoints"}
+    directory.lock.write_text("")  # of a process that was killed
+    with directory.locked():
+        pass
+
+
+def test_the_lock_of_another_process_ends_when_it_is_killed(tmp_path):
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom glassformer.rundirectory import RunDirectory\n"
+        "with RunDirectory(Path(sys.argv[1])).locked():\n    print('held', flush=True)\n    sys.stdin.read()\n"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(RunError, match="this run is already being trained"), RunDirectory(tmp_path).locked():
+            pass
+        other.kill()
+    with RunDirectory(tmp_path).locked():
+        pass
+
+
+@pytest.mark.parametrize("number", NO_LOCKS)
+def test_on_a_file_system_without_locks_training_continues(tmp_path, monkeypatch, number):
+    def no_locks(*_arguments: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    with RunDirectory(tmp_path).locked():
+        pass
+
+
+def test_a_folder_that_cannot_be_created_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot write"), RunDirectory(tmp_path / "file" / "run").locked():
+        pass
+
+
+def test_a_run_has_its_files_where_the_documentation_says(tmp_path):
+    directory = RunDirectory(tmp_path)
+    files = (directory.model, directory.recipe, directory.history, directory.ledger, directory.card)
+    assert tuple(file.name for file in files) == A_RUN
+    assert directory.resume == tmp_path / "checkpoints" / "resume.safetensors"
+    assert directory.checkpoint(500) == tmp_path / "checkpoints" / "step-0000500.safetensors"
+
+
+def test_a_new_run_directory_is_empty_except_for_its_checkpoints(tmp_path):
+    directory = RunDirectory(tmp_path / "deep" / "run")
+    directory.create(overwrite=False)
+    assert tree(directory.path) == {"checkpoints"}
+
+
+def test_an_empty_folder_can_be_a_run(tmp_path):
+    RunDirectory(tmp_path).create(overwrite=False)
+    assert tree(tmp_path) == {"checkpoints"}
+
+
+def test_checkpoints_and_snapshots_are_listed_together_by_their_step(tmp_path):
+    directory = finished_run(tmp_path)
+    for path in (directory.checkpoint(10_000_000), directory.checkpoint(20), directory.snapshot(3000)):
+        path.write_text("")
+    kept = [path for path in directory.checkpoints_and_snapshots() if directory.step_of(path) in (20, 3000, 10_000_000)]
+    assert kept == [directory.checkpoint(20), directory.snapshot(3000), directory.checkpoint(10_000_000)]
+
+
+@pytest.mark.parametrize("step", ["", "last", "-1", "5²", "9" * 100])
+def test_weights_without_a_step_in_their_name_are_refused(tmp_path, step):
+    directory = finished_run(tmp_path)
+    path = directory.checkpoints / f"snapshot-{step}.safetensors"
+    path.write_text("")
+    with pytest.raises(RunError, match="a checkpoint of the run has no step in its name") as caught:
+        directory.checkpoints_and_snapshots()
+    assert (caught.value.where, caught.value.expected) == (str(path), "a name such as snapshot-0000500.safetensors")
+
+
+def test_checkpoints_and_snapshots_are_listed_oldest_first(tmp_path):
+    directory = finished_run(tmp_path)
+    for step in (10_000_000, 20, 3000):
+        directory.checkpoint(step).write_text("")
+    directory.resume.write_text("")
+    assert [path.name for path in directory.kept_checkpoints()] == [
+        "step-0000020.safetensors",
+        "step-0000500.safetensors",
+        "step-0003000.safetensors",
+        "step-10000000.safetensors",
+    ]
+
+
+def test_a_run_is_overwritten_only_when_requested(tmp_path):
+    directory = finished_run(tmp_path / "run")
+    before = tree(tmp_path)
+    with pytest.raises(RunError) as caught:
+        directory.create(overwrite=False)
+    assert str(caught.value) == (
+        f"the run already exists; nothing was written\n  where: {tmp_path / 'run'}\n"
+        "  next: resume it with --resume, replace it with --overwrite, or choose another --out"
+    )
+    assert tree(tmp_path) == before
+    (directory.path / ".model.safetensors.1a2b3c4d.part").write_text("half")
+    directory.create(overwrite=True)
+    directory.discard_replaced()
+    assert tree(directory.path) == {"checkpoints"}
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_that_is_not_a_run_is_never_changed(tmp_path, overwrite):
+    (tmp_path / "thesis.tex").write_text("ten years of work")
+    (tmp_path / "checkpoints").mkdir()
+    with pytest.raises(RunError, match="the directory is not empty and is not a run of glassformer") as caught:
+        RunDirectory(tmp_path).create(overwrite=overwrite)
+    assert (caught.value.where, caught.value.hint) == (str(tmp_path), "choose another --out")
+    assert tree(tmp_path) == {"thesis.tex", "checkpoints"}
+
+
+def test_a_run_with_other_files_is_never_overwritten(tmp_path):
+    directory = finished_run(tmp_path)
+    for number in range(7):
+        (tmp_path / f"notes-{number}.txt").write_text("mine")
+    before = tree(tmp_path)
+    with pytest.raises(RunError, match="the directory contains other files") as caught:
+        directory.create(overwrite=True)
+    assert caught.value.got == "notes-0.txt, notes-1.txt, notes-2.txt, notes-3.txt, notes-4.txt, …"
+    assert caught.value.hint == "move these files, or choose another --out"
+    assert tree(tmp_path) == before
+
+
+def test_other_files_among_the_checkpoints_are_never_overwritten(tmp_path):
+    directory = finished_run(tmp_path)
+    for name in ("resume.safetensors", "snapshot-0000250.safetensors", ".resume.safetensors.1a2b3c4d.part"):
+        (tmp_path / "checkpoints" / name).write_text("old")
+    for name in ("checkpoints/best-of-all.safetensors", "download.part"):
+        (tmp_path / name).write_text("mine")
+    before = tree(tmp_path)
+    with pytest.raises(RunError, match="the directory contains other files") as caught:
+        directory.create(overwrite=True)
+    assert caught.value.got == f"{Path('checkpoints/best-of-all.safetensors')}, download.part"
+    assert tree(tmp_path) == before
+    for name in ("checkpoints/best-of-all.safetensors", "download.part"):
+        (tmp_path / name).unlink()
+    directory.create(overwrite=True)
+    directory.discard_replaced()
+    assert tree(tmp_path) == {"checkpoints"}
+
+
+def test_a_link_to_a_run_is_emptied_and_the_targets_of_links_in_it_are_kept(tmp_path):
+    finished_run(tmp_path / "run")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "step-0000001.safetensors").write_text("mine")
+    (tmp_path / "run" / "checkpoints" / "step-0000500.safetensors").unlink()
+    (tmp_path / "run" / "checkpoints").rmdir()
+    (tmp_path / "run" / "checkpoints").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    directory = RunDirectory(tmp_path / "link")
+    directory.create(overwrite=True)
+    directory.discard_replaced()
+    assert tree(tmp_path / "run") == {"checkpoints"}
+    assert tree(tmp_path / "elsewhere") == {"step-0000001.safetensors"}
+    assert (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_run_directory_cannot_be_a_file(tmp_path, overwrite):
+    (tmp_path / "run").write_text("mine")
+    with pytest.raises(RunError, match="the run directory is a file"):
+        RunDirectory(tmp_path / "run").create(overwrite=overwrite)
+    with pytest.raises(RunError) as caught:
+        RunDirectory(tmp_path / "run" / "deeper").create(overwrite=overwrite)
+    assert caught.value.hint == "a part of this path is a file; choose another path"
+    assert (tmp_path / "run").read_text() == "mine"
+
+
+@pytest.mark.parametrize("call", ["mkdir", "iterdir"])
+def test_a_folder_without_permission_is_an_error_with_a_hint(tmp_path, monkeypatch, call):
+    def refuse(*_arguments, **_options):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    (tmp_path / "run").mkdir()
+    monkeypatch.setattr(f"pathlib.Path.{call}", refuse)
+    with pytest.raises(RunError) as caught:
+        RunDirectory(tmp_path / "run").create(overwrite=False)
+    assert (caught.value.got, caught.value.hint) == ("Permission denied", "choose a folder with write permission")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b", "a" * 256], ids=["NUL", "surrogate", "too long"])
+def test_an_invalid_name_is_an_error_before_anything_is_written(tmp_path, name):
+    with pytest.raises(RunError):
+        RunDirectory(tmp_path / name).check_free(overwrite=False)
+
+
+def test_only_a_run_that_was_saved_can_be_resumed(tmp_path):
+    directory = finished_run(tmp_path)
+    with pytest.raises(RunError, match="there is no run to resume") as caught:
+        directory.check_resumable()
+    assert (caught.value.where, caught.value.hint) == (str(tmp_path), "start a new one, with --overwrite")
+    directory.resume.write_text("")
+    directory.check_resumable()
+
+
+# Replacement of a run
+
+
+class Killed(BaseException):
+    """What ends a process at once: nobody catches it."""
+
+
+def contents(path: Path) -> dict[str, str]:
+    files = (file for file in path.rglob("*") if file.is_file() and file.name != ".lock")
+    return {str(file.relative_to(path)): file.read_text() for file in files}
+
+
+def test_a_run_is_kept_until_the_one_that_replaces_it_has_a_model(tmp_path):
+    directory = finished_run(tmp_path / "run")
+    before = contents(directory.path)
+    directory.create(overwrite=True)
+    assert contents(directory.replaced) == before
+    directory.recipe.write_text("new")
+    directory.restore_replaced()
+    assert contents(directory.path) == before
+    directory.create(overwrite=True)
+    directory.model.write_text("new")
+    directory.restore_replaced()  # too late
+    directory.discard_replaced()
+    assert contents(directory.path) == {"model.safetensors": "new"}
+
+
+def test_a_run_that_can_be_resumed_is_not_undone(tmp_path):
+    directory = finished_run(tmp_path / "run")
+    before = contents(directory.path)
+    directory.create(overwrite=True)
+    directory.recipe.write_text("new")
+    directory.resume.write_text("new")
+    directory.restore_replaced()
+    assert directory.recipe.read_text() == "new"
+    directory.create(overwrite=True)  # and the run that has a model is still the one that is kept
+    assert contents(directory.path) == {f".replaced/{name}": text for name, text in before.items()}
+
+
+def killed_at(moment: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the call of that number that changes a folder is the last one."""
+    calls = iter(range(1000))
+
+    def counted(change):
+        def call(*arguments, **options):
+            if next(calls) == moment:
+                raise Killed
+            return change(*arguments, **options)
+
+        return call
+
+    for name in ("mkdir", "rename", "unlink", "rmdir", "write_text"):
+        monkeypatch.setattr(Path, name, counted(getattr(Path, name)))
+    monkeypatch.setattr("shutil.rmtree", counted(shutil.rmtree))
+
+
+def replace_and_undo(directory: RunDirectory) -> None:
+    directory.create(overwrite=True)
+    directory.recipe.write_text("new")
+    directory.restore_replaced()
+
+
+def replace(directory: RunDirectory) -> None:
+    directory.create(overwrite=True)
+    directory.recipe.write_text("new")
+    directory.model.write_text("new")
+    directory.discard_replaced()
+
+
+@pytest.mark.parametrize("change", [replace_and_undo, replace])
+def test_whenever_a_process_is_killed_a_complete_run_is_left_and_the_folder_can_be_used_again(
+    tmp_path, monkeypatch, change
+):
+    for moment in range(100):
+        directory = finished_run(tmp_path / str(moment))
+        before = contents(directory.path)
+        killed = False
+        with monkeypatch.context() as patch:
+            killed_at(moment, patch)
+            try:
+                change(directory)
+            except Killed:
+                killed = True
+        directory.check_free(overwrite=True)
+        with directory.locked():
+            directory.recover()
+            left, kept = contents(directory.path), contents(directory.replaced)
+            assert before in (left, kept) or left == {"recipe.toml": "new", "model.safetensors": "new"}
+            directory.create(overwrite=True)
+            directory.discard_replaced()
+        assert tree(directory.path) == {"checkpoints"}
+        if not killed:
+            break
+    assert 5 < moment < 99
+
+
+@pytest.mark.parametrize(
+    "name", [".recipe.toml.0a1b2c3d.part", "checkpoints/.resume.safetensors.0a1b2c3d.part", ".lock"]
+)
+def test_a_folder_with_only_temporary_files_is_free_and_is_cleaned_up(tmp_path, name):
+    directory = RunDirectory(tmp_path / "run")
+    directory.checkpoints.mkdir(parents=True)
+    (directory.path / name).write_text("half")
+    directory.check_free(overwrite=False)
+    with directory.locked():
+        directory.recover()
+        directory.create(overwrite=False)
+    assert tree(directory.path) == {"checkpoints"}
+
+
+def test_temporary_files_next_to_checkpoints_do_not_prevent_a_run(tmp_path):
+    name = ".resume.safetensors.0a1b2c3d.part"
+    directory = finished_run(tmp_path)
+    directory.resume.write_text("old")
+    (directory.checkpoints / name).write_text("half")
+    directory.check_free(overwrite=True)
+    directory.check_resumable()
+    with directory.locked():
+        directory.recover()
+    assert not (directory.checkpoints / name).exists()
+    assert directory.model.exists()
+
+
+def test_a_run_without_its_recipe_is_still_a_run(tmp_path):
+    directory = finished_run(tmp_path)
+    directory.recipe.unlink()
+    with pytest.raises(RunError, match="the run already exists"):
+        directory.check_free(overwrite=False)
+    directory.check_free(overwrite=True)
+
+
+@pytest.mark.parametrize("names", [["README.md"], ["README.md", "model.safetensors"]])
+def test_files_that_other_folders_may_have_are_not_a_run(tmp_path, names):
+    for name in names:
+        (tmp_path / name).write_text("mine")
+    with pytest.raises(RunError, match="the directory is not empty and is not a run of glassformer"):
+        RunDirectory(tmp_path).create(overwrite=True)
+
+
+def test_a_folder_that_is_moved_while_it_is_locked_is_not_written_again(tmp_path):
+    directory = RunDirectory(tmp_path / "run")
+    with directory.locked():
+        directory.create(overwrite=False)
+        directory.check_locked()
+        directory.path.rename(tmp_path / "elsewhere")
+        with pytest.raises(RunError, match="the run directory was moved or removed during training"):
+            directory.record({"event": "progress"})
+        directory.path.mkdir()  # another folder of the same name is not the run
+        with pytest.raises(RunError, match="moved or removed"):
+            directory.record({"event": "progress"})
+    assert tree(tmp_path / "run") == set()
+
+
+# The history
+
+
+def test_the_history_is_one_json_object_per_line(tmp_path):
+    directory = RunDirectory(tmp_path)
+    directory.record(Started(0, 0.0, 90, 10, 1234, 500, 5, 0.25, "cpu", "float32", False).to_json())
+    sample = Sample("1845-01-05", "é", "January")
+    directory.record(Validated(5, 1.5, 0.7, "exact_match", 0.5, True, (sample,)).to_json())
+    directory.record(Saved(5, 1.5, Path("not-utf8-\udcff")).to_json())
+    lines = [json.loads(line) for line in directory.history.read_text(encoding="utf-8").split("\n")[:-1]]
+    assert [line["event"] for line in lines] == ["started", "validated", "saved"]
+    assert lines[0]["train_rows"] == 90
+    assert lines[1]["samples"] == [["1845-01-05", "é", "January"]]
+    assert lines[2] == {"event": "saved", "step": 5, "seconds": 1.5, "path": "not-utf8-\udcff"}
+
+
+def test_a_history_that_cannot_be_written_is_a_run_error(tmp_path):
+    (tmp_path / "history.jsonl").mkdir()
+    with pytest.raises(RunError, match="cannot write the file") as caught:
+        RunDirectory(tmp_path).record(Saved(1, 1.0, tmp_path).to_json())
+    assert caught.value.where == str(tmp_path / "history.jsonl")

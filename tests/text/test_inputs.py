@@ -1,0 +1,295 @@
+"""Sources with several inputs: strings, symbols, and the tokenizers that read them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glassformer.errors import ModelFileError, TextError, UsageError
+from glassformer.paper.settings import SideSettings, TokenSettings
+from glassformer.text import Tokenizer, learn_both
+from glassformer.text.inputs import (
+    CellFault,
+    Input,
+    as_given,
+    compose,
+    compose_values,
+    fault_of,
+    inputs_of,
+    learn_inputs,
+    named_values,
+    readable,
+    split,
+    texts_of,
+)
+
+INPUTS = inputs_of(["lemma"], ["tags"])
+THREE = inputs_of(["lemma", "context"], ["tags"])
+PAIRS = [
+    (compose(["walk", "V;PST"]), "walked"),
+    (compose(["go", "V;PRS;3"]), "goes"),
+    (compose(["<tags=V>", "V"]), "<tags=V>"),
+]
+KINDS = ("characters", "words", "subwords", "bytes")
+
+
+def tokenizers(kind: str = "characters", *, shared: bool = False, **settings: object) -> tuple[Tokenizer, Tokenizer]:
+    side = SideSettings(kind=kind, **settings)
+    return learn_both(PAIRS, TokenSettings(shared=shared, source=side, target=side), INPUTS)
+
+
+# Strings
+
+
+@given(st.lists(st.text().filter(lambda text: "\x1f" not in text), min_size=1))
+def test_composed_cells_are_split_again(cells):
+    assert split(compose(cells)) == cells
+
+
+def test_one_text_without_features_is_no_several_inputs():
+    assert inputs_of(["lemma"], []) == ()
+    assert readable("a\x1fb", ()) == as_given("a\x1fb", ()) == "a\x1fb"
+    assert list(texts_of("a\x1fb", ())) == ["a\x1fb"]
+
+
+def test_a_source_is_shown_with_the_names_of_its_inputs():
+    source = compose(["walk", "he …", "V;PST"])
+    assert readable(source, THREE) == "walk · context: he … · tags: V;PST"
+    assert as_given(source, THREE) == {"lemma": "walk", "context": "he …", "tags": "V;PST"}
+    assert list(texts_of(source, THREE)) == ["walk", "he …"]
+
+
+def test_two_inputs_with_one_name_are_an_error():
+    with pytest.raises(UsageError, match="two inputs have the name 'a'"):
+        inputs_of(["a"], ["b", "a"])
+
+
+# Symbols
+
+
+@pytest.mark.parametrize(
+    ("cells", "cut", "symbols"),
+    [
+        (["V;PST", "N;PL", "V"], ";", ("N", "PL", "PST", "V")),
+        (["Case=Nom|Number=Sing", "Case=Acc"], "|", ("Case=Acc", "Case=Nom", "Number=Sing")),
+        (["V PST", "N"], " ", ("N", "PST", "V")),
+        (["de", "en", "de"], "", ("de", "en")),
+        (["V;PST (old)", "N;PL"], ";", ("N", "PL", "PST (old)", "V")),
+        (["V ; PST", ";N;"], ";", ("N", "PST", "V")),
+        (["e\u0301", "\u00e9"], "", ("\u00e9",)),
+        ([" V "], "", ("V",)),
+    ],
+)
+def test_a_feature_is_cut_as_its_cells_show(cells, cut, symbols):
+    _, tags = learn_inputs([compose(["x", cell]) for cell in cells], INPUTS)
+    assert (tags.cut, tags.symbols) == (cut, symbols)
+
+
+def test_symbols_have_the_order_of_the_cell_and_are_repeated_as_there():
+    _, tags = learn_inputs([compose(["x", "B;A;B"])], INPUTS)
+    assert tags.symbols_of("B;A;B") == ["B", "A", "B"]
+
+
+def test_a_symbol_that_is_rarer_than_min_count_is_not_learned():
+    _, tags = learn_inputs([compose(["x", cell]) for cell in ("A;B", "A")], INPUTS, min_count=2)
+    assert tags.symbols == ("A",)
+
+
+@pytest.mark.parametrize(
+    ("cells", "fault"),
+    [
+        (["walk", "V"], None),
+        (["wa\x1flk", "V"], CellFault("separator", "lemma")),
+        (["", "V\x1f"], CellFault("separator", "tags")),
+        (["  ", "V"], CellFault("empty text", "lemma")),
+        (["walk", ""], CellFault("empty feature", "tags")),
+        (["walk", " ;| "], CellFault("empty feature", "tags")),
+    ],
+)
+def test_a_cell_that_is_empty_or_has_the_separator_is_a_fault(cells, fault):
+    assert fault_of(cells, INPUTS) == fault
+
+
+# Tokenizers
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["separate", "shared"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_symbols_are_tokens_after_those_of_the_text(kind, shared):
+    source, target = tokenizers(kind, shared=shared)
+    ids = source.encode(PAIRS[0][0])
+    assert source.tokens(ids[-2:]) == ["<tags=V>", "<tags=PST>"]
+    assert source.decode(ids) == "walk"
+    assert ids[:-2] == source.without_inputs().encode("walk")
+    assert (len(source) == len(target)) is shared or kind == "bytes"
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["separate", "shared"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_never_becomes_a_symbol_and_no_answer_contains_one(kind, shared):
+    source, target = tokenizers(kind, shared=shared)
+    written = source.encode(PAIRS[2][0])
+    assert source.decode(written) == "<tags=V>"
+    assert [i for i in written if i in source.vocabulary.input_ids] == written[-1:]
+    assert not set(target.encode("<tags=V>")) & set(target.vocabulary.input_ids)
+    assert set(target.vocabulary.input_ids) <= set(target.vocabulary.forbidden_ids)
+    assert target.decode([*target.encode("goes"), *target.vocabulary.input_ids]) == "goes"
+    assert target.vocabulary.n_input_tokens == (4 if shared else 0)
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["separate", "shared"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_tokenizers_give_the_same_ids(kind, shared):
+    for one in tokenizers(kind, shared=shared):
+        again = Tokenizer.from_dict(one.to_dict())
+        assert again.to_dict() == one.to_dict()
+        assert (again.inputs, again.vocabulary) == (one.inputs, one.vocabulary)
+    source, _ = tokenizers(kind, shared=shared)
+    assert Tokenizer.from_dict(source.to_dict()).encode(PAIRS[1][0]) == source.encode(PAIRS[1][0])
+
+
+def test_a_tokenizer_without_inputs_is_saved_as_before():
+    side = SideSettings(kind="characters")
+    source, target = learn_both([("ab", "cd")], TokenSettings(shared=False, source=side, target=side))
+    for one in (source, target):
+        assert one.to_dict().keys() == {"kind", "settings", "pieces", "specials"}
+
+
+def test_a_text_after_the_first_begins_with_its_own_token():
+    side = SideSettings(kind="words")
+    pairs = [(compose(["a b", "a", "X"]), "c")]
+    source, _ = learn_both(pairs, TokenSettings(shared=False, source=side, target=side), THREE)
+    assert source.tokens(source.encode(pairs[0][0])) == ["a", "b", "<context:>", "a", "<tags=X>"]
+    assert source.split(pairs[0][0]) == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_unknown_symbol_becomes_unk_and_is_named(kind):
+    source, _ = tokenizers(kind)
+    text = compose(["walk", "V;FUT"])
+    assert source.encode(text)[-1] == source.vocabulary.unk_id
+    assert source.unknown(text) == ["<tags=FUT>"]
+    assert source.unknown(PAIRS[0][0]) == []
+
+
+def test_without_unk_an_unknown_symbol_is_an_error_that_names_the_nearest():
+    source, _ = tokenizers(unknown=False)
+    with pytest.raises(TextError, match="the symbol 'PSD' of the feature 'tags' is not in the vocabulary") as caught:
+        source.encode(compose(["walk", "V;PSD"]), where="row 7")
+    assert (caught.value.where, "did you mean 'PST'?" in (caught.value.hint or "")) == ("row 7", True)
+
+
+def test_symbols_keep_their_case_where_texts_are_lowercased():
+    source, _ = tokenizers(lowercase=True)
+    assert source.tokens(source.encode(compose(["WALK", "V"]))) == [*"walk", "<tags=V>"]
+
+
+def test_many_sources_at_once_give_the_ids_of_each_alone():
+    source, _ = tokenizers("subwords")
+    texts = [text for text, _ in PAIRS]
+    assert source.encode_many(texts) == [source.encode(text) for text in texts]
+
+
+@pytest.mark.parametrize("text", ["walk", "a\x1fb\x1fc"])
+def test_a_source_with_another_number_of_inputs_is_an_error(text):
+    source, _ = tokenizers()
+    with pytest.raises(TextError, match="does not have the inputs of the model") as caught:
+        source.encode(text, where="row 3")
+    assert (caught.value.where, caught.value.expected) == ("row 3", "lemma (text), tags (feature)")
+
+
+def test_two_features_with_the_same_written_forms_have_their_own_tokens():
+    inputs = inputs_of(["x"], ["a", "a=b"])
+    pairs = [(compose(["q", "b=c", "c"]), "r")]
+    side = SideSettings(kind="characters")
+    source, _ = learn_both(pairs, TokenSettings(shared=False, source=side, target=side), inputs)
+    assert source.tokens(source.encode(pairs[0][0])) == ["q", "<a=b=c>", "<a=b=c>"]
+    assert len(set(source.encode(pairs[0][0]))) == 3
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        [],
+        [{"name": "lemma", "kind": "text"}],
+        [{"name": "tags", "kind": "feature"}, {"name": "lemma", "kind": "text"}],
+        [{"name": "a", "kind": "text"}, {"name": "a", "kind": "feature"}],
+        [{"name": "a", "kind": "text"}, {"name": "b", "kind": "feature", "symbols": ["X", "X"]}],
+        [{"name": "a", "kind": "text", "symbols": ["X"]}, {"name": "b", "kind": "feature"}],
+        [{"name": "a", "kind": "text"}, {"name": "b", "kind": "feature", "cut": ","}],
+        [{"name": "a", "kind": "text"}, {"name": "b", "kind": "feature", "symbols": [1]}],
+        [{"name": "", "kind": "text"}, {"name": "b", "kind": "feature"}],
+        "inputs",
+    ],
+)
+def test_inputs_of_a_file_that_are_not_valid_are_an_error(inputs):
+    saved = tokenizers()[0].to_dict()
+    with pytest.raises(ModelFileError, match="the tokenizer in the model file is damaged"):
+        Tokenizer.from_dict({**saved, "inputs": inputs})
+
+
+def test_inputs_with_the_tokens_of_another_tokenizer_are_an_error():
+    saved = tokenizers()[0].to_dict()
+    with pytest.raises(ModelFileError, match="damaged"):
+        Tokenizer.from_dict({**saved, "input_tokens": ["<tags=V>"]})
+
+
+# Values from users
+
+
+def test_values_are_composed_in_the_order_of_the_inputs():
+    assert compose_values({"tags": "V", "lemma": "walk"}, "row 1", INPUTS) == compose(["walk", "V"])
+    assert compose_values({2: "V", "0": "walk"}, "row 1", inputs_of(["0"], ["2"])) == compose(["walk", "V"])
+    assert compose_values("walk", "row 1", ()) == "walk"
+    assert compose_values(compose(["walk", "V"]), "row 1", INPUTS) == compose(["walk", "V"])
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "what"),
+    [
+        ("walk", UsageError, "a source has 2 inputs, and they are given by name"),
+        (7, UsageError, "a source has 2 inputs"),
+        ({"lemma": "walk"}, UsageError, "the feature 'tags' is missing"),
+        ({"tags": "V"}, UsageError, "the text 'lemma' is missing"),
+        ({"lemma": "walk", "tags": "V", "tag": "V"}, UsageError, "the model has no input 'tag'"),
+        ({"lemma": "walk", "tags": 3}, UsageError, "the input 'tags' is not text"),
+        ({"lemma": "walk", "tags": None}, UsageError, "the input 'tags' is not text"),
+        ({"lemma": "walk", "tags": " "}, TextError, "the feature 'tags' is empty"),
+        ({"lemma": "walk\x1fX", "tags": "V"}, TextError, "the input 'lemma' contains U\\+001F"),
+    ],
+)
+def test_values_that_do_not_match_the_inputs_are_an_error_with_their_row(values, error, what):
+    with pytest.raises(error, match=what) as caught:
+        compose_values(values, "row 5", INPUTS)
+    assert caught.value.where == "row 5"
+
+
+def test_a_mapping_for_a_model_with_one_input_is_an_error():
+    with pytest.raises(UsageError, match="this model has one input"):
+        compose_values({"lemma": "walk"}, "row 5", ())
+
+
+def test_values_by_name_default_to_the_column_of_that_name():
+    further = THREE[1:]
+    assert named_values(further, ["tags=Tag"], is_column=True) == {"context": "context", "tags": "Tag"}
+    assert named_values(further, ["tags=V;PST", "context=a=b"], is_column=False) == {"context": "a=b", "tags": "V;PST"}
+
+
+def test_a_name_with_an_equals_sign_is_found():
+    inputs = (Input(name="a", kind="feature"), Input(name="a=b", kind="feature"))
+    assert named_values(inputs, ["a=b=c", "a=d"], is_column=True) == {"a": "d", "a=b": "c"}
+
+
+@pytest.mark.parametrize(
+    ("given", "is_column", "what"),
+    [
+        (["tag=X"], True, "the model has no feature 'tag'"),
+        (["tags=X", "tags"], True, "the feature 'tags' is given twice"),
+        ([], False, "the feature 'tags' is missing"),
+        (["tags"], False, "the feature 'tags' has no value"),
+    ],
+)
+def test_a_wrong_value_by_name_is_an_error(given, is_column, what):
+    with pytest.raises(UsageError, match=what):
+        named_values(INPUTS[1:], given, is_column=is_column)

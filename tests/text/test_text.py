@@ -1,0 +1,741 @@
+"""Text: one contract for all kinds of tokens, then the vocabulary, what each kind adds, and invalid files."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import os
+import subprocess
+import sys
+import unicodedata
+from collections import Counter
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.errors import MissingExtraError, ModelFileError, SettingsError, TextError, UsageError
+from glassformer.paper.settings import FRAME_TOKENS, SideSettings, TokenSettings
+from glassformer.text import SPECIALS, Tokenizer, Vocabulary, ascii68, grow_both, learn, learn_both
+from glassformer.text import tokenizer as tokenizer_module
+
+CORPUS = [
+    "low lower lowest, new newer newest",
+    "the slow low road is newer than the old one",
+    "wide wider widest  (two spaces) and ▁ a mark",
+    " a space in front, and one at the end ",
+    "a<eos>b <unk> <pad> are plain text",
+    "",
+]
+
+KINDS = {
+    "characters": SideSettings(kind="characters"),
+    "words": SideSettings(kind="words"),
+    "bpe": SideSettings(kind="subwords", vocabulary_size=90),
+    "unigram": SideSettings(kind="subwords", algorithm="unigram", vocabulary_size=60),
+    "bytes": SideSettings(kind="bytes"),
+}
+CHARACTERS_OF_CORPUS = st.sampled_from(sorted(set("".join(CORPUS))))
+KNOWN_TEXTS = st.one_of(
+    st.text(CHARACTERS_OF_CORPUS, max_size=30),
+    st.lists(st.sampled_from(" ".join(CORPUS).split(" ")), max_size=8).map(" ".join),
+)
+ANY_TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+subword_kinds = pytest.mark.parametrize("kind", ["bpe", "unigram"])
+quick = settings(max_examples=40, deadline=None)
+
+
+@cache
+def learned(kind: str) -> Tokenizer:
+    return learn(CORPUS, KINDS[kind])
+
+
+# The contract
+
+
+@every_kind
+@quick
+@given(text=KNOWN_TEXTS)
+def test_a_text_of_known_pieces_is_decoded_unchanged(kind: str, text: str) -> None:
+    tokenizer = learned(kind)
+    if kind == "words":
+        text = " ".join(word for word in text.split() if not tokenizer.unknown(word))
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@every_kind
+@quick
+@given(text=ANY_TEXTS)
+def test_any_text_has_ids_and_a_framed_text_decodes_like_the_bare_one(kind: str, text: str) -> None:
+    tokenizer = learned(kind)
+    ids = tokenizer.encode(text)
+    assert all(0 <= at < len(tokenizer) for at in ids)
+    assert len(ids) == len(tokenizer.split(text))
+    vocabulary = tokenizer.vocabulary
+    framed = tokenizer.frame(ids)
+    assert (framed[0], framed[1:-1], framed[-1]) == (vocabulary.bos_id, ids, vocabulary.eos_id)
+    assert len(framed) == len(ids) + FRAME_TOKENS
+    assert tokenizer.decode([*framed, vocabulary.pad_id]) == tokenizer.decode(ids)
+
+
+@every_kind
+@quick
+@given(texts=st.lists(ANY_TEXTS | KNOWN_TEXTS, max_size=6))
+def test_many_texts_at_once_give_the_ids_of_each_alone(kind: str, texts: list[str]) -> None:
+    tokenizer = learned(kind)
+    assert tokenizer.encode_many(texts) == [tokenizer.encode(text) for text in texts]
+
+
+@every_kind
+def test_the_batch_size_of_encode_many_does_not_change_the_ids(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = learned(kind).encode_many(CORPUS)
+    monkeypatch.setattr(tokenizer_module, "_BATCH", 2)
+    assert learned(kind).encode_many(CORPUS) == expected
+
+
+@every_kind
+@quick
+@given(text=ANY_TEXTS | KNOWN_TEXTS)
+def test_a_saved_tokenizer_gives_the_same_ids(kind: str, text: str) -> None:
+    loaded = reloaded(kind)
+    assert loaded.encode(text) == learned(kind).encode(text)
+    assert loaded.split(text) == learned(kind).split(text)
+
+
+@cache
+def reloaded(kind: str) -> Tokenizer:
+    return Tokenizer.from_dict(json.loads(json.dumps(learned(kind).to_dict())))
+
+
+@every_kind
+def test_saving_twice_writes_the_same(kind: str) -> None:
+    assert reloaded(kind).to_dict() == learned(kind).to_dict()
+    assert reloaded(kind).settings == learned(kind).settings
+    assert reloaded(kind).vocabulary == learned(kind).vocabulary
+
+
+@every_kind
+def test_learning_twice_gives_the_same(kind: str) -> None:
+    assert learn(iter(CORPUS), KINDS[kind]).to_dict() == learned(kind).to_dict()
+
+
+@subword_kinds
+@pytest.mark.parametrize("parallel", ["false", "true"])
+def test_learning_in_another_process_gives_the_same(kind: str, parallel: str) -> None:
+    code = (
+        "import json, sys\n"
+        "from glassformer.paper.settings import SideSettings\n"
+        "from glassformer.text import learn\n"
+        "texts, side = json.load(sys.stdin)\n"
+        "print(json.dumps(learn(texts, SideSettings(**side)).to_dict()))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps([CORPUS, KINDS[kind].model_dump()]),
+        env={**os.environ, "TOKENIZERS_PARALLELISM": parallel},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(ran.stdout) == learned(kind).to_dict()
+
+
+@every_kind
+def test_special_tokens_have_the_first_ids_of_a_learned_vocabulary(kind: str) -> None:
+    vocabulary = learned(kind).vocabulary
+    expected = ["<pad>", "<bos>", "<eos>", *([] if kind == "bytes" else ["<unk>"])]
+    assert list(vocabulary.pieces[: len(expected)]) == expected
+    assert vocabulary.special_ids == set(range(len(expected)))
+    assert vocabulary.forbidden_ids == tuple(at for at in range(len(expected)) if at != 2)  # 2 is <eos>
+    assert (vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id) == (0, 1, 2)
+    assert vocabulary.unk_id == (None if kind == "bytes" else 3)
+    assert len(learned(kind)) == len(vocabulary) == len(vocabulary.pieces)
+
+
+@every_kind
+@pytest.mark.parametrize("special", sorted(form for forms in SPECIALS.values() for form in forms))
+def test_a_special_token_in_the_text_stays_plain(kind: str, special: str) -> None:
+    tokenizer = learned(kind)
+    reserved = tokenizer.vocabulary.special_ids - {tokenizer.vocabulary.unk_id}
+    for text in (special, f"a{special}b", f"a {special} b", special * 2):
+        assert not reserved & set(tokenizer.encode(text))
+        if kind != "words":
+            assert tokenizer.decode(tokenizer.encode(text)) == "".join(
+                character for character in text if character not in tokenizer.unknown(text)
+            )
+
+
+@pytest.mark.parametrize("kind", ["characters", "words", "bpe", "unigram"])
+def test_an_unknown_piece_becomes_unk_and_is_named(kind: str) -> None:
+    tokenizer = learned(kind)
+    ids = tokenizer.encode("low é new")
+    assert ids.count(3) == 1
+    assert tokenizer.tokens(ids)[ids.index(3)] == "<unk>"
+    assert tokenizer.unknown("low é new é") == ["é", "é"]
+    assert tokenizer.unknown("low new") == []
+    assert "<unk>" not in tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize("kind", ["characters", "words", "bpe", "unigram"])
+def test_without_unk_an_unknown_piece_is_an_error_that_names_it(kind: str) -> None:
+    tokenizer = learn(CORPUS, KINDS[kind].model_copy(update={"unknown": False}))
+    assert tokenizer.vocabulary.unk_id is None
+    named = "word 'é'" if kind == "words" else "character 'é' (U+00E9 LATIN SMALL LETTER E WITH ACUTE)"
+    message = (
+        f"the {named} is not in the vocabulary\n"
+        "  where: row 7, column 5\n"
+        "  got: 'low é new'\n"
+        "  next: remove it, or train with a vocabulary that contains it or <unk> (the setting 'unknown')"
+    )
+    with pytest.raises(TextError) as error:
+        tokenizer.encode("low é new", where="row 7")
+    assert str(error.value) == message
+    with pytest.raises(TextError) as error:
+        tokenizer.encode("low é new")
+    assert error.value.where == "column 5"
+    with pytest.raises(TextError) as error:
+        tokenizer.encode_many(["low", "low new é"])
+    assert error.value.where == "text 2, column 9"
+
+
+@pytest.mark.parametrize("wrong", ["low new é", "low new \ud83d"])
+def test_a_text_among_many_has_the_name_that_the_caller_gave_it(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = learn(CORPUS, SideSettings(kind="characters", unknown=False))
+    texts, names = ["low", "new", wrong, "low"], ["row 2", "row 3", "row 5", "row 6"]
+    for batch in (1, 2, 4):
+        monkeypatch.setattr(tokenizer_module, "_BATCH", batch)
+        with pytest.raises(TextError) as error:
+            tokenizer.encode_many(texts, where=names)
+        assert error.value.where == "row 5, column 9"
+        with pytest.raises(TextError) as error:
+            tokenizer.encode_many(texts)
+        assert error.value.where == "text 3, column 9"
+    assert tokenizer.encode_many(["low"], where=["row 2"]) == [tokenizer.encode("low")]
+
+
+def test_a_wrong_number_of_names_is_an_error() -> None:
+    for names in ([], ["row 2"], ["row 2", "row 3", "row 5"]):
+        with pytest.raises(UsageError) as error:
+            learned("characters").encode_many(["low", "new"], where=names)
+        assert str(error.value) == f"each text needs a name of its own\n  got: {len(names)} names for 2 texts"
+
+
+@every_kind
+def test_an_empty_text_has_no_tokens(kind: str) -> None:
+    assert learned(kind).encode("") == []
+    assert learned(kind).encode_many([]) == []
+    assert learned(kind).decode([]) == ""
+
+
+@every_kind
+@pytest.mark.parametrize("wrong", [-1, 100_000])
+def test_an_id_outside_the_vocabulary_is_an_error(kind: str, wrong: int) -> None:
+    tokenizer = learned(kind)
+    for read in (tokenizer.decode, tokenizer.tokens):
+        with pytest.raises(TextError) as error:
+            read([2, wrong])
+        assert error.value.what == f"token id {wrong} is not in the vocabulary"
+        assert error.value.expected == f"0 to {len(tokenizer) - 1}"
+
+
+@every_kind
+def test_a_lone_surrogate_is_an_error(kind: str) -> None:
+    expected = (
+        "the text contains a lone surrogate, which is not a character\n"
+        "  where: {}column 3\n"
+        "  got: U+D83D\n"
+        "  next: save the text as valid UTF-8"
+    )
+    tokenizer = learned(kind)
+    for call in (tokenizer.split, tokenizer.encode, tokenizer.unknown):
+        with pytest.raises(TextError) as error:
+            call("ab\ud83d")
+        assert str(error.value) == expected.format("")
+    with pytest.raises(TextError) as error:
+        learn(["ab", "ab\ud83d"], KINDS[kind]).encode_many(["ab\ud83d"])
+    assert str(error.value) == expected.format("text 1, " if kind == "bytes" else "text 2, ")
+
+
+@every_kind
+def test_the_pieces_of_split_are_those_of_the_ids(kind: str) -> None:
+    tokenizer = learned(kind)
+    for text in CORPUS:
+        assert tokenizer.tokens(tokenizer.encode(text)) == tokenizer.split(text)
+
+
+@pytest.mark.parametrize("kind", ["characters", "words", "bpe", "unigram"])
+@pytest.mark.parametrize("texts", [[], ["", ""]])
+def test_learning_from_no_text_is_an_error(kind: str, texts: list[str]) -> None:
+    with pytest.raises(TextError) as error:
+        learn(texts, KINDS[kind])
+    assert str(error.value) == (
+        "there is no text to learn tokens from\n  expected: at least one text that is not empty"
+    )
+
+
+@pytest.mark.parametrize("kind", ["characters", "words", "bpe", "unigram"])
+def test_a_min_count_that_no_piece_reaches_is_an_error(kind: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        learn(["ab ab ab"], KINDS[kind].model_copy(update={"min_count": 9}))
+    assert str(error.value) == (
+        "no piece occurs min_count times\n  got: 9\n  expected: at most 3, the count of the most frequent piece"
+    )
+
+
+@pytest.mark.parametrize("form", ["none", "NFC", "NFD", "NFKC"])
+@pytest.mark.parametrize("lowercase", [False, True])
+@quick
+@given(text=st.text(st.sampled_from("aéÅﬁÉ ñe\u0301Σ가ㄱ"), max_size=12))
+def test_a_decoded_text_is_in_the_normal_form(form: str, lowercase: bool, text: str) -> None:
+    normal = text if form == "none" else unicodedata.normalize(form, text)
+    normal = normal.lower() if lowercase else normal
+    tokenizer = learn([text, "x"], SideSettings(kind="characters", normalization=form, lowercase=lowercase))
+    given = unicodedata.normalize("NFC", normal) if form == "NFD" else normal  # as people have it
+    assert tokenizer.decode(tokenizer.encode(text)) == given
+    assert "".join(tokenizer.split(text)) == normal
+
+
+# The facts
+
+
+def test_ascii68_has_the_68_ids_of_the_dates() -> None:
+    tokenizer = ascii68()
+    characters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-, "
+    assert len(tokenizer) == 68
+    assert tokenizer.tokens(range(68)) == [*characters, "<sos>", "<eos>", "<pad>"]
+    assert tokenizer.vocabulary.unk_id is None
+    assert tokenizer.vocabulary.special_ids == {65, 66, 67}
+    assert {*tokenizer.vocabulary.forbidden_ids} == {65, 66, 67} - {tokenizer.vocabulary.eos_id}
+    iso, long = "1676-11-30", "November 30, 1676"
+    assert tokenizer.frame(tokenizer.encode(iso)) == [65, 1, 6, 7, 6, 62, 1, 1, 62, 3, 0, 66]
+    target = [65, 23, 50, 57, 40, 48, 37, 40, 53, 64, 3, 0, 63, 64, 1, 6, 7, 6, 66, 67]
+    assert [*tokenizer.frame(tokenizer.encode(long)), tokenizer.vocabulary.pad_id] == target
+    assert tokenizer.decode(target) == long
+
+
+def test_the_preset_setting_gives_ascii68() -> None:
+    tokenizer = learn(["anything at all"], SideSettings(kind="subwords", preset="ascii68"))
+    assert tokenizer.to_dict() == ascii68().to_dict()
+    assert tokenizer.settings.kind == "characters"
+    assert not tokenizer.settings.unknown
+    assert Tokenizer.from_dict(tokenizer.to_dict()).encode("Z") == [35]
+    lowered = learn([], SideSettings(preset="ascii68", lowercase=True))
+    assert lowered.encode("AZ") == lowered.encode("az") == [36, 61]
+
+
+def test_a_special_token_typed_by_a_user_stays_seven_characters() -> None:
+    tokenizer = learned("characters")
+    assert tokenizer.split("a<eos>b") == ["a", "<", "e", "o", "s", ">", "b"]
+    assert len(tokenizer.encode("a<eos>b")) == 7
+    assert tokenizer.decode(tokenizer.encode("a<eos>b")) == "a<eos>b"
+
+
+def test_a_sentence_has_seven_words_and_nine_with_its_frame() -> None:
+    sentence = "this is a sentence from the dataset"
+    tokenizer = learn([sentence], SideSettings(kind="words"))
+    ids = tokenizer.encode(sentence)
+    assert len(ids) == 7
+    assert tokenizer.tokens(tokenizer.frame(ids)) == ["<bos>", *sentence.split(), "<eos>"]
+    assert len(tokenizer.frame(ids)) == 9
+
+
+# The vocabulary
+
+
+@pytest.mark.parametrize("forms", list(itertools.product(SPECIALS["pad"], SPECIALS["bos"], SPECIALS["eos"])))
+def test_special_tokens_keep_their_written_form_and_any_ids(forms: tuple[str, str, str]) -> None:
+    pad, bos, eos = forms
+    vocabulary = Vocabulary.from_pieces(["a", "b", eos], {eos: 0, pad: 6, "<unk>": 2, bos: 4})
+    assert vocabulary.pieces == (eos, "a", "<unk>", "b", bos, eos, pad)
+    assert (vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id, vocabulary.unk_id) == (6, 4, 0, 2)
+    assert vocabulary.special_ids == {0, 2, 4, 6}
+    assert [vocabulary.lookup(piece) for piece in ("a", "b", eos, bos, pad, "<unk>", "c")] == (
+        [1, 3, 5, None, None, None, None]
+    )
+
+
+def test_a_special_token_at_another_id_keeps_it_after_saving() -> None:
+    vocabulary = Vocabulary.from_pieces("abc", {"<blank>": 4, "<start>": 0, "</s>": 2})
+    tokenizer = Tokenizer(SideSettings(kind="characters"), vocabulary, {})
+    loaded = Tokenizer.from_dict(json.loads(json.dumps(tokenizer.to_dict())))
+    assert loaded.vocabulary == vocabulary
+    assert loaded.frame(loaded.encode("cab")) == [0, 5, 1, 3, 2]
+    assert loaded.tokens([0, 2, 4]) == ["<start>", "</s>", "<blank>"]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "specials", "what"),
+    [
+        ("aba", {"<pad>": 0, "<bos>": 1, "<eos>": 2}, "a piece is repeated in the vocabulary"),
+        ("ab", {"<pad>": 0, "<bos>": 1}, "a special token is missing"),
+        ("ab", {"<pad>": 0, "<bos>": 1, "<eos>": 5}, "the id of <eos> is outside the vocabulary"),
+        ("ab", {"<pad>": 0, "<bos>": 1, "<eos>": -1}, "the id of <eos> is outside the vocabulary"),
+        ("ab", {"<pad>": 0, "<bos>": 1, "<eos>": 1}, "two special tokens have the same id"),
+        ("ab", {"<pad>": 0, "<bos>": 1, "<s>": 2, "<eos>": 3}, "two special tokens have the role of <bos>"),
+        ("ab", {"<pad>": 0, "<bos>": 1, "<eoss>": 2}, "'<eoss>' is not a special token"),
+    ],
+)
+def test_an_inconsistent_vocabulary_is_an_error(pieces: str, specials: dict[str, int], what: str) -> None:
+    with pytest.raises(UsageError) as error:
+        Vocabulary.from_pieces(pieces, specials)
+    assert error.value.what == what
+    assert error.value.got or error.value.hint
+
+
+def test_an_unknown_special_token_is_an_error_that_names_the_nearest() -> None:
+    with pytest.raises(UsageError) as error:
+        Vocabulary.from_pieces("ab", {"<pad>": 0, "<bos>": 1, "<eoss>": 2})
+    assert error.value.hint is not None
+    assert error.value.hint.startswith("did you mean '<eos>'?")
+
+
+# Characters, words, bytes
+
+
+def test_characters_are_in_the_order_of_their_code_points() -> None:
+    tokenizer = learn(["béa", "Zz ☃"], SideSettings(kind="characters", unknown=False))
+    assert tokenizer.tokens(range(3, len(tokenizer))) == [" ", "Z", "a", "b", "z", "é", "☃"]
+
+
+def test_a_rare_character_is_unknown() -> None:
+    tokenizer = learn(["aab", "abb c"], SideSettings(kind="characters", min_count=2))
+    assert tokenizer.tokens(range(4, len(tokenizer))) == ["a", "b"]
+
+
+def test_words_are_sorted_by_descending_count_then_by_text() -> None:
+    tokenizer = learn(["c b a", "b c d", "c"], SideSettings(kind="words"))
+    assert tokenizer.tokens(range(4, len(tokenizer))) == ["c", "b", "a", "d"]
+    cut = learn(["c b a", "b c d", "c"], SideSettings(kind="words", vocabulary_size=7))
+    assert cut.tokens(range(4, len(cut))) == ["c", "b", "a"]
+    frequent = learn(["c b a", "b c d", "c"], SideSettings(kind="words", min_count=2))
+    assert frequent.tokens(range(4, len(frequent))) == ["c", "b"]
+
+
+def test_a_word_with_the_written_form_of_a_special_token_is_an_ordinary_piece() -> None:
+    tokenizer = learn(["end <eos> here"], SideSettings(kind="words"))
+    ids = tokenizer.encode("<eos> here")
+    assert tokenizer.tokens(ids) == ["<eos>", "here"]
+    assert tokenizer.vocabulary.pieces.count("<eos>") == 2
+    assert tokenizer.vocabulary.eos_id not in ids
+    assert tokenizer.decode(tokenizer.frame(ids)) == "<eos> here"
+    assert Tokenizer.from_dict(tokenizer.to_dict()).encode("<eos> here") == ids
+
+
+@quick
+@given(text=ANY_TEXTS)
+def test_words_are_what_python_splits(text: str) -> None:
+    words = unicodedata.normalize("NFC", text).split()
+    assert learned("words").split(text) == words
+    assert learned("words").unknown(text) == [word for word in words if word not in " ".join(CORPUS).split()]
+
+
+@quick
+@given(text=ANY_TEXTS)
+def test_bytes_are_the_text_in_utf_8(text: str) -> None:
+    tokenizer = learn([], SideSettings(kind="bytes", normalization="none"))
+    assert len(tokenizer) == 256 + 3
+    assert tokenizer.encode(text) == [3 + byte for byte in text.encode("utf-8")]
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert tokenizer.unknown(text) == []
+
+
+def test_incomplete_utf_8_is_decoded_to_the_replacement_character() -> None:
+    tokenizer = learned("bytes")
+    assert tokenizer.split("a é") == ["a", " ", "<0xC3>", "<0xA9>"]
+    assert tokenizer.decode(tokenizer.encode("aé")[:-1]) == "a\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "lowercase", "column"),
+    [
+        ("ab☃", "NFC", False, 3),
+        ("e\u0301e\u0301☃", "NFC", False, 5),
+        ("éé☃", "NFD", False, 3),
+        ("ﬁﬁ☃", "NFKC", False, 3),
+        ("İİ☃", "none", True, 3),
+        ("☃" * 2, "NFKC", True, 1),
+    ],
+)
+def test_the_column_of_an_error_counts_in_the_original_text(text: str, form: str, lowercase: bool, column: int) -> None:
+    side = SideSettings(kind="characters", unknown=False, normalization=form, lowercase=lowercase)
+    tokenizer = learn(["ab", text.replace("☃", "")], side)
+    with pytest.raises(TextError) as error:
+        tokenizer.encode(text)
+    assert error.value.what == "the character '☃' (U+2603 SNOWMAN) is not in the vocabulary"
+    assert error.value.where == f"column {column}"
+
+
+def test_white_space_at_the_ends_of_a_source_is_trimmed_and_that_of_a_target_is_kept() -> None:
+    """With one vocabulary too: the start of an answer may be "May "."""
+    side = SideSettings(kind="characters", unknown=False, normalization="NFKC")
+    tokens = TokenSettings(source=side.model_copy(update={"trim": True}), target=side)
+    source, target = learn_both([("May 5", " 5")], tokens)
+    for text in ("\t May 5\u3000\n", "May 5"):
+        assert source.tokens(source.encode(text)) == list("May 5")
+    assert target.tokens(target.encode(" 5 ")) == [" ", "5", " "]
+    grown, grown_target = grow_both((source, target), [("\tday", "\t9")], tokens)
+    assert grown.split("\tday ") == list("day")
+    assert grown_target.encode("\t") == [len(target) + "\t9d".index("\t")]
+    with pytest.raises(TextError) as error:
+        source.encode("  May\u00a0☃ ")
+    assert error.value.where == "column 7"
+
+
+def test_an_error_shortens_a_long_text_and_allows_a_character_without_a_name() -> None:
+    with pytest.raises(TextError) as error:
+        ascii68().encode("a" * 70 + "\n")
+    assert error.value.what == "the character '\\n' (U+000A without a name) is not in the vocabulary"
+    assert error.value.where == "column 71"
+    assert error.value.got == repr("a" * 60 + "…")
+
+
+# Subwords
+
+
+def naive_bpe(words: Counter[str]) -> list[list[str]]:
+    """Classic BPE (Sennrich et al. 2016, algorithm 1), as long as the most frequent pair is the only one."""
+    cut = {word: list(word) for word in words}
+    merges = []
+    while True:
+        pairs: Counter[tuple[str, str]] = Counter()
+        for word, pieces in cut.items():
+            for pair in itertools.pairwise(pieces):
+                pairs[pair] += words[word]
+        ranked = pairs.most_common(2)
+        if len(ranked) < 2 or ranked[0][1] == ranked[1][1]:
+            return merges
+        best = ranked[0][0]
+        merges.append(list(best))
+        for word, pieces in cut.items():
+            at, joined = 0, []
+            while at < len(pieces):
+                step = 2 if tuple(pieces[at : at + 2]) == best else 1
+                joined.append("".join(pieces[at : at + step]))
+                at += step
+            cut[word] = joined
+
+
+def test_bpe_learns_the_merges_of_the_classic_algorithm() -> None:
+    words = Counter(slow=10, fowl=35, low=57, sow=88, flow=12, owls=41, wolf=7, owl=70, wool=87, fool=30)
+    expected = naive_bpe(Counter({f"▁{word}": count for word, count in words.items()}))
+    assert len(expected) >= 15
+    texts = [word for word, count in words.items() for _ in range(count)]
+    saved = learn(texts, SideSettings(kind="subwords")).to_dict()
+    assert saved["merges"][: len(expected)] == expected
+    alphabet = sorted(set("▁" + "".join(words)))
+    pieces = [*alphabet, *("".join(pair) for pair in expected)]
+    assert saved["pieces"][: len(pieces)] == pieces
+
+
+def test_unigram_takes_the_likeliest_of_all_segmentations() -> None:
+    tokenizer = learned("unigram")
+    saved = tokenizer.to_dict()
+    scores = dict(zip(saved["pieces"], saved["scores"], strict=True))
+
+    def best(word: str) -> float:
+        cuts = itertools.product([False, True], repeat=len(word) - 1)
+        totals = []
+        for cut in cuts:
+            ends = [at for at, here in enumerate(cut, start=1) if here] + [len(word)]
+            pieces = [word[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+            if all(piece in scores for piece in pieces):
+                totals.append(sum(scores[piece] for piece in pieces))
+        return max(totals)
+
+    for word in {word for text in CORPUS for word in text.split() if word.isalpha()}:
+        taken = sum(scores[piece] for piece in tokenizer.split(word))
+        assert taken == pytest.approx(best(f"▁{word}"), abs=1e-9)
+
+
+@subword_kinds
+def test_a_subword_vocabulary_has_at_most_vocabulary_size_tokens(kind: str) -> None:
+    assert len(learned(kind)) <= KINDS[kind].vocabulary_size
+    for piece in learned(kind).to_dict()["pieces"]:
+        assert "▁" not in piece[1:]
+
+
+@subword_kinds
+def test_no_piece_joins_a_word_and_its_comma(kind: str) -> None:
+    tokenizer = learn(["the dog, the dog, the (dog)"] * 9, KINDS[kind])
+    assert "," in tokenizer.split("the dog, the")
+    for piece in tokenizer.to_dict()["pieces"]:
+        assert piece.removeprefix("▁").isalpha() or not any(map(str.isalpha, piece))
+
+
+@subword_kinds
+def test_a_mark_is_not_a_space(kind: str) -> None:
+    tokenizer = learned(kind)
+    for text in ("a▁b", "▁a", "a▁", "▁", " ▁ ", "▁ ▁", "  a  b  "):
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+    without = learn(["a b", "b a"], KINDS[kind])
+    assert without.unknown("a▁b") == ["▁"]
+    assert without.encode("a▁b") != without.encode("a b")
+
+
+@subword_kinds
+def test_no_piece_is_learned_across_a_rare_character(kind: str) -> None:
+    side = KINDS[kind].model_copy(update={"min_count": 5, "vocabulary_size": 40})
+    tokenizer = learn(["low"] * 9 + ["x-y"] * 4 + ["lo[w"] * 3, side)
+    assert set("".join(tokenizer.to_dict()["pieces"])) == set("▁low")
+    assert tokenizer.unknown("lo[w") == ["["]
+
+
+@subword_kinds
+def test_a_vocabulary_smaller_than_the_alphabet_is_an_error_that_names_the_smallest(kind: str) -> None:
+    def small(size: int) -> SideSettings:
+        return KINDS[kind].model_copy(update={"vocabulary_size": size})
+
+    smallest = 8 if kind == "bpe" else 9
+    with pytest.raises(SettingsError) as error:
+        learn(["abc cba"], small(smallest - 1))
+    assert str(error.value) == (
+        "vocabulary_size is too small for these texts\n"
+        f"  got: {smallest - 1}\n"
+        f"  expected: at least {smallest}, of which 4 are special tokens\n"
+        "  next: raise vocabulary_size, or raise min_count so that fewer pieces are needed"
+    )
+    tokenizer = learn(["abc cba"], small(smallest))
+    assert {"a", "b", "c", "▁"} <= set(tokenizer.to_dict()["pieces"])
+    assert len(tokenizer) <= smallest
+
+
+def test_words_without_unk_that_exceed_vocabulary_size_are_an_error() -> None:
+    with pytest.raises(SettingsError) as error:
+        learn(["a b c"], SideSettings(kind="words", unknown=False, vocabulary_size=5))
+    assert error.value.expected == "at least 6, of which 3 are special tokens"
+    with pytest.raises(SettingsError) as error:
+        learn(["a b c"], SideSettings(kind="words", vocabulary_size=4))
+    assert error.value.expected == "at least 5, of which 4 are special tokens"
+
+
+@subword_kinds
+@settings(max_examples=25, deadline=None)
+@given(texts=st.lists(ANY_TEXTS, min_size=1, max_size=5), size=st.integers(30, 200))
+def test_any_learned_texts_are_decoded_unchanged(kind: str, texts: list[str], size: int) -> None:
+    side = KINDS[kind].model_copy(update={"vocabulary_size": size, "normalization": "none"})
+    try:
+        tokenizer = learn(texts, side)
+    except (SettingsError, TextError):
+        own = kind == "unigram"  # which keeps a piece for what it does not know
+        assert not any(texts) or len(set("".join(texts)) | {"▁"}) + own > size - 4
+        return
+    assert [tokenizer.decode(ids) for ids in tokenizer.encode_many(texts)] == texts
+
+
+@subword_kinds
+def test_without_the_library_the_extra_is_named(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = learned(kind).to_dict()
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    for call in (lambda: learn(CORPUS, KINDS[kind]), lambda: Tokenizer.from_dict(saved)):
+        with pytest.raises(MissingExtraError) as error:
+            call()
+        assert str(error.value) == (
+            "a subword vocabulary needs the package 'tokenizers', which is not installed\n"
+            "  next: pip install 'glassformer[subwords]'"
+        )
+
+
+def test_the_other_kinds_do_not_need_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    for kind in ("characters", "words", "bytes"):
+        assert learn(CORPUS, KINDS[kind]).encode("low")
+
+
+# What a hostile file can say
+
+
+HOSTILE = [
+    ("characters", lambda saved: saved.pop("pieces"), "'pieces' is not valid"),
+    ("characters", lambda saved: saved.pop("kind"), "'kind' is not valid"),
+    ("characters", lambda saved: saved.update(kind="runes"), "'kind' is not valid"),
+    ("characters", lambda saved: saved.update(kind="bytes"), "the settings are for another kind of tokenizer"),
+    ("characters", lambda saved: saved.update(pattern=".*"), "'pattern' is not valid"),
+    ("characters", lambda saved: saved.update(settings=[]), "'settings' is not valid"),
+    (
+        "characters",
+        lambda saved: saved["settings"].update(kinds="x"),
+        "there is no setting 'tokens.(source|target).kinds'",
+    ),
+    (
+        "characters",
+        lambda saved: saved["settings"].update(min_count=0),
+        "'tokens.(source|target).min_count' cannot take",
+    ),
+    ("characters", lambda saved: saved["pieces"].append("ab"), "a piece is not valid for this kind of tokenizer"),
+    ("characters", lambda saved: saved["pieces"].append("a"), "a piece is repeated in the vocabulary"),
+    ("characters", lambda saved: saved["pieces"].append(""), "'pieces."),
+    ("characters", lambda saved: saved["pieces"].append(7), "'pieces."),
+    ("characters", lambda saved: saved["pieces"].append("\ud800"), "'pieces."),
+    ("characters", lambda saved: saved.update(merges=[]), "the learned values do not match the kind of tokenizer"),
+    ("characters", lambda saved: saved.update(specials=[0, 1, 2]), "'specials' is not valid"),
+    ("characters", lambda saved: saved["specials"].update({"<pad>": True}), "'specials.<pad>' is not valid"),
+    ("characters", lambda saved: saved["specials"].update({"<pad>": "0"}), "'specials.<pad>' is not valid"),
+    ("characters", lambda saved: saved["specials"].update({"<pad>": 10**9}), "the id of <pad> is outside"),
+    (
+        "characters",
+        lambda saved: saved["specials"].update({"<pad>": 1}),
+        "two special tokens have the same id",
+    ),
+    ("characters", lambda saved: saved["specials"].pop("<eos>"), "a special token is missing"),
+    ("words", lambda saved: saved["pieces"].append("two words"), "a piece is not valid for this kind of tokenizer"),
+    ("bytes", lambda saved: saved["pieces"].pop(), "the pieces are not the 256 bytes"),
+    ("bytes", lambda saved: saved["pieces"].reverse(), "the pieces are not the 256 bytes"),
+    ("bpe", lambda saved: saved.pop("merges"), "the learned values do not match the kind of tokenizer"),
+    ("bpe", lambda saved: saved.update(scores=[]), "the learned values do not match the kind of tokenizer"),
+    ("bpe", lambda saved: saved["pieces"].remove("▁"), "the piece '▁', which represents a space, is missing"),
+    ("bpe", lambda saved: saved["merges"].append(["l", "o", "w"]), "'merges."),
+    ("bpe", lambda saved: saved["merges"].append("lo"), "'merges."),
+    ("bpe", lambda saved: saved["merges"].append(["q", "q"]), "a merge has a piece that is not in the vocabulary"),
+    ("bpe", lambda saved: saved["merges"].append(["", "l"]), "a merge has a piece that is not in the vocabulary"),
+    ("bpe", lambda saved: saved["merges"].append(saved["merges"][0]), "a merge is repeated"),
+    ("unigram", lambda saved: saved["scores"].pop(), "the number of scores is not the number of pieces"),
+    ("unigram", lambda saved: saved["scores"].append(float("nan")), "'scores."),
+    ("unigram", lambda saved: saved["scores"].append(float("-inf")), "'scores."),
+    ("unigram", lambda saved: saved["scores"].append(0.5), "'scores."),
+    ("unigram", lambda saved: saved["scores"].append("0"), "'scores."),
+]
+
+
+@pytest.mark.parametrize(("kind", "spoil", "what"), HOSTILE)
+def test_an_invalid_saved_tokenizer_is_an_error_that_says_why(kind: str, spoil, what: str) -> None:
+    saved = copy.deepcopy(learned(kind).to_dict())
+    spoil(saved)
+    with pytest.raises(ModelFileError) as error:
+        Tokenizer.from_dict(saved)
+    assert error.value.what.startswith("the tokenizer in the model file is damaged: ")
+    assert what in error.value.what
+
+
+@pytest.mark.parametrize("saved", [None, [], "characters", 7])
+def test_a_saved_tokenizer_that_is_not_an_object_is_an_error(saved: object) -> None:
+    with pytest.raises(ModelFileError, match="'tokenizer' is not valid"):
+        Tokenizer.from_dict(saved)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@every_kind
+@quick
+@given(data=st.data())
+def test_any_saved_tokenizer_works_or_is_an_error(kind: str, data: st.DataObject) -> None:
+    saved = copy.deepcopy(learned(kind).to_dict())
+    name = data.draw(st.sampled_from(sorted(saved)))
+    if isinstance(saved[name], list) and saved[name] and data.draw(st.booleans()):
+        saved[name][data.draw(st.integers(0, len(saved[name]) - 1))] = data.draw(JSON)
+    else:
+        saved[name] = data.draw(JSON)
+    try:
+        tokenizer = Tokenizer.from_dict(saved)
+    except ModelFileError:
+        return
+    text = "low ▁ (é) <eos>"
+    assert len(tokenizer.encode(text)) == len(tokenizer.split(text))

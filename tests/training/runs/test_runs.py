@@ -1,0 +1,176 @@
+"""The picture of a run, and runs compared."""
+
+from __future__ import annotations
+
+import json
+import math
+from xml.etree import ElementTree
+
+import pytest
+
+from glassformer.errors import RunError
+from glassformer.paper.settings import Settings
+from glassformer.ship.storage.rundirectory import RunDirectory
+from glassformer.training.runs.compare import compare_runs
+from glassformer.training.runs.curve import MAX_POINTS, learning_curve, write_curve
+from glassformer.training.runs.history import HistoryEvent
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def event(kind, step, **fields):
+    return HistoryEvent(
+        1, {"event": kind, "step": step, "seconds": 60.0 * step if isinstance(step, int) else 0} | fields
+    )
+
+
+def validated(step, value, *, loss=1.0, best=True, metric="exact_match"):
+    return event("validated", step, loss=loss, value=value, metric=metric, best=best)
+
+
+def lines_of(svg):
+    """The points of each line of a picture, by its class."""
+    found = ElementTree.fromstring(svg)
+    return {
+        line.get("class"): [tuple(map(float, point.split(","))) for point in (line.get("points") or "").split()]
+        for line in found.iter(f"{SVG}polyline")
+    }
+
+
+# The picture
+
+
+def test_a_smaller_loss_is_lower_and_a_later_step_is_further_right():
+    events = [event("progress", step, loss=8 / step) for step in (1, 2, 4)]
+    lines = lines_of(learning_curve([*events, validated(2, 0.25, loss=3.0), validated(4, 0.75, loss=2.5)]))
+    (x1, y1), (x2, y2), (x4, y4) = lines["train"]
+    assert x2 - x1 == pytest.approx((x4 - x2) / 2, abs=0.2)
+    assert y2 - y1 == pytest.approx(y4 - y2, abs=0.2)  # a logarithm: each time half the loss
+    assert y2 - y1 > 0
+    assert lines["metric"][0][1] > lines["metric"][1][1]
+    assert len(lines["valid"]) == 2
+
+
+def test_steps_that_are_trained_again_after_a_resume_replace_those_before():
+    first = [event("progress", step, loss=9.0) for step in (1, 2, 3, 4)]
+    again = [event("started", 2), event("progress", 3, loss=1.0)]
+    assert len(lines_of(learning_curve([*first, *again]))["train"]) == 3
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [],
+        [event("started", 0)],
+        [event("progress", 1, loss=math.nan), event("progress", 2, loss=math.inf)],
+        [event("progress", 1, loss=0.0)],
+        [validated(1, 0.0)],
+        [validated(1, -3.0, loss=-1.0), validated(2, -3.0, loss=-1.0)],
+        [event("progress", "x", loss="y"), event("progress", None), validated(3, None, metric="<b>&")],
+    ],
+)
+def test_whatever_a_history_holds_the_picture_is_valid(events):
+    svg = learning_curve(events)
+    ElementTree.fromstring(svg)
+    assert "nan" not in svg
+    assert "inf" not in svg
+
+
+def test_a_long_history_is_thinned_and_keeps_its_end():
+    events = [event("progress", step, loss=1.0 + step) for step in range(1, 3001)]
+    points = lines_of(learning_curve(events))["train"]
+    assert len(points) <= MAX_POINTS
+    assert points[-1][0] == max(x for x, _ in points) == 704.0
+
+
+@pytest.mark.parametrize(("step", "loss"), [(10**400, 1.0), (4, 10**400), (4, 5e-324)])
+def test_numbers_that_no_run_has_do_not_end_the_training(tmp_path, step, loss):
+    line = {"event": "progress", "step": step, "loss": loss}
+    (tmp_path / "history.jsonl").write_text(json.dumps(line) + "\n")
+    write_curve(RunDirectory(tmp_path))
+
+
+def test_a_damaged_history_has_no_picture_and_no_error(tmp_path):
+    (tmp_path / "history.jsonl").write_text("{\n", encoding="utf-8")
+    write_curve(RunDirectory(tmp_path))
+    assert not RunDirectory(tmp_path).curve.exists()
+
+
+# Comparison
+
+
+def run_of(path, events, **training):
+    path.mkdir()
+    (path / "recipe.toml").write_text(Settings(training=training).to_toml(), encoding="utf-8")
+    lines = "".join(json.dumps(event.fields) + "\n" for event in events)
+    (path / "history.jsonl").write_text(lines, encoding="utf-8")
+
+
+STARTED = event("started", 0, n_parameters=1000, train_rows=90, steps=10)
+
+
+def test_runs_are_sorted_by_the_metric_with_the_settings_that_differ(tmp_path):
+    run_of(tmp_path / "a", [STARTED, validated(5, 0.5), event("finished", 10, value=0.6)], seed=1, steps=10)
+    run_of(tmp_path / "b", [STARTED, event("progress", 3, tokens_per_second=7.0), validated(4, 0.9)], seed=2, steps=10)
+    run_of(tmp_path / "c", [STARTED], seed=3, steps=10)
+    compared = compare_runs(tmp_path)
+    assert [(run.name, run.state, run.step, run.value, run.best_step) for run in compared.runs] == [
+        ("b", "stopped", 4, 0.9, 4),
+        ("a", "finished", 10, 0.6, 5),
+        ("c", "stopped", 0, None, None),
+    ]
+    assert [run.settings for run in compared.runs] == [{"training.seed": n} for n in (2, 1, 3)]
+    best = compared.runs[0]
+    assert (best.n_parameters, best.train_rows, best.steps, best.minutes, best.tokens_per_second) == (
+        *(1000, 90, 10, 4.0, 7.0),
+    )
+
+
+def test_a_smaller_error_rate_and_a_smaller_loss_are_better(tmp_path):
+    for metric in ("token_error_rate", "loss"):
+        folder = tmp_path / metric
+        folder.mkdir()
+        run_of(folder / "a", [validated(1, 0.5, metric=metric)])
+        run_of(folder / "b", [validated(1, 0.2, metric=metric)])
+        assert [run.name for run in compare_runs(folder).runs] == ["b", "a"]
+
+
+def test_damaged_and_foreign_folders_are_named_and_the_rest_is_compared(tmp_path):
+    run_of(tmp_path / "good", [STARTED])
+    run_of(tmp_path / "cut", [])
+    (tmp_path / "cut" / "history.jsonl").write_text("{}\n{x\n", encoding="utf-8")
+    run_of(tmp_path / "odd", [event("progress", [1], tokens_per_second="fast")])
+    run_of(tmp_path / "old", [STARTED])
+    (tmp_path / "old" / "recipe.toml").write_text("[training]\nstepps = 1\n", encoding="utf-8")
+    run_of(tmp_path / "early", [])
+    (tmp_path / "early" / "history.jsonl").unlink()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "file.txt").write_text("x")
+    compared = compare_runs(tmp_path)
+    assert [run.name for run in compared.runs] == ["good"]
+    assert {name: reason[:34] for name, reason in compared.left_out.items()} == {
+        "cut": "cannot read the history of the run",
+        "data": "not a run: it has no recipe.toml",
+        "early": "a run without a history: it ended ",
+        "odd": "its history is damaged: could not ",
+        "old": "there is no setting 'training.step",
+    }
+
+
+def test_the_directory_of_one_run_shows_that_run(tmp_path):
+    run_of(tmp_path / "a", [STARTED])
+    assert [run.name for run in compare_runs(tmp_path / "a").runs] == ["a"]
+
+
+def test_a_run_that_trains_now_is_running_and_one_with_an_old_lock_file_is_not(tmp_path):
+    run_of(tmp_path / "a", [STARTED])
+    with RunDirectory(tmp_path / "a").locked():
+        assert compare_runs(tmp_path).runs[0].state == "running"
+    (tmp_path / "a" / ".lock").touch()
+    assert compare_runs(tmp_path).runs[0].state == "stopped"
+
+
+@pytest.mark.parametrize(("name", "what"), [("absent", "this is not a directory"), (".", "there is no run in this")])
+def test_a_directory_that_is_absent_or_empty_is_an_error(tmp_path, name, what):
+    with pytest.raises(RunError, match=what):
+        compare_runs(tmp_path / name)
