@@ -690,7 +690,7 @@ def test_a_model_larger_than_memory_is_refused(path, monkeypatch):
     error = refused(path, what="the file is too large for this machine", hint="more memory")
     assert error.got == f"{path.stat().st_size:,} bytes"
     monkeypatch.setattr(container, "memory_limit", lambda: None)
-    monkeypatch.setattr(container.Entry, "read", lambda *_: np.empty(2**62, np.uint8))
+    monkeypatch.setattr(container, "safe_open", lambda *_, **_options: np.empty(2**62, np.uint8))
     refused(path, what="the file is too large for this machine")
 
 

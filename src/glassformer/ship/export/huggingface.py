@@ -25,8 +25,8 @@ from glassformer.ship.export.float16 import as_float16
 from glassformer.ship.export.huggingface_card import model_card
 from glassformer.ship.export.huggingface_layout import Layout, check_supported
 from glassformer.ship.export.tokenizer_json import joined_tokenizer, single_tokenizer
+from glassformer.ship.storage.container import save_file
 from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.ship.storage.tensorfile import save_file
 
 
 @final

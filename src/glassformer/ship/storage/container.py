@@ -1,6 +1,7 @@
 """The container of model files and resume files: tensors and JSON parts in one safetensors file, with a digest.
 
-Reading checks the format's name and version, the names and the sizes before any tensor is read, then the digest.
+The library of the format reads the header, which must describe the file to its last byte. Reading then checks the
+format's name and version before any tensor is read, and the digest last. Nothing in a file is trusted or executed.
 """
 
 from __future__ import annotations
@@ -8,21 +9,39 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
+import os
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 
 from glassformer.errors import ModelFileError
 from glassformer.ship.storage.files import atomic
-from glassformer.ship.storage.tensorfile import Entry, memory_limit, parse_json, read_entries, read_header, save_file
 
 Arrays = dict[str, NDArray[Any]]
+
+MIN_VALUES = 1_000_000  # of JSON in a file of any size; larger files may have one in 16 bytes
+_TYPES = {
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "U16": "uint16",
+    "I16": "int16",
+    "F16": "float16",
+    "U32": "uint32",
+    "I32": "int32",
+    "F32": "float32",
+    "U64": "uint64",
+    "I64": "int64",
+    "F64": "float64",
+}
+"""Name of a type in the file -> numpy's."""
 
 
 def write_tensors(
@@ -45,6 +64,26 @@ def write_tensors(
         save_file(arrays, temporary, header)
 
 
+def save_file(tensors: Mapping[str, NDArray[Any]], path: Path, metadata: Mapping[str, str]) -> None:
+    """Write tensors and metadata as a safetensors file; the same contents are the same bytes.
+
+    The library does that too, but with the metadata in random order.
+    """
+    kinds = {name: kind for kind, name in _TYPES.items()}
+    arrays = sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0]))  # so that all are aligned
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    end = 0
+    for name, array in arrays:
+        begin, end = end, end + array.nbytes
+        header[name] = {"dtype": kinds[str(array.dtype)], "shape": array.shape, "data_offsets": [begin, end]}
+    text = json.dumps(header, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, array in arrays:
+            file.write(array.reshape(-1).view(np.uint8).data)
+
+
 def read_tensors(path: Path, format_name: str) -> tuple[Arrays, dict[str, Any]]:
     """Read tensors and JSON parts of a file that `write_tensors` wrote. Raises ModelFileError."""
     with open_container(path, format_name) as container:
@@ -53,16 +92,19 @@ def read_tensors(path: Path, format_name: str) -> tuple[Arrays, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Container:
-    """An open file with its checked header and JSON parts. No tensor is read yet."""
+    """An open file with its checked header and JSON parts. No tensor is read yet.
 
-    file: BufferedReader
+    `shapes` has the type and the shape of each tensor, such as `("float32", (6, 4))`.
+    """
+
+    file: Any
     header: dict[str, str]
-    entries: dict[str, Entry]
+    shapes: dict[str, tuple[str, tuple[int, ...]]]
     parts: dict[str, Any]
 
     def read(self) -> Arrays:
         """Read all tensors. Raises ModelFileError when the digest does not match."""
-        tensors = {name: entry.read(self.file) for name, entry in self.entries.items()}
+        tensors = {name: self.file.get_tensor(name) for name in self.shapes}
         header = {name: text for name, text in self.header.items() if name != "digest"}
         if self.header.get("digest") != _digest(tensors, header):
             raise ModelFileError(
@@ -77,11 +119,12 @@ def open_container(path: Path, format_name: str) -> Iterator[Container]:
     """Open a file of a format. Any error while it is open becomes a ModelFileError with its path."""
     try:
         size = _size_of(path)
-        with path.open("rb") as file:
-            header, tensors, start = read_header(file)
+        with safe_open(path, framework="numpy") as file:
+            header = file.metadata() or {}
             _check_format(header.get("format"), format_name)
-            entries = read_entries(tensors, start, size)
-            yield Container(file, header, entries, _parse_parts(header))
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # it is not a dict
+            shapes = {name: (_type_of(one.get_dtype()), tuple(one.get_shape())) for name, one in slices.items()}
+            yield Container(file, header, shapes, _parse_parts(header, size))
     except ModelFileError as error:
         error.where = error.where or str(path)
         raise
@@ -89,7 +132,7 @@ def open_container(path: Path, format_name: str) -> Iterator[Container]:
         raise ModelFileError("cannot read the file", where=str(path), got=error.strerror or str(error)) from None
     except MemoryError:
         raise _too_large(path, "its contents do not fit in memory") from None
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+    except (SafetensorError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise _damaged(path, str(error)) from None
     except BaseException as error:
         if type(error).__module__ != "pyo3_runtime":  # a panic of a Rust library is not an Exception
@@ -124,7 +167,17 @@ def _too_large(path: Path, got: str, expected: str | None = None) -> ModelFileEr
     return ModelFileError(what, where=str(path), got=got, expected=expected, hint=hint)
 
 
-def _parse_parts(header: Mapping[str, str]) -> dict[str, Any]:
+def _type_of(kind: str) -> str:
+    if kind not in _TYPES:
+        raise ValueError(f"a tensor has the type {kind!r}, which is not supported")
+    return _TYPES[kind]
+
+
+def _parse_parts(header: Mapping[str, str], size: int) -> dict[str, Any]:
+    # A value takes up to 72 bytes in memory and 3 in a file: without a limit, a small file would fill the memory.
+    n_values = sum(text.count(mark) for text in header.values() for mark in ",[{")
+    if n_values > max(MIN_VALUES, size // 16):
+        raise ValueError(f"a header of {n_values:,} values is not valid in a file of {size:,} bytes")
     try:
         return {name: parse_json(text) for name, text in header.items() if name not in ("format", "digest")}
     except ValueError as error:
@@ -153,3 +206,36 @@ def _check_format(found: str | None, format_name: str) -> None:
             hint="use the glassformer release that wrote it, or train again",
         )
     raise ModelFileError("this safetensors file was not written by glassformer", got=found, expected=format_name)
+
+
+def parse_json(text: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises ValueError for text that is not JSON, for infinite numbers and NaN, and for nesting that is too deep.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {digits[:20]} is too large")
+    return number
+
+
+def memory_limit() -> int | None:
+    """Return the bytes of memory of this machine or container; None if the system does not report them."""
+    limits = []
+    with contextlib.suppress(AttributeError, ValueError, OSError):  # Windows has no sysconf
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        with contextlib.suppress(ValueError, OSError):  # not limited, or not Linux
+            limits.append(int(Path("/sys/fs/cgroup", name).read_text(encoding="ascii")))
+    return min((limit for limit in limits if limit > 0), default=None)

@@ -25,7 +25,6 @@ from glassformer.paper.settings import ModelSettings, Settings
 from glassformer.ship.storage.container import Arrays, open_container, write_tensors
 from glassformer.ship.storage.records import Metrics, TrainingData, read_versions
 from glassformer.ship.storage.rundirectory import RunDirectory
-from glassformer.ship.storage.tensorfile import Entry
 from glassformer.text import Tokenizer
 from glassformer.text.seen import Seen
 
@@ -100,7 +99,7 @@ class ModelFile:
             data, metrics = TrainingData(**_part(parts, "data")), Metrics(**_part(parts, "metrics"))
             data.check_vocabularies(len(source), len(target))
             versions = read_versions(_part(parts, "versions"))
-            _check_shapes(container.entries, settings.model, len(source), len(target))
+            _check_shapes(container.shapes, settings.model, len(source), len(target))
             tensors = container.read()
             _check_finite(tensors)
         return cls(settings, source, target, tensors, data, metrics, versions, path)
@@ -242,16 +241,18 @@ def count_parameters(model: ModelSettings, source_size: int, target_size: int) -
     return sum(math.prod(shape) for shape in tensor_shapes(model, source_size, target_size).values())
 
 
-def _check_shapes(entries: Mapping[str, Entry], model: ModelSettings, source_size: int, target_size: int) -> None:
+def _check_shapes(
+    found: Mapping[str, tuple[str, tuple[int, ...]]], model: ModelSettings, source_size: int, target_size: int
+) -> None:
     """Raise ModelFileError unless a file has exactly the tensors that the settings define."""
-    if model.n_encoder_layers + model.n_decoder_layers > len(entries):  # a huge depth would take long to list
+    if model.n_encoder_layers + model.n_decoder_layers > len(found):  # a huge depth would take long to list
         raise ModelFileError("the model file has fewer tensors than layers")
     if model.tied_embeddings == "all" and source_size != target_size:
         raise ModelFileError("a shared embedding needs vocabularies of the same size")
-    expected = tensor_shapes(model, source_size, target_size)
-    for name in sorted(expected.keys() | entries.keys()):
-        got = f"{entries[name].dtype} {entries[name].shape}" if name in entries else "nothing"
-        required = f"float32 {expected[name]}" if name in expected else "nothing"
+    shapes = tensor_shapes(model, source_size, target_size)
+    expected = {name: ("float32", shape) for name, shape in shapes.items()}
+    for name in sorted(expected.keys() | found.keys()):
+        got, required = (" ".join(map(str, shapes.get(name, ("nothing",)))) for shapes in (found, expected))
         if got != required:
             raise ModelFileError(f"the tensor {name!r} does not match the settings", got=got, expected=required)
 

@@ -16,7 +16,7 @@ from glassformer.paper.settings import (
     SideSettings,
     TokenSettings,
 )
-from glassformer.ship.storage.tensorfile import parse_json
+from glassformer.ship.storage.container import parse_json
 
 MAX_BYTES = 100_000_000  # of a JSON file
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
