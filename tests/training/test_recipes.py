@@ -18,7 +18,7 @@ from glassformer.text import Tokenizer, ascii68, learn_both
 from glassformer.training.recipes import description, find_recipe, list_recipes
 from glassformer.training.recipes.overrides import merge, read_recipe
 
-ALL = sorted((Path(__file__).parents[2] / "src/glassformer/recipes").rglob("*.toml"))
+ALL = sorted((Path(__file__).parents[2] / "src/glassformer/training/recipes").rglob("*.toml"))
 PAPER = sorted(path for path in ALL if path.parent.name == "paper")
 
 # Table 3 as printed: layers, d_model, d_ff, heads, d_k, d_v, dropout, label smoothing, steps, millions of parameters.
@@ -183,7 +183,7 @@ def test_a_pipe_is_a_file_too(tmp_path: Path) -> None:
     [
         ("g2", "g2p"),
         ("paper/bas", "paper/base"),
-        ("training/recipes/paper/base.toml", "paper/base"),
+        ("recipes/paper/base.toml", "paper/base"),
         ("../recipes/g2p", None),
         ("g2p.toml", "g2p"),
         ("", None),

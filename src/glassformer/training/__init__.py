@@ -1,19 +1,28 @@
-"""A run of training: an iterable of events. What is decided before it is in `before`."""
+"""A run of training: an iterable of events. What is decided before it is in `before`.
 
-from glassformer.training.events import (
-    Event,
-    Finished,
-    Progress,
-    Restored,
-    Saved,
-    Skipped,
-    Spiked,
-    Split,
-    Started,
-    Stopped,
-    Validated,
-)
-from glassformer.training.loop import Run
+Names are loaded when they are first used: recipes need no PyTorch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from glassformer.training.events import (
+        Event,
+        Finished,
+        Progress,
+        Restored,
+        Saved,
+        Skipped,
+        Spiked,
+        Split,
+        Started,
+        Stopped,
+        Validated,
+    )
+    from glassformer.training.loop import Run
 
 __all__ = [
     "Event",
@@ -29,3 +38,13 @@ __all__ = [
     "Stopped",
     "Validated",
 ]
+
+_MOVED = {"Choice": "before.advise", "Notice": "before.notices", "Plan": "before.plan", "train": "before.plan"}
+"""Names that were here until version 0.1 -> their modules."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in (*__all__, *_MOVED):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _MOVED.get(name, "training.loop" if name == "Run" else "training.events")
+    return getattr(import_module(f"glassformer.{module}"), name)

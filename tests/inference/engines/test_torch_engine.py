@@ -648,7 +648,7 @@ def test_bfloat16_is_fast_only_where_a_processor_has_it(monkeypatch: pytest.Monk
 def test_where_openmp_gives_fewer_threads_than_asked_for_float32_is_used_and_said() -> None:
     if not has_fast_bfloat16(CPU):
         pytest.skip("the processor has no bfloat16, and where it is emulated its products stay right")
-    program = "import torch; from glassformer.engines.torch import resolve_precision as resolve; "
+    program = "import torch; from glassformer.inference.engines.torch import resolve_precision as resolve; "
     program += "print(*(resolve(torch.device('cpu'), each) for each in ('auto', 'bfloat16')))"
     environment = os.environ | {"OMP_DYNAMIC": "true", "OMP_NUM_THREADS": "2"}
     found = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)

@@ -20,7 +20,7 @@ from glassformer.ship.storage.importers.spm import read_sentencepiece
 from glassformer.text import Tokenizer, Vocabulary, ascii68, learn
 
 TEXT_JS = Path(glassformer.ship.export.__file__).parent / "runners" / "text.js"
-PAGE_JS = TEXT_JS.parents[2] / "glassbox" / "page" / "text.js"
+PAGE_JS = TEXT_JS.parents[3] / "glassbox" / "page" / "text.js"
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="node is not installed")
 

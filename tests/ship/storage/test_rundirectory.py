@@ -57,7 +57,7 @@ def test_a_run_directory_is_locked_by_one_process_at_a_time(tmp_path):
 
 def test_the_lock_of_another_process_ends_when_it_is_killed(tmp_path):
     code = (
-        "import sys\nfrom pathlib import Path\nfrom glassformer.rundirectory import RunDirectory\n"
+        "import sys\nfrom pathlib import Path\nfrom glassformer.ship.storage.rundirectory import RunDirectory\n"
         "with RunDirectory(Path(sys.argv[1])).locked():\n    print('held', flush=True)\n    sys.stdin.read()\n"
     )
     words = [sys.executable, "-c", code, str(tmp_path)]
