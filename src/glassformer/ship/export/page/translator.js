@@ -27,7 +27,7 @@ export class Translator {
    * @param description  the object of glassformer.json, with `tensors` and `weight_bytes`
    * @param {string[]} parts  the weights, in base64
    */
-  constructor(description, parts, { useSimd = true } = {}) {
+  constructor(description, parts) {
     const { format, source, target, model } = description;
     if (format !== 'glassformer-export/1') throw new Error(`another format: ${format}`);
     this.description = description;
@@ -37,7 +37,7 @@ export class Translator {
     const entries = new Map(description.tensors.map((entry) => [entry.name, entry]));
     const read = (name) => (entries.has(name) ? readTensor(bytes, entries.get(name)) : null);
     const sizes = { source: this.source.size, target: this.target.size };
-    this.arena = new Arena(useSimd);
+    this.arena = new Arena();
     this.model = new Model(loadParameters(model, sizes, read, this.arena));
     this.constraints = {
       bos: this.target.bos,
