@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from glassformer.data.datasets import dates
-from glassformer.data.large import read_any
 from glassformer.data.tables import read_table
 from glassformer.paper.settings import DataSettings
 
@@ -62,7 +61,7 @@ def test_a_folder_with_features_is_split_into_folders_that_train_takes(tmp_path,
     found = json.loads(answer.out)["parts"]
     assert {name: part["files"] for name, part in found.items()} == {name: [str(out / name)] for name in found}
     data = DataSettings(source="lemma", target="form", features=["tags"])
-    read = {name: read_any(out / name, data) for name in found}
+    read = {name: read_table(out / name, data) for name in found}
     assert [len(each.pairs) for each in read.values()] == [part["rows"] for part in found.values()]
     sources = [set(each.sources) for each in read.values()]
     assert sum(map(len, sources)) == len(set.union(*sources)) == 40

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data import large, workers
+from glassformer.data import tables as table_module
 from glassformer.data.cleaning import CONTROL, RowFilters, clean, strip_controls
 from glassformer.data.given import as_table
+from glassformer.data.pairs import Pair, fingerprint
 from glassformer.data.stored import StoredPairs
-from glassformer.data.tables import Pair, Table, fingerprint, read_table
+from glassformer.data.tables import Table, read_table
 from glassformer.errors import SettingsError, TableError
 from glassformer.paper.settings import DataSettings
 
@@ -203,9 +204,9 @@ def folder_of(folder: Path) -> Path:
 @pytest.mark.parametrize("large_bytes", [0, 2**40], ids=["stored", "in memory"])
 def test_a_dropped_row_of_a_folder_is_named_with_its_own_file(tmp_path, monkeypatch, large_bytes):
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(large, "LARGE_BYTES", large_bytes)
+    monkeypatch.setattr(table_module, "LARGE_BYTES", large_bytes)
     folder = folder_of(tmp_path / "folder")
-    table = large.read_any(folder, DataSettings())
+    table = read_table(folder, DataSettings())
     found = clean(table, DataSettings(min_ratio=0.5, drop_duplicates=True))
     first, second, third = (str(folder / f"{number}.csv") for number in range(3))
     assert [(entry.file, entry.row, entry.detail) for entry in found.ledger.entries] == [
@@ -233,11 +234,10 @@ def test_a_table_in_the_cache_is_cleaned_as_one_in_memory_and_stays_in_the_cache
     path.write_text("".join(json.dumps({"source": one, "target": other}) + "\n" for one, other in pairs))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GLASSFORMER_CACHE", str(folder / "cache"))
-        patch.setattr(large, "LARGE_BYTES", 0)
-        patch.setattr(workers, "n_cores", lambda: 1)
-        stored = large.read_any(path, DataSettings())
+        patch.setattr(table_module, "LARGE_BYTES", 0)
+        stored = read_table(path, DataSettings())
         try:
-            expected = clean(read_table(path, DataSettings()), DataSettings(**chosen))
+            expected = clean(as_table(pairs), DataSettings(**chosen))
         except TableError:
             return  # no row is left
         for _ in range(2):  # written, then found
@@ -252,16 +252,15 @@ def test_a_table_in_the_cache_is_cleaned_as_one_in_memory_and_stays_in_the_cache
 
 def test_a_table_in_the_cache_is_cleaned_once(tmp_path, monkeypatch):
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(large, "LARGE_BYTES", 0)
-    monkeypatch.setattr(workers, "n_cores", lambda: 1)
+    monkeypatch.setattr(table_module, "LARGE_BYTES", 0)
     (folder := tmp_path / "tables").mkdir()
     (folder / "a.csv").write_text("source,target\na,b\na,b\nc,\u200bd\nlong,x\n")
     (folder / "b.csv").write_text("source,target\ne,f\na,b\ne,g\ne,f\n")
     data = DataSettings(drop_duplicates=True, drop_contradictions=True, strip_controls=True, min_ratio=0.5)
-    first = clean(large.read_any(folder, data), data)
+    first = clean(read_table(folder, data), data)
     assert [tuple(pair) for pair in first.pairs] == [("a", "b"), ("c", "d"), ("e", "f")]
     monkeypatch.setattr(RowFilters, "strip", None)  # the filters do not run again
-    again = clean(large.read_any(folder, data), data)
+    again = clean(read_table(folder, data), data)
     assert again.ledger.entries == first.ledger.entries
     assert [(entry.row, Path(entry.file).name, entry.detail) for entry in first.ledger.entries] == [
         (4, "a.csv", "1 / 4 characters, limit 0.5"),

@@ -156,7 +156,8 @@ def test_a_row_of_just_the_limit_is_kept(folder, small_rows):
         assert len(read_table(put(folder, f"1,a\n2{text}"), SKIP).ledger.entries) == 1
 
 
-def test_the_limit_is_sixteen_million_characters_of_a_row(folder):
+def test_the_limit_is_sixteen_million_characters_of_a_row(folder, monkeypatch):
+    monkeypatch.setattr("glassformer.data.tables.LARGE_BYTES", 2**40)
     assert delimited.MAX_ROW_CHARACTERS == 2**24
     limit = "x" * (2**24 - 3)
     table = read_table(put(folder, f"1,a\n2,{limit}x\n3,c\n4,{limit}\n"), SKIP)

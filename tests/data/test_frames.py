@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from glassformer.before.plan import plan
-from glassformer.data import cache, large
+from glassformer.data import cache, tables
 from glassformer.data.frames import source_of_frame
-from glassformer.data.large import read_any, read_source
 from glassformer.data.ledger import Reason
 from glassformer.data.stored import StoredPairs
-from glassformer.data.tables import Table
+from glassformer.data.tables import Table, read_source, read_table
 from glassformer.errors import ColumnError, TableError, UsageError
 from glassformer.paper.settings import DataSettings
 
@@ -106,7 +105,7 @@ def read(frame: Any, data: DataSettings = SKIP) -> Table:
 @pytest.mark.parametrize("size", [0, 2**30])
 def test_a_frame_keeps_its_texts_and_lists_every_other_row(tmp_path, monkeypatch, frame, size):
     monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(large, "LARGE_BYTES", size)
+    monkeypatch.setattr(tables, "LARGE_BYTES", size)
     table = read(frame)
     assert isinstance(table.pairs, StoredPairs) == (size == 0)
     assert list(table.pairs) == [("one", "wʌn"), ("two", "tu")]
@@ -185,17 +184,17 @@ def test_a_folder_of_arrow_files_is_a_table_as_datasets_saves_it(tmp_path: Path,
         with output_stream(tmp_path / name) as stream, new(stream, table.schema) as writer:
             writer.write_table(table)
     (tmp_path / "state.json").write_text("{}")
-    read = read_any(tmp_path, SKIP)
-    assert list(read.pairs) == [("a", "x"), ("c", "z")] * 2
-    assert list(read.rows) == [1, 3, 1, 3]
-    assert [(entry.row, str(entry.reason)) for entry in read.ledger.entries] == [(2, "missing value")] * 2
+    found = read_table(tmp_path, SKIP)
+    assert list(found.pairs) == [("a", "x"), ("c", "z")] * 2
+    assert list(found.rows) == [1, 3, 1, 3]
+    assert [(entry.row, str(entry.reason)) for entry in found.ledger.entries] == [(2, "missing value")] * 2
 
 
 def test_a_damaged_arrow_file_is_an_error(tmp_path: Path):
     pytest.importorskip("pyarrow")
     (tmp_path / "table.arrow").write_bytes(b"ARROW1 and nothing else")
     with pytest.raises(TableError, match="damaged"):
-        read_any(tmp_path / "table.arrow", SKIP)
+        read_table(tmp_path / "table.arrow", SKIP)
 
 
 def test_a_table_of_arrow_is_read_by_its_stream():

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import json
-import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from glassformer.data import cache, large, workers
-from glassformer.data.large import read_any
+from glassformer.data import cache, tables
+from glassformer.data.pairs import fingerprint
 from glassformer.data.stored import StoredPairs
-from glassformer.data.tables import Table, fingerprint, read_table
+from glassformer.data.tables import Table, read_table
 from glassformer.errors import ColumnError, RunError, TableError
 from glassformer.paper.settings import DataSettings
 
@@ -27,12 +22,17 @@ SKIP = DataSettings(bad_rows="skip")
 
 
 @pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Store every table, read in chunks of a few bytes, in this process."""
+def stored_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Store every table, in blocks of a few rows."""
     monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(large, "LARGE_BYTES", 0)
-    monkeypatch.setattr(large, "CHUNK_BYTES", 24)
-    monkeypatch.setattr(workers, "n_cores", lambda: 1)
+    monkeypatch.setattr(tables, "LARGE_BYTES", 0)
+    monkeypatch.setattr("glassformer.data.stored.BLOCK_ROWS", 3)
+
+
+def in_memory(path: Path, data: DataSettings) -> Table:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "LARGE_BYTES", 2**40)
+        return read_table(path, data)
 
 
 def assert_same(stored: Table, table: Table) -> None:
@@ -55,78 +55,27 @@ def outcome(read, path: Path, data: DataSettings) -> Table | str:
 
 
 def assert_both_ways_agree(path: Path, data: DataSettings) -> None:
-    stored, table = outcome(read_any, path, data), outcome(read_table, path, data)
+    stored, table = outcome(read_table, path, data), outcome(in_memory, path, data)
     if isinstance(table, str) or isinstance(stored, str):
         assert stored == table
     else:
         assert_same(stored, table)
 
 
-PIECES = [
-    b"a",
-    b"b,c",
-    b"word",
-    b",",
-    b"\n",
-    b"\r\n",
-    b"\r",
-    b'"',
-    b'""',
-    b'"x,y"',
-    b'"x\ny",z',
-    b" ",
-    b"\0",
-    b"\xff",
-    "é€".encode(),
-    b"1,2\n",
-]
-
-
-@quick
-@given(st.lists(st.sampled_from(PIECES), max_size=60).map(b"".join), st.sampled_from(["stop", "skip"]))
-def test_any_csv_is_read_in_chunks_as_it_is_in_memory(tmp_path, content, bad_rows):
-    path = tmp_path / "table.csv"
-    path.write_bytes(b"source,target\n" + content)
-    assert_both_ways_agree(path, DataSettings(bad_rows=bad_rows))
+PIECES = [b"a", b"b,c", b"word", b",", b"\n", b"\r\n", b"\r", b'"', b'""', b'"x,y"', b'"x\ny",z', b" ", b"\0", b"\xff"]
+PIECES += ["é€".encode(), b"1,2\n", b"x\ty\n"]
 
 
 @quick
 @given(
-    st.lists(st.sampled_from([*PIECES, b"\t", b"x\ty\n"]), max_size=60).map(b"".join), st.sampled_from(["stop", "skip"])
+    st.lists(st.sampled_from(PIECES), max_size=60).map(b"".join),
+    st.sampled_from(["stop", "skip"]),
+    st.sampled_from([("t.csv", b"source,target\n"), ("t.tsv", b"x\ty\n"), ("t.jsonl", b'{"a": "b", "c": "d"}\n')]),
 )
-def test_any_tsv_is_read_in_chunks_as_it_is_in_memory(tmp_path, content, bad_rows):
-    path = tmp_path / "table.tsv"
-    path.write_bytes(b"x\ty\n" + content)
-    assert_both_ways_agree(path, DataSettings(bad_rows=bad_rows))
-
-
-LINES = [
-    '{"source": "a", "target": "b"}',
-    '{"source": "a"}',
-    '{"source": 1, "target": null}',
-    "",
-    "{",
-    "[]",
-    '{"target": " ", "source": "é"}',
-]
-
-
-@quick
-@given(st.lists(st.sampled_from(LINES), min_size=1, max_size=20), st.sampled_from(["stop", "skip"]))
-def test_any_json_lines_are_read_in_chunks_as_they_are_in_memory(tmp_path, lines, bad_rows):
-    path = tmp_path / "table.jsonl"
-    path.write_text("\n".join(lines), encoding="utf-8")
-    assert_both_ways_agree(path, DataSettings(bad_rows=bad_rows))
-
-
-@quick
-@given(st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), min_size=1, max_size=20), st.booleans())
-def test_any_texts_are_stored_as_they_are(tmp_path, pairs, header):
-    stream = io.StringIO()
-    csv.writer(stream).writerows([("source", "target"), *pairs] if header else pairs)
-    path = tmp_path / "table.csv"
-    path.write_bytes(stream.getvalue().encode("utf-8", "replace"))
-    assert_both_ways_agree(path, SKIP)
+def test_any_table_is_stored_as_it_is_in_memory(tmp_path, content, bad_rows, form):
+    name, start = form
+    (tmp_path / name).write_bytes(start + content)
+    assert_both_ways_agree(tmp_path / name, DataSettings(bad_rows=bad_rows))
 
 
 def write(path: Path, n_rows: int = 300, seed: str = "") -> Path:
@@ -134,28 +83,11 @@ def write(path: Path, n_rows: int = 300, seed: str = "") -> Path:
     return path
 
 
-def test_several_processes_read_a_table_as_one_does(tmp_path, monkeypatch):
-    path = write(tmp_path / "table.csv")
-    monkeypatch.setattr(workers, "n_cores", lambda: 2)
-    monkeypatch.setattr(large, "CHUNK_BYTES", 1000)
-    assert_same(read_any(path, DataSettings()), read_table(path, DataSettings()))
-
-
-def test_a_worker_that_ends_early_loses_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(workers.sys, "executable", "/bin/false")
-    assert list(workers.ordered(divmod, [(7, 2), (9, 4)], 2)) == [(3, 1), (2, 1)]
-
-
-def test_the_error_of_a_worker_is_that_of_the_function():
-    with pytest.raises(ZeroDivisionError):
-        list(workers.ordered(divmod, [(7, 2), (1, 0)], 2))
-
-
 def test_a_damaged_row_far_into_the_table_is_named_by_its_line(tmp_path):
     path = write(tmp_path / "table.csv")
     path.write_bytes(path.read_bytes() + b'"never closed,x\n')
     with pytest.raises(TableError, match="line 302"):
-        read_any(path, DataSettings())
+        read_table(path, DataSettings())
     assert not [*(tmp_path / "cache").glob("*")]
     assert_both_ways_agree(path, SKIP)
 
@@ -167,7 +99,7 @@ def test_compressed_tables_and_parallel_files_are_stored_too(tmp_path, name):
         content = "".join(f"{cell} {i}\n" for i in range(50)).encode()
         (tmp_path / part).write_bytes(gzip.compress(content) if part.endswith(".gz") else content)
     path = ",".join(str(tmp_path / part) for part in name.split(","))
-    assert_same(read_any(path, DataSettings()), read_table(path, DataSettings()))
+    assert_same(read_table(path, DataSettings()), in_memory(path, DataSettings()))
 
 
 # The cache
@@ -179,19 +111,19 @@ def entries(tmp_path: Path) -> list[Path]:
 
 def test_the_second_reading_reads_only_the_cache(tmp_path, monkeypatch):
     path = write(tmp_path / "table.csv")
-    first = read_any(path, DataSettings())
-    monkeypatch.setattr(large, "_store", None)
-    assert list(read_any(path, DataSettings()).pairs) == list(first.pairs)
+    first = read_table(path, DataSettings())
+    monkeypatch.setattr(tables, "_store", None)
+    assert list(read_table(path, DataSettings()).pairs) == list(first.pairs)
 
 
 def test_another_content_and_other_settings_are_other_entries(tmp_path):
     path = write(tmp_path / "table.csv")
-    read_any(path, DataSettings())
-    read_any(path, DataSettings(valid_fraction=0.5))
+    read_table(path, DataSettings())
+    read_table(path, DataSettings(valid_fraction=0.5))
     assert len(entries(tmp_path)) == 1
-    assert read_any(path, DataSettings(source=1, target=0)).pairs[0] == ("t0", "w0")
+    assert read_table(path, DataSettings(source=1, target=0)).pairs[0] == ("t0", "w0")
     write(path, seed="x")
-    assert read_any(path, DataSettings()).pairs[0] == ("w0x", "t0")
+    assert read_table(path, DataSettings()).pairs[0] == ("w0x", "t0")
     assert len(entries(tmp_path)) == 3
 
 
@@ -199,36 +131,36 @@ def test_another_content_and_other_settings_are_other_entries(tmp_path):
 @pytest.mark.parametrize("damage", ["changed", "truncated", "missing"])
 def test_a_damaged_cache_is_read_again_and_said(tmp_path, name, damage):
     path = write(tmp_path / "table.csv")
-    read_any(path, DataSettings())
+    read_table(path, DataSettings())
     (entry,) = entries(tmp_path)
     content = (entry / name).read_bytes()
     (entry / name).unlink()
     if damage != "missing":
         changed = content[:-1] + bytes([content[-1] ^ 1]) if damage == "changed" else content[:-3]
         (entry / name).write_bytes(changed)
-    table = read_any(path, DataSettings())
+    table = read_table(path, DataSettings())
     assert "was damaged" in table.notes[0]
-    assert_same(table, read_table(path, DataSettings()))
-    assert not any("was damaged" in note for note in read_any(path, DataSettings()).notes)
+    assert_same(table, in_memory(path, DataSettings()))
+    assert not any("was damaged" in note for note in read_table(path, DataSettings()).notes)
     assert entries(tmp_path) == [entry]
 
 
 def test_an_entry_of_another_table_is_not_used(tmp_path):
     one, other = write(tmp_path / "one.csv"), write(tmp_path / "other.csv", seed="x")
-    read_any(one, DataSettings())
+    read_table(one, DataSettings())
     (entry,) = entries(tmp_path)
-    read_any(other, DataSettings())
+    read_table(other, DataSettings())
     (fresh,) = set(entries(tmp_path)) - {entry}
     for file in entry.iterdir():
         (fresh / file.name).write_bytes(file.read_bytes())
-    assert read_any(other, DataSettings()).pairs[0] == ("w0x", "t0")
+    assert read_table(other, DataSettings()).pairs[0] == ("w0x", "t0")
 
 
 def test_a_cache_that_cannot_be_written_names_the_variable(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "file"))
     with pytest.raises(RunError, match=cache.FOLDER_VARIABLE):
-        read_any(write(tmp_path / "table.csv"), DataSettings())
+        read_table(write(tmp_path / "table.csv"), DataSettings())
 
 
 def test_a_full_disk_is_said_and_leaves_nothing(tmp_path, monkeypatch):
@@ -237,18 +169,18 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path, monkeypatch):
         pytest.skip("there is no /dev/full on this system")
     opened = Path.open
     path = write(tmp_path / "table.csv", 20_000)
-    monkeypatch.setattr(large, "CHUNK_BYTES", 2**16)
+    monkeypatch.setattr("glassformer.data.stored.BLOCK_ROWS", 2**14)
     monkeypatch.setattr(Path, "open", lambda path, *mode: opened(full if path.name == "source.texts" else path, *mode))
     with pytest.raises(RunError, match="No space left"):
-        read_any(path, DataSettings())
+        read_table(path, DataSettings())
     assert entries(tmp_path) == []
 
 
 def test_the_entries_of_a_cache_that_is_too_large_are_deleted_oldest_first(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "MAX_BYTES", 1)
-    read_any(write(tmp_path / "one.csv"), DataSettings())
+    read_table(write(tmp_path / "one.csv"), DataSettings())
     first = entries(tmp_path)
-    table = read_any(write(tmp_path / "two.csv", seed="x"), DataSettings())
+    table = read_table(write(tmp_path / "two.csv", seed="x"), DataSettings())
     assert len(entries(tmp_path)) == 1
     assert entries(tmp_path) != first
     assert table.pairs[299] == ("w299x", "t299")
@@ -259,7 +191,7 @@ def test_the_entries_of_a_cache_that_is_too_large_are_deleted_oldest_first(tmp_p
 
 @pytest.mark.parametrize("size", [0, 2**40])
 def test_the_files_of_a_folder_or_a_pattern_are_one_table(tmp_path, monkeypatch, size):
-    monkeypatch.setattr(large, "LARGE_BYTES", size)
+    monkeypatch.setattr(tables, "LARGE_BYTES", size)
     folder = tmp_path / "tables"
     folder.mkdir()
     write(folder / "b.csv", 2, "b")
@@ -268,10 +200,10 @@ def test_the_files_of_a_folder_or_a_pattern_are_one_table(tmp_path, monkeypatch,
     (folder / "README").write_text("no table")
     (folder / "d.tsv").write_text("1\t2\t3\n")
     with pytest.raises(ColumnError, match="other columns than in the first file"):
-        read_any(folder, DataSettings(source=0, target=1))
+        read_table(folder, DataSettings(source=0, target=1))
     (folder / "d.tsv").unlink()
     for path in (folder, str(folder / "*.[cj]s*")):
-        table = read_any(path, DataSettings())
+        table = read_table(path, DataSettings())
         assert [pair.source for pair in table.pairs] == ["w0a", "w1a", "w2a", "w0b", "w1b", "s"]
         assert list(table.rows) == [1, 2, 3, 1, 2, 2]
         assert (table.ledger.read, table.ledger.kept) == (7, 6)
@@ -282,19 +214,11 @@ def test_the_files_of_a_folder_or_a_pattern_are_one_table(tmp_path, monkeypatch,
 
 def test_a_folder_without_tables_and_a_pattern_without_files_are_errors(tmp_path):
     with pytest.raises(TableError, match="no table in this folder"):
-        read_any(tmp_path, DataSettings())
+        read_table(tmp_path, DataSettings())
     with pytest.raises(TableError, match="no file matches"):
-        read_any(tmp_path / "*.csv", DataSettings())
+        read_table(tmp_path / "*.csv", DataSettings())
 
 
 def test_a_missing_file_is_the_error_of_the_reader(tmp_path):
     with pytest.raises(TableError, match="no such file"):
-        read_any(tmp_path / "missing.csv", DataSettings())
-
-
-def test_a_worker_ends_quietly_when_its_caller_is_killed_in_the_middle_of_a_call():
-    program = "from glassformer.data.workers import serve; serve()"
-    whole = pickle.dumps((len, ("abc",)))
-    for call in (whole, whole[:-3], whole[:2], b""):
-        ended = subprocess.run([sys.executable, "-c", program], input=call, capture_output=True, timeout=600)
-        assert (ended.returncode, ended.stderr) == (0, b"")
+        read_table(tmp_path / "missing.csv", DataSettings())

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from glassformer.data import cache, large, remote
-from glassformer.data.large import read_any
+from glassformer.data import cache, remote, tables
 from glassformer.data.remote import is_address, public
+from glassformer.data.tables import read_table
 from glassformer.errors import MissingExtraError, TableError
 from glassformer.paper.settings import DataSettings
 
@@ -31,9 +31,9 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.mark.parametrize("size", [0, 2**40])
 def test_a_table_at_an_address_is_read_and_named_by_it(memory, monkeypatch, size):
-    monkeypatch.setattr(large, "LARGE_BYTES", size)
+    monkeypatch.setattr(tables, "LARGE_BYTES", size)
     memory.pipe("/bucket/pairs.csv", b"source,target\na,b\n,c\nd,e\n")
-    table = read_any("memory:///bucket/pairs.csv", DataSettings())
+    table = read_table("memory:///bucket/pairs.csv", DataSettings())
     assert list(table.pairs) == [("a", "b"), ("d", "e")]
     assert table.path == "memory:///bucket/pairs.csv"
     assert [entry.file for entry in table.ledger.entries] == ["memory:///bucket/pairs.csv"]
@@ -43,7 +43,7 @@ def test_a_table_at_an_address_is_read_and_named_by_it(memory, monkeypatch, size
 def test_a_folder_and_a_pattern_at_an_address_are_read_in_order(memory):
     memory.pipe({"/b/2.tsv": b"x\t2\n", "/b/1.tsv": b"x\t1\n\t0\n", "/b/README": b"-"})
     for address in ("memory:///b", "memory:///b/*.tsv"):
-        table = read_any(address, DataSettings())
+        table = read_table(address, DataSettings())
         assert [pair.target for pair in table.pairs] == ["1", "2"]
         assert table.location(1) == "memory:///b/2.tsv, row 1"
         assert table.ledger.entries[0].file == "memory:///b/1.tsv"
@@ -51,35 +51,35 @@ def test_a_folder_and_a_pattern_at_an_address_are_read_in_order(memory):
 
 def test_a_table_is_copied_again_only_when_it_changed(memory, monkeypatch):
     memory.pipe("/bucket/pairs.csv", b"a,b\n")
-    read_any("memory:///bucket/pairs.csv", DataSettings())
+    read_table("memory:///bucket/pairs.csv", DataSettings())
     with monkeypatch.context() as patch:
         patch.setattr(type(memory), "get_file", None)
-        assert read_any("memory:///bucket/pairs.csv", DataSettings()).pairs[0] == ("a", "b")
+        assert read_table("memory:///bucket/pairs.csv", DataSettings()).pairs[0] == ("a", "b")
     memory.pipe("/bucket/pairs.csv", b"other,pair\n")
-    assert read_any("memory:///bucket/pairs.csv", DataSettings()).pairs[0] == ("other", "pair")
+    assert read_table("memory:///bucket/pairs.csv", DataSettings()).pairs[0] == ("other", "pair")
 
 
 def test_errors_name_the_address_and_no_secret(memory):
     memory.pipe("/bucket/bad.csv", b'a,b\n"open,c\n')
     with pytest.raises(TableError, match=r"memory:///bucket/bad\.csv") as caught:
-        read_any("memory:///bucket/bad.csv", DataSettings())
+        read_table("memory:///bucket/bad.csv", DataSettings())
     assert "cache" not in str(caught.value)
     with pytest.raises(TableError, match="no such file"):
-        read_any("memory:///bucket/missing.csv", DataSettings())
+        read_table("memory:///bucket/missing.csv", DataSettings())
     with pytest.raises(TableError, match="no table at this address"):
-        read_any("memory:///bucket/*.tsv", DataSettings())
+        read_table("memory:///bucket/*.tsv", DataSettings())
     with pytest.raises(TableError, match="cannot be read") as caught:
-        read_any("nothing://user:secret@host/pairs.csv", DataSettings())
+        read_table("nothing://user:secret@host/pairs.csv", DataSettings())
     assert "secret" not in str(caught.value)
 
 
 def test_a_missing_library_is_named(memory, monkeypatch):
     monkeypatch.setitem(sys.modules, "s3fs", None)
     with pytest.raises(TableError, match=r"not installed.*\n.*\n.*s3fs"):
-        read_any("s3://bucket/pairs.csv", DataSettings())
+        read_table("s3://bucket/pairs.csv", DataSettings())
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(MissingExtraError, match=r"glassformer\[remote\]"):
-        read_any("s3://bucket/pairs.csv", DataSettings())
+        read_table("s3://bucket/pairs.csv", DataSettings())
 
 
 def test_addresses_are_told_from_paths():

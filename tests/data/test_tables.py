@@ -19,7 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.tables import Ledger, Pair, fingerprint, read_table
+from glassformer.data.pairs import Pair, fingerprint
+from glassformer.data.tables import read_table
 from glassformer.errors import ColumnError, GlassformerError, MissingExtraError, TableError
 from glassformer.paper.settings import DataSettings
 from tests.data.columns import read_column, read_lines
@@ -578,17 +579,8 @@ def test_a_blank_line_of_json_lines_goes_to_the_ledger(folder):
     assert entries_of(table.ledger) == [(2, 2, "blank line")]
 
 
-def test_one_ledger_serves_several_tables(folder):
-    ledger = Ledger()
-    for name in ("train.tsv", "valid.tsv"):
-        read_table(put(folder, name, "a\tb\n\tb\n"), DataSettings(), ledger)
-    assert ledger.counts() == {"read": 4, "kept": 2, "empty source": 2}
-    assert [Path(entry.file).name for entry in ledger.entries] == ["train.tsv", "valid.tsv"]
-
-
 def test_a_table_without_usable_rows_is_an_error_that_says_why(folder):
-    ledger = Ledger()
-    error = failure(TableError, read_table, put(folder, "a.tsv", "a\t\n\tb\n\n"), DataSettings(), ledger)
+    error = failure(TableError, read_table, put(folder, "a.tsv", "a\t\n\tb\n\n"), DataSettings())
     assert error.what == "no row of the table can be kept"
     assert error.got is not None
     assert error.got.splitlines() == [
@@ -597,7 +589,6 @@ def test_a_table_without_usable_rows_is_an_error_that_says_why(folder):
         "  1 × empty source (row 2)",
         "  1 × blank line (row 3)",
     ]
-    assert ledger.read == 3
 
 
 @pytest.mark.parametrize(
@@ -695,9 +686,7 @@ DAMAGE = [
 @pytest.mark.parametrize(("name", "content", "damage", "kept"), DAMAGE)
 def test_damaged_rows_stop_the_reading_or_go_to_the_ledger(folder, name, content, damage, kept):
     path = put(folder, name, content)
-    untouched = Ledger()
-    error = failure(TableError, read_table, path, HEADLESS, untouched)
-    assert untouched.read == 0
+    error = failure(TableError, read_table, path, HEADLESS)
     assert error.where == str(path)
     assert error.what == f"the table has {len(damage)} damaged {'row' if len(damage) == 1 else 'rows'}"
     assert error.hint == HOW_TO_SKIP
@@ -813,15 +802,13 @@ def test_a_damaged_line_of_parallel_files_names_the_file(folder):
 
 def test_parallel_files_of_different_length_are_not_paired(folder):
     one, other = put(folder, "a.en", "a\n" * 1200), put(folder, "a.de", "x\n" * 1199)
-    ledger = Ledger()
-    error = failure(TableError, read_table, f"{one},{other}", SKIP, ledger)
+    error = failure(TableError, read_table, f"{one},{other}", SKIP)
     assert error.what == "the two parallel files do not have the same number of lines, so they cannot be paired"
     assert error.where == f"{one},{other}"
     assert error.got == f"1,200 lines in {one} and 1,199 lines in {other}"
     assert (
         error.hint == "line i of one file must belong to line i of the other; find the first line that does not match"
     )
-    assert ledger.read == 0
 
 
 def test_lines_that_are_not_text_are_named():
@@ -913,12 +900,11 @@ def test_two_tables_are_not_parallel_files(folder):
     assert error.got == "a.csv, which is a table by its suffix"
 
 
-def test_a_folder_is_not_a_table(folder):
-    for name in ("x.csv", "x"):
-        path = put(folder, "inner", "").parent / name
-        path.mkdir()
-        error = failure(TableError, read_table, path, DataSettings())
-        assert (error.what, error.hint) == ("this is a folder, not a table", "name a file in it")
+def test_a_folder_without_tables_is_not_a_table(folder):
+    path = put(folder, "inner", "").parent
+    assert failure(TableError, read_table, path, DataSettings()).what == "there is no table in this folder"
+    error = failure(TableError, read_lines, path)
+    assert (error.what, error.hint) == ("this is a folder, not a table", "name a file in it")
 
 
 def test_a_file_without_read_permission_is_an_error(folder, monkeypatch):
@@ -1008,10 +994,9 @@ def test_without_pyarrow_the_extra_is_named(folder, monkeypatch, name, feature):
     st.sampled_from(["stop", "skip"]),
 )
 def test_any_bytes_give_pairs_or_a_clear_error(folder, name, content, bad_rows):
-    ledger = Ledger()
     with suppress(GlassformerError):
-        table = read_table(put(folder, name, content), DataSettings(bad_rows=bad_rows), ledger)
-        assert ledger.read == len(table.pairs) + len(ledger.entries)
+        table = read_table(put(folder, name, content), DataSettings(bad_rows=bad_rows))
+        assert table.ledger.read == len(table.pairs) + len(table.ledger.entries)
 
 
 # --- Fingerprint ---

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from glassformer.before.plan import Plan, plan
-from glassformer.data import cache, large, workers
+from glassformer.data import cache, tables
 from glassformer.data.stored import StoredPairs
 from glassformer.errors import RunError, TableError
 from glassformer.ship.storage.modelfile import ModelFile
@@ -29,7 +29,6 @@ TINY = {
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(workers, "n_cores", lambda: 1)
     monkeypatch.setattr(encoding, "BLOCK_ROWS", 16)
     path = tmp_path / "table.csv"
     words = [f"{'ab' * (i % 5)}c{i % 70}" for i in range(200)]
@@ -42,7 +41,7 @@ def planned(
     path: Path, out: Path, settings: dict[str, object], monkeypatch: pytest.MonkeyPatch, *, stored: bool
 ) -> Plan:
     with monkeypatch.context() as patch:
-        patch.setattr(large, "LARGE_BYTES", 0 if stored else 2**40)
+        patch.setattr(tables, "LARGE_BYTES", 0 if stored else 2**40)
         found = plan(path, out, overrides=TINY | settings)
     assert isinstance(found.table.pairs, StoredPairs) == stored
     return found
@@ -87,7 +86,7 @@ def test_a_run_on_a_stored_table_resumes_exactly(tmp_path, table, monkeypatch):
         if getattr(event, "step", 0) == 3:
             run.stop()
     assert isinstance(event, Stopped)
-    monkeypatch.setattr(large, "LARGE_BYTES", 0)
+    monkeypatch.setattr(tables, "LARGE_BYTES", 0)
     parts = weights_after(plan(table, tmp_path / "parts", resume=True))
     assert all(np.array_equal(whole[name], parts[name]) for name in whole)
 
@@ -97,7 +96,7 @@ def test_a_resumed_run_refuses_another_stored_table(tmp_path, table, monkeypatch
     for _ in run:
         run.stop()
     table.write_text(table.read_text() + "new,row\n")
-    monkeypatch.setattr(large, "LARGE_BYTES", 0)
+    monkeypatch.setattr(tables, "LARGE_BYTES", 0)
     with pytest.raises(RunError, match="fingerprint"):
         plan(table, tmp_path / "run", resume=True)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from glassformer.before.plan import Plan, plan
 from glassformer.data.datasets import dates
-from glassformer.data.tables import fingerprint
+from glassformer.data.pairs import fingerprint
 from glassformer.errors import RunError
 from glassformer.paper.settings import TrainingSettings
 from glassformer.ship.storage.files import write_text

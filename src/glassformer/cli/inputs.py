@@ -27,13 +27,13 @@ def read_pairs(
     With a model that has several inputs, columns that were not given have the names that it was trained with.
     """
     from glassformer.data.columns import columns_of_model
-    from glassformer.data.large import read_any
+    from glassformer.data.tables import read_table
     from glassformer.paper.settings import DataSettings
 
     check_output(ledger, "--ledger", overwrite=overwrite, inputs=path)
     given = data["data"]
     if model_file is not None:
         given = columns_of_model(model_file.source_tokenizer.inputs, model_file.data.columns[1], given)
-    table = read_any(path, DataSettings(**given))
+    table = read_table(path, DataSettings(**given))
     print_reading(reporter, table, ledger)
     return table

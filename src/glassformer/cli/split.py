@@ -38,10 +38,10 @@ def split(
     number, ledger.jsonl the rows that are in no part. A folder of tables, or a pattern, gives a folder for each part.
     """
     from glassformer.data.extracts import check_empty, write_parts
-    from glassformer.data.large import read_any
     from glassformer.data.remote import is_address
     from glassformer.data.splits import split
     from glassformer.data.stored import source_hashes
+    from glassformer.data.tables import read_table
     from glassformer.errors import UsageError
     from glassformer.paper.settings import DataSettings
 
@@ -50,7 +50,7 @@ def split(
     if is_address(table):
         raise UsageError("the parts of a remote table cannot be copied", where=table, hint="download it first")
     data = DataSettings(**opt.data_options(source, target, header, bad_rows, features)["data"])
-    read = read_any(table, data)
+    read = read_table(table, data)
     print_reading(reporter, read, out / "ledger.jsonl")
     parts = split(read.pairs, valid, test, seed)
     files = write_parts(read, data, parts, out)

@@ -19,18 +19,19 @@ import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from itertools import compress, islice
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.cache import build, find, key_of, mapped
+from glassformer.data.cache import build, find, key_of
 from glassformer.data.ledger import Fault, Ledger, Reason
+from glassformer.data.pairs import Pair
 from glassformer.data.splits import text_hash
-from glassformer.data.stored import BLOCK_ROWS, PackedPairs, PairsWriter, StoredInts, StoredPairs
-from glassformer.data.tables import REASONS, Pair, Table
+from glassformer.data.stored import StoredPairs, write_pairs
+from glassformer.data.tables import REASONS, Table
 from glassformer.errors import SettingsError, TableError
 from glassformer.paper.settings import DataSettings
 from glassformer.text.inputs import Inputs, compose, fault_of, split, texts_of
@@ -242,12 +243,8 @@ def _clean_stored(table: Table, stored: StoredPairs, filters: RowFilters) -> Tab
 
     def write(folder: Path) -> dict[str, Any]:
         found = _Outcome.of(table, filters)
-        pairs = _pairs(table, found, filters)
-        with PairsWriter(folder) as writer:
-            while block := list(islice(pairs, BLOCK_ROWS)):
-                indices = found.kept[writer.n_pairs : writer.n_pairs + len(block)].tolist()
-                writer.append(PackedPairs.of([table.rows[index] for index in indices], block))
-            fingerprint = writer.finish()
+        rows = (table.rows[index] for index in found.kept)
+        fingerprint = write_pairs(folder, zip(rows, _pairs(table, found, filters), strict=True))
         dropped = [[table.rows[i], bisect_right(starts, i) - 1, *fault] for i, fault in found.dropped]
         new_starts = np.searchsorted(found.kept, starts).tolist()
         return {"fingerprint": fingerprint, "starts": new_starts, "dropped": dropped, "changed": found.n_changed}
@@ -256,11 +253,12 @@ def _clean_stored(table: Table, stored: StoredPairs, filters: RowFilters) -> Tab
     key = key_of("cleaned table", {"table": stored.key, "files": [*table.files], "settings": settings})
     entry = find(key)[0] or build(key, write)
     written = entry.description
+    kept = StoredPairs(entry.folder, key, written["fingerprint"])
     dropped = ((row, paths[file], Fault(Reason(reason), detail)) for row, file, reason, detail in written["dropped"])
     return dataclasses.replace(
         table,
-        pairs=StoredPairs(entry.folder, key, written["fingerprint"]),
-        rows=StoredInts(mapped(entry.folder / "rows", np.int64)),
+        pairs=kept,
+        rows=kept.rows,
         files=tuple(zip(written["starts"], paths, strict=True)) if table.files else (),
         ledger=_ledger(table, dropped, written["changed"]),
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.tables import Pair
+from glassformer.data.pairs import Pair
 from glassformer.text import Tokenizer
 from glassformer.text.blocks import BlockEncoder
 

@@ -91,10 +91,10 @@ class Ledger:
         """Add an entry for one row."""
         self.entries.append(LedgerEntry(row, line, file, reason, detail))
 
-    def drop(self, row: int, file: str, fault: Fault) -> None:
+    def drop(self, row: int, file: str, fault: Fault, line: int | None = None) -> None:
         """Add an entry for one row that was counted as kept."""
         self.kept -= 1
-        self.add(row, None, file, *fault)
+        self.add(row, line, file, *fault)
 
     def include(self, other: Ledger) -> None:
         """Add the counts and entries of another ledger."""

@@ -1,39 +1,78 @@
-"""Checks of pairs and texts passed from Python; an error names the row."""
+"""A pair of texts, the fingerprint of many, and checks of pairs and texts from Python, whose errors name the row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from functools import partial
-from typing import Any
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import Any, NamedTuple
 
-from glassformer.data.tables import Pair
 from glassformer.errors import GlassformerError, UsageError, quoted
 from glassformer.text.inputs import Inputs, compose_values
 
 PAIR = "a source and a target, both text: (source, target)"
 
 
-def checked_pairs(
-    pairs: object,
-    name: str = "pairs",
-    *,
-    inputs: Inputs = (),
-    source_of: Callable[[Any, str], str] | None = None,
-) -> Iterator[Pair]:
+class Pair(NamedTuple):
+    """One example: a source text and its target text."""
+
+    source: str
+    target: str
+
+
+# Fingerprints
+
+
+def fingerprint(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return the SHA-256 (hex) of the pairs in order. Lengths are included, so that texts cannot merge."""
+    if isinstance(known := getattr(pairs, "fingerprint", None), str):  # stored pairs know theirs
+        return known
+    digest = hashlib.sha256()
+    for part in fingerprint_parts(pairs):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def fingerprint_parts(pairs: Iterable[tuple[str, str]]) -> Iterator[bytes]:
+    """Yield what the fingerprint is computed from, pair by pair."""
+    for source, target in pairs:
+        one, other = source.encode("utf-8", "surrogatepass"), target.encode("utf-8", "surrogatepass")
+        yield b"%d:%d:%b%b" % (len(one), len(other), one, other)
+
+
+# Values from Python
+
+
+def checked_pairs(pairs: object, *, inputs: Inputs = ()) -> Iterator[Pair]:
     """Yield each of the pairs as a Pair. Raises UsageError, with the row from 1, for one that is not two texts.
 
     With `inputs` the first member of a pair is a mapping, and TextError is raised for one that lacks an input.
-    `source_of` returns the source from the first member and the name of the row, by default with `compose_values`.
     """
-    if inputs and source_of is None:
-        source_of = partial(compose_values, inputs=inputs)
-    for row, pair in enumerate(_values(pairs, name, f"a list of pairs, each {PAIR}"), 1):
-        texts = () if isinstance(pair, (str, bytes, Mapping, Set)) else _members(pair)
-        if source_of and len(texts) == 2:
-            texts = source_of(texts[0], f"row {row} of the {name}"), texts[1]
-        if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
-            raise UsageError(f"row {row} of the {name} is not a pair", got=quoted(pair), expected=PAIR)
-        yield Pair(*texts)
+    for where, source, target in members(pairs):
+        yield text_pair(where, compose_values(source, where, inputs) if inputs else source, target)
+
+
+def members(pairs: object) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the name of the row and the two members of each pair. Raises UsageError for one that does not have two."""
+    for row, pair in enumerate(_values(pairs, "pairs", f"a list of pairs, each {PAIR}"), 1):
+        where = f"row {row} of the pairs"
+        try:
+            if isinstance(pair, (str, bytes, Mapping, Set)):
+                raise TypeError
+            source, target = pair
+        except (TypeError, ValueError):
+            raise _not_a_pair(where, pair) from None
+        yield where, source, target
+
+
+def text_pair(where: str, source: object, target: object) -> Pair:
+    """Return two members of a pair as a Pair. Raises UsageError when one of them is not text."""
+    if isinstance(source, str) and isinstance(target, str):
+        return Pair(source, target)
+    raise _not_a_pair(where, (source, target))
+
+
+def _not_a_pair(where: str, pair: object) -> UsageError:
+    return UsageError(f"{where} is not a pair", got=quoted(pair), expected=PAIR)
 
 
 def checked_texts(texts: Iterable[Any], name: str) -> list[str]:
@@ -70,12 +109,3 @@ def _values(values: Any, name: str, expected: str) -> Iterator[Any]:
             got = f"{type(error).__name__}: {error}"[:200]
             raise UsageError(f"reading the {name} failed", where=f"row {row}", got=got) from error
         yield value
-
-
-def _members(pair: Any) -> tuple[Any, ...]:
-    """Return the two members of a pair, or nothing when it does not have two."""
-    try:
-        first, second = pair
-    except (TypeError, ValueError):
-        return ()
-    return first, second

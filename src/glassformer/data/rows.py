@@ -1,4 +1,4 @@
-"""The chosen columns of a table, or the lines of a text, one row at a time: from a file, or as they come on a stream.
+"""The rows of a table, or the lines of a text, one at a time: from a file, or as they come on a stream.
 
     with open_columns("table.csv", ["word", "id"], DataSettings()) as opened:
         for row in opened.rows: ...
@@ -19,12 +19,13 @@ from glassformer.data.columns import ColumnName, Columns
 from glassformer.data.formats import Source, open_source, open_stream
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.lines import Lines, open_bytes, system_errors
-from glassformer.data.tables import DamagedRows
 from glassformer.errors import TableError
 from glassformer.paper.settings import DataSettings
 
 PLAIN = "plain text"
 """The format of lines."""
+
+_NAMED_FAULTS = 10
 
 
 class InputRow(NamedTuple):
@@ -37,6 +38,41 @@ class InputRow(NamedTuple):
     line: int | None
     cells: Sequence[str]
     fault: Fault | None = None
+
+
+def scan(
+    source: Source, columns: Columns, take: Sequence[int], ledger: Ledger, kinds: Sequence[Kind] = ()
+) -> Iterator[InputRow]:
+    """Yield the rows of an open table with the cells at the positions `take`; each is counted in the ledger first."""
+    for number, (line, cells, fault) in enumerate(source.rows(take, columns.consumed, kinds), 1):
+        ledger.read = number
+        if fault:
+            ledger.add(number, line, columns.table, *fault)
+        elif cells:
+            ledger.kept += 1
+        else:
+            ledger.add(number, line, columns.table, Reason.BLANK_LINE)
+        yield InputRow(number, line, () if fault else cells, fault)
+
+
+def damage(damaged: Sequence[InputRow], where: str, *, expected: str, hint: str, unit: str = "row") -> TableError:
+    """Return the error for damaged rows, of which the first are named; `unit` is "row", or "line" of a text."""
+    named = [
+        f"{f'row {row.number}' if row.line is None else f'line {row.line}'}: {row.fault}"
+        for row in damaged[:_NAMED_FAULTS]
+    ]
+    more = [f"and {len(damaged) - _NAMED_FAULTS:,} more"] if len(damaged) > _NAMED_FAULTS else []
+    number = f"{len(damaged):,} damaged {unit}{'' if len(damaged) == 1 else 's'}"
+    return TableError(
+        f"the {'table' if unit == 'row' else 'text'} has {number}",
+        where=where,
+        got="\n       ".join(named + more),
+        expected=expected,
+        hint=hint,
+    )
+
+
+# One or more columns, or lines, as they are
 
 
 @dataclass(frozen=True)
@@ -87,41 +123,22 @@ def open_columns(
                 raise TableError("the table has no rows", where=path)
             found = Columns.of(table, columns, data.header, path)
             take = tuple(found.position(column) for column in columns)
-            opened = _opened(table, found, take)
+            opened = OpenRows(
+                path,
+                table.format,
+                tuple(found.label(position) for position in take),
+                tuple(found.names[position] if found.names else f"column_{position}" for position in take),
+                found.header,
+                found.first,
+                found.guessed,
+                table.advice,
+                Ledger(),
+            )
             yield opened
-            yield from _counted(table, take, found, opened.ledger, kinds)
+            yield from scan(table, found, take, opened.ledger, kinds)
 
     with _reading(read()) as opened:
         yield opened
-
-
-def _opened(table: Source, columns: Columns, take: Sequence[int]) -> OpenRows:
-    return OpenRows(
-        path=columns.table,
-        format=table.format,
-        taken=tuple(columns.label(position) for position in take),
-        names=tuple(columns.names[position] if columns.names else f"column_{position}" for position in take),
-        header=columns.header,
-        first=columns.first,
-        header_guessed=columns.guessed,
-        advice=table.advice,
-        ledger=Ledger(),
-    )
-
-
-def _counted(
-    source: Source, take: Sequence[int], columns: Columns, ledger: Ledger, kinds: Sequence[Kind]
-) -> Iterator[InputRow]:
-    """Yield the rows; each is counted in the ledger first."""
-    for number, (line, cells, fault) in enumerate(source.rows(take, columns.consumed, kinds), 1):
-        ledger.read += 1
-        if fault:
-            ledger.add(number, line, columns.table, *fault)
-        elif not cells:
-            ledger.add(number, line, columns.table, Reason.BLANK_LINE)
-        else:
-            ledger.kept += 1
-        yield InputRow(number, line, () if fault else cells, fault)
 
 
 @contextmanager
@@ -158,14 +175,8 @@ def _reading(read: Generator[OpenRows | InputRow]) -> Iterator[OpenRows]:
 
 def check_rows(opened: OpenRows, rows: Sequence[InputRow]) -> None:
     """Raise TableError when any of the rows is damaged; the first ten are named."""
-    damaged = [row for row in rows if row.fault]
-    if not damaged:
-        return
-    faults = DamagedRows()
-    for row in damaged:
-        assert row.fault is not None
-        faults.add(f"row {row.number}" if row.line is None else f"line {row.line}", row.fault)
+    unit, hint = "row", "correct them, or leave them empty with --bad-rows skip, which lists them in --ledger FILE"
     if opened.format == PLAIN:
-        raise faults.error(opened.path, "line", expected=opened.advice, hint="save the text as UTF-8")
-    hint = "correct them, or leave them empty with --bad-rows skip, which lists them in --ledger FILE"
-    raise faults.error(opened.path, "row", expected=opened.advice, hint=hint)
+        unit, hint = "line", "save the text as UTF-8"
+    if damaged := [row for row in rows if row.fault]:
+        raise damage(damaged, opened.path, expected=opened.advice, hint=hint, unit=unit)

@@ -19,7 +19,7 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.tables import Pair
+from glassformer.data.pairs import Pair
 from glassformer.errors import ModelFileError, TableError, UsageError
 from glassformer.ship.storage.container import read_tensors, write_tensors
 

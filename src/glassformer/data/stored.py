@@ -7,90 +7,64 @@ which they start. `rows` and `hashes` are those of `Table.rows` and `splits.text
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.cache import ArrayFile, close_all, mapped
+from glassformer.data.cache import ArrayFile, mapped
+from glassformer.data.pairs import Pair, fingerprint_parts
 from glassformer.data.splits import Hashes, text_hashes
-from glassformer.data.tables import Pair, fingerprint_parts
 
 BLOCK_ROWS = 2**14
-"""Rows that are decoded at once when all are iterated over."""
+"""Rows that are encoded, or decoded, at once when all are iterated over."""
 
 _SIDES = ("source", "target")
+_DTYPES: dict[str, type[np.integer[Any]]] = {
+    "rows": np.int64,
+    "hashes": np.uint64,
+    **{f"{side}.texts": np.uint8 for side in _SIDES},
+    **{f"{side}.starts": np.int64 for side in _SIDES},
+}
+"""The type of each file."""
 
 
-class PackedPairs(NamedTuple):
-    """Pairs as they are in the files: their rows, the texts of each side, their part of the fingerprint, the hashes."""
-
-    rows: NDArray[np.int64]
-    texts: tuple[bytes, bytes]
-    fingerprinted: bytes
-    hashes: Hashes
-
-    @classmethod
-    def of(cls, rows: Sequence[int], pairs: Sequence[Pair]) -> PackedPairs:
-        """Pack pairs, and the row of each."""
-        sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
-        texts = tuple("".join(f"{text}\0" for text in side).encode() for side in (sources, targets))
-        parts = b"".join(fingerprint_parts(pairs))
-        return cls(np.array(rows, np.int64), (texts[0], texts[1]), parts, text_hashes(sources))
-
-
-class PairsWriter:
-    """Writes pairs into a folder. As a context it closes its files, after an error too."""
-
-    def __init__(self, folder: Path) -> None:
-        self.n_pairs = 0
-        self._digest = hashlib.sha256()
-        self._rows, self._hashes = ArrayFile(folder / "rows", np.int64), ArrayFile(folder / "hashes", np.uint64)
-        self._texts = [ArrayFile(folder / f"{side}.texts", np.uint8) for side in _SIDES]
-        self._starts = [ArrayFile(folder / f"{side}.starts", np.int64) for side in _SIDES]
-        self._sizes = [0, 0]
-        for file in self._starts:
-            file.append([0])
-
-    def append(self, packed: PackedPairs) -> None:
-        """Write the next pairs."""
-        self.n_pairs += len(packed.rows)
-        self._digest.update(packed.fingerprinted)
-        self._rows.append(packed.rows)
-        self._hashes.append(packed.hashes)
-        for side, texts in enumerate(packed.texts):
-            written = np.frombuffer(texts, np.uint8)
-            self._texts[side].append(written)
-            self._starts[side].append(np.flatnonzero(written == 0) + 1 + self._sizes[side])
-            self._sizes[side] += len(texts)
-
-    def finish(self) -> str:
-        """Finish the files; return the fingerprint of the pairs."""
-        for file in self._files:
-            file.close()
-        return self._digest.hexdigest()
-
-    @property
-    def _files(self) -> tuple[ArrayFile, ...]:
-        return (self._rows, self._hashes, *self._texts, *self._starts)
-
-    def __enter__(self) -> PairsWriter:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        close_all(self._files)
+def write_pairs(folder: Path, kept: Iterable[tuple[int, Pair]]) -> str:
+    """Write pairs, each with its row, into a folder; return their fingerprint."""
+    kept, digest, sizes = iter(kept), hashlib.sha256(), dict.fromkeys(_SIDES, 0)
+    with ExitStack() as stack:
+        files = {name: stack.enter_context(closing(ArrayFile(folder / name, _DTYPES[name]))) for name in _DTYPES}
+        for side in _SIDES:
+            files[f"{side}.starts"].append([0])
+        while block := list(islice(kept, BLOCK_ROWS)):
+            rows, pairs = zip(*block, strict=True)
+            files["rows"].append(rows)
+            files["hashes"].append(text_hashes(pair.source for pair in pairs))
+            digest.update(b"".join(fingerprint_parts(pairs)))
+            for side, texts in zip(_SIDES, zip(*pairs, strict=True), strict=True):
+                written = np.frombuffer("".join(f"{text}\0" for text in texts).encode(), np.uint8)
+                files[f"{side}.texts"].append(written)
+                files[f"{side}.starts"].append(np.flatnonzero(written == 0) + 1 + sizes[side])
+                sizes[side] += len(written)
+    return digest.hexdigest()
 
 
 class StoredPairs(Sequence[Pair]):
-    """The pairs of a folder. `key` is that of their entry in the cache, `fingerprint` that of `tables.fingerprint`."""
+    """The pairs of a folder, and the row of each.
+
+    `key` is that of their entry in the cache, `fingerprint` that of `pairs.fingerprint`.
+    """
 
     def __init__(self, folder: Path, key: str, fingerprint: str) -> None:
         self.key, self.fingerprint = key, fingerprint
-        self.source_hashes: Hashes = mapped(folder / "hashes", np.uint64)
-        self._texts = [mapped(folder / f"{side}.texts", np.uint8) for side in _SIDES]
-        self._starts = [mapped(folder / f"{side}.starts", np.int64) for side in _SIDES]
+        arrays = {name: mapped(folder / name, dtype) for name, dtype in _DTYPES.items()}
+        self.rows, self.source_hashes = StoredInts(arrays["rows"]), arrays["hashes"]
+        self._texts = [arrays[f"{side}.texts"] for side in _SIDES]
+        self._starts = [arrays[f"{side}.starts"] for side in _SIDES]
 
     def __len__(self) -> int:
         return len(self.source_hashes)

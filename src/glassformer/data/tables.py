@@ -1,48 +1,46 @@
-"""Read a table of any format as pairs of source and target, with a ledger of every row that was not kept.
+"""Read a table of any format and size as pairs of source and target, with a ledger of every row that was not kept.
 
     table = read_table("pairs.csv", DataSettings())      table.pairs, table.rows, table.ledger
 
 All cells are text, unchanged: "NA", "null", "nan" and a lone quote are cells like any other, and no cell is stripped.
-`formats` reads the files, `columns` chooses the columns and recognizes a header, and this module keeps or drops rows.
+`formats` reads the files, `columns` chooses the columns and recognizes a header, `rows` counts the rows, and this
+module keeps or drops them. The pairs of a small table are in memory, those of a large one in the cache.
 """
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from glob import glob, has_magic
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, Protocol
 
+from glassformer.data.cache import FOLDER_VARIABLE, Entry, build, content_digest, find, key_of
 from glassformer.data.columns import Columns, requested
-from glassformer.data.formats import Source, open_source
+from glassformer.data.formats import FORMATS, Source, open_source, suffix_of, table_files
 from glassformer.data.ledger import Fault, Ledger, LedgerEntry, Reason
-from glassformer.errors import ColumnError, TableError, shortened
+from glassformer.data.lines import COMPRESSIONS, system_errors
+from glassformer.data.pairs import Pair
+from glassformer.data.remote import copies, is_address, public
+from glassformer.data.rows import InputRow, damage, scan
+from glassformer.data.stored import StoredPairs, write_pairs
+from glassformer.errors import ColumnError, GlassformerError, TableError, shortened
 from glassformer.paper.settings import DataSettings
-from glassformer.text.inputs import Inputs, compose, fault_of
+from glassformer.text.inputs import Input, Inputs, compose, fault_of
 
-__all__ = [
-    "Ledger",
-    "LedgerEntry",
-    "Pair",
-    "Reason",
-    "Table",
-    "check_same_columns",
-    "fingerprint",
-    "first_row_note",
-    "read_table",
-]
+__all__ = ["Pair", "Table", "check_same_columns", "first_row_note", "read_source", "read_table", "usable_pairs"]
 
-_NAMED_FAULTS = 10
+LARGE_BYTES = 2**24
+"""Size of the text of a table from which on it is stored in the cache. A smaller one is kept in memory."""
+
+_PACKED_TIMES = 4  # about as many times larger is the text of a compressed file, or of one in a binary format
+_BINARY = (".parquet", ".arrow")
 _CELLS_OF_FIRST_ROW = 8
-
-
-class Pair(NamedTuple):
-    """One example: a source text and its target text."""
-
-    source: str
-    target: str
+_ABOUT_READING = {"source", "features", "target", "header", "bad_rows"}
+_DESCRIBED = ("columns", "taken", "header", "format", "first", "header_guessed")
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,8 @@ class Table:
     (from the header, the keys of JSON objects, or the two file names), or None. `taken` are the labels of the source
     and target columns. `header` is whether the table itself contains the names. `first` is the first row (empty in a
     format with column names), and `header_guessed` is whether the header was detected from its cells only. `inputs` are
-    those of sources that have several (see `text/inputs.py`).
+    those of sources that have several (see `text/inputs.py`). `files` are those of a table of several: the index of the
+    first pair of each, and its path.
     """
 
     path: str
@@ -97,6 +96,67 @@ class Table:
         return [self.location(index) for index in range(len(self.rows))]
 
 
+def read_table(path: str | Path, data: DataSettings) -> Table:
+    """Read the pairs of a table of any size: a file, two parallel files, a folder, a pattern, or an address.
+
+    The files of a folder are read in the order of their names. A blank line and an empty source or target (or white
+    space only) are added to the ledger. A damaged row (wrong number of cells, unclosed quote, not UTF-8, NUL, a value
+    that is not text) is an error, or with `data.bad_rows` "skip" is added to the ledger. `data.header` is ignored for
+    JSON Lines, Parquet, Arrow and parallel files, which have column names.
+
+    Raises TableError for a table that cannot be read or has no pairs, ColumnError for a column that it does not have
+    and for files with different columns, MissingExtraError for a library that is not installed, and RunError when the
+    cache cannot be written.
+    """
+    name = str(path)
+    if not is_address(name):
+        return _read_files(name, _listed(name), data)
+    address_of = copies(name)  # errors, ledger and table name the address and not the copies
+    try:
+        table = _read_files(public(name), [*address_of], data)
+    except GlassformerError as error:
+        for copy, address in address_of.items():
+            error.where = error.where and error.where.replace(copy, address)
+        raise
+    table.ledger.entries = [replace(entry, file=address_of[entry.file]) for entry in table.ledger.entries]
+    return replace(table, files=tuple((start, address_of[copy]) for start, copy in table.files))
+
+
+def read_source(source: Source, data: DataSettings) -> Table:
+    """Read the pairs of an open table from Python, of any size. Raises the errors of `read_table`."""
+    reader = _Reader("(pairs)", [("(pairs)", nullcontext(source))], data)
+    pairs, first, size = iter(reader), list[tuple[int, Pair]](), 0
+    for row, pair in pairs:
+        first.append((row, pair))
+        size += len(pair.source) + len(pair.target)
+        if size >= LARGE_BYTES:
+            entry = build(None, lambda folder: _store(folder, reader, chain(first, pairs)))
+            return _stored(entry, "(pairs)", ["(pairs)"], ())
+    return _in_memory(reader, first)
+
+
+def _read_files(name: str, files: list[str], data: DataSettings) -> Table:
+    reader = _Reader(name, [(file, open_source(file)) for file in files], data)
+    if _text_size(files) < LARGE_BYTES:
+        return _in_memory(reader, list(reader))
+    parts = [part for file in files for part in table_files(file)]
+    with system_errors(name):
+        before = [_stamp(part) for part in parts]
+        contents = [[suffix_of(part), part.suffix.lower(), content_digest(part)] for part in parts]
+    key = key_of("table", {"files": contents, "data": data.model_dump(include=_ABOUT_READING)})
+    entry, is_damaged = find(key)
+    if entry is None:
+        entry = build(key, lambda folder: _store(folder, reader, reader))
+    with system_errors(name):
+        if before != [_stamp(part) for part in parts]:
+            raise TableError("the file was changed while it was read", where=name, hint="start again")
+    notes = (f"the cache in {entry.folder.parent} was damaged, and the table was read again",) if is_damaged else ()
+    return _stored(entry, name, files, notes)
+
+
+# Messages
+
+
 class _Read(Protocol):
     """What was found when the first row of a table was read."""
 
@@ -106,95 +166,6 @@ class _Read(Protocol):
     def header(self) -> bool: ...
     @property
     def header_guessed(self) -> bool: ...
-
-
-def read_table(path: str | Path, data: DataSettings, ledger: Ledger | None = None) -> Table:
-    """Read the pairs of the table at `path`. Rows that are not kept are added to `ledger`, or to a new one.
-
-    A blank line and an empty source or target (or white space only) are added to the ledger. A damaged row (wrong
-    number of cells, unclosed quote, not UTF-8, NUL, a value that is not text) is an error, or with `data.bad_rows`
-    "skip" is added to the ledger. `data.header` is ignored for JSON Lines, Parquet and parallel files, which have
-    column names.
-
-    Raises TableError for a table that cannot be read or has no pairs, ColumnError for a column that it does not have,
-    MissingExtraError when it needs pyarrow and that is not installed. After an error `ledger` is unchanged, unless all
-    rows were read and none could be kept.
-    """
-    name = str(path)
-    found = Ledger()
-    pairs: list[Pair] = []
-    rows: list[int] = []
-    with open_source(name) as source:
-        opened = OpenPairs.of(source, data, name, found)
-        for row, pair in opened.pairs:
-            pairs.append(pair)
-            rows.append(row)
-    found.kept = len(pairs)
-    ledger = ledger if ledger is not None else Ledger()
-    ledger.include(found)
-    opened.check(found)
-    return opened.table(pairs, rows, ledger)
-
-
-class OpenPairs(NamedTuple):
-    """An open table: its columns, the labels of those taken, and the row and the texts of each pair that is kept."""
-
-    path: str
-    format: str
-    columns: Columns
-    taken: tuple[str, str]
-    inputs: Inputs
-    pairs: Iterator[tuple[int, Pair]]
-
-    @classmethod
-    def of(cls, source: Source, data: DataSettings, name: str, ledger: Ledger) -> OpenPairs:
-        """Choose the columns; the rows are read as `pairs` is iterated over, which can be done once."""
-        columns = Columns.of(source, requested(data, source.first), data.header, name)
-        if not source.width:
-            return cls(
-                name,
-                source.format,
-                columns,
-                ("", ""),
-                (),
-                _kept(_scan(source, (), columns, data, ledger), name, ledger),
-            )
-        chosen = columns.choose(data)
-        inputs = columns.inputs(chosen)
-        taken = (" + ".join(map(columns.label, chosen.all[:-1])), columns.label(chosen.target))
-        rows = _scan(source, chosen.all, columns, data, ledger)
-        kept = _kept(_composed(rows, inputs, name, ledger) if inputs else rows, name, ledger)
-        return cls(name, source.format, columns, taken, inputs, kept)
-
-    def check(self, found: Ledger) -> None:
-        """Raise TableError when all rows were read and none could be kept."""
-        if not found.read:
-            got = "a header and no other row" if self.columns.consumed else None
-            raise TableError("the table has no rows", where=self.path, got=got)
-        if not found.kept:
-            raise TableError("no row of the table can be kept", where=self.path, got=found.summary())
-
-    def table(self, pairs: Sequence[Pair], rows: Sequence[int], ledger: Ledger) -> Table:
-        """Return the table with the pairs that were read."""
-        columns = self.columns
-        described = columns.names, self.taken, columns.header, self.format, ledger, columns.first, columns.guessed
-        return Table(self.path, pairs, rows, *described, self.inputs)
-
-
-def _kept(
-    rows: Iterable[tuple[int, int | None, Sequence[str]]], name: str, ledger: Ledger
-) -> Iterator[tuple[int, Pair]]:
-    """Yield the row and the pair of every row that is kept; the others are in the ledger."""
-    for row, line, cells in rows:
-        if not cells:
-            continue
-        pair = Pair(*cells)
-        if not pair.source.strip():
-            ledger.add(row, line, name, Reason.EMPTY_SOURCE)
-        elif not pair.target.strip():
-            ledger.add(row, line, name, Reason.EMPTY_TARGET)
-        else:
-            yield row, pair
 
 
 def first_row_note(table: _Read) -> str:
@@ -227,86 +198,24 @@ def _column_names(table: Table) -> list[str]:
     return [*([one.name for one in table.inputs] or [source]), target]
 
 
-def fingerprint(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return the SHA-256 (hex) of the pairs in order. Lengths are included, so that texts cannot merge."""
-    if isinstance(known := getattr(pairs, "fingerprint", None), str):  # stored pairs know theirs
-        return known
-    digest = hashlib.sha256()
-    for part in fingerprint_parts(pairs):
-        digest.update(part)
-    return digest.hexdigest()
-
-
-def fingerprint_parts(pairs: Iterable[tuple[str, str]]) -> Iterator[bytes]:
-    """Yield what the fingerprint is computed from, pair by pair."""
-    for source, target in pairs:
-        one, other = source.encode("utf-8", "surrogatepass"), target.encode("utf-8", "surrogatepass")
-        yield b"%d:%d:%b%b" % (len(one), len(other), one, other)
-
-
 # Rows
 
 
-class DamagedRows:
-    """The damaged rows of one table: the first `_NAMED_FAULTS` are listed, the others counted."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._named: list[str] = []
-
-    def add(self, location: str, fault: Fault) -> None:
-        self.count += 1
-        if self.count <= _NAMED_FAULTS:
-            self._named.append(f"{location}: {fault}")
-
-    def error(self, name: str, what: str, *, expected: str, hint: str) -> TableError:
-        more = [f"and {self.count - _NAMED_FAULTS:,} more"] if self.count > _NAMED_FAULTS else []
-        number = f"{self.count:,} damaged {what}{'' if self.count == 1 else 's'}"
-        return TableError(
-            f"the text has {number}" if what == "line" else f"the table has {number}",
-            where=name,
-            got="\n       ".join(self._named + more),
-            expected=expected,
-            hint=hint,
-        )
-
-
-def _scan(
-    source: Source, take: Sequence[int], columns: Columns, data: DataSettings, ledger: Ledger
-) -> Iterator[tuple[int, int | None, Sequence[str]]]:
-    """Yield row number, line and chosen cells of every row; a blank or damaged row has none and is in the ledger.
-
-    Raises TableError after the last row, if any was damaged and `data.bad_rows` is "stop".
-    """
-    name, faults, row = columns.table, DamagedRows(), 0
-    for row, (line, cells, fault) in enumerate(source.rows(take, columns.consumed), 1):
-        if fault:
-            faults.add(f"row {row}" if line is None else f"line {line}", fault)
-            ledger.add(row, line, name, *fault)
-        elif not cells:
-            ledger.add(row, line, name, Reason.BLANK_LINE)
-        yield row, line, cells
-    ledger.read = row
-    if faults.count and data.bad_rows == "stop":
-        raise faults.error(
-            name,
-            "row",
-            expected=source.advice,
-            hint="correct them, or skip them with --bad-rows skip; "
-            "training then lists them in the ledger.jsonl of the run, other commands in --ledger FILE",
-        )
-
-
-def _composed(
-    rows: Iterable[tuple[int, int | None, Sequence[str]]], inputs: Inputs, name: str, ledger: Ledger
-) -> Iterator[tuple[int, int | None, Sequence[str]]]:
-    """Yield rows whose cells are a composed source and a target; a row with a faulty cell has none, as in `_scan`."""
-    for row, line, cells in rows:
-        if cells and (fault := fault_of(cells[:-1], inputs)):
-            ledger.add(row, line, name, REASONS[fault.kind], repr(fault.name))
-            yield row, line, ()
+def usable_pairs(rows: Iterable[InputRow], inputs: Inputs, path: str, ledger: Ledger) -> Iterator[tuple[int, Pair]]:
+    """Yield the row and the pair of every row with cells, except those with an empty or faulty one."""
+    for number, line, cells, _ in rows:
+        if not cells:
+            continue
+        cell_fault = fault_of(cells[:-1], inputs) if inputs else None
+        pair = Pair(compose(cells[:-1]), cells[-1])
+        if cell_fault:
+            ledger.drop(number, path, Fault(REASONS[cell_fault.kind], repr(cell_fault.name)), line)
+        elif not pair.source.strip():
+            ledger.drop(number, path, Fault(Reason.EMPTY_SOURCE), line)
+        elif not pair.target.strip():
+            ledger.drop(number, path, Fault(Reason.EMPTY_TARGET), line)
         else:
-            yield row, line, (compose(cells[:-1]), cells[-1]) if cells else cells
+            yield number, pair
 
 
 REASONS: dict[str, Reason] = {
@@ -315,3 +224,174 @@ REASONS: dict[str, Reason] = {
     "empty feature": Reason.EMPTY_FEATURE,
 }
 """The reason in the ledger for each kind of `CellFault`."""
+
+
+def _open(source: Source, data: DataSettings, path: str) -> tuple[Table, Iterator[tuple[int, Pair]]]:
+    """Choose the columns of an open table. Return the table without its pairs, and what reads them."""
+    columns = Columns.of(source, requested(data, source.first), data.header, path)
+    take: tuple[int, ...] = ()
+    inputs: Inputs = ()
+    taken = ("", "")
+    if source.width:  # else no row has cells
+        chosen = columns.choose(data)
+        take, inputs = chosen.all, columns.inputs(chosen)
+        taken = (" + ".join(map(columns.label, take[:-1])), columns.label(chosen.target))
+    ledger = Ledger()
+    rows = scan(source, columns, take, ledger)
+    if data.bad_rows == "stop":
+        rows = _undamaged(rows, path, source.advice)
+    described = columns.names, taken, columns.header, source.format, ledger, columns.first, columns.guessed, inputs
+    return Table(path, (), (), *described), usable_pairs(rows, inputs, path, ledger)
+
+
+def _undamaged(rows: Iterable[InputRow], path: str, expected: str) -> Iterator[InputRow]:
+    """Yield the rows. Raises TableError after the last one, if any was damaged."""
+    damaged = []
+    for row in rows:
+        if row.fault:
+            damaged.append(row)
+        yield row
+    if damaged:
+        hint = "correct them, or skip them with --bad-rows skip; "
+        hint += "training then lists them in the ledger.jsonl of the run, other commands in --ledger FILE"
+        raise damage(damaged, path, expected=expected, hint=hint)
+
+
+# Tables
+
+
+class _Reader:
+    """Reads tables one after the other, once. Afterwards `table` has what is said about all of them, without pairs."""
+
+    def __init__(self, name: str, sources: Sequence[tuple[str, AbstractContextManager[Source]]], data: DataSettings):
+        self._name, self._sources, self._data = name, sources, data
+        self.table: Table | None = None
+
+    def __iter__(self) -> Iterator[tuple[int, Pair]]:
+        """Yield the row and the pair of every row that is kept."""
+        ledger, files, n_pairs = Ledger(), [], 0
+        for path, opening in self._sources:
+            with opening as source:
+                table, pairs = _open(source, self._data, path)
+                if source.width:
+                    _check_columns(self.table or table, table)
+                self.table = self.table or table
+                files.append((n_pairs, path))
+                for kept in pairs:
+                    n_pairs += 1
+                    yield kept
+            _check_kept(table)
+            ledger.include(table.ledger)
+        assert self.table is not None
+        is_one = [path for _, path in files] == [self._name]
+        self.table = replace(self.table, path=self._name, ledger=ledger, files=() if is_one else tuple(files))
+
+
+def _check_columns(first: Table, other: Table) -> None:
+    if other.taken != first.taken:
+        raise ColumnError(
+            "source and target are other columns than in the first file",
+            where=other.path,
+            got=" · ".join(other.taken),
+            expected=f"{' · '.join(first.taken)}, as in {first.path}",
+            hint="give the files the same columns, or name those to read with --source and --target",
+        )
+
+
+def _check_kept(table: Table) -> None:
+    """Raise TableError when all rows were read and none could be kept."""
+    if not table.ledger.read:
+        got = "a header and no other row" if table.header and table.first else None
+        raise TableError("the table has no rows", where=table.path, got=got)
+    if not table.ledger.kept:
+        raise TableError("no row of the table can be kept", where=table.path, got=table.ledger.summary())
+
+
+def _in_memory(reader: _Reader, kept: Sequence[tuple[int, Pair]]) -> Table:
+    assert reader.table is not None
+    return replace(reader.table, pairs=[pair for _, pair in kept], rows=[row for row, _ in kept])
+
+
+def _store(folder: Path, reader: _Reader, kept: Iterable[tuple[int, Pair]]) -> dict[str, Any]:
+    """Write the pairs into a folder of the cache; return what else `_stored` needs."""
+    fingerprint, table = write_pairs(folder, kept), reader.table
+    assert table is not None
+    files = table.files or ((0, table.path),)
+    position = {path: i for i, (_, path) in enumerate(files)}
+    return {name: getattr(table, name) for name in _DESCRIBED} | {
+        "inputs": [one.model_dump(mode="json") for one in table.inputs],
+        "fingerprint": fingerprint,
+        "starts": [start for start, _ in files],
+        "read": table.ledger.read,
+        "entries": [[one.row, one.line, position[one.file], one.reason, one.detail] for one in table.ledger.entries],
+    }
+
+
+def _stored(entry: Entry, name: str, files: Sequence[str], notes: tuple[str, ...]) -> Table:
+    """Return the table of an entry of the cache."""
+    written = entry.description
+    pairs = StoredPairs(entry.folder, entry.folder.name, written["fingerprint"])
+    ledger = Ledger()
+    ledger.read, ledger.kept = written["read"], len(pairs)
+    ledger.entries = [
+        LedgerEntry(row, line, files[file], Reason(reason), detail)
+        for row, line, file, reason, detail in written["entries"]
+    ]
+    described: dict[str, Any] = {
+        name: tuple(written[name]) if isinstance(written[name], list) else written[name] for name in _DESCRIBED
+    }
+    return Table(
+        path=name,
+        pairs=pairs,
+        rows=pairs.rows,
+        ledger=ledger,
+        inputs=tuple(Input(**one) for one in written["inputs"]),
+        files=() if files == [name] else tuple(zip(written["starts"], files, strict=True)),
+        notes=(
+            *notes,
+            f"the table is larger than {LARGE_BYTES / 2**20:.0f} MiB: its {len(pairs):,} pairs are in the cache, in "
+            f"{entry.folder} (another place: the environment variable {FOLDER_VARIABLE})",
+        ),
+        **described,
+    )
+
+
+# Files
+
+
+def _listed(path: str) -> list[str]:
+    """Return the files of a folder or of a pattern, in order; otherwise the path itself."""
+    where = Path(path)
+    if where.is_dir():
+        with system_errors(path):
+            found = sorted(file for file in where.iterdir() if suffix_of(file) in FORMATS and file.is_file())
+        found = [file for file in found if not file.name.startswith(".")]
+        if not found:
+            raise TableError(
+                "there is no table in this folder", where=path, expected=f"files that end in {', '.join(FORMATS)}"
+            )
+        return [str(file) for file in found]
+    if has_magic(path) and not where.exists():
+        matches = sorted(file for file in glob(path) if Path(file).is_file())  # noqa: PTH207, of any root
+        if not matches:
+            raise TableError("no file matches this pattern", where=path)
+        return matches
+    return [path]
+
+
+def _text_size(files: Sequence[str]) -> int:
+    """Return about how many bytes of text files have; 0 for what is missing, whose error the reader has."""
+    total = 0
+    for path in (part for file in files for part in table_files(file)):
+        try:
+            size = path.stat().st_size if path.is_file() else 0
+        except (OSError, ValueError):
+            return 0
+        is_packed = path.suffix.lower() in (*COMPRESSIONS, *_BINARY)
+        total += size * (_PACKED_TIMES if is_packed else 1)
+    return total
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns

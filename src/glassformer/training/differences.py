@@ -12,7 +12,8 @@ from pathlib import Path
 
 import torch
 
-from glassformer.data.tables import Table, fingerprint, fingerprint_parts
+from glassformer.data.pairs import fingerprint, fingerprint_parts
+from glassformer.data.tables import Table
 from glassformer.errors import RunError
 from glassformer.ship.storage.modelfile import library_versions
 from glassformer.training.processes import Processes

@@ -13,8 +13,9 @@ import numpy as np
 from glassformer.data.columns import held_out_columns
 from glassformer.data.corpus import Corpus
 from glassformer.data.ledger import Fault, Ledger, Reason
+from glassformer.data.pairs import Pair, fingerprint
 from glassformer.data.splits import Overlap, TrainedSources
-from glassformer.data.tables import Pair, Table, fingerprint
+from glassformer.data.tables import Table
 from glassformer.errors import TableError
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.files import shown
