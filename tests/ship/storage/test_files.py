@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -162,20 +161,11 @@ on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="name
 
 
 @on_linux
-@pytest.mark.parametrize("name", ["a" * 255, "a" * 241, "é" * 127, "日" * 85, "a" * 254 + "\udcff"])
+@pytest.mark.parametrize("name", ["a" * 255, "é" * 127, "a" * 254 + "\udcff"])
 def test_a_name_of_every_allowed_length_can_be_written(tmp_path, name):
     check_writable(tmp_path / name)
-    with atomic(tmp_path / name) as temporary:
-        assert len(os.fsencode(temporary.name)) <= 255
-        assert re.fullmatch(r"\.(.+)\.[0-9a-f]{8}\.part", temporary.name)
-        temporary.write_text("text")
+    write_text(tmp_path / name, "text")
     assert [file.name for file in tmp_path.iterdir()] == [name]
-
-
-def test_a_temporary_name_contains_the_whole_name_if_it_fits(tmp_path):
-    with atomic(tmp_path / ("a" * 240)) as temporary:
-        assert temporary.name.startswith("." + "a" * 240 + ".")
-        temporary.touch()
 
 
 @on_linux
@@ -187,21 +177,6 @@ def test_check_writable_finds_a_name_that_is_too_long(tmp_path, path):
         assert (caught.value.got, caught.value.hint) == ("File name too long", "choose a shorter name")
         assert len(str(caught.value)) < 300
     assert list(tmp_path.iterdir()) == []
-
-
-@on_linux
-def test_a_path_of_every_length_that_check_path_accepts_can_be_written(tmp_path):
-    folder = Path(*["d" * 250] * 15)
-    folder_bytes = len(str(tmp_path / folder))
-    for length in range(4085 - folder_bytes - 20, 4100 - folder_bytes):
-        path = tmp_path / folder / ("a" * length)
-        try:
-            check_writable(path)
-        except RunError:
-            assert len(str(path)) > 4070
-        else:
-            write_text(path, "text")
-            assert path.read_text() == "text"
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])

@@ -23,7 +23,7 @@ from glassformer.data.lines import compressed
 from glassformer.errors import RunError
 from glassformer.inference.jobs.parquet import write_parquet
 from glassformer.inference.jobs.progress import Progress
-from glassformer.ship.storage.files import cannot_write, check_writable, next_to, replace_file
+from glassformer.ship.storage.files import cannot_write, check_path, check_writable, replace_file
 
 RESUME = "--resume continues it, --overwrite starts again"
 
@@ -52,16 +52,20 @@ class FileOutput:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._target = Path(os.path.realpath(path))
-        self.part, self.record = next_to(self._target, ".part"), next_to(self._target, ".progress.json")
+        self.part, self.record = self._beside(".part"), self._beside(".progress.json")
         # Names of our own, which a killed process leaves and the next one uses again.
-        self._temporary, self._lock = next_to(self._target, ".new"), next_to(self._target, ".lock")
+        self._temporary, self._lock = self._beside(".new"), self._beside(".lock")
         self.parquet: tuple[str, ...] = ()
         """The columns of a Parquet file, which is written from rows of JSON Lines at the end."""
         self._file: BinaryIO | None = None
 
+    def _beside(self, suffix: str) -> Path:
+        return self._target.with_name(self._target.name + suffix)
+
     def check(self, *, resume: bool, overwrite: bool) -> Progress | None:
         """Return the progress to resume, or None for a new job. Raises RunError when neither is possible."""
         check_writable(self.path)
+        check_path(self.record)  # the longest of the names
         exists, begun = self.path.exists(), self.record.exists()
         if resume:
             if not begun and self.part.exists() and not exists:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import secrets
 import signal
@@ -15,8 +14,6 @@ from pathlib import Path
 from types import FrameType
 
 from glassformer.errors import RunError, WriteError, quoted
-
-NAME_MAX, PATH_MAX = 255, 4096  # bytes; used if the system does not report its own limits
 
 
 @contextlib.contextmanager
@@ -76,36 +73,8 @@ def name_also(file: Path, other: Path) -> None:
 
 
 def _temporary(file: Path) -> Path:
-    """Return `.NAME.RANDOM.part` in the folder of `file`, with NAME shortened if the result would be too long."""
-    name_max, path_max = _limits(file)
-    suffix = f".{secrets.token_hex(4)}.part"
-    bytes_left = min(name_max, path_max - 2 - len(os.fsencode(file.parent))) - len(suffix) - 1
-    stem = file.name
-    while len(stem) > 1 and len(os.fsencode(stem)) > bytes_left:
-        stem = stem[:-1]
-    return file.with_name(f".{stem}{suffix}")
-
-
-def next_to(file: Path, suffix: str) -> Path:
-    """Return `NAME` + suffix in the folder of `file`; NAME is shortened, with a digest, if that would be too long."""
-    name_max, path_max = _limits(file)
-    bytes_left = min(name_max, path_max - 2 - len(os.fsencode(file.parent))) - len(suffix)
-    if len(os.fsencode(file.name)) <= bytes_left:
-        return file.with_name(file.name + suffix)
-    digest = "-" + hashlib.sha256(os.fsencode(file.name)).hexdigest()[:16]
-    stem = file.name
-    while len(stem) > 1 and len(os.fsencode(stem)) > bytes_left - len(digest):
-        stem = stem[:-1]
-    return file.with_name(f"{stem}{digest}{suffix}")
-
-
-def _limits(path: Path) -> tuple[int, int]:
-    """Return the maximum length in bytes of a name and of a path (with its final NUL) on the file system of `path`."""
-    for folder in path.parents:
-        with contextlib.suppress(OSError, AttributeError, ValueError):
-            if folder.exists():
-                return os.pathconf(folder, "PC_NAME_MAX"), os.pathconf(folder, "PC_PATH_MAX")
-    return NAME_MAX, PATH_MAX
+    """Return a new name in the folder of `file`, short enough where that of `file` is."""
+    return file.with_name(f".{secrets.token_hex(4)}.part")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -128,13 +97,14 @@ def is_file_name(path: str | Path) -> bool:
 
 
 def check_path(path: Path) -> None:
-    """Raise RunError for a path that no file can have, or that is too long for a temporary name."""
+    """Raise RunError for a path that no file can have, or that is too long."""
     if not is_file_name(path):
         raise RunError("no file can have this name", where=quoted(str(path)), hint="choose another name")
-    name_max, path_max = _limits(path)
-    names = [len(os.fsencode(name)) for name in path.parts]
-    if max(names, default=0) > name_max or len(os.fsencode(_temporary(path) if path.name else path)) >= path_max:
-        raise cannot_write(path, OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG)))
+    try:
+        os.lstat(path)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise cannot_write(path, error) from None
 
 
 def check_writable(path: Path) -> None:

@@ -29,7 +29,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,79 +40,31 @@ from glassformer.ship.storage.files import cannot_write, check_path, write_text
 HELD_OUT_ROWS = 1000
 HELD_OUT_COLUMNS = ("source", "target")  # of sources with one input
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
-_PART = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part")  # an interrupted `files.atomic` may leave it
+_PART = re.compile(r"\.(.+\.)?[0-9a-f]{8}\.part")  # an interrupted `files.atomic` may leave it
 _WEIGHTS = re.compile(r"(step|snapshot)-\d{7,}\.safetensors|resume(-previous)?\.safetensors")
 
 
-@dataclass
 class RunDirectory:
     """The paths of a run, its lock, and the checks before files in it are written or deleted."""
 
-    path: Path
-    _identity: tuple[int, int] | None = field(default=None, init=False, repr=False, compare=False)
-
-    # Names
-
-    @property
-    def model(self) -> Path:
-        return self.path / "model.safetensors"
-
-    @property
-    def recipe(self) -> Path:
-        return self.path / "recipe.toml"
-
-    @property
-    def history(self) -> Path:
-        return self.path / "history.jsonl"
-
-    @property
-    def ledger(self) -> Path:
-        return self.path / "ledger.jsonl"
-
-    @property
-    def errors(self) -> Path:
-        return self.path / "errors.json"
-
-    @property
-    def held_out(self) -> Path:
-        return self.path / "held_out.jsonl"
-
-    @property
-    def sources(self) -> Path:
-        return self.path / "sources.safetensors"
-
-    @property
-    def card(self) -> Path:
-        return self.path / "README.md"
-
-    @property
-    def curve(self) -> Path:
-        return self.path / "learning_curve.svg"
-
-    @property
-    def lock(self) -> Path:
-        return self.path / ".lock"
-
-    @property
-    def replaced(self) -> Path:
-        return self.path / ".replaced"
-
-    @property
-    def _half_replaced(self) -> Path:
-        """The directory of a run while its files are moved to `replaced`, or back."""
-        return self.path / ".replaced.part"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
-    def resume(self) -> Path:
-        return self.checkpoints / "resume.safetensors"
-
-    @property
-    def previous_resume(self) -> Path:
-        return self.checkpoints / "resume-previous.safetensors"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.model = path / "model.safetensors"
+        self.recipe = path / "recipe.toml"
+        self.history = path / "history.jsonl"
+        self.ledger = path / "ledger.jsonl"
+        self.errors = path / "errors.json"
+        self.held_out = path / "held_out.jsonl"
+        self.sources = path / "sources.safetensors"
+        self.card = path / "README.md"
+        self.curve = path / "learning_curve.svg"
+        self.lock = path / ".lock"
+        self.replaced = path / ".replaced"
+        self._half_replaced = path / ".replaced.part"  # a run while its files are moved to `replaced`, or back
+        self.checkpoints = path / "checkpoints"
+        self.resume = self.checkpoints / "resume.safetensors"
+        self.previous_resume = self.checkpoints / "resume-previous.safetensors"
+        self._identity: tuple[int, int] | None = None
 
     def checkpoint(self, step: int) -> Path:
         return self.checkpoints / f"step-{step:07d}.safetensors"
@@ -200,13 +151,14 @@ class RunDirectory:
         try:
             if self.path.exists() and not self.path.is_dir():
                 raise RunError("the run directory is a file", where=str(self.path), hint="choose another --out")
-            names = self._names()
-            foreign = self._foreign_files()
+            found = self._files()
         except OSError as error:
             raise cannot_write(self.path, error) from None
-        if not names:
+        if not found:
             return
-        if self.recipe.name not in names and (foreign or not self._has_marker(names)):
+        foreign = [str(file.relative_to(self.path)) for file in found if not self._is_own(file)]
+        is_run = not foreign and not {self.card, self.model}.issuperset(found)  # other directories may have these two
+        if self.recipe not in found and not is_run:
             raise RunError(
                 "the directory is not empty and is not a run of glassformer; nothing was written",
                 where=str(self.path),
@@ -230,42 +182,18 @@ class RunDirectory:
             hint = f"start a new one, {'with --overwrite' if self.recipe.exists() else 'without --resume'}"
             raise RunError("there is no run to resume", where=str(self.path), expected=expected, hint=hint)
 
-    def _names(self) -> list[str]:
-        """Return the names in the directory, without the lock and the temporary files of an interrupted process."""
-        if not self.path.exists():
-            return []
-        found = [entry for entry in self.path.iterdir() if entry != self.lock and not _is_temporary(entry)]
-        if [entry.name for entry in found] == [self.checkpoints.name] and self.checkpoints.is_dir():
-            found = [entry for entry in self.checkpoints.iterdir() if not _is_temporary(entry)]
-        return [entry.name for entry in found]
+    def _files(self) -> list[Path]:
+        """Return all in the directory and its checkpoints, without the lock and files of an interrupted process."""
+        has_checkpoints = self.checkpoints.is_dir() and not self.checkpoints.is_symlink()
+        folders = [self.path] * self.path.exists() + [self.checkpoints] * has_checkpoints
+        found = [file for folder in folders for file in folder.iterdir()]
+        return sorted(file for file in found if file not in (self.lock, self.checkpoints) and not _is_temporary(file))
 
-    def _has_marker(self, names: list[str]) -> bool:
-        """Return whether a file is there that only a run has; other directories may have a README.md or a model too."""
-        common = {self.card.name, self.model.name, self.checkpoints.name}
-        return bool(set(names) - common) or bool(self.checkpoints_and_snapshots()) or self.resume.exists()
-
-    def _foreign_files(self) -> list[str]:
-        """Return the files that `create` would delete although no run wrote them."""
-        if not self.path.exists():
-            return []
-        own = {self.model, self.recipe, self.history, self.ledger, self.card, self.errors, self.held_out, self.sources}
-        own |= {self.curve, self.path / "tensorboard"}
-        own |= {self.lock, self.replaced, self._half_replaced, self.checkpoints}
-        inside = self.checkpoints.is_dir() and not self.checkpoints.is_symlink()
-        kept = self.checkpoints.iterdir() if inside else ()
-        foreign = []
-        for file in (*self.path.iterdir(), *kept):
-            is_weights = file.parent == self.checkpoints and _WEIGHTS.fullmatch(file.name)
-            if file not in own and not is_weights and not self._is_own_temporary(file, own):
-                foreign.append(str(file.relative_to(self.path)))
-        return sorted(foreign)
-
-    def _is_own_temporary(self, file: Path, own: set[Path]) -> bool:
-        """Return whether a run left this temporary file."""
-        if not _is_temporary(file):
-            return False
-        name = _PART.sub(r"\1", file.name)
-        return file.with_name(name) in own or (file.parent == self.checkpoints and bool(_WEIGHTS.fullmatch(name)))
+    def _is_own(self, file: Path) -> bool:
+        """Return whether a run writes a file of this name."""
+        own = {self.model, self.recipe, self.history, self.ledger, self.errors, self.held_out, self.sources, self.card}
+        own |= {self.curve, self.path / "tensorboard", self.replaced, self._half_replaced}
+        return file in own or (file.parent == self.checkpoints and bool(_WEIGHTS.fullmatch(file.name)))
 
     # Replacement of a run
 
@@ -278,7 +206,7 @@ class RunDirectory:
         try:
             if self.replaced.exists():  # the run that was to replace it never had a model
                 self._clear()
-            elif self._names():
+            elif self._files():
                 self._half_replaced.mkdir()
                 self._move(self.path, self._half_replaced)
                 self._half_replaced.rename(self.replaced)
