@@ -18,8 +18,7 @@ from glassformer.errors import TimeLimitError
 from glassformer.glassbox.trace import explain
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.ship.server.api import create_app
-from glassformer.ship.server.connections import Connection
-from glassformer.ship.server.run import listen
+from glassformer.ship.server.run import Connection, listen
 from glassformer.ship.server.served import Served
 from tests.browser import PATIENCE
 

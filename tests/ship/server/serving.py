@@ -117,18 +117,17 @@ def _work(target: Callable[..., None], arguments: tuple[Any, ...], said: str) ->
 def _serve(model: Path, files: int, limits: dict[str, Any]) -> None:
     import resource
 
-    from glassformer.ship.server import connections
+    from glassformer.ship.server import run
     from glassformer.ship.server.api import create_app
     from glassformer.ship.server.limits import Limits
-    from glassformer.ship.server.run import listen, serve
     from glassformer.ship.server.served import Served
 
-    connections.IDLE_TICKS = 1
+    run.IDLE_TICKS = 1
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     served = Served.load(model, limits=Limits(**limits), device="cpu")
-    listening = listen("127.0.0.1", 0)
+    listening = run.listen("127.0.0.1", 0)
     sys.stderr.write(f"{listening.getsockname()[1]}\n")
-    serve(create_app(served), listening, served.limits, served.worker)
+    run.serve(create_app(served), listening, served.limits, served.worker)
 
 
 def _command(*words: str) -> None:

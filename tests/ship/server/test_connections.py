@@ -16,8 +16,8 @@ import pytest
 pytest.importorskip("resource")
 
 from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
-from glassformer.ship.server.connections import HEAD_BYTES
 from glassformer.ship.server.limits import Limits
+from glassformer.ship.server.run import HEAD_BYTES
 from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
 from glassformer.text import learn
 from tests.ship.server.serving import GUARD, Running, many, post_request, read_all, read_answer, running

@@ -54,14 +54,6 @@ def test_a_body_that_is_far_too_large_gets_its_answer(address: str) -> None:
     assert caught.value.code == 413
 
 
-@pytest.mark.parametrize("header", ["Content-Length: 999999999999", "Content-Length: 2000000\r\nExpect: 100-continue"])
-def test_a_body_that_need_not_be_sent_is_refused_at_once(address: str, header: str) -> None:
-    place = ("127.0.0.1", int(address.rpartition(":")[2]))
-    with socket.create_connection(place, timeout=GUARD) as asking:
-        asking.sendall(f"POST /api/translate HTTP/1.1\r\nHost: localhost\r\n{header}\r\n\r\n".encode())
-        assert asking.recv(100).startswith(b"HTTP/1.1 413 ")
-
-
 @pytest.mark.parametrize("host", ["", "\udced\udca0", "a..b", "é" * 64])
 def test_what_is_no_address_is_an_error(host: str) -> None:
     with pytest.raises(RunError):

@@ -16,8 +16,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse
 from glassformer.errors import GlassformerError, quoted
 from glassformer.glassbox.report import live_html, modules, style_sheet
 from glassformer.ship.server.bodies import ERRORS, Body, TraceBody, TranslateBody, WhatIfBody
-from glassformer.ship.server.hosts import KnownHosts
-from glassformer.ship.server.limits import BodyLimit, RequestError, error_body, headers_of, status_of
+from glassformer.ship.server.limits import BodyLimit, KnownHosts, RequestError, error_body, headers_of, status_of
 from glassformer.ship.server.observe import Metrics, Observed
 from glassformer.ship.server.served import Served, find_served
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -35,18 +36,9 @@ class ErrorBody(BaseModel):
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"description": "Edits, settings of the search, a body or a host that cannot be used."},
-    404: {"description": "No such path or model."},
-    405: {"description": "No such method of this path."},
-    408: {"description": "The body did not arrive in time."},
-    413: {"description": "The body is too large."},
-    422: {"description": "Wrong fields, or a text that the model does not accept."},
-    500: {"description": "An error of the server."},
-    503: {"description": "Too many requests, or the server stops: try again later."},
-    504: {"description": "The computation took too long."},
+    status: {"model": ErrorBody, "description": HTTPStatus(status).phrase}
+    for status in (400, 404, 405, 408, 413, 422, 500, 503, 504)
 }
-for _error in ERRORS.values():
-    _error["model"] = ErrorBody
 
 
 class Body(BaseModel):

@@ -1,4 +1,4 @@
-"""Limits: size and time of a request, and the number of requests that wait."""
+"""Limits: the size, the time and the host of a request, and the number of requests that wait."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from glassformer.errors import BusyError, GlassformerError, TextError, TimeLimitError, UsageError
+from glassformer.errors import BusyError, GlassformerError, TextError, TimeLimitError, UsageError, quoted
 from glassformer.inference.batching import WAITING
 
 BODY_BYTES = 1_000_000
@@ -82,22 +83,48 @@ def error_body(error: GlassformerError) -> dict[str, dict[str, str]]:
     return {"error": {"kind": type(error).__name__} | {name: text for name, text in parts.items() if text is not None}}
 
 
-async def refuse(send: Send, error: RequestError, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+async def refuse(send: Send, error: RequestError) -> None:
     """Send the error as the answer, and close the connection."""
     body = json.dumps(error_body(error)).encode()
-    own = [
+    headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]
-    await send({"type": "http.response.start", "status": error.status, "headers": [*own, *headers]})
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+class KnownHosts:
+    """Answers 400 to a request for a host other than `hosts`, such as one of DNS rebinding."""
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
+        self.app, self.hosts = app, {host.lower() for host in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and "*" not in self.hosts:
+            named = Headers(scope=scope).get("host", "")
+            if host_name(named) not in self.hosts:
+                what, expected = "the request names a host that is not this server", ", ".join(sorted(self.hosts))
+                hint = "use the address that glassformer serve printed, or start it with --host"
+                await refuse(send, RequestError(400, what, got=quoted(named), expected=expected, hint=hint))
+                return
+        await self.app(scope, receive, send)
+
+
+def host_name(named: str) -> str | None:
+    """Return the host of `host` or `host:port`, in lower case and for IPv6 in brackets; None when it is neither."""
+    name, separator, port = named.rpartition(":")
+    if separator and not named.endswith("]"):
+        return name.lower() if port.isascii() and (port.isdigit() or not port) else None
+    return named.lower()
 
 
 class BodyLimit:
     """Answers 413 to a body that is too large, and 408 to one that does not arrive in time.
 
-    At most `max_bytes` of a body are kept in memory.
+    At most `max_bytes` of a body are kept in memory. The rest is read and discarded: most clients read an answer only
+    when all is sent.
     """
 
     def __init__(self, app: ASGIApp, max_bytes: int = BODY_BYTES, seconds: float = 30) -> None:
@@ -109,53 +136,30 @@ class BodyLimit:
             return
         try:
             async with asyncio.timeout(self.seconds):
-                parts = await self._read(scope, receive)
+                parts = iter(await self._read(receive))
         except TimeoutError:
             what, expected = "the body of the request did not arrive in time", f"all of it in {self.seconds:g} seconds"
             await refuse(send, RequestError(408, what, expected=expected, hint="send it at once"))
-            return
         except RequestError as error:
             await refuse(send, error)
-            return
-        waiting = iter(parts)
+        else:
 
-        async def again() -> Message:
-            return next(waiting, None) or await receive()
+            async def again() -> Message:
+                return next(parts, None) or await receive()
 
-        await self.app(scope, again, send)
+            await self.app(scope, again, send)
 
-    async def _read(self, scope: Scope, receive: Receive) -> list[Message]:
+    async def _read(self, receive: Receive) -> list[Message]:
         """Return the messages of the whole body. Raises RequestError when it is too large."""
-        what, expected = "the request is too large", f"at most {self.max_bytes:,} bytes"
-        too_large = RequestError(413, what, expected=expected, hint="send fewer texts at a time")
-        declared = _declared_length(scope["headers"])
-        if declared > self.max_bytes:
-            asks_first = any(name == b"expect" for name, _ in scope["headers"])
-            if declared <= DISCARDED_BYTES and not asks_first:
-                await self._discard(receive, 0)
-            raise too_large
         parts: list[Message] = []
         length, is_whole = 0, False
-        while not is_whole:
+        while not is_whole and length <= DISCARDED_BYTES:
             message = await receive()
-            parts.append(message)
-            length += len(message.get("body", b""))
             is_whole = not message.get("more_body", False)
-            if length > self.max_bytes:
-                if not is_whole:
-                    await self._discard(receive, length)
-                raise too_large
+            length += len(message.get("body", b""))
+            if length <= self.max_bytes:
+                parts.append(message)
+        if length > self.max_bytes:
+            expected = f"at most {self.max_bytes:,} bytes"
+            raise RequestError(413, "the request is too large", expected=expected, hint="send fewer texts at a time")
         return parts
-
-    async def _discard(self, receive: Receive, length: int) -> None:
-        """Read and discard the rest of a body after `length` bytes: most clients read only when all is sent."""
-        is_whole = False
-        while not is_whole and length < DISCARDED_BYTES:
-            message = await receive()
-            length += len(message.get("body", b""))
-            is_whole = not message.get("more_body", False)
-
-
-def _declared_length(headers: Sequence[tuple[bytes, bytes]]) -> int:
-    found = dict(headers).get(b"content-length", b"0")
-    return int(found) if found.isdigit() else 0

@@ -1,20 +1,138 @@
-"""The socket and the event loop."""
+"""The socket, the connections and the end of a server: `serve(app, listening, limits, worker)`.
+
+uvicorn closes no connection that never sends a whole request: half-sent ones would take every open file.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import functools
 import gc
 import math
 import socket
+import time
+from types import FrameType
+from typing import Any, cast
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from glassformer.errors import RunError
 from glassformer.inference.batching import Worker
-from glassformer.ship.server.connections import GRACE_SECONDS, Connection, Server
 from glassformer.ship.server.limits import Limits
+
+GRACE_SECONDS = 3
+"""How long connections may stay open when a server that stops has refused the rest of its requests."""
+
+IDLE_TICKS = 10  # of a tenth of a second: the time between two searches for idle connections
+HEAD_BYTES = 2**16
+"""Maximum size of the request line and the headers."""
+
+TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
+
+
+class Connection(HttpToolsProtocol):
+    """An HTTP/1.1 connection with the time since which it waits.
+
+    Above the limit, the one that has waited longest is closed; where none waits, the new one.
+    """
+
+    def __init__(self, limit: int, **options: Any) -> None:
+        super().__init__(**options)
+        self._limit = limit
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        self.since = time.monotonic()
+        self._unsent = 0
+        self._head_bytes: int | None = 0  # None after the head of a request
+        super().connection_made(transport)
+        found = [each for each in cast("set[Connection]", self.connections) if not each.transport.is_closing()]
+        if len(found) > self._limit:
+            waiting = (other for other in found if other is not self and other.is_waiting)
+            oldest = min(waiting, key=lambda other: other.since, default=None)
+            if oldest is None:
+                transport.write(TOO_MANY)
+                transport.close()
+            else:
+                oldest.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self._head_bytes is not None:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._head_bytes is not None and self._head_bytes > HEAD_BYTES:
+            self.transport.write(TOO_LARGE)
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        self._head_bytes = self._head_bytes or 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._head_bytes = None
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self.cycle is not None and not self.cycle.response_complete:
+            task = cast(dict[str, Any], self.cycle.scope).get("task")
+            if task is not None:
+                task.cancel()  # so that its work leaves the queue
+
+    def on_response_complete(self) -> None:
+        self.since = time.monotonic()
+        super().on_response_complete()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether no complete request has arrived since the last answer, and that answer is sent."""
+        is_answered = self.cycle is None or self.cycle.response_complete
+        return self.transport.get_write_buffer_size() == 0 and (is_answered or self.cycle.more_body)
+
+    def idle_since(self, now: float) -> float:
+        """Return the time of the last activity; `now` while a request is read or computed, under other limits."""
+        unsent = self.transport.get_write_buffer_size()
+        if unsent != self._unsent:
+            self._unsent, self.since = unsent, now
+        is_busy = self.cycle is not None and not self.cycle.response_complete and not unsent
+        return now if is_busy else self.since
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server that closes idle connections.
+
+    After SIGINT or SIGTERM it finishes the requests that it accepted, for `drain_seconds`; the rest get 503 then. At a
+    second signal it ends at once.
+    """
+
+    def __init__(self, config: uvicorn.Config, limits: Limits, worker: Worker) -> None:
+        super().__init__(config)
+        self._limits, self._worker = limits, worker
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % IDLE_TICKS == 0:
+            now = time.monotonic()
+            for connection in self._connections():
+                if connection.idle_since(now) < now - self._limits.idle_seconds:
+                    connection.transport.abort()
+        return await super().on_tick(counter)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002  # uvicorn's raises it again
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for connection in self._connections():
+            if connection.is_waiting:
+                connection.transport.abort()
+        asyncio.get_running_loop().call_later(self._limits.drain_seconds, self._worker.abort)
+        await super().shutdown(sockets)
+
+    def _connections(self) -> list[Connection]:
+        return list(cast("set[Connection]", self.server_state.connections))
 
 
 def listen(host: str, port: int) -> socket.socket:
