@@ -112,57 +112,83 @@ class RowFilters:
         return None if pair.target.strip() else Reason.EMPTY_TARGET
 
 
-class Repetitions:
-    """The contradictions and duplicates among pairs, from hashes alone: 16 bytes for each pair.
+class Groups:
+    """Pairs that have the same source, or also the same target, from hashes alone: 16 bytes for each pair.
 
-    Add every pair, then ask for those to drop. Two different texts have one hash with a probability of about
+    The answers of a source are its different targets. Two different texts have one hash with a probability of about
     n² / 2⁶⁵ among n texts: 3 in a million for ten million.
     """
 
-    def __init__(self) -> None:
-        self._sources, self._targets = array("Q"), array("Q")
+    def __init__(self, pairs: Iterable[Pair]) -> None:
+        hashes = array("Q"), array("Q")
+        for pair in pairs:
+            for side, text in zip(hashes, pair, strict=True):
+                side.append(text_hash(text))
+        sources, targets = (np.array(side, np.uint64) for side in hashes)
+        order = np.lexsort((targets, sources))  # by source, then target, then index
+        is_source = _is_new(sources[order])
+        is_answer = is_source | _is_new(targets[order])
+        self._answer_of = np.empty(len(order), np.int64)  # of each pair
+        self._answer_of[order] = np.cumsum(is_answer) - 1
+        self._firsts = order[is_answer]  # the first pair of each answer
+        self._source_of = (np.cumsum(is_source) - 1)[is_answer]  # of each answer
+        self._counts = np.bincount(self._answer_of)  # pairs of each answer
+        self._most = np.zeros(is_source.sum(), np.int64)  # those of the most frequent answer of each source
+        np.maximum.at(self._most, self._source_of, self._counts)
 
-    def add(self, pair: Pair) -> None:
-        """Add the next pair."""
-        self._sources.append(text_hash(pair.source))
-        self._targets.append(text_hash(pair.target))
+    def first_equal(self, index: int) -> int:
+        """Return the index of the first pair that is the same as this one."""
+        return int(self._firsts[self._answer_of[index]])
+
+    @property
+    def is_repetition(self) -> NDArray[np.bool_]:
+        """Whether each pair repeats an earlier one."""
+        return self._firsts[self._answer_of] != np.arange(len(self._answer_of))  # type: ignore[no-any-return]
+
+    @property
+    def _n_answers(self) -> NDArray[np.int64]:
+        return np.bincount(self._source_of)
+
+    @property
+    def n_contradictory_sources(self) -> int:
+        """The number of sources with several answers."""
+        return int((self._n_answers > 1).sum())
+
+    @property
+    def n_contradictions(self) -> int:
+        """The number of pairs whose source has several answers."""
+        return int(self._counts[self._n_answers[self._source_of] > 1].sum())
+
+    @property
+    def best_exact_match(self) -> float:
+        """The best exact match when one answer of each source is right."""
+        return int(self._most.sum()) / max(1, len(self._answer_of))
+
+    def first_contradictions(self, count: int) -> list[tuple[int, int]]:
+        """Return the first pair of each of the first contradictory sources, and the first one with another target."""
+        by_source = np.lexsort((self._firsts, self._source_of))
+        starts = np.flatnonzero(_is_new(self._source_of[by_source]))[self._n_answers > 1]
+        found = zip(self._firsts[by_source[starts]].tolist(), self._firsts[by_source[starts + 1]].tolist(), strict=True)
+        return sorted(found)[:count]
 
     def dropped(self, row_name: Callable[[int], str], data: DataSettings) -> Iterator[tuple[int, Fault]]:
-        """Yield the index of each pair to drop, in order, with the reason. `row_name(i)` names the row of pair i.
-
-        The pairs are sorted by source, then target, then index. An answer is a run of equal pairs, a group a run of
-        equal sources.
-        """
-        if not len(self._sources):
-            return
-        sources, targets = (np.frombuffer(side, np.uint64) for side in (self._sources, self._targets))
-        order = np.lexsort((targets, sources))
-        is_group = _is_new(sources[order])
-        is_answer = is_group | _is_new(targets[order])
-        answer_of = np.cumsum(is_answer) - 1
-        group_of = (np.cumsum(is_group) - 1)[is_answer]  # of each answer
-        counts = np.bincount(answer_of)
-        firsts = order[is_answer]
-        totals, most = np.bincount(group_of, counts).astype(np.int64), np.zeros(is_group.sum(), np.int64)
-        np.maximum.at(most, group_of, counts)
-        n_most = np.bincount(group_of, counts == most[group_of])
-        is_wrong = (counts < most[group_of]) | (n_most[group_of] > 1)
-        answers = np.empty_like(answer_of)
-        answers[order] = answer_of
-        is_contradiction = is_wrong[answers] & data.drop_contradictions
-        is_repetition = (firsts[answers] != np.arange(len(answers))) & data.drop_duplicates
-        for index in map(int, np.flatnonzero(is_contradiction | is_repetition)):
-            answer = answers[index]
+        """Yield the index of each pair to drop, in order, with the reason. `row_name(i)` names the row of pair i."""
+        totals = np.bincount(self._source_of, self._counts).astype(np.int64)
+        n_most = np.bincount(self._source_of, self._counts == self._most[self._source_of])
+        is_wrong = (self._counts < self._most[self._source_of]) | (n_most[self._source_of] > 1)
+        is_contradiction = is_wrong[self._answer_of] & data.drop_contradictions
+        for index in np.flatnonzero(is_contradiction | (self.is_repetition & data.drop_duplicates)).tolist():
             if is_contradiction[index]:
-                total = totals[group_of[answer]]
-                yield index, Fault(Reason.CONTRADICTION, f"target of {counts[answer]} of {total} rows with this source")
+                answer = self._answer_of[index]
+                count, total = self._counts[answer], totals[self._source_of[answer]]
+                yield index, Fault(Reason.CONTRADICTION, f"target of {count} of {total} rows with this source")
             else:
-                yield index, Fault(Reason.DUPLICATE, f"the same as {row_name(int(firsts[answer]))}")
+                yield index, Fault(Reason.DUPLICATE, f"the same as {row_name(self.first_equal(index))}")
 
 
-def _is_new(values: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def _is_new(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Return whether each value differs from the one before it."""
-    return np.concatenate(([True], values[1:] != values[:-1]))
+    return np.concatenate(([True], values[1:] != values[:-1]))[: len(values)]
 
 
 class _Outcome(NamedTuple):
@@ -178,22 +204,21 @@ class _Outcome(NamedTuple):
     @classmethod
     def of(cls, table: Table, filters: RowFilters) -> _Outcome:
         """Apply the filters. Raises TableError when no row is left."""
-        kept, is_changed, repetitions, dropped = array("q"), bytearray(), Repetitions(), list[tuple[int, Fault]]()
-        compares = filters.data.drop_contradictions or filters.data.drop_duplicates
+        kept, is_changed, dropped = array("q"), bytearray(), list[tuple[int, Fault]]()
         for index, pair in enumerate(table.pairs):
             stripped = filters.strip(pair)
             if fault := filters.fault(stripped):
                 dropped.append((index, fault))
-                continue
-            kept.append(index)
-            is_changed.append(stripped != pair)
-            if compares:
-                repetitions.add(stripped)
+            else:
+                kept.append(index)
+                is_changed.append(stripped != pair)
         stays = np.ones(len(kept), np.bool_)
-        for position, fault in repetitions.dropped(lambda position: table.row_name(kept[position]), filters.data):
-            dropped.append((kept[position], fault))
-            stays[position] = False
-        n_changed = int(np.frombuffer(is_changed, np.uint8)[stays].sum()) if len(kept) else 0
+        if filters.data.drop_contradictions or filters.data.drop_duplicates:
+            groups = Groups(_pairs(table, np.array(kept, np.int64), filters))
+            for position, fault in groups.dropped(lambda position: table.row_name(kept[position]), filters.data):
+                dropped.append((kept[position], fault))
+                stays[position] = False
+        n_changed = int(np.array(is_changed, np.uint8)[stays].sum())
         found = cls(np.array(kept, np.int64)[stays], dropped, n_changed)
         if not len(found.kept):
             entries = ((table.rows[index], table.file(index), fault) for index, fault in dropped)
@@ -217,7 +242,7 @@ def clean(table: Table, data: DataSettings) -> Table:
         return _clean_stored(table, table.pairs, filters)
     found = _Outcome.of(table, filters)
     dropped = ((table.rows[index], table.file(index), fault) for index, fault in found.dropped)
-    kept = table.chosen(found.kept.tolist(), list(_pairs(table, found, filters)))
+    kept = table.chosen(found.kept.tolist(), list(_pairs(table, found.kept, filters)))
     return dataclasses.replace(kept, ledger=_ledger(table, dropped, found.n_changed))
 
 
@@ -231,9 +256,9 @@ def _ledger(table: Table, dropped: Iterable[tuple[int, str, Fault]], n_changed: 
     return ledger
 
 
-def _pairs(table: Table, found: _Outcome, filters: RowFilters) -> Iterator[Pair]:
+def _pairs(table: Table, kept: NDArray[np.int64], filters: RowFilters) -> Iterator[Pair]:
     is_kept = np.zeros(len(table.pairs), np.bool_)
-    is_kept[found.kept] = True
+    is_kept[kept] = True
     return map(filters.strip, compress(table.pairs, is_kept))
 
 
@@ -244,7 +269,7 @@ def _clean_stored(table: Table, stored: StoredPairs, filters: RowFilters) -> Tab
     def write(folder: Path) -> dict[str, Any]:
         found = _Outcome.of(table, filters)
         rows = (table.rows[index] for index in found.kept)
-        fingerprint = write_pairs(folder, zip(rows, _pairs(table, found, filters), strict=True))
+        fingerprint = write_pairs(folder, zip(rows, _pairs(table, found.kept, filters), strict=True))
         dropped = [[table.rows[i], bisect_right(starts, i) - 1, *fault] for i, fault in found.dropped]
         new_starts = np.searchsorted(found.kept, starts).tolist()
         return {"fingerprint": fingerprint, "starts": new_starts, "dropped": dropped, "changed": found.n_changed}

@@ -13,6 +13,7 @@ from typing import get_args
 from unicodedata import normalize
 from unittest import mock
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,10 +21,9 @@ from hypothesis import strategies as st
 from glassformer.before.audit import Audit, Finding, Kind, audit
 from glassformer.before.audit.characters import looks_misdecoded, restored
 from glassformer.before.audit.lookalikes import find_ends
-from glassformer.before.audit.pairs import contradictions, repeated
 from glassformer.before.audit.quick import quick_audit
 from glassformer.before.audit.splits import grams, near_duplicates
-from glassformer.data.cleaning import clean, has_control
+from glassformer.data.cleaning import Groups, clean, has_control
 from glassformer.data.datasets import dates
 from glassformer.data.ledger import Ledger
 from glassformer.data.tables import Pair, Table, read_table
@@ -246,21 +246,24 @@ PAIRS = st.lists(
 @given(PAIRS)
 def test_duplicates_and_contradictions_equal_a_naive_recount(rows: list[tuple[str, str]]) -> None:
     pairs = [Pair(normalize("NFC", source), target) for source, target in rows]
+    groups = Groups(Pair(*row) for row in rows)
     naive = [i for i in range(len(pairs)) if pairs[i] in pairs[:i]]
-    assert [index for index, _ in repeated(pairs)] == naive
-    assert all(pairs.index(pairs[index]) == first for index, first in repeated(pairs))
+    assert np.flatnonzero(groups.is_repetition).tolist() == naive
+    assert [groups.first_equal(index) for index in range(len(pairs))] == [pairs.index(pair) for pair in pairs]
     several = {p.source for p, q in itertools.combinations(pairs, 2) if p.source == q.source and p.target != q.target}
-    found = contradictions(pairs)
-    assert (found.sources, found.rows) == (len(several), sum(pair.source in several for pair in pairs))
+    assert groups.n_contradictory_sources == len(several)
+    assert groups.n_contradictions == sum(pair.source in several for pair in pairs)
     sources = sorted({pair.source for pair in pairs})
     best = max(
         sum(dict(zip(sources, answers, strict=True))[pair.source] == pair.target for pair in pairs)
         for answers in itertools.product("xyz", repeat=len(sources))
     )
-    assert found.best_exact_match(len(pairs)) == best / len(pairs)
-    for one, other in found.first:
-        assert pairs[one].source == pairs[other].source
-        assert pairs[one].target != pairs[other].target
+    assert groups.best_exact_match == best / len(pairs)
+    firsts = [[pair.source for pair in pairs].index(source) for source in several]
+    others = [
+        next(j for j, pair in enumerate(pairs) if pair.source == pairs[i].source and pair != pairs[i]) for i in firsts
+    ]
+    assert groups.first_contradictions(2) == sorted(zip(firsts, others, strict=True))[:2]
 
 
 # Splits

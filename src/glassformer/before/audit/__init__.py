@@ -7,13 +7,12 @@ Reads texts only and changes nothing; no row is dropped here. `quick.py` has the
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
 from glassformer.before.advise import advise
-from glassformer.before.audit.characters import count_characters, find_characters, find_rare
+from glassformer.before.audit.characters import find_characters, find_rare
 from glassformer.before.audit.findings import (
     SEVERITIES,
     Audit,
@@ -31,7 +30,6 @@ from glassformer.before.audit.lookalikes import find_ends, find_look_alikes
 from glassformer.before.audit.pairs import (
     Rows,
     all_cells,
-    contradictions,
     find_contradictions,
     find_copies,
     find_duplicates,
@@ -41,6 +39,7 @@ from glassformer.before.audit.pairs import (
 )
 from glassformer.before.audit.splits import find_near, find_overlap
 from glassformer.before.audit.tokens import encode, find_token_loss, learn_tokenizers
+from glassformer.data.cleaning import Groups
 from glassformer.data.tables import Table
 from glassformer.paper.settings import Settings
 from glassformer.text import Tokenizer
@@ -62,19 +61,21 @@ def audit(
     """
     if settings is None:
         settings = Settings(**advise(table.pairs, None, table.inputs).settings)
-    trained = Rows(table)
+    trained, groups = Rows(table), Groups(table.pairs)
     held = [(Rows(other), purpose) for other, purpose in ((valid, "validate"), (test, "test")) if other is not None]
     others = [rows.table for rows, _ in held]
-    contradictory = contradictions(trained.pairs)
     findings = [finding for each in (table, *others) for finding in find_left_out(each)]
-    findings += [*find_duplicates(trained), *find_contradictions(trained, contradictory)]
+    findings += [*find_duplicates(table, groups), *find_contradictions(table, groups)]
     findings += [*find_copies(Rows(only_texts(table))), *find_few_targets(trained)]
     for rows, purpose in held:
         findings += find_overlap(trained, rows, purpose)
     if len(held) == 2:
         findings += find_overlap(held[0][0], held[1][0], "test", "validate")
-    near, notes = find_near(trained, held)
-    findings += near
+    notes: list[str] = []
+    for rows, purpose in held:
+        near, sampled = find_near(trained, rows, purpose)
+        findings += near
+        notes += sampled
     findings += _find_in_texts(table, others, settings)
     tokenizers = learn_tokenizers(table, settings, has_valid=valid is not None)
     encoded, lengths = _find_in_tokens(table, others, settings, tokenizers)
@@ -84,28 +85,23 @@ def audit(
         tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))),
         tuple(lengths),
         _recipe(settings),
-        contradictory.best_exact_match(len(table.pairs)),
-        tuple(notes),
+        groups.best_exact_match,
+        tuple(dict.fromkeys(notes)),
     )
 
 
 def _find_in_texts(table: Table, others: list[Table], settings: Settings) -> Iterator[Finding]:
     """Yield the findings about characters of all tables, and about the lengths of the one to train on."""
-    kinds: dict[Side, str] = {"source": settings.tokens.source.kind, "target": settings.tokens.target.kind}
-    normalization: dict[Side, str] = {
-        "source": settings.tokens.source.normalization,
-        "target": settings.tokens.target.normalization,
-    }
+    sides = settings.tokens.source, settings.tokens.target
     for each in (table, *others):
-        yield from find_characters(all_cells(each), normalization, trained=each is table)
-        for side, tokens in zip(SIDES, (settings.tokens.source, settings.tokens.target), strict=True):
-            yield from find_ends(each, side, tokens, trained=each is table)
-            yield from find_look_alikes(all_cells(each), side, tokens, trained=each is table)
+        cells, is_trained = all_cells(each), each is table
+        for side, tokens in zip(SIDES, sides, strict=True):
+            yield from find_characters(cells, side, tokens.normalization, trained=is_trained)
+            yield from find_ends(each, side, tokens, trained=is_trained)
+            yield from find_look_alikes(cells, side, tokens, trained=is_trained)
     table = only_texts(table)
-    counts: dict[Side, Counter[str]] = {
-        side: count_characters([getattr(pair, side) for pair in table.pairs], normalization[side]) for side in SIDES
-    }
-    yield from find_rare(table, counts, normalization, lambda side: kinds[side] in ("characters", "subwords"))
+    for side, tokens in zip(SIDES, sides, strict=True):
+        yield from find_rare(table, side, tokens)
     source, target = (_characters(table, side) for side in SIDES)
     yield from find_length_ratio(table, source, target)
     yield from find_shift(table, source, target)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import islice
 
-from glassformer.before.audit.findings import N_EXAMPLES, Finding, Severity, Side, examples, rows_that
+from glassformer.before.audit.findings import N_EXAMPLES, Example, Finding, Side, about_rows
 from glassformer.data.cleaning import CONTROL, has_control
 from glassformer.data.tables import Table
+from glassformer.paper.settings import SideSettings
 
 _REPLACEMENT = "\ufffd"
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
@@ -86,128 +88,100 @@ def _byte(character: str, name: str) -> bytes:
     return character.encode("latin-1" if "\x80" <= character <= "\x9f" else name)
 
 
-def find_characters(table: Table, normalization: dict[Side, str], *, trained: bool = True) -> Iterator[Finding]:
-    """Yield the findings of this module for both sides of a table.
+def find_characters(table: Table, side: Side, normalization: str, *, trained: bool) -> Iterator[Finding]:
+    """Yield the findings about the characters of one side of a table.
 
     `normalization` is that of the tokens. `trained`: it is the table to train on, which options can clean.
     """
-    for side in ("source", "target"):
-        texts = [getattr(pair, side) for pair in table.pairs]
-        yield from _find_control(table, side, texts, trained=trained)
-        yield from _find_misdecoded(table, side, texts)
-        yield from _find_mixed_scripts(table, side, texts)
-        yield from _find_mixed_forms(table, side, texts, normalization[side])
+    texts = [getattr(pair, side) for pair in table.pairs]
+    yield from _find_control(table, side, texts, trained=trained)
+    yield from _find_misdecoded(table, side, texts)
+    yield from _find_mixed_scripts(table, side, texts)
+    yield from _find_mixed_forms(table, side, texts, normalization)
 
 
 def _find_control(table: Table, side: Side, texts: Sequence[str], *, trained: bool) -> Iterator[Finding]:
     found = [index for index, text in enumerate(texts) if has_control(text)]
-    if found:
-        counts = Counter(character for index in found for character in CONTROL.findall(texts[index]))
-        named = ", ".join(f"{describe(character)} × {count:,}" for character, count in counts.most_common(5))
-        yield Finding(
-            "control characters",
-            "warning",
-            table.path,
-            side,
-            len(found),
-            len(texts),
-            f"{rows_that('have', len(found), len(texts))} control or invisible characters in the {side}: {named}",
-            "each becomes a token that nobody sees: remove it, or replace it by a space",
-            "--strip-controls" if trained else None,
-            examples(table, found, [_named(CONTROL.findall(texts[index])) for index in found[:N_EXAMPLES]]),
-        )
+    counts = Counter(character for index in found for character in CONTROL.findall(texts[index]))
+    named = ", ".join(f"{describe(character)} × {count:,}" for character, count in counts.most_common(5))
+    return about_rows(
+        "control characters",
+        "warning",
+        table,
+        side,
+        found,
+        f"have control or invisible characters in the {side}: {named}",
+        "each becomes a token that nobody sees: remove it, or replace it by a space",
+        "--strip-controls" if trained else None,
+        lambda index: _named(CONTROL.findall(texts[index])),
+    )
 
 
 def _find_misdecoded(table: Table, side: Side, texts: Sequence[str]) -> Iterator[Finding]:
-    found: list[int] = []
-    notes: list[str] = []
-    for index, text in enumerate(texts):
-        if text.isascii():
-            continue
-        right = restored(text)
-        if right is not None or _REPLACEMENT in text:
-            found.append(index)
-            if len(notes) < N_EXAMPLES:
-                lost = "U+FFFD is where a character was lost"
-                notes.append(lost if right is None else f"probably {right[:60]!r}")
-    if found:
-        yield Finding(
-            "wrong decoding",
-            "error",
-            table.path,
-            side,
-            len(found),
-            len(texts),
-            f"{rows_that('have', len(found), len(texts))} a {side} that was decoded with the wrong encoding",
-            "create the table again from its origin and read that as UTF-8, or correct these rows",
-            None,
-            examples(table, found, notes),
-        )
+    def note(index: int) -> str:
+        right = restored(texts[index])
+        return "U+FFFD is where a character was lost" if right is None else f"probably {right[:60]!r}"
+
+    return about_rows(
+        "wrong decoding",
+        "error",
+        table,
+        side,
+        [index for index, text in enumerate(texts) if _REPLACEMENT in text or restored(text) is not None],
+        f"have a {side} that was decoded with the wrong encoding",
+        "create the table again from its origin and read that as UTF-8, or correct these rows",
+        note=note,
+    )
 
 
 def _find_mixed_scripts(table: Table, side: Side, texts: Sequence[str]) -> Iterator[Finding]:
-    found: list[int] = []
-    notes: list[str] = []
-    for index, text in enumerate(texts):
-        if text.isascii() or len({script(character) for character in text} - {""}) < 2:
-            continue
-        word = next((word for word in _WORD.findall(text) if len({script(letter) for letter in word} - {""}) > 1), None)
-        if word is not None:
-            found.append(index)
-            if len(notes) < N_EXAMPLES:
-                rarer = Counter(script(letter) for letter in word if script(letter)).most_common()[-1][0]
-                odd = dict.fromkeys(letter for letter in word if script(letter) == rarer)
-                notes.append(f"{word[:40]!r} has {_named(list(odd))}")
-    if found:
-        severity: Severity = "info" if len(found) > A_SYSTEM * len(texts) else "warning"
-        yield Finding(
-            "mixed scripts",
-            severity,
-            table.path,
-            side,
-            len(found),
-            len(texts),
-            f"{rows_that('have', len(found), len(texts))} a word with letters of several scripts in the {side}",
-            "a letter that looks like another one is another token: replace it in the table, unless the script mixes "
-            "them, as the phonetic alphabet does",
-            None,
-            examples(table, found, notes),
-        )
+    words = {index: word for index, text in enumerate(texts) if (word := _mixed_word(text)) is not None}
+
+    def note(index: int) -> str:
+        scripts = Counter(filter(None, map(script, words[index]))).most_common()
+        odd = dict.fromkeys(letter for letter in words[index] if script(letter) == scripts[-1][0])
+        return f"{words[index][:40]!r} has {_named(list(odd))}"
+
+    return about_rows(
+        "mixed scripts",
+        "info" if len(words) > A_SYSTEM * len(texts) else "warning",
+        table,
+        side,
+        list(words),
+        f"have a word with letters of several scripts in the {side}",
+        "a letter that looks like another one is another token: replace it in the table, unless the script mixes them, "
+        "as the phonetic alphabet does",
+        note=note,
+    )
+
+
+def _mixed_word(text: str) -> str | None:
+    """Return the first word of a text with letters of several scripts, or None."""
+    if text.isascii() or len(set(map(script, text)) - {""}) < 2:
+        return None
+    return next((word for word in _WORD.findall(text) if len(set(map(script, word)) - {""}) > 1), None)
 
 
 def _find_mixed_forms(table: Table, side: Side, texts: Sequence[str], normalization: str) -> Iterator[Finding]:
-    decomposed = [
-        index for index, text in enumerate(texts) if not text.isascii() and not unicodedata.is_normalized("NFC", text)
-    ]
-    if not decomposed:
-        return
-    inside = set(decomposed)
-    n_composed = sum(
-        index not in inside and not text.isascii() and not unicodedata.is_normalized("NFD", text)
-        for index, text in enumerate(texts)
+    accented = [index for index, text in enumerate(texts) if not text.isascii()]
+    decomposed = [index for index in accented if not unicodedata.is_normalized("NFC", texts[index])]
+    others = set(accented).difference(decomposed)
+    n_composed = sum(not unicodedata.is_normalized("NFD", texts[index]) for index in others)
+    advice = "the same text has two forms: let training normalize it, or write the table in NFC"
+    if is_read_alike := normalization != "none":
+        advice = f"nothing: training reads both as the same text (tokens.{side}.normalization is {normalization}). "
+        advice += "Other programs may not; write the table in NFC"
+    return about_rows(
+        "mixed Unicode forms",
+        "info" if is_read_alike else "warning",
+        table,
+        side,
+        decomposed if n_composed else (),
+        f"have a {side} that is not in NFC (composed), and {n_composed:,} others have composed characters",
+        advice,
+        None if is_read_alike else f"--set tokens.{side}.normalization=NFC",
+        lambda index: _named(_decomposed_in(texts[index])),
     )
-    if n_composed:
-        is_read_alike = normalization != "none"
-        advice = (
-            f"nothing: training reads both as the same text (tokens.{side}.normalization is {normalization}). Other "
-            "programs may not; write the table in NFC"
-            if is_read_alike
-            else "the same text has two forms: let training normalize it, or write the table in NFC"
-        )
-        notes = [_named(_decomposed_in(texts[index])) for index in decomposed[:N_EXAMPLES]]
-        yield Finding(
-            "mixed Unicode forms",
-            "info" if is_read_alike else "warning",
-            table.path,
-            side,
-            len(decomposed),
-            len(texts),
-            f"{rows_that('have', len(decomposed), len(texts))} a {side} that is not in NFC (composed), and "
-            f"{n_composed:,} others have composed characters",
-            advice,
-            None if is_read_alike else f"--set tokens.{side}.normalization=NFC",
-            examples(table, decomposed, notes),
-        )
 
 
 def _decomposed_in(text: str) -> list[str]:
@@ -216,52 +190,31 @@ def _decomposed_in(text: str) -> list[str]:
     return list(dict.fromkeys(character for character in text if character not in composed))
 
 
-def find_rare(
-    table: Table,
-    counts_of: dict[Side, Counter[str]],
-    normalization: dict[Side, str],
-    is_character: Callable[[Side], bool],
-) -> Iterator[Finding]:
-    """Yield a finding for characters that occur once.
-
-    `counts_of` has the count of each character of a side, in the normalization form of its tokens. `is_character`
-    returns whether the tokens of a side come from characters, so that `min_count` is about them.
-    """
-    for side in ("source", "target"):
-        rare = {character for character, count in counts_of[side].items() if count == 1}
-        if not rare:
-            continue
-        found: list[int] = []
-        notes: list[str] = []
-        for index, pair in enumerate(table.pairs):
-            text = normalized(getattr(pair, side), normalization[side])
-            if not rare.isdisjoint(text):
-                found.append(index)
-                notes.append(_named([character for character in dict.fromkeys(text) if character in rare]))
-                if len(found) == N_EXAMPLES:
-                    break
-        listed = ", ".join(describe(character) for character in sorted(rare)[:5]) + (", …" if len(rare) > 5 else "")
-        yield Finding(
-            "rare characters",
-            "info",
-            table.path,
-            side,
-            len(rare),
-            len(counts_of[side]),
-            f"{len(rare):,} of {len(counts_of[side]):,} different characters occur once in the {side}s: {listed}",
-            "a model cannot learn a token from one occurrence: correct those that are errors"
-            + ("; with a higher min_count rare characters become <unk>" if is_character(side) else ""),
-            f"--set tokens.{side}.min_count=2" if is_character(side) else None,
-            examples(table, found, notes),
-        )
-
-
-def count_characters(texts: Sequence[str], normalization: str) -> Counter[str]:
-    """Return how often each character occurs in the texts, in a normalization form."""
+def find_rare(table: Table, side: Side, settings: SideSettings) -> Iterator[Finding]:
+    """Yield a finding for characters that occur once in one side, in the normalization form of its tokens."""
+    texts = [normalized(getattr(pair, side), settings.normalization) for pair in table.pairs]
     counts: Counter[str] = Counter()
     for start in range(0, len(texts), 1000):  # joined texts are counted faster, and a part of them needs little memory
-        counts.update("".join(normalized(text, normalization) for text in texts[start : start + 1000]))
-    return counts
+        counts.update("".join(texts[start : start + 1000]))
+    rare = {character for character, count in counts.items() if count == 1}
+    if not rare:
+        return
+    found = islice((index for index, text in enumerate(texts) if not rare.isdisjoint(text)), N_EXAMPLES)
+    is_character = settings.kind in ("characters", "subwords")  # so that min_count is about them
+    listed = ", ".join(map(describe, sorted(rare)[:5])) + (", …" if len(rare) > 5 else "")
+    yield Finding(
+        "rare characters",
+        "info",
+        table.path,
+        side,
+        len(rare),
+        len(counts),
+        f"{len(rare):,} of {len(counts):,} different characters occur once in the {side}s: {listed}",
+        "a model cannot learn a token from one occurrence: correct those that are errors"
+        + ("; with a higher min_count rare characters become <unk>" if is_character else ""),
+        f"--set tokens.{side}.min_count=2" if is_character else None,
+        tuple(Example.of(table, index, _named([one for one in texts[index] if one in rare])) for index in found),
+    )
 
 
 def normalized(text: str, normalization: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -154,10 +154,27 @@ def _json(value: Any) -> Any:
     return shown(value) if isinstance(value, str) else value
 
 
-def examples(table: Table, indices: Sequence[int], notes: Sequence[str] = ()) -> tuple[Example, ...]:
-    """Return the examples of the first N_EXAMPLES of some kept pairs."""
-    padded = [*notes[:N_EXAMPLES], *[""] * N_EXAMPLES]
-    return tuple(Example.of(table, index, note) for index, note in zip(indices[:N_EXAMPLES], padded, strict=False))
+def about_rows(
+    kind: Kind,
+    severity: Severity,
+    table: Table,
+    side: Side | None,
+    rows: Sequence[int],
+    text: str,
+    advice: str,
+    option: str | None = None,
+    note: Callable[[int], str] = lambda _: "",
+    n_examples: int = N_EXAMPLES,
+) -> Iterator[Finding]:
+    """Yield a finding about kept pairs, by index, of which the first ones are examples; nothing about no pairs.
+
+    `text` follows their number, and begins with a verb in the plural. `note(i)` is what is wrong with pair i.
+    """
+    if len(rows):
+        shown = tuple(Example.of(table, int(row), note(int(row))) for row in rows[:n_examples])
+        total = len(table.pairs)
+        found = rows_that(text, len(rows), total)
+        yield Finding(kind, severity, table.path, side, len(rows), total, found, advice, option, shown)
 
 
 def severities_text(audit: Audit) -> str:
@@ -181,9 +198,10 @@ def fraction_text(count: int, total: int) -> str:
     return f"{count:,} of {rows_text(total)} ({_percent(count / max(1, total))})"
 
 
-def rows_that(verb: str, count: int, total: int) -> str:
-    """Return a number of rows with their fraction and a verb ("have"), in its form for that number."""
-    return f"{fraction_text(count, total)} {verb_of(count, verb)}"
+def rows_that(text: str, count: int, total: int) -> str:
+    """Return a number of rows with their fraction, and a text that begins with a verb, in its form for that number."""
+    verb, _, rest = text.partition(" ")
+    return f"{fraction_text(count, total)} {verb_of(count, verb)} {rest}"
 
 
 def verb_of(count: int, verb: str) -> str:

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from glassformer.before.audit.findings import (
     N_EXAMPLES,
+    Example,
     Finding,
     Lengths,
     Side,
-    examples,
+    about_rows,
     fraction_text,
     rows_text,
-    rows_that,
 )
 from glassformer.data.tables import Table
 
@@ -52,24 +52,19 @@ def _histogram(lengths: Counts, low: int, high: int) -> tuple[tuple[int, int, in
 
 
 def find_too_long(table: Table, side: Side, kind: str, lengths: Counts, limit: int) -> Iterator[Finding]:
-    """Yield a finding for rows that have more tokens than a limit."""
+    """Yield a finding for rows that have more tokens than a limit, the longest ones first."""
     found = np.flatnonzero(lengths > limit)
-    if len(found):
-        shown = found[np.argsort(-lengths[found], kind="stable")][:N_EXAMPLES].tolist()
-        longest = int(lengths.max())
-        yield Finding(
-            "too long",
-            "warning",
-            table.path,
-            side,
-            len(found),
-            len(lengths),
-            f"{rows_that('have', len(found), len(lengths))} a {side} of more than {limit:,} {kind}, the limit "
-            f"data.max_{side}_length; training leaves them out",
-            "a higher limit keeps them, and needs more memory; or split these texts in the table",
-            f"--set data.max_{side}_length={longest}",
-            examples(table, shown, [f"{lengths[index]:,} {kind}" for index in shown]),
-        )
+    return about_rows(
+        "too long",
+        "warning",
+        table,
+        side,
+        found[np.argsort(-lengths[found], kind="stable")].tolist(),
+        f"have a {side} of more than {limit:,} {kind}, the limit data.max_{side}_length; training leaves them out",
+        "a higher limit keeps them, and needs more memory; or split these texts in the table",
+        f"--set data.max_{side}_length={int(lengths.max())}",
+        lambda index: f"{lengths[index]:,} {kind}",
+    )
 
 
 def find_length_ratio(table: Table, source: Counts, target: Counts) -> Iterator[Finding]:
@@ -88,24 +83,21 @@ def find_length_ratio(table: Table, source: Counts, target: Counts) -> Iterator[
     factor = (np.maximum(target, expected) + 1) / (np.minimum(target, expected) + 1)
     distance = np.abs(deviation - center) / scale
     found = np.flatnonzero((distance > FAR_OUT) & (factor > MIN_FACTOR))
-    if len(found):
-        shown = found[np.argsort(-distance[found], kind="stable")][:N_EXAMPLES].tolist()
-        option, n_dropped = _ratio_option(target / source, found)
-        notes = [f"{target[i]:,} characters; about {expected[i]:,.0f} are expected for {source[i]:,}" for i in shown]
-        yield Finding(
-            "length ratio",
-            "warning",
-            table.path,
-            "target",
-            len(found),
-            len(source),
-            f"{rows_that('have', len(found), len(source))} a target whose length does not fit the source (a character "
-            f"of a source has {ratio:.2f} of a target)",
-            "read the examples; where source and target are not translations of each other, correct or drop the rows"
-            + (f" (the option drops {rows_text(n_dropped)} of these, and no other)" if n_dropped else ""),
-            option if n_dropped else None,
-            examples(table, shown, notes),
-        )
+    if not len(found):
+        return
+    option, n_dropped = _ratio_option(target / source, found)
+    yield from about_rows(
+        "length ratio",
+        "warning",
+        table,
+        "target",
+        found[np.argsort(-distance[found], kind="stable")].tolist(),
+        f"have a target whose length does not fit the source (a character of a source has {ratio:.2f} of a target)",
+        "read the examples; where source and target are not translations of each other, correct or drop the rows"
+        + (f" (the option drops {rows_text(n_dropped)} of these, and no other)" if n_dropped else ""),
+        option if n_dropped else None,
+        lambda i: f"{target[i]:,} characters; about {expected[i]:,.0f} are expected for {source[i]:,}",
+    )
 
 
 def _ratio_option(ratios: NDArray[np.float64], found: Counts) -> tuple[str, int]:
@@ -128,27 +120,25 @@ def find_shift(table: Table, source: Counts, target: Counts) -> Iterator[Finding
         gain = max(MIN_GAIN, 6 / math.sqrt(end - start))  # six standard deviations of a correlation by accident
         if others[best] > MIN_CORRELATION and others[best] > own + gain:
             shifts.setdefault(best, []).append(start)
-    n_windows = sum(map(len, shifts.values()))
-    if n_windows:
-        offset = max(shifts, key=lambda k: len(shifts[k]))
-        first = min(min(starts) for starts in shifts.values())
-        where = "below" if offset > 0 else "above"
-        n_rows = sum(end - start for start, end in _windows(len(source)) if any(start in at for at in shifts.values()))
-        distance = "1 row" if abs(offset) == 1 else f"{abs(offset)} rows"
-        yield Finding(
-            "shifted lines",
-            "error",
-            table.path,
-            "target",
-            n_rows,
-            len(source),
-            f"in {fraction_text(n_rows, len(source))}, a source's length fits the target {distance} {where} better "
-            f"than its own, from about row {table.rows[first]:,}",
-            "one of the columns or files lacks a line there, or has one more: correct it, and compare the numbers of "
-            "lines",
-            None,
-            examples(table, list(range(first, min(first + N_EXAMPLES, len(source))))),
-        )
+    if not shifts:
+        return
+    offset = max(shifts, key=lambda k: len(shifts[k]))
+    first = min(min(starts) for starts in shifts.values())
+    n_rows = sum(end - start for start, end in _windows(len(source)) if any(start in at for at in shifts.values()))
+    distance = f"{'1 row' if abs(offset) == 1 else f'{abs(offset)} rows'} {'below' if offset > 0 else 'above'}"
+    yield Finding(
+        "shifted lines",
+        "error",
+        table.path,
+        "target",
+        n_rows,
+        len(source),
+        f"in {fraction_text(n_rows, len(source))}, a source's length fits the target {distance} better than its own, "
+        f"from about row {table.rows[first]:,}",
+        "one of the columns or files lacks a line there, or has one more: correct it, and compare the numbers of lines",
+        None,
+        tuple(Example.of(table, index) for index in range(first, min(first + N_EXAMPLES, len(source)))),
+    )
 
 
 def _windows(n_rows: int) -> list[tuple[int, int]]:

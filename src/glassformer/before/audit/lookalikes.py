@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 
 from glassformer.before.audit.characters import A_SYSTEM, describe
-from glassformer.before.audit.findings import N_EXAMPLES, Finding, Kind, Side, examples, rows_that
+from glassformer.before.audit.findings import Finding, Kind, Side, about_rows
 from glassformer.before.audit.pairs import PROSE_WORDS, mean_words
 from glassformer.data.tables import Table
 from glassformer.paper.settings import SideSettings
@@ -33,62 +33,59 @@ _FORMS = ("<wide>", "<font>", "<noBreak>", "<compat>")  # of decompositions that
 def find_ends(table: Table, side: Side, settings: SideSettings, *, trained: bool) -> Iterator[Finding]:
     """Yield a finding for texts with white space at their ends."""
     inputs = table.inputs if side == "source" else ()
-    texts = [texts_of(getattr(pair, side), inputs) for pair in table.pairs]
-    found = [row for row, parts in enumerate(texts) if any(part != part.strip() for part in parts)]
-    if found:
-        advice = "remove it in the table: to the model it is part of the text"
-        if settings.trim:
-            advice = f"nothing: the model reads a {side} without it (tokens.{side}.trim is true)"
-        elif side == "source":
-            advice += "; or let training, and every text that is translated, leave it out"
-        yield Finding(
-            "white space at the ends",
-            "info" if settings.trim else "warning",
-            table.path,
-            side,
-            len(found),
-            len(texts),
-            f"{rows_that('have', len(found), len(texts))} white space at the start or the end of the {side}",
-            advice,
-            f"--set tokens.{side}.trim=true" if trained and side == "source" and not settings.trim else None,
-            examples(table, found, [repr(getattr(table.pairs[row], side))[:60] for row in found[:N_EXAMPLES]]),
-        )
+    texts = [getattr(pair, side) for pair in table.pairs]
+    advice = "remove it in the table: to the model it is part of the text"
+    if settings.trim:
+        advice = f"nothing: the model reads a {side} without it (tokens.{side}.trim is true)"
+    elif side == "source":
+        advice += "; or let training, and every text that is translated, leave it out"
+    return about_rows(
+        "white space at the ends",
+        "info" if settings.trim else "warning",
+        table,
+        side,
+        [row for row, text in enumerate(texts) if any(part != part.strip() for part in texts_of(text, inputs))],
+        f"have white space at the start or the end of the {side}",
+        advice,
+        f"--set tokens.{side}.trim=true" if trained and side == "source" and not settings.trim else None,
+        lambda row: repr(texts[row])[:60],
+    )
 
 
 def find_look_alikes(table: Table, side: Side, settings: SideSettings, *, trained: bool) -> Iterator[Finding]:
     """Yield the findings about characters that look like others, and about digits other than 0 to 9."""
     texts = [getattr(pair, side) for pair in table.pairs]
     alphabet = set().union(*texts)
-    kinds: tuple[tuple[Kind, str, Callable[[str], str]], ...] = (
-        ("look-alike characters", "characters that look like others", _looks_like),
-        ("other digits", "digits other than 0 to 9", _digit),
-    )
-    for kind, what, plain_of in kinds:
+    is_prose = mean_words(texts) >= PROSE_WORDS
+
+    def find(kind: Kind, what: str, plain_of: Callable[[str], str]) -> Iterator[Finding]:
         plain = {character: like for character in sorted(alphabet) if (like := plain_of(character))}
         if not plain:
-            continue
-        pattern = re.compile(f"[{re.escape(''.join(plain))}]")
-        counts = Counter(character for text in texts for character in pattern.findall(text))
-        found = [row for row, text in enumerate(texts) if pattern.search(text)]
+            return
+        in_text = {row: hits for row, text in enumerate(texts) if (hits := [one for one in text if one in plain])}
+        counts = Counter(chain.from_iterable(in_text.values()))
         named = [f"{describe(one)} (for {plain[one]!r}) × {count:,}" for one, count in counts.most_common(5)]
         has_both = not alphabet.isdisjoint(plain.values())
-        is_rare = len(found) <= A_SYSTEM * len(texts) and mean_words(texts) < PROSE_WORDS
+        is_odd = has_both and not is_prose and len(in_text) <= A_SYSTEM * len(texts)
         united = [one for one in plain if unicodedata.normalize("NFKC", one) == plain[one]]
         is_read_alike = settings.normalization == "NFKC" and len(united) == len(plain)
         helps = trained and side == "source" and bool(united) and settings.normalization != "NFKC"
-        yield Finding(
+        yield from about_rows(
             kind,
-            "warning" if has_both and is_rare and not is_read_alike else "info",
-            table.path,
+            "warning" if is_odd and not is_read_alike else "info",
+            table,
             side,
-            len(found),
-            len(texts),
-            f"{rows_that('have', len(found), len(texts))} {what} in the {side}: {', '.join(named)}"
-            + (", …" if len(plain) > len(named) else ""),
+            list(in_text),
+            f"have {what} in the {side}: {', '.join(named)}" + (", …" if len(plain) > len(named) else ""),
             _advice(side, plain, united, settings, helps=helps),
             f"--set tokens.{side}.normalization=NFKC" if helps else None,
-            examples(table, found, [_notes(pattern.findall(texts[row]), plain) for row in found[:N_EXAMPLES]]),
+            lambda row: ", ".join(
+                f"{describe(one)} for {plain[one]!r}" for one in list(dict.fromkeys(in_text[row]))[:3]
+            ),
         )
+
+    yield from find("look-alike characters", "characters that look like others", _looks_like)
+    yield from find("other digits", "digits other than 0 to 9", _digit)
 
 
 def _advice(side: Side, plain: dict[str, str], united: Sequence[str], settings: SideSettings, *, helps: bool) -> str:
@@ -100,10 +97,6 @@ def _advice(side: Side, plain: dict[str, str], united: Sequence[str], settings: 
         return advice
     rest = f", but not {', '.join(others[:5])}{', …' if len(others) > 5 else ''}" if others else ""
     return f"{advice}; or let NFKC unite them in training and in every text that is translated{rest}"
-
-
-def _notes(characters: Sequence[str], plain: dict[str, str]) -> str:
-    return ", ".join(f"{describe(one)} for {plain[one]!r}" for one in list(dict.fromkeys(characters))[:3])
 
 
 @cache

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from glassformer.before.audit.findings import N_EXAMPLES, Example, Finding, Severity, examples, rows_that
+from glassformer.before.audit.findings import N_EXAMPLES, Example, Finding, about_rows, rows_that
 from glassformer.before.audit.pairs import PROSE_WORDS, Rows
 from glassformer.data.corpus import spread
 from glassformer.data.tables import Pair
@@ -41,115 +41,91 @@ def find_overlap(trained: Rows, held: Rows, purpose: str, known: str = "train") 
 
     `purpose` is that of the held-out table ("validate", "test"), `known` that of the other.
     """
-    total = len(held.pairs)
     held_sources = set(held.sources)
     known_sources = held_sources.intersection(trained.sources)
     sources = [index for index, source in enumerate(held.sources) if source in known_sources]
     pairs = shared_pairs(trained.pairs, held.pairs) if sources else []
-    path = held.table.path
     advice = f"remove these rows from the table to {purpose} on, or from the one to {known} on"
     split = "glassformer split writes parts without a shared source, and without --valid training holds out such rows"
     other = f"the table to {known} on"
-    if pairs:
-        yield Finding(
-            "pair overlap",
-            "error",
-            path,
-            None,
-            len(pairs),
-            total,
-            f"{rows_that('are', len(pairs), total)} in {other} as well, source and target",
-            f"a score counts answers that were memorized: {advice}; {split}",
-            None,
-            _examples(trained, held, pairs),
-        )
-    if len(sources) > len(pairs):
-        shared = set(pairs)
-        others = [index for index in sources if index not in shared]
-        yield Finding(
-            "source overlap",
-            "warning",
-            path,
-            "source",
-            len(sources),
-            total,
-            f"{rows_that('have', len(sources), total)} a source that {other} has as well; "
-            f"{len(others):,} of them with another target",
-            f"{advice}, unless sources repeat by nature; {split}",
-            None,
-            _examples(trained, held, others),
-        )
 
-
-def _examples(trained: Rows, held: Rows, indices: Sequence[int]) -> tuple[Example, ...]:
-    """Return examples, each with the first row of the other table that has the pair, or else the source."""
-    notes = []
-    for index in indices[:N_EXAMPLES]:
+    def note(index: int) -> str:
+        """Name the first row of the other table that has the pair, or else the source."""
         pair = held.pairs[index]
         same = next((at for at, other in enumerate(trained.pairs) if other == pair), None)
         at, what = (trained.sources.index(pair.source), "this source") if same is None else (same, "the same")
-        notes.append(f"row {trained.table.rows[at]} of {trained.table.file(at)} has {what}")
-    return examples(held.table, indices, notes)
+        return f"row {trained.table.rows[at]} of {trained.table.file(at)} has {what}"
+
+    yield from about_rows(
+        "pair overlap",
+        "error",
+        held.table,
+        None,
+        pairs,
+        f"are in {other} as well, source and target",
+        f"a score counts answers that were memorized: {advice}; {split}",
+        note=note,
+    )
+    others = sorted(set(sources).difference(pairs))
+    if others:
+        yield from about_rows(
+            "source overlap",
+            "warning",
+            held.table,
+            "source",
+            [*others, *pairs],
+            f"have a source that {other} has as well; {len(others):,} of them with another target",
+            f"{advice}, unless sources repeat by nature; {split}",
+            note=note,
+            n_examples=min(N_EXAMPLES, len(others)),
+        )
 
 
-def find_near(trained: Rows, others: Sequence[tuple[Rows, str]]) -> tuple[list[Finding], list[str]]:
-    """Return the findings for held-out sources that nearly equal one to train on, and notes on what was sampled.
+def find_near(trained: Rows, held: Rows, purpose: str) -> tuple[list[Finding], list[str]]:
+    """Return the finding for held-out sources that nearly equal one to train on, and notes on what was sampled.
 
-    `others` are the held-out tables, each with its purpose ("validate", "test").
+    `purpose` is that of the held-out table ("validate", "test").
     """
-    known, notes = set(trained.sources), []
-    train_rows = spread(len(trained.sources), MAX_NEAR_ROWS).tolist()
-    compared: list[tuple[Rows, str, list[int], int]] = []
-    for held, purpose in others:
-        rows = spread(len(held.sources), MAX_NEAR_HELD).tolist()
-        compared.append((held, purpose, [row for row in rows if held.sources[row] not in known], len(rows)))
-    sampled = [(trained, len(train_rows)), *((held, n_rows) for held, _, _, n_rows in compared)]
-    for each, n_rows in sampled if others else ():
-        if n_rows < len(each.sources):
-            notes.append(
-                f"near overlap: {n_rows:,} of the {len(each.sources):,} rows of {each.table.path} were compared"
-            )
-    texts = [held.sources[row] for held, _, rows, _ in compared for row in rows]
-    found, n_compared = near_duplicates(texts, [trained.sources[row] for row in train_rows])
+    train_rows, held_rows = (
+        spread(len(each.sources), most).tolist() for each, most in ((trained, MAX_NEAR_ROWS), (held, MAX_NEAR_HELD))
+    )
+    notes = [
+        f"near overlap: {len(rows):,} of the {len(each.sources):,} rows of {each.table.path} were compared"
+        for each, rows in ((trained, train_rows), (held, held_rows))
+        if len(rows) < len(each.sources)
+    ]
+    known = set(trained.sources)
+    new = [row for row in held_rows if held.sources[row] not in known]
+    found, n_compared = near_duplicates(
+        [held.sources[row] for row in new], [trained.sources[row] for row in train_rows]
+    )
     if n_compared < len(train_rows):
         notes.append(
             f"near overlap: {n_compared:,} rows of {trained.table.path} were compared, because too many texts are "
             "similar; there may be more"
         )
-    findings, start = [], 0
-    for held, purpose, rows, n_rows in compared:
-        own = [
-            Near(rows[near.held - start], train_rows[near.trained], near.similarity)
-            for near in found
-            if start <= near.held < start + len(rows)
-        ]
-        start += len(rows)
-        if own:
-            findings.append(_near_finding(trained, held, purpose, own, n_rows))
-    return findings, notes
-
-
-def _near_finding(trained: Rows, held: Rows, purpose: str, found: Sequence[Near], total: int) -> Finding:
-    severity: Severity = "warning" if held.words_a_source >= PROSE_WORDS else "info"
+    if not found:
+        return [], notes
     shown = []
     for near in sorted(found, key=lambda near: (-near.similarity, near.held))[:N_EXAMPLES]:
-        similar = Example.of(trained.table, near.trained)
+        similar = Example.of(trained.table, train_rows[near.trained])
         note = f"similarity {near.similarity:.2f} to row {similar.row} of {similar.table}: {similar.source!r}"
-        shown.append(Example.of(held.table, near.held, note))
-    return Finding(
+        shown.append(Example.of(held.table, new[near.held], note))
+    finding = Finding(
         "near overlap",
-        severity,
+        "warning" if held.words_a_source >= PROSE_WORDS else "info",
         held.table.path,
         "source",
         len(found),
-        total,
-        f"{rows_that('have', len(found), total)} a source that nearly equals one to train on: "
-        f"{100 * SIMILAR:.0f} % or more of the strings of {GRAM} characters in either are in both (Jaccard), without "
-        "case and white space",
+        len(held_rows),
+        rows_that("have a source that nearly equals one to train on", len(found), len(held_rows))
+        + f": {100 * SIMILAR:.0f} % or more of the strings of {GRAM} characters in either are in both (Jaccard), "
+        "without case and white space",
         f"read the examples; if they are the same text, remove those rows from the table to {purpose} on",
         None,
         tuple(shown),
     )
+    return [finding], notes
 
 
 def near_duplicates(held: Sequence[str], trained: Sequence[str]) -> tuple[list[Near], int]:

@@ -9,7 +9,7 @@ from unicodedata import normalize
 import numpy as np
 
 from glassformer.before.audit.characters import describe
-from glassformer.before.audit.findings import N_EXAMPLES, Finding, Side, examples, rows_that, verb_of
+from glassformer.before.audit.findings import Finding, Side, about_rows, verb_of
 from glassformer.before.audit.lengths import Counts
 from glassformer.data.splits import hold_out
 from glassformer.data.tables import Table
@@ -61,24 +61,20 @@ def _is_given_back(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> bool:
 
 def find_token_loss(table: Table, side: Side, tokenizer: Tokenizer, encoded: Encoded) -> Iterator[Finding]:
     """Yield a finding for texts that the tokens do not represent completely."""
-    if encoded.lost:
-        total, kind = len(table.pairs), tokenizer.settings.kind
-        texts = [getattr(table.pairs[index], side) for index in encoded.lost]
-        n_unknown = sum(bool(tokenizer.unknown(text)) for text in texts)
-        units = "words" if kind == "words" else "characters"
-        cause = f"{n_unknown:,} of them {verb_of(n_unknown, 'have')} {units} without a token"
-        yield Finding(
-            "token loss",
-            "warning",
-            table.path,
-            side,
-            len(encoded.lost),
-            total,
-            f"{rows_that('have', len(encoded.lost), total)} a {side} that {kind} as tokens do not give back "
-            f"unchanged; {cause}",
-            *_advice(side, n_unknown),
-            examples(table, encoded.lost, [_loss(text, tokenizer) for text in texts[:N_EXAMPLES]]),
-        )
+    texts = {index: getattr(table.pairs[index], side) for index in encoded.lost}
+    kind, n_unknown = tokenizer.settings.kind, sum(bool(tokenizer.unknown(text)) for text in texts.values())
+    units = "words" if kind == "words" else "characters"
+    cause = f"{n_unknown:,} of them {verb_of(n_unknown, 'have')} {units} without a token"
+    return about_rows(
+        "token loss",
+        "warning",
+        table,
+        side,
+        encoded.lost,
+        f"have a {side} that {kind} as tokens do not give back unchanged; {cause}",
+        *_advice(side, n_unknown),
+        lambda index: _loss(texts[index], tokenizer),
+    )
 
 
 def _advice(side: Side, n_unknown: int) -> tuple[str, str | None]:
