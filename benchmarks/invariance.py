@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from glassformer.inference.engines import search
 from glassformer.inference.engines.torch import TorchEngine
 from glassformer.paper.model import Transformer
 from glassformer.paper.search import Hypothesis
@@ -46,7 +47,7 @@ def with_constructed_ties(vocabulary: int, noise: float, seed: int, **changes: A
         rows *= 3
         twins = rows[4::2]
         rows[5::2] = twins[: len(rows[5::2])] + noise * torch.randn_like(rows[5::2])
-    return TorchEngine([model], BOS, EOS, (PAD, BOS, UNK), frozen=True)
+    return TorchEngine([model], BOS, EOS, (PAD, BOS, UNK))
 
 
 def sources_of(n: int, longest: int, vocabulary: int, seed: int) -> list[list[int]]:
@@ -56,12 +57,12 @@ def sources_of(n: int, longest: int, vocabulary: int, seed: int) -> list[list[in
 
 def compare(engine: TorchEngine, sources: list[list[int]], decoding: DecodingSettings, steps: int) -> dict[str, Any]:
     """How many texts have another answer, or another score, than alone; the largest difference of a token's score."""
-    alone = [engine.search([source], decoding, steps)[0] for source in sources]
+    alone = [search(engine, [source], decoding, steps)[0] for source in sources]
     order = list(range(len(sources)))
     random.Random(0).shuffle(order)
     answers, scores, largest = set[int](), set[int](), 0.0
     for rows in (range(len(sources)), order, [*range(len(sources))] * 2):
-        for row, found in zip(rows, engine.search([sources[row] for row in rows], decoding, steps), strict=True):
+        for row, found in zip(rows, search(engine, [sources[row] for row in rows], decoding, steps), strict=True):
             if [answer.ids for answer in found] != [answer.ids for answer in alone[row]]:
                 answers.add(row)
             if found != alone[row]:
@@ -91,8 +92,14 @@ def main() -> None:
             for seed in range(options.seeds):
                 engine = with_constructed_ties(vocabulary, noise, seed, **changes)
                 sources = sources_of(options.texts, longest, vocabulary, seed)
-                for search, decoding in SEARCHES.items():
-                    case = {"model": name, "noise": noise, "seed": seed, "search": search, "texts": len(sources)}
+                for kind, decoding in SEARCHES.items():
+                    case = {
+                        "model": name,
+                        "noise": noise,
+                        "seed": seed,
+                        "search": kind,
+                        "texts": len(sources),
+                    }
                     print(json.dumps(case | compare(engine, sources, decoding, 12)), flush=True)
 
 

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.errors import DeviceError, ModelFileError, NotFiniteError, SettingsError, TextError, UsageError
+from glassformer.inference import translator as translator_module
 from glassformer.inference.engines import torch as engine_module
 from glassformer.inference.engines.torch import get_weights
 from glassformer.inference.translator import Translation, Translator, default_max_new_tokens, encode_sources
@@ -124,7 +125,7 @@ def test_progress_counts_every_text_the_empty_ones_too() -> None:
 
 def test_texts_that_are_too_long_are_all_named_and_nothing_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
     short = Translator(untrained(data={"max_source_length": 5}), device="cpu")
-    monkeypatch.setattr(short.engine, "search", lambda *_: pytest.fail("it must not translate"))
+    monkeypatch.setattr(translator_module, "search", lambda *_: pytest.fail("it must not translate"))
     with pytest.raises(TextError, match="a text is longer than the model takes; nothing was done") as caught:
         short.translate(["abc", "abcdef", "", "a" * 9])
     assert caught.value.got == "row 2 (6 tokens), row 4 (9 tokens)"

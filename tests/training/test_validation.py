@@ -14,10 +14,9 @@ import pytest
 from glassformer.before.plan import train
 from glassformer.data.datasets import dates
 from glassformer.glassbox.history import errors_of
-from glassformer.inference.engines.torch import TorchEngine
 from glassformer.inference.metrics import quick_metric
 from glassformer.paper.settings import DecodingSettings, Settings
-from glassformer.training import Run
+from glassformer.training import Run, validation
 from glassformer.training.events import Sample
 
 SIDE = {"kind": "characters"}
@@ -37,13 +36,13 @@ def test_how_wide_and_on_which_rows_a_validation_searches(
         decoding={"num_beams": 4},
     )
     searched: list[tuple[int, int]] = []
-    search = TorchEngine.search
+    search = validation.search
 
-    def watched(self: TorchEngine, sources: Sequence[Any], decoding: DecodingSettings, *rest: Any) -> Any:
+    def watched(engine: Any, sources: Sequence[Any], decoding: DecodingSettings, *rest: Any) -> Any:
         searched.append((decoding.num_beams, len(sources)))
-        return search(self, sources, decoding, *rest)
+        return search(engine, sources, decoding, *rest)
 
-    monkeypatch.setattr(TorchEngine, "search", watched)
+    monkeypatch.setattr(validation, "search", watched)
     held = dates(20, seed=2)
     run = train(dates(40, seed=1), settings, tmp_path / "run", valid=held, device="cpu")
     measured = run.validator.measure(as_used=as_used)
@@ -68,12 +67,12 @@ def answer_with(answers: dict[str, str], run: Run, monkeypatch: pytest.MonkeyPat
     source, target = run.prepared.source_tokenizer, run.prepared.target_tokenizer
     searched: list[str] = []
 
-    def search(_self: TorchEngine, sources: Sequence[Sequence[int]], *_rest: Any) -> Any:
+    def search(_engine: Any, sources: Sequence[Sequence[int]], *_rest: Any) -> Any:
         texts = [source.decode(ids[1:-1]) for ids in sources]
         searched.extend(texts)
         return [[SimpleNamespace(ids=target.encode(answers[text]), score=-1.5)] for text in texts]
 
-    monkeypatch.setattr(TorchEngine, "search", search)
+    monkeypatch.setattr(validation, "search", search)
     return searched
 
 
@@ -134,7 +133,7 @@ def test_one_held_out_source_in_two_unicode_forms_is_one_item(tmp_path: Path, mo
     held = [("é", "1"), (unicodedata.normalize("NFD", "é"), "2")]
     run = run_with(held, tmp_path / "run")
     monkeypatch.setattr(
-        TorchEngine, "search", lambda self, sources, *_: [[SimpleNamespace(ids=[], score=0.0)] for _ in sources]
+        validation, "search", lambda _engine, sources, *_: [[SimpleNamespace(ids=[], score=0.0)] for _ in sources]
     )
     assert run.validator.measure(as_used=True).errors["rows"] == 1
 

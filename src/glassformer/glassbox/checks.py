@@ -19,6 +19,7 @@ from glassformer.glassbox.explained import Explained, ForwardPass, Ids
 from glassformer.glassbox.interpreter import Named, recompute
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import Axis, Check, Searches, Step, Tokens, Trace
+from glassformer.inference.engines import search
 from glassformer.inference.engines.torch import TorchEngine, build_model
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.model import Transformer
@@ -105,8 +106,8 @@ class PyTorchModel:
             return _unchecked("answer")
         constraints, tokenizer = explained.constraints(edits), explained.file.target_tokenizer
         ids = edits.source_ids(explained.source_ids, explained.file.source_tokenizer)
-        engine = TorchEngine.of([self.model], tokenizer, torch.device("cpu"))
-        found = engine.search([ids], explained.decoding, constraints.max_new_tokens, constraints.prefixes)[0][0]
+        engine = TorchEngine.of([self.model], tokenizer)
+        found = search(engine, [ids], explained.decoding, constraints.max_new_tokens, constraints.prefixes)[0][0]
         answer = searches.beam.answers[0]
         largest = abs(found.score - answer.score)
         same = list(found.ids) == answer.ids and found.finished == answer.finished

@@ -15,8 +15,8 @@ from typing import Any
 from glassformer.data.pairs import checked_pairs, checked_texts
 from glassformer.data.splits import TrainedSources
 from glassformer.errors import ModelFileError, NotFiniteError, TextError, TooLongError, UsageError, quoted
-from glassformer.inference.engines import Engine, load_engine
-from glassformer.inference.engines.agreement import Agreement, CheckedEngine
+from glassformer.inference.engines import Engine, load_engine, search
+from glassformer.inference.engines.agreement import Agreement
 from glassformer.inference.engines.memory import check_search_fits
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.search import GreedyFirst, Hypothesis
@@ -130,6 +130,7 @@ class Translator:
         self.source_tokenizer: Tokenizer = model_file.source_tokenizer
         self.target_tokenizer: Tokenizer = model_file.target_tokenizer
         self.engine: Engine = load_engine(engine, (model_file, *ensemble), device, precision)
+        self.agreement = None if engine == "torch" else Agreement(engine, self.engine, model_file)
         self._rebuild = functools.partial(
             type(self), ensemble=tuple(ensemble), device=device, precision=precision, engine=engine
         )
@@ -166,11 +167,6 @@ class Translator:
         """The sources that the models were trained on, from the files of their runs."""
         found = (TrainedSources.of_model(file.path, file.data.sources_digest) for file in self.model_files)
         return functools.reduce(operator.or_, found)
-
-    @property
-    def agreement(self) -> Agreement | None:
-        """The agreement of the engine with PyTorch on the first texts; None for PyTorch itself."""
-        return self.engine.agreement if isinstance(self.engine, CheckedEngine) else None
 
     @property
     def inputs(self) -> Inputs:
@@ -238,7 +234,9 @@ class Translator:
             check_time_limit()  # for engines that do not check it in each step
 
         with _without_garbage_collection(), _naming([names[row] for row in rows]):
-            self.engine.search(sources, decoding, max_new_tokens, forced, keep, greedy_first)
+            if self.agreement is not None:
+                self.agreement.compare(sources, max_new_tokens)
+            search(self.engine, sources, decoding, max_new_tokens, forced, keep, greedy_first)
         return results
 
     def check(self, texts: Sequence[Source], prefixes: Sequence[str] | None = None) -> None:

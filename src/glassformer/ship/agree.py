@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from glassformer.errors import EngineError, MissingExtraError, shortened
-from glassformer.inference.engines.torch import TorchEngine, build_model
+from glassformer.inference.engines import search
+from glassformer.inference.engines.torch import TorchEngine
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
 
@@ -51,8 +52,8 @@ def compare_with_transformers(model_file: ModelFile, folder: Path, texts: Sequen
         theirs = tokenizer(text).input_ids
         if theirs != ids:
             raise _differs("the token ids", text, str(ids[:20]), str(theirs[:20]))
-    engine = TorchEngine.of([build_model(model_file)], model_file.target_tokenizer, torch.device("cpu"))
-    found = engine.search(ours, DecodingSettings(num_beams=1), MAX_NEW_TOKENS)
+    engine = TorchEngine.of_files([model_file])
+    found = search(engine, ours, DecodingSettings(num_beams=1), MAX_NEW_TOKENS)
     largest, n_logits = 0.0, 0
     for text, ids, (answer,) in zip(texts, ours, found, strict=True):
         fed = [engine.bos_id, *answer.ids]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from glassformer.data.batches import plan_batches
 from glassformer.data.corpus import Corpus, spread
+from glassformer.inference.engines import search
 from glassformer.inference.engines.torch import TorchEngine, autocast
 from glassformer.inference.metrics import Item, group_by_source, higher_is_better, nearest_references, quick_metric
 from glassformer.inference.translator import default_max_new_tokens
@@ -85,11 +86,11 @@ class Validator:
         loss = self._loss(corpus, spread(len(corpus), n_scored))
         if not math.isfinite(loss):
             return Measured(loss, math.nan, ())
-        search = settings.decoding if as_used else DecodingSettings(num_beams=settings.training.validate_beams)
+        decoding = settings.decoding if as_used else DecodingSettings(num_beams=settings.training.validate_beams)
         translated = [items[i] for i in spread(len(items), N_SAMPLES if self.metric == "loss" else n_searched).tolist()]
         tokenizer = prepared.source_tokenizer
         sources = [tokenizer.frame(ids) for ids in tokenizer.encode_many([item.source for item in translated])]
-        best = self._search(sources, search, default_max_new_tokens(prepared.data, settings))
+        best = self._search(sources, decoding, default_max_new_tokens(prepared.data, settings))
         answers = [prepared.target_tokenizer.decode(ids) for ids, _ in best]
         samples = self._samples(translated, answers)
         wrong = [
@@ -111,11 +112,12 @@ class Validator:
         return Metrics(metric=self.metric, value=measured.value, step=step, rows=rows, **known)
 
     def _search(
-        self, sources: list[list[int]], search: DecodingSettings, max_new_tokens: int
+        self, sources: list[list[int]], decoding: DecodingSettings, max_new_tokens: int
     ) -> list[tuple[tuple[int, ...], float]]:
         """Return ids and score of the best answer to each source; each process searches some of them."""
         rank, count = self.processes.rank, self.processes.count
-        found = self.engine.search(sources[rank::count], search, max_new_tokens)
+        engine = replace(self.engine)  # a new one, because the weights have changed
+        found = search(engine, sources[rank::count], decoding, max_new_tokens)
         parts = self.processes.gather([(best.ids, best.score) for best, *_ in found])
         return [parts[row % count][row // count] for row in range(len(sources))]
 

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from glassformer.errors import DeviceError, EngineError, MissingExtraError, SettingsError, TextError, UsageError
-from glassformer.inference.engines import agreement, load_engine
-from glassformer.inference.engines.agreement import CheckedEngine
+from glassformer.inference.engines import agreement, load_engine, search
+from glassformer.inference.engines.agreement import Agreement
 from glassformer.inference.engines.ctranslate2 import CTranslate2Engine, find_device, resolve_precision
-from glassformer.inference.engines.torch import TorchEngine, build_model
+from glassformer.inference.engines.torch import TorchEngine
 from glassformer.inference.translator import Translator
 from glassformer.paper.search import Hypothesis, is_certain
 from glassformer.paper.settings import DecodingSettings, Settings, SideSettings
@@ -75,7 +75,7 @@ def untrained(seed: int = 1, *, sharp: float = 1.0, loves: str | None = None, **
 
 
 def oracle(model_file: ModelFile) -> TorchEngine:
-    return TorchEngine.of([build_model(model_file)], model_file.target_tokenizer, torch.device("cpu"))
+    return TorchEngine.of_files([model_file])
 
 
 def random_sources(model_file: ModelFile, n: int = 60, longest: int = 14) -> list[list[int]]:
@@ -102,9 +102,9 @@ def assert_same(ours: Sequence[Sequence[Hypothesis]], expected: Sequence[Sequenc
 def test_greedy_answers_and_forced_scores_are_those_of_torch(kind: str) -> None:
     model_file = untrained(**KINDS[kind])
     sources, engine, torch_engine = random_sources(model_file), CTranslate2Engine(model_file), oracle(model_file)
-    expected = torch_engine.search(sources, GREEDY, LONGEST)
+    expected = search(torch_engine, sources, GREEDY, LONGEST)
     assert len({answers[0].ids for answers in expected}) > 10  # or else equality would say little
-    assert_same(engine.search(sources, GREEDY, LONGEST), expected)
+    assert_same(search(engine, sources, GREEDY, LONGEST), expected)
     pairs = [(source, framed(model_file, answers[0])) for source, answers in zip(sources, expected, strict=True)]
     for ours, theirs in zip(engine.score(pairs), torch_engine.score(pairs), strict=True):
         assert ours == pytest.approx(theirs, abs=1e-4)
@@ -115,7 +115,7 @@ def test_greedy_answers_and_forced_scores_are_those_of_torch(kind: str) -> None:
 def test_the_answers_of_a_beam_have_true_scores_and_the_right_order(kind: str) -> None:
     model_file = untrained(**KINDS[kind])
     sources, torch_engine = random_sources(model_file), oracle(model_file)
-    found = CTranslate2Engine(model_file).search(sources, N_BEST, LONGEST)
+    found = search(CTranslate2Engine(model_file), sources, N_BEST, LONGEST)
     for source, answers in zip(sources, found, strict=True):
         forced = torch_engine.score([(source, framed(model_file, answer)) for answer in answers])
         assert [answer.score for answer in answers] == pytest.approx([sum(scores) for scores in forced], abs=1e-4)
@@ -127,11 +127,11 @@ def test_the_answers_of_a_beam_have_true_scores_and_the_right_order(kind: str) -
 def test_where_greedy_search_is_certain_a_beam_gives_its_answers() -> None:
     model_file = untrained(sharp=6)
     sources, torch_engine = random_sources(model_file), oracle(model_file)
-    expected = torch_engine.search(sources, BEAM, LONGEST)
+    expected = search(torch_engine, sources, BEAM, LONGEST)
     certain = [is_certain(answers[0], BEAM.length_alpha, LONGEST) for answers in expected]
     assert 0 < sum(certain) < len(certain)
     told: list[Mapping[int, list[Hypothesis]]] = []
-    found = CTranslate2Engine(model_file).search(sources, BEAM, LONGEST, on_answers=told.append)
+    found = search(CTranslate2Engine(model_file), sources, BEAM, LONGEST, on_answers=told.append)
     sure = [row for row, is_sure in enumerate(certain) if is_sure]
     assert_same([found[row] for row in sure], [expected[row] for row in sure])
     assert sum(map(len, told)) == len(sources)
@@ -144,12 +144,12 @@ def test_where_greedy_search_is_certain_a_beam_gives_its_answers() -> None:
 def test_no_special_token_is_written_and_scores_stay_the_models(special: str, decoding: DecodingSettings) -> None:
     model_file = untrained(loves=special)
     sources, torch_engine = random_sources(model_file, n=20), oracle(model_file)
-    freely = replace(torch_engine, forbidden=()).search(sources, GREEDY, LONGEST)
+    freely = search(replace(torch_engine, forbidden=()), sources, GREEDY, LONGEST)
     beloved = model_file.target_tokenizer.vocabulary.specials[special]
     assert any(beloved in answers[0].ids for answers in freely)
-    found = CTranslate2Engine(model_file).search(sources, decoding, LONGEST)
+    found = search(CTranslate2Engine(model_file), sources, decoding, LONGEST)
     if decoding == GREEDY:
-        assert_same(found, torch_engine.search(sources, decoding, LONGEST))
+        assert_same(found, search(torch_engine, sources, decoding, LONGEST))
     for source, (answer,) in zip(sources, found, strict=True):
         assert not set(answer.ids) & model_file.target_tokenizer.vocabulary.special_ids
         (forced,) = torch_engine.score([(source, framed(model_file, answer))])
@@ -167,9 +167,9 @@ def test_prefixes_and_the_longest_length_mean_what_they_mean_in_torch(kind: str,
     engine, torch_engine = CTranslate2Engine(model_file), oracle(model_file)
     for given in ((), prefixes):
         assert_same(
-            engine.search(sources, GREEDY, longest, given), torch_engine.search(sources, GREEDY, longest, given)
+            search(engine, sources, GREEDY, longest, given), search(torch_engine, sources, GREEDY, longest, given)
         )
-    forced = engine.search(sources, BEAM, longest, prefixes)
+    forced = search(engine, sources, BEAM, longest, prefixes)
     for prefix, (answer,) in zip(prefixes, forced, strict=True):
         assert answer.ids[: len(prefix)] == tuple(prefix[:longest])
 
@@ -178,10 +178,10 @@ def test_prefixes_and_the_longest_length_mean_what_they_mean_in_torch(kind: str,
 def test_nothing_asked_and_sources_without_a_token_are_no_special_cases() -> None:
     model_file = untrained()
     engine = CTranslate2Engine(model_file)
-    assert engine.search([], BEAM, LONGEST) == []
+    assert search(engine, [], BEAM, LONGEST) == []
     assert engine.score([]) == []
     nothing = [model_file.source_tokenizer.frame([])]
-    assert_same(engine.search(nothing, GREEDY, LONGEST), oracle(model_file).search(nothing, GREEDY, LONGEST))
+    assert_same(search(engine, nothing, GREEDY, LONGEST), search(oracle(model_file), nothing, GREEDY, LONGEST))
 
 
 @needs_library
@@ -190,10 +190,10 @@ def test_sinusoids_go_on_and_learned_positions_end_with_a_word() -> None:
     engine, torch_engine = CTranslate2Engine(model_file), oracle(model_file)
     for length in (5, 700):
         sources = [model_file.source_tokenizer.frame(model_file.source_tokenizer.encode("abcdefg" * (length // 7)))]
-        assert_same(engine.search(sources, GREEDY, length), torch_engine.search(sources, GREEDY, length))
+        assert_same(search(engine, sources, GREEDY, length), search(torch_engine, sources, GREEDY, length))
     learned = CTranslate2Engine(untrained(positions="learned", max_length=20))
     with pytest.raises(TextError, match="21 tokens is longer than the 20 learned positions"):
-        learned.search([[1] * 21], GREEDY, LONGEST)
+        search(learned, [[1] * 21], GREEDY, LONGEST)
     assert len(learned.score([([1, 2], [1] * 21)])[0]) == 20
     with pytest.raises(TextError, match="21 tokens is longer than the 20 learned positions"):
         learned.score([([1, 2], [1] * 22)])
@@ -205,21 +205,10 @@ def test_loading_leaves_pytorch_its_threads() -> None:
     try:
         torch.set_num_threads(3)
         model_file = untrained()
-        CTranslate2Engine(model_file).search(random_sources(model_file, n=2), GREEDY, LONGEST)
+        search(CTranslate2Engine(model_file), random_sources(model_file, n=2), GREEDY, LONGEST)
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(threads)
-
-
-@needs_library
-@pytest.mark.parametrize(("n_source", "n_target"), [(3, 80), (80, 3)])
-def test_a_batch_has_room_for_the_longer_side_of_its_pairs(n_source: int, n_target: int) -> None:
-    pairs = 200 * [([1] * n_source, [1] * n_target)]
-    engine = CTranslate2Engine(untrained())
-    engine.n_workers = 2
-    calls = list(engine._calls(*zip(*pairs, strict=True), 1))
-    assert sum(len(rows) for rows, _ in calls) == 200
-    assert max(batch_size for _, batch_size in calls) == 7  # of 80 tokens: there is room for about 512
 
 
 @needs_library
@@ -228,23 +217,24 @@ def test_a_source_has_the_same_answer_alone_and_in_any_batch(n_workers: int) -> 
     model_file = untrained(norm="pre")
     engine, sources = CTranslate2Engine(model_file), random_sources(model_file, n=30)
     engine.n_workers = n_workers
-    together = engine.search([*sources, *sources[::-1]], BEAM, LONGEST)
-    assert_same(together, [engine.search([source], BEAM, LONGEST)[0] for source in [*sources, *sources[::-1]]])
+    together = search(engine, [*sources, *sources[::-1]], BEAM, LONGEST)
+    assert_same(together, [search(engine, [source], BEAM, LONGEST)[0] for source in [*sources, *sources[::-1]]])
 
 
 @needs_library
 @pytest.mark.parametrize("decoding", [GREEDY, N_BEST], ids=["greedy", "n-best"])
-def test_answers_are_the_same_in_many_calls_of_which_few_are_under_way(
+def test_answers_are_the_same_in_many_small_batches(
     decoding: DecodingSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model_file = untrained()
     sources = random_sources(model_file)
     engine = CTranslate2Engine(model_file)
-    expected = engine.search(sources, decoding, LONGEST)
+    expected = search(engine, sources, decoding, LONGEST)
     monkeypatch.setattr("glassformer.inference.engines.ctranslate2.BATCH_POSITIONS", {"float32": 16})
-    monkeypatch.setattr("glassformer.inference.engines.ctranslate2.CALLS_AHEAD", 2)
-    assert len(list(engine._calls(sources, (), decoding.num_beams))) > 5
-    assert_same(engine.search(sources, decoding, LONGEST), expected)
+    assert_same(search(engine, sources, decoding, LONGEST), expected)
+    pairs = [(source, source) for source in sources]
+    for pair, scores in zip(pairs, engine.score(pairs), strict=True):
+        assert scores == pytest.approx(engine.score([pair])[0], abs=1e-4)
 
 
 @needs_library
@@ -257,7 +247,7 @@ def test_int8_is_near_float32_and_not_the_same(kind: str) -> None:
     scores = [[sum(each) for each in engine.score(pairs)] for engine in (exact, rounded)]
     assert scores[0] != pytest.approx(scores[1], abs=1e-4)
     assert scores[0] == pytest.approx(scores[1], abs=0.2, rel=0.05)
-    assert len(rounded.search(sources, BEAM, LONGEST)) == len(sources)
+    assert len(search(rounded, sources, BEAM, LONGEST)) == len(sources)
 
 
 # --- What is not there ---
@@ -334,27 +324,27 @@ def test_another_model_is_noticed_and_nothing_is_translated(change: dict[str, An
         model_file,
         settings=settings.model_copy(update={"model": settings.model.model_copy(update=change)}),
     )
-    engine = CheckedEngine(CTranslate2Engine(changed), model_file)
+    checked = Agreement("ctranslate2", CTranslate2Engine(changed), model_file)
     with pytest.raises(
         EngineError, match="does not compute this model as torch does; nothing was translated\n"
     ) as error:
-        engine.search(random_sources(model_file), BEAM, LONGEST)
+        checked.compare(random_sources(model_file), LONGEST)
     assert "of the first 60 texts that are not empty: number " in (error.value.where or "")
-    assert engine.agreement.rows == 0
+    assert checked.rows == 0
 
 
 @needs_library
 def test_a_low_precision_is_counted_and_not_refused() -> None:
     model_file = untrained()
     sources = random_sources(model_file)
-    engine = CheckedEngine(CTranslate2Engine(model_file, precision="int8"), model_file)
-    engine.search(sources, GREEDY, LONGEST)
-    ours = engine.engine.search(sources, GREEDY, LONGEST)
-    expected = oracle(model_file).search(sources, GREEDY, LONGEST)
+    checked = Agreement("ctranslate2", CTranslate2Engine(model_file, precision="int8"), model_file)
+    checked.compare(sources, LONGEST)
+    ours = search(checked.engine, sources, GREEDY, LONGEST)
+    expected = search(oracle(model_file), sources, GREEDY, LONGEST)
     same = sum(a[0].ids == b[0].ids for a, b in zip(ours, expected, strict=True))
     assert 0 < same < len(sources)
-    assert not engine.agreement.is_exact
-    assert (engine.agreement.rows, engine.agreement.equal - engine.agreement.ties) == (len(sources), same)
+    assert not checked.is_exact
+    assert (checked.rows, checked.equal - checked.ties) == (len(sources), same)
 
 
 def test_two_tokens_that_are_equally_likely_are_a_tie_and_others_are_not() -> None:

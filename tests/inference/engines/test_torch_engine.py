@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, TextError
+from glassformer.inference import engines
 from glassformer.inference.engines import inference as inference_module
+from glassformer.inference.engines import search
 from glassformer.inference.engines import torch as engine_module
 from glassformer.inference.engines.inference import Cache, Inference
 from glassformer.inference.engines.torch import (
@@ -97,10 +100,7 @@ def model() -> Transformer:
 
 @pytest.fixture(scope="module")
 def engine(model: Transformer) -> TorchEngine:
-    """Its weights are prepared once, as those of a translator."""
-    engine = engine_of(model)
-    engine.frozen = True
-    return engine
+    return engine_of(model)
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def beam_of_one(model: Transformer, sources: list[list[int]]) -> list[list[int]]
 
 
 def test_greedy_search_is_the_argmax_without_a_cache_and_a_beam_of_one(model: Transformer, engine: TorchEngine) -> None:
-    greedy = [with_eos(best) for (best,) in engine.search(SOURCES, GREEDY, LONGEST)]
+    greedy = [with_eos(best) for (best,) in search(engine, SOURCES, GREEDY, LONGEST)]
     assert greedy == by_length(lambda sources: argmax_without_cache(model, sources))
     assert greedy == by_length(lambda sources: beam_of_one(model, sources))
     assert len({tuple(ids) for ids in greedy}) > 100  # the model does not always say the same
@@ -208,7 +208,7 @@ def test_each_sentence_is_encoded_once_and_its_memory_projected_once(
     monkeypatch.setattr(inference_module._Layer, "encode", counted_encode)
     monkeypatch.setattr(PreparedLinear, "__call__", counted_product)
     sources = random_sources(25, longest=12)
-    engine_of(random_model()).search(sources, decoding, 10)
+    search(engine_of(random_model()), sources, decoding, 10)
     n_tokens = sum(map(len, sources))
     assert sorted(started) == sorted(sources)
     assert sum(encoded) == TINY["n_encoder_layers"] * n_tokens
@@ -255,8 +255,8 @@ def assert_together_as_alone(
     shuffle.shuffle(batch)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine_module, "BATCH_POSITIONS", positions)
-        together = engine.search(batch, decoding, 8)
-    alone = {tuple(source): engine.search([source], decoding, 8)[0] for source in sources}
+        together = search(engine, batch, decoding, 8)
+    alone = {tuple(source): search(engine, [source], decoding, 8)[0] for source in sources}
     for source, answers in zip(batch, together, strict=True):
         expected = alone[tuple(source)]
         assert [answer.ids for answer in answers] == [answer.ids for answer in expected]
@@ -305,18 +305,17 @@ def test_where_tokens_are_tied_but_for_rounding_an_answer_is_the_same_to_the_las
 ) -> None:
     """Answers, and scores of every token: alone, in any batch, in any order, twice in one batch, on any cores."""
     engine = engine_of(*(with_twins(random_model(seed + i, **changes), noise) for i, changes in enumerate(shape)))
-    engine.frozen = True
     sources = random_sources(5, longest=20, seed=seed)
     batch = sources * 2
     shuffle.shuffle(batch)
-    alone = {tuple(source): engine.search([source], decoding, 8)[0] for source in sources}
+    alone = {tuple(source): search(engine, [source], decoding, 8)[0] for source in sources}
     before = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine_module, "BATCH_POSITIONS", positions)
         patch.setattr(engine_module, "MIN_HYPOTHESES", 1)
         torch.set_num_threads(n_cores)
         try:
-            together = engine.search(batch, decoding, 8)
+            together = search(engine, batch, decoding, 8)
         finally:
             torch.set_num_threads(before)
     assert together == [alone[tuple(source)] for source in batch]
@@ -326,15 +325,15 @@ def test_where_tokens_are_tied_but_for_rounding_an_answer_is_the_same_to_the_las
 @given(sources=st.lists(framed, min_size=1, max_size=8), seed=st.integers(0, 3))
 def test_samples_depend_on_seed_and_source_alone(engine: TorchEngine, sources: list[list[int]], seed: int) -> None:
     decoding = DecodingSettings(do_sample=True, num_return_sequences=3, seed=seed)
-    together = engine.search(sources, decoding, 6)
+    together = search(engine, sources, decoding, 6)
     for source, answers in zip(sources, together, strict=True):
-        (expected,) = engine.search([source], decoding, 6)
+        (expected,) = search(engine, [source], decoding, 6)
         assert [answer.ids for answer in answers] == [answer.ids for answer in expected]
 
 
 def test_another_seed_draws_other_samples(engine: TorchEngine) -> None:
     one, other = (
-        engine.search(random_sources(5, 8), DecodingSettings(do_sample=True, seed=seed), 8) for seed in (1, 2)
+        search(engine, random_sources(5, 8), DecodingSettings(do_sample=True, seed=seed), 8) for seed in (1, 2)
     )
     assert [answers[0].ids for answers in one] != [answers[0].ids for answers in other]
 
@@ -345,9 +344,9 @@ def test_prefixes_stay_with_their_sentences(engine: TorchEngine) -> None:
     sources = random_sources(12, longest=15, seed=4)
     prefixes = [[4 + row % 8] * (row % 4) for row in range(12)]
     for decoding in (GREEDY, BEAM, BEST):
-        for row, answers in enumerate(engine.search(sources, decoding, 8, prefixes)):
+        for row, answers in enumerate(search(engine, sources, decoding, 8, prefixes)):
             assert all(list(answer.ids[: row % 4]) == prefixes[row] for answer in answers)
-            (alone,) = engine.search([sources[row]], decoding, 8, [prefixes[row]])
+            (alone,) = search(engine, [sources[row]], decoding, 8, [prefixes[row]])
             assert [answer.ids for answer in answers] == [answer.ids for answer in alone]
 
 
@@ -392,9 +391,9 @@ def test_a_source_whose_numbers_are_not_finite_is_named_by_its_own_number() -> N
     at = len(sources) // 2
     engine = engine_of(model)
     for decoding in (DecodingSettings(num_beams=1), DecodingSettings(num_beams=3), DecodingSettings(do_sample=True)):
-        engine.search(sources, decoding, 4)
+        search(engine, sources, decoding, 4)
         with pytest.raises(NotFiniteError) as caught:
-            engine.search([*sources[:at], [*sources[at][:-1], 5, sources[at][-1]], *sources[at:]], decoding, 4)
+            search(engine, [*sources[:at], [*sources[at][:-1], 5, sources[at][-1]], *sources[at:]], decoding, 4)
         assert caught.value.row == at
     with pytest.raises(NotFiniteError) as caught:
         engine.score([(sources[0], sources[1]), ([*sources[0], 5], sources[1])])
@@ -402,7 +401,7 @@ def test_a_source_whose_numbers_are_not_finite_is_named_by_its_own_number() -> N
 
 
 def test_nothing_in_nothing_out(engine: TorchEngine) -> None:
-    assert engine.search([], BEAM, 8) == []
+    assert search(engine, [], BEAM, 8) == []
     assert engine.score([]) == []
 
 
@@ -411,7 +410,7 @@ def test_nothing_in_nothing_out(engine: TorchEngine) -> None:
 @pytest.mark.parametrize("decoding", [GREEDY, BEAM, BEST], ids=["greedy", "n-best", "best"])
 def test_each_answer_is_told_once_as_soon_as_it_is_there(decoding: DecodingSettings) -> None:
     told: list[Mapping[int, list[Hypothesis]]] = []
-    found = engine_of(random_model(sureness=12.0)).search(random_sources(30, 12), decoding, 4, on_answers=told.append)
+    found = search(engine_of(random_model(sureness=12.0)), random_sources(30, 12), decoding, 4, on_answers=told.append)
     assert sum(map(len, told)) == 30
     assert dict(ChainMap(*told)) == dict(enumerate(found))
     assert len(told) > 10
@@ -428,13 +427,11 @@ def test_the_best_answer_is_that_of_a_beam_where_greedy_search_is_certain_too(
 ) -> None:
     engine, sources = engine_of(random_model(sureness=12.0)), random_sources(100, longest=14)
     best = BEST.model_copy(update={"length_alpha": alpha})
-    found = [answer for (answer,) in engine.search(sources, best, LONGEST)]
+    found = [answer for (answer,) in search(engine, sources, best, LONGEST)]
     n_certain = sum(is_certain(answer, alpha, LONGEST) for answer in found)
     assert 10 < n_certain < 90
-    monkeypatch.setattr(
-        engine_module, "search_greedy_first", lambda search_rows, n, *_, **__: search_rows(range(n), best.num_beams)
-    )
-    for answer, (expected,) in zip(found, engine.search(sources, best, LONGEST), strict=True):
+    monkeypatch.setattr(engines, "wants_greedy_first", lambda _decoding: False)
+    for answer, (expected,) in zip(found, search(engine, sources, best, LONGEST), strict=True):
         assert answer.ids == expected.ids
         assert answer.score == pytest.approx(expected.score, abs=1e-4)
 
@@ -464,7 +461,7 @@ def test_scores_of_pairs_are_those_of_each_pair_by_itself(
 @pytest.mark.parametrize("decoding", [GREEDY, BEAM, DecodingSettings(do_sample=True)], ids=["greedy", "beam", "sample"])
 def test_the_score_of_an_answer_is_its_forced_score(engine: TorchEngine, decoding: DecodingSettings) -> None:
     sources = random_sources(40, longest=14)
-    found = engine.search(sources, decoding, 10)
+    found = search(engine, sources, decoding, 10)
     answers = [(source, answer) for source, answers in zip(sources, found, strict=True) for answer in answers]
     scored = engine.score([(source, [BOS, *with_eos(answer)]) for source, answer in answers])
     for (_, answer), forced in zip(answers, scored, strict=True):
@@ -486,7 +483,7 @@ def test_short_sources_with_long_targets_are_scored_a_few_at_a_time() -> None:
 def test_a_model_with_itself_answers_as_it_does_alone(model: Transformer, engine: TorchEngine) -> None:
     sources = random_sources(30, longest=12)
     for decoding in (GREEDY, BEAM):
-        one, twice = engine.search(sources, decoding, 10), engine_of(model, model).search(sources, decoding, 10)
+        one, twice = search(engine, sources, decoding, 10), search(engine_of(model, model), sources, decoding, 10)
         for alone, both in zip(one, twice, strict=True):
             assert [answer.ids for answer in alone] == [answer.ids for answer in both]
             assert [answer.score for answer in alone] == pytest.approx([answer.score for answer in both], abs=1e-5)
@@ -495,7 +492,7 @@ def test_a_model_with_itself_answers_as_it_does_alone(model: Transformer, engine
 def test_an_ensemble_averages_probabilities() -> None:
     models = [random_model(seed, n_decoder_layers=seed) for seed in (1, 2, 3)]
     sources, together = random_sources(10, longest=12), engine_of(*models)
-    found = [answers[0] for answers in together.search(sources, BEAM, 10)]
+    found = [answers[0] for answers in search(together, sources, BEAM, 10)]
     pairs = [(source, [BOS, *with_eos(answer)]) for source, answer in zip(sources, found, strict=True)]
     for (source, target), answer, scored in zip(pairs, found, together.score(pairs), strict=True):
         each = np.array([log_probs_by_hand(model, source, target) for model in models])
@@ -509,9 +506,9 @@ def test_an_ensemble_averages_probabilities() -> None:
 
 def test_a_search_in_the_midst_of_training_has_no_dropout_and_leaves_it_on() -> None:
     model, sources = random_model(), random_sources(10, longest=12)
-    expected = engine_of(model).search(sources, GREEDY, 8)
+    expected = search(engine_of(model), sources, GREEDY, 8)
     model.train()
-    assert engine_of(model).search(sources, GREEDY, 8) == expected
+    assert search(engine_of(model), sources, GREEDY, 8) == expected
     assert all(module.training for module in model.modules())
 
 
@@ -535,15 +532,13 @@ def test_weights_are_copied_out_and_in() -> None:
     assert other.source_embedding.weight.any()
 
 
-def test_a_search_sees_the_weights_of_the_moment_unless_they_are_frozen() -> None:
+def test_a_new_engine_sees_the_weights_that_were_changed() -> None:
     model, other, sources = random_model(1), random_model(2), random_sources(10, longest=12)
-    following, frozen = engine_of(model), engine_of(model)
-    frozen.frozen = True
-    before = following.search(sources, GREEDY, 8)
-    assert frozen.search(sources, GREEDY, 8) == before
+    engine = engine_of(model)
+    before = search(engine, sources, GREEDY, 8)
     set_weights(model, get_weights(other))
-    assert following.search(sources, GREEDY, 8) == engine_of(other).search(sources, GREEDY, 8) != before
-    assert frozen.search(sources, GREEDY, 8) == before
+    assert search(engine, sources, GREEDY, 8) == before
+    assert search(replace(engine), sources, GREEDY, 8) == search(engine_of(other), sources, GREEDY, 8) != before
 
 
 # --- Learned positions end ---
@@ -555,7 +550,7 @@ def test_learned_positions_serve_to_the_last(max_length: int) -> None:
     model = random_model(positions="learned", max_length=max_length)
     engine = engine_of(model)
     source = frame([5] * (max_length - 2))
-    ((answer,),) = engine.search([source], GREEDY, 100)
+    ((answer,),) = search(engine, [source], GREEDY, 100)
     assert len(with_eos(answer)) <= max_length
     target = [BOS, *[6] * max_length]
     (scored,) = engine.score([(source, target)])
@@ -565,7 +560,7 @@ def test_learned_positions_serve_to_the_last(max_length: int) -> None:
 def test_a_source_past_the_learned_positions_is_refused() -> None:
     engine = engine_of(random_model(positions="learned", max_length=12))
     with pytest.raises(TextError, match="a sequence of 13 tokens is longer than the 12 learned positions"):
-        engine.search([frame([5] * 11)], GREEDY, 8)
+        search(engine, [frame([5] * 11)], GREEDY, 8)
 
 
 # --- Devices and precision ---
@@ -629,8 +624,8 @@ def test_a_search_in_bfloat16_computes_the_same_in_any_thread(monkeypatch: pytes
 
     monkeypatch.setattr(inference_module, "_attention", watched)
     engine = TorchEngine([random_model()], BOS, EOS, (PAD, BOS, UNK), precision="bfloat16")
-    exact = engine_of(random_model()).search(SOURCES[:20], GREEDY, 1)
-    rough = engine.search(SOURCES[:20], GREEDY, 1)
+    exact = search(engine_of(random_model()), SOURCES[:20], GREEDY, 1)
+    rough = search(engine, SOURCES[:20], GREEDY, 1)
     assert seen == {torch.float32}
     assert [answer.score for (answer,) in rough] == pytest.approx([answer.score for (answer,) in exact], abs=0.05)
     assert rough != exact

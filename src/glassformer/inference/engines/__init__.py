@@ -1,43 +1,85 @@
-"""Engines compute searches and scores: PyTorch, or CTranslate2 (an extra)."""
+"""Engines compute answers and scores: PyTorch, or CTranslate2 (an extra)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from glassformer.errors import UsageError, nearest
+from glassformer.errors import NotFiniteError, UsageError, nearest
 
 if TYPE_CHECKING:
-    from glassformer.paper.search import GreedyFirst, Hypothesis, OnAnswers
+    from glassformer.paper.search import AnswerBatches, GreedyFirst, Hypothesis, OnAnswers
     from glassformer.paper.settings import DecodingSettings
     from glassformer.ship.storage.modelfile import ModelFile
 
+Ids = Sequence[int]
+"""Framed: `<bos> … <eos>`; those of a prefix are not framed."""
+
 
 class Engine(Protocol):
-    """Computes hypotheses and scores, in the order of its inputs. Ids are framed: `<bos> … <eos>`."""
+    """Computes answers and scores."""
 
-    def search(
-        self,
-        sources: Sequence[Sequence[int]],
-        decoding: DecodingSettings,
-        max_new_tokens: int,
-        prefixes: Sequence[Sequence[int]] = (),
-        on_answers: OnAnswers | None = None,
-        greedy_first: GreedyFirst | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Return the answers for each source, best first; `on_answers` receives each batch as soon as it is found.
+    @property
+    def precision(self) -> str:
+        """The precision of its products, such as "float32"."""
+        ...
 
-        `greedy_first` is shared by the searches of one job. Raises NotFiniteError for a source without an answer of
-        finite score.
+    def answers(
+        self, sources: Sequence[Ids], decoding: DecodingSettings, max_new_tokens: int, prefixes: Sequence[Ids] = ()
+    ) -> AnswerBatches:
+        """Yield the answers in batches, each as soon as it is found: number of the source -> its answers, best first.
+
+        Learned positions may end before `max_new_tokens`; then the answers do too. Raises NotFiniteError for a source
+        whose log-probabilities are not finite.
         """
         ...
 
-    def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
+    def score(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[list[float]]:
         """Return the log-probability (nats) of every target token after `<bos>`, for (source, target) ids.
 
         Raises NotFiniteError for one that is not finite.
         """
         ...
+
+
+def search(
+    engine: Engine,
+    sources: Sequence[Ids],
+    decoding: DecodingSettings,
+    max_new_tokens: int,
+    prefixes: Sequence[Ids] = (),
+    on_answers: OnAnswers | None = None,
+    greedy_first: GreedyFirst | None = None,
+) -> list[list[Hypothesis]]:
+    """Return the answers of an engine for each source, best first; `on_answers` receives each batch when it is found.
+
+    Where only the best answer of a beam counts, greedy search is first. `greedy_first` is shared by the searches of one
+    job. Raises NotFiniteError for a source without an answer of finite score.
+    """
+    from glassformer.paper.search import collect, search_greedy_first
+
+    def search_rows(rows: Sequence[int], num_beams: int) -> AnswerBatches:
+        chosen = decoding.model_copy(update={"num_beams": num_beams})
+        forced = [prefixes[row] for row in rows] if prefixes else ()
+        try:
+            for found in engine.answers([sources[row] for row in rows], chosen, max_new_tokens, forced):
+                yield {rows[i]: answers for i, answers in found.items()}
+        except NotFiniteError as error:
+            raise error.moved_to(rows[error.row or 0]) from None
+
+    n_sources, num_beams = len(sources), decoding.num_beams
+    if wants_greedy_first(decoding):
+        found = search_greedy_first(
+            search_rows, n_sources, max_new_tokens, num_beams=num_beams, alpha=decoding.length_alpha, state=greedy_first
+        )
+    else:
+        found = search_rows(range(n_sources), num_beams)
+    return collect(found, n_sources, on_answers)
+
+
+def wants_greedy_first(decoding: DecodingSettings) -> bool:
+    """Whether only the best answer of a beam counts, so that greedy search may save the beam."""
+    return decoding.num_beams > 1 and decoding.num_return_sequences == 1 and not decoding.do_sample
 
 
 def load_engine(name: str, model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
@@ -52,20 +94,17 @@ def load_engine(name: str, model_files: Sequence[ModelFile], device: str, precis
 
 
 def _torch(model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
-    from glassformer.inference.engines.torch import TorchEngine, build_model, find_device
+    from glassformer.inference.engines.torch import TorchEngine, find_device
 
-    found = find_device(device)
-    models = [build_model(model_file).to(found) for model_file in model_files]
-    return TorchEngine.of(models, model_files[0].target_tokenizer, found, precision, frozen=True)
+    return TorchEngine.of_files(model_files, find_device(device), precision)
 
 
 def _ctranslate2(model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
-    from glassformer.inference.engines.agreement import CheckedEngine
     from glassformer.inference.engines.ctranslate2 import CTranslate2Engine
 
     if len(model_files) > 1:
         raise UsageError("ctranslate2 runs one model, not an ensemble", hint="--engine torch")
-    return CheckedEngine(CTranslate2Engine(model_files[0], device, precision), model_files[0])
+    return CTranslate2Engine(model_files[0], device, precision)
 
 
 ENGINES: dict[str, Callable[[Sequence[ModelFile], str, str], Engine]] = {"torch": _torch, "ctranslate2": _ctranslate2}

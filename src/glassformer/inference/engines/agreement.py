@@ -1,17 +1,14 @@
-"""A check that CTranslate2 agrees with PyTorch, which answers the first sources too."""
+"""A comparison of the answers of an engine with those of PyTorch, which answers the first sources too."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import final
-
-import torch
+from dataclasses import dataclass, field
 
 from glassformer.errors import EngineError
-from glassformer.inference.engines.ctranslate2 import CTranslate2Engine
-from glassformer.inference.engines.torch import TorchEngine, build_model
-from glassformer.paper.search import GreedyFirst, Hypothesis, OnAnswers
+from glassformer.inference.engines import Engine, search
+from glassformer.inference.engines.torch import TorchEngine
+from glassformer.paper.search import Hypothesis
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
 
@@ -22,17 +19,26 @@ TOLERANCE = 1e-3
 GREEDY = DecodingSettings(num_beams=1)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Agreement:
-    """The number of rows whose greedy answers were compared with PyTorch's, and of those that are equal.
+    """Compares an engine with PyTorch (greedy search, in float32 on the CPU) on the first ROWS sources.
 
-    `ties` of the equal ones are other answers that are as likely. `str()` gives the text for people.
+    `rows` were compared, `equal` of them have the same answer, `ties` of these another one that is as likely. `str()`
+    gives the text for people.
     """
 
-    precision: str
-    rows: int = 0
-    equal: int = 0
-    ties: int = 0
+    name: str
+    engine: Engine
+    model_file: ModelFile
+    rows: int = field(default=0, init=False)
+    equal: int = field(default=0, init=False)
+    ties: int = field(default=0, init=False)
+    _oracle: TorchEngine | None = field(default=None, init=False, repr=False)
+
+    @property
+    def precision(self) -> str:
+        """The precision of the engine."""
+        return self.engine.precision
 
     @property
     def is_exact(self) -> bool:
@@ -41,71 +47,46 @@ class Agreement:
 
     def __str__(self) -> str:
         ties = f" ({self.ties} of them a tie)" if self.ties else ""
-        return f"ctranslate2 in {self.precision}: equal to torch on {self.equal} of {self.rows} rows{ties}"
+        return f"{self.name} in {self.precision}: equal to torch on {self.equal} of {self.rows} rows{ties}"
 
+    def compare(self, sources: Sequence[Sequence[int]], max_new_tokens: int) -> None:
+        """Compare the answers to those of these sources that are among the first ROWS.
 
-@final
-class CheckedEngine:
-    """CTranslate2, compared with PyTorch on the first ROWS sources (greedy search, in float32 on the CPU).
-
-    In float32 the answers must be equal, except for ties, and the log-probabilities of their tokens within TOLERANCE;
-    otherwise a search raises EngineError. In a lower precision `agreement` counts the equal answers.
-    """
-
-    def __init__(self, engine: CTranslate2Engine, model_file: ModelFile) -> None:
-        self.engine = engine
-        self.agreement = Agreement(engine.precision)
-        self._oracle: TorchEngine | None = TorchEngine.of(
-            [build_model(model_file)], model_file.target_tokenizer, torch.device("cpu")
-        )
-
-    def search(
-        self,
-        sources: Sequence[Sequence[int]],
-        decoding: DecodingSettings,
-        max_new_tokens: int,
-        prefixes: Sequence[Sequence[int]] = (),
-        on_answers: OnAnswers | None = None,
-        greedy_first: GreedyFirst | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Return the answers for each framed source, best first, in the order of `sources`."""
-        if self._oracle and not decoding.do_sample:
-            self._compare(self._oracle, sources[: ROWS - self.agreement.rows], max_new_tokens)
-        return self.engine.search(sources, decoding, max_new_tokens, prefixes, on_answers, greedy_first)
-
-    def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
-        """Return the log-probability (nats) of every target token after `<bos>`. Not checked."""
-        return self.engine.score(pairs)
-
-    def _compare(self, oracle: TorchEngine, sources: Sequence[Sequence[int]], max_new_tokens: int) -> None:
+        Raises EngineError in float32 when answers differ, except for ties, or the log-probabilities of their tokens
+        differ by more than TOLERANCE.
+        """
+        sources = sources[: ROWS - self.rows]
+        if not sources:
+            return
+        oracle = self._oracle or TorchEngine.of_files([self.model_file])
         ours, expected = (
-            [answers[0] for answers in engine.search(sources, GREEDY, max_new_tokens)]
+            [answers[0] for answers in search(engine, sources, GREEDY, max_new_tokens)]
             for engine in (self.engine, oracle)
         )
         tied = tied_rows(oracle, sources, ours, expected)
-        wrong = [row for row in range(len(sources)) if ours[row].ids != expected[row].ids and row not in tied]
-        if self.agreement.is_exact:
-            pairs = [(source, framed(oracle, answer)) for source, answer in zip(sources, expected, strict=True)]
-            scored = zip(self.engine.score(pairs), oracle.score(pairs), strict=True)
-            drifts = [max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) for ours, theirs in scored]
-            wrong += [row for row, drift in enumerate(drifts) if drift > TOLERANCE and row not in wrong]
-            if wrong:
-                named = ", ".join(str(self.agreement.rows + row + 1) for row in sorted(wrong)[:10])
-                raise EngineError(
-                    "ctranslate2 does not compute this model as torch does; nothing was translated",
-                    where=f"of the first {len(sources)} texts that are not empty: number {named}",
-                    got=f"{len(wrong)} other answers; log-probabilities differ by up to {max(drifts):.1e}",
-                    expected=f"the same answers, and at most {TOLERANCE:.0e}",
-                    hint="--engine torch, and please report this",
-                )
-        self.agreement = replace(
-            self.agreement,
-            rows=self.agreement.rows + len(sources),
-            equal=self.agreement.equal + len(sources) - len(wrong),
-            ties=self.agreement.ties + len(tied),
-        )
-        if self.agreement.rows >= ROWS:
-            self._oracle = None
+        wrong = {row for row in range(len(sources)) if ours[row].ids != expected[row].ids} - tied
+        if self.is_exact:
+            self._check_equal(oracle, sources, expected, wrong)
+        self.rows += len(sources)
+        self.equal += len(sources) - len(wrong)
+        self.ties += len(tied)
+        self._oracle = oracle if self.rows < ROWS else None
+
+    def _check_equal(
+        self, oracle: TorchEngine, sources: Sequence[Sequence[int]], expected: Sequence[Hypothesis], wrong: set[int]
+    ) -> None:
+        pairs = [(source, framed(oracle, answer)) for source, answer in zip(sources, expected, strict=True)]
+        scored = zip(self.engine.score(pairs), oracle.score(pairs), strict=True)
+        drifts = [max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) for ours, theirs in scored]
+        if wrong := wrong | {row for row, drift in enumerate(drifts) if drift > TOLERANCE}:
+            named = ", ".join(str(self.rows + row + 1) for row in sorted(wrong)[:10])
+            raise EngineError(
+                f"{self.name} does not compute this model as torch does; nothing was translated",
+                where=f"of the first {len(sources)} texts that are not empty: number {named}",
+                got=f"{len(wrong)} other answers; log-probabilities differ by up to {max(drifts):.1e}",
+                expected=f"the same answers, and at most {TOLERANCE:.0e}",
+                hint="--engine torch, and please report this",
+            )
 
 
 def tied_rows(

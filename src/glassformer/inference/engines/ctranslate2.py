@@ -15,11 +15,9 @@ A search gives no scores of single tokens (`Hypothesis.token_scores` is empty); 
 from __future__ import annotations
 
 import ctypes
-import math
 import os
 import tempfile
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, final
@@ -36,26 +34,18 @@ from glassformer.inference.engines.ctranslate2_spec import (
 )
 from glassformer.paper.search import (
     AnswerBatches,
-    GreedyFirst,
     Hypothesis,
-    OnAnswers,
     best_first,
     check_token_scores,
-    collect,
     length_penalty,
-    search_greedy_first,
 )
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
 
 BATCH_POSITIONS = {"int8": 448, "bfloat16": 512, "float32": 512}
-"""The approximate number of positions in the batch of a core; half as many with a beam. Measured: core caches are
-small."""
+"""The number of source positions in the batch of a core; half as many with a beam. Measured: core caches are small."""
 GPU_POSITIONS = 16_384  # not measured
-BATCHES_A_CALL, CALLS_AHEAD = 3, 2
-"""Batches for each worker in one call of the library, and calls that wait. Calls cannot be stopped, so Ctrl-C waits for
-them."""
-ROWS_TOGETHER = 128  # whose answers are passed to `on_answers` together
+ROWS_TOGETHER = 128  # whose answers are yielded together
 POSITIONS = 512  # of a table of sinusoids, which grows when needed
 NO_SCORE = -1e9  # of a slot of the beam that no hypothesis fills
 PRECISIONS = ("bfloat16", "int8", "float32")  # "auto" is the first that the device has
@@ -108,76 +98,61 @@ class CTranslate2Engine:
         self._forbidden = frozenset(vocabulary.forbidden_ids)
         self._source_names = source_names(len(model_file.source_tokenizer))
         self._target_names = target_names(len(model_file.target_tokenizer))
-        self._target_ids = {name: token for token, name in enumerate(self._target_names)}
         self._translator: Any = None
         self._process_id = 0
         self._n_positions = 0
 
-    def search(
+    def answers(
         self,
         sources: Sequence[Sequence[int]],
         decoding: DecodingSettings,
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
-        on_answers: OnAnswers | None = None,
-        greedy_first: GreedyFirst | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Return the answers for each framed source, best first, in the order of `sources`.
-
-        Learned positions may end before `max_new_tokens`; then the answers do too. Raises UsageError for sampling.
-        """
+    ) -> AnswerBatches:
+        """Yield the answers of `Engine.answers`. Raises UsageError for sampling."""
         if decoding.do_sample:
             raise UsageError("ctranslate2 searches, it does not sample", hint="--engine torch")
-        alpha, n_best, n_sources = decoding.length_alpha, decoding.num_return_sequences, len(sources)
         longest = min(max_new_tokens, self.model_file.settings.model.n_positions or max_new_tokens)
         self._make_ready(max(map(len, sources), default=0), longest)
-
-        def search_rows(rows: Sequence[int], width: int) -> AnswerBatches:
-            forced = [prefixes[row] for row in rows] if prefixes else ()
-            answers = self._decode([sources[row] for row in rows], width, longest, forced)
-            while fresh := {rows[i]: self._rank(found, alpha)[:n_best] for i, found in islice(answers, ROWS_TOGETHER)}:
-                yield fresh
-
-        if decoding.num_beams > 1 and n_best == 1 and not prefixes:
-            found = search_greedy_first(
-                search_rows, n_sources, longest, num_beams=decoding.num_beams, alpha=alpha, state=greedy_first
-            )
-        else:
-            found = search_rows(range(n_sources), decoding.num_beams)
-        return collect(found, n_sources, on_answers)
+        answers = self._decode(sources, decoding.num_beams, longest, prefixes)
+        n_best, alpha = decoding.num_return_sequences, decoding.length_alpha
+        while fresh := {row: self._rank(found, alpha)[:n_best] for row, found in islice(answers, ROWS_TOGETHER)}:
+            yield fresh
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
-        """Return the log-probability (nats) of every target token after `<bos>`, for framed (source, target) ids."""
-        n_source, n_target = (max((len(pair[side]) for pair in pairs), default=0) for side in (0, 1))
+        """Return the log-probabilities of `Engine.score`."""
+        n_source, n_target = (max((len(pair[side]) for pair in pairs), default=1) for side in (0, 1))
         self._make_ready(n_source, n_target - 1)
         targets = [target[1:] for _, target in pairs]
         given = [ids[:-1] if ids and ids[-1] == self._eos_id else ids for ids in targets]  # the library adds <eos>
-        results: list[list[float]] = [[] for _ in pairs]
-        sources = [source for source, _ in pairs]
-        for row, scored in self._in_batches(self._translator.score_batch, sources, given):
-            results[row] = scored.log_probs[: len(targets[row])]
-        return check_token_scores(results)
+        scored = self._translator.score_iterable(
+            self._named(self._source_names, [source for source, _ in pairs]),
+            self._named(self._target_names, given),
+            max_batch_size=max(1, self._batch_positions // max(n_source, n_target)),
+            max_input_length=0,
+        )
+        found = [result.log_probs[: len(ids)] for result, ids in zip(scored, targets, strict=True)]
+        return check_token_scores(found)
 
     def _decode(
         self, sources: Sequence[Sequence[int]], width: int, longest: int, prefixes: Sequence[Sequence[int]]
     ) -> Iterator[tuple[int, list[_Candidate]]]:
         """Yield the number of each source and its answers, scored by the model, as they are found."""
-        again = []
+        again = list(range(len(sources))) if prefixes else []
         if not prefixes:
             for row, answers in self._translate(sources, width, longest):
                 if any(map(self._is_forbidden, answers)):
                     again.append(row)
                 else:
                     yield row, answers
-        if prefixes or again:
-            again = again or list(range(len(sources)))
+        if again:
             forced = [prefixes[row] for row in again] if prefixes else ()
             suppressed = [[self._target_names[token]] for token in sorted(self._forbidden)]
             chosen = [sources[row] for row in again]
-            searched = dict(self._translate(chosen, width, longest, forced, suppress_sequences=suppressed))
-            pairs = [(chosen[i], (self._bos_id, *ids)) for i, answers in searched.items() for ids, _ in answers]
+            searched = list(self._translate(chosen, width, longest, forced, suppress_sequences=suppressed))
+            pairs = [(chosen[i], (self._bos_id, *ids)) for i, answers in searched for ids, _ in answers]
             scores = iter(self.score(pairs))
-            for i, answers in searched.items():
+            for i, answers in searched:
                 yield again[i], [(ids, sum(next(scores))) for ids, _ in answers]
 
     def _is_forbidden(self, answer: _Candidate) -> bool:
@@ -191,58 +166,35 @@ class CTranslate2Engine:
         prefixes: Sequence[Sequence[int]] = (),
         **options: Any,
     ) -> Iterator[tuple[int, list[_Candidate]]]:
-        """Yield the number of each source and the answers of the library's own beam, as they are found."""
-        options |= {"beam_size": width, "num_hypotheses": width, "length_penalty": 0, "return_scores": True}
-        options |= {"max_decoding_length": longest, "min_decoding_length": 0, "return_end_token": True}
-        ids = self._target_ids
-        for row, result in self._in_batches(self._translator.translate_batch, sources, prefixes, width, **options):
-            yield (
-                row,
-                [
-                    (tuple([ids[name] for name in names]), score)
-                    for names, score in zip(result.hypotheses, result.scores, strict=True)
-                    if score > NO_SCORE
-                ],
-            )
+        """Yield the number of each source, longest first, and the answers of the library's own beam."""
+        order = sorted(range(len(sources)), key=lambda row: len(sources[row]), reverse=True)
+        if prefixes:
+            options["target_prefix"] = self._named(self._target_names, [prefixes[row] for row in order])
+        results = self._translator.translate_iterable(
+            self._named(self._source_names, [sources[row] for row in order]),
+            max_batch_size=max(1, self._batch_positions // min(width, 2)),
+            batch_type="tokens",
+            max_input_length=0,
+            beam_size=width,
+            num_hypotheses=width,
+            length_penalty=0,
+            min_decoding_length=0,
+            max_decoding_length=longest,
+            return_scores=True,
+            return_end_token=True,
+            **options,
+        )
+        for row, result in zip(order, results, strict=True):
+            found = zip(result.hypotheses, result.scores, strict=True)
+            yield row, [(tuple(map(int, names)), score) for names, score in found if score > NO_SCORE]
 
-    def _in_batches(
-        self,
-        call: Callable[..., list[Any]],
-        sources: Sequence[Sequence[int]],
-        targets: Sequence[Sequence[int]],
-        width: int = 1,
-        **options: Any,
-    ) -> Iterator[tuple[int, Any]]:
-        """Yield row and result of each source, longest first. Other batches are prepared or read meanwhile."""
-        begun: deque[zip[tuple[int, Any]]] = deque()
-        for rows, batch_size in self._calls(sources, targets, width):
-            sides = [[[self._source_names[token] for token in sources[row]] for row in rows]]
-            if targets:
-                sides += [[[self._target_names[token] for token in targets[row]] for row in rows]]
-            given = call(*sides, asynchronous=True, max_input_length=0, max_batch_size=batch_size, **options)
-            begun.append(zip(rows, given, strict=True))
-            if len(begun) > CALLS_AHEAD:
-                yield from _results(begun.popleft())
-        for results in begun:
-            yield from _results(results)
+    @property
+    def _batch_positions(self) -> int:
+        return GPU_POSITIONS if self.kind == "cuda" else BATCH_POSITIONS[self.precision]
 
-    def _calls(
-        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], width: int
-    ) -> Iterator[tuple[Sequence[int], int]]:
-        """Yield the rows of each call and their number in a batch, so that all workers have equal work.
-
-        The length of a row is that of its longer side.
-        """
-        lengths = [max(map(len, sides)) for sides in (zip(sources, targets, strict=True) if targets else zip(sources))]
-        order = sorted(range(len(sources)), key=lengths.__getitem__, reverse=True)
-        max_positions = GPU_POSITIONS if self.kind == "cuda" else BATCH_POSITIONS[self.precision] // min(width, 2)
-        start = total = 0
-        for end, row in enumerate(order, 1):
-            total += lengths[row]
-            if total >= BATCHES_A_CALL * self.n_workers * max_positions or end == len(order):
-                n_batches = self.n_workers * max(1, round(total / (max_positions * self.n_workers)))
-                yield order[start:end], math.ceil((end - start) / n_batches)
-                start, total = end, 0
+    @staticmethod
+    def _named(names: Sequence[str], sequences: Sequence[Sequence[int]]) -> Iterator[list[str]]:
+        return ([names[token] for token in ids] for ids in sequences)
 
     def _rank(self, answers: list[_Candidate], alpha: float) -> list[Hypothesis]:
         """The answers as hypotheses, best first."""
@@ -283,13 +235,8 @@ class CTranslate2Engine:
                     compute_type=self.precision,
                     inter_threads=self.n_workers,
                     intra_threads=1,
-                    max_queued_batches=-1,
                 )
             except RuntimeError as error:
                 raise DeviceError(f"ctranslate2 cannot start on {self.kind}", got=str(error)) from None
             finally:
                 torch.set_num_threads(n_threads)  # which `intra_threads` changed for PyTorch, too
-
-
-def _results(call: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
-    return ((row, result.result()) for row, result in call)

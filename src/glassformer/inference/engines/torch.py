@@ -12,7 +12,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import torch
@@ -27,16 +27,12 @@ from glassformer.paper.kernels.cpu import configure_memory, on_every_core, split
 from glassformer.paper.model import Transformer
 from glassformer.paper.search import (
     AnswerBatches,
-    GreedyFirst,
     Hypothesis,
-    OnAnswers,
     SearchConstraints,
     beam_search,
     check_token_scores,
-    collect,
     greedy_search,
     sample,
-    search_greedy_first,
 )
 from glassformer.paper.search.sampling import draw_uniform
 from glassformer.paper.settings import DecodingSettings, Precision
@@ -47,6 +43,7 @@ from glassformer.text import Tokenizer
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
+CPU = torch.device("cpu")
 BATCH_POSITIONS = 6144  # maximum of source positions times hypotheses in a batch of a search
 MIN_HYPOTHESES = 64  # a batch is halved for another core where each half has this number of hypotheses
 SCORING_WIDTH = 4  # hypotheses that a scored pair counts as: it has logits at all its positions at once
@@ -108,104 +105,79 @@ def autocast(device: torch.device, precision: str) -> contextlib.AbstractContext
     return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=device.type != "cpu")
 
 
-@dataclass
+@dataclass(frozen=True)
 class TorchEngine:
-    """Runs searches and scores pairs with a Transformer, or with the mean of several (an ensemble).
+    """Searches and scores with a Transformer, or with the mean of the probabilities of several (an ensemble).
 
-    `bos_id`, `eos_id`, `forbidden` belong to the target vocabulary. Ids are framed: `<bos> … <eos>`. The probability
-    of a token is the mean over the models.
+    `bos_id`, `eos_id`, `forbidden` belong to the target vocabulary. Weights are prepared for search once: a later
+    change of them needs another engine.
     """
 
     models: Sequence[Transformer]
     bos_id: int
     eos_id: int
     forbidden: tuple[int, ...]
-    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    device: torch.device = CPU
     precision: str = "float32"
-    frozen: bool = False
-    _inference: list[Inference] = field(default_factory=list)
 
     @classmethod
     def of(
-        cls,
-        models: Sequence[Transformer],
-        target: Tokenizer,
-        device: torch.device,
-        precision: str = "float32",
-        *,
-        frozen: bool = False,
+        cls, models: Sequence[Transformer], target: Tokenizer, device: torch.device = CPU, precision: str = "float32"
     ) -> TorchEngine:
-        """Create the engine of models with this target tokenizer; of the special tokens, answers have only `<eos>`.
-
-        `frozen`: the weights do not change, so that they are prepared for search once.
-        """
+        """Create the engine of models with this target tokenizer; of the special tokens, answers have only `<eos>`."""
         vocabulary = target.vocabulary
         resolve_precision(device, precision)
         configure_memory()
-        return cls(models, vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids, device, precision, frozen)
+        return cls(models, vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids, device, precision)
 
-    def search(
+    @classmethod
+    def of_files(
+        cls, model_files: Sequence[ModelFile], device: torch.device = CPU, precision: str = "float32"
+    ) -> TorchEngine:
+        """Create the engine of model files, which share their vocabularies."""
+        models = [build_model(model_file).to(device) for model_file in model_files]
+        return cls.of(models, model_files[0].target_tokenizer, device, precision)
+
+    def answers(
         self,
         sources: Sequence[Sequence[int]],
         decoding: DecodingSettings,
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
-        on_answers: OnAnswers | None = None,
-        greedy_first: GreedyFirst | None = None,
+    ) -> AnswerBatches:
+        """Yield the answers of `Engine.answers`."""
+        longest, prepared = min(max_new_tokens, self._n_positions or max_new_tokens), self._prepared
+
+        def search_batch(batch: Sequence[int]) -> list[list[Hypothesis]]:
+            forced = [prefixes[row] for row in batch] if prefixes else ()
+            constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, forced)
+            chosen = [sources[row] for row in batch]
+            try:
+                with torch.inference_mode():  # of this thread
+                    state = _Caches([model.start(chosen, self._padded(len(chosen[-1]))) for model in prepared])
+                    return self._search(chosen, state, decoding, constraints)
+            except NotFiniteError as error:
+                raise error.moved_to(batch[error.row or 0]) from None
+
+        width = max(decoding.num_beams, decoding.num_return_sequences)
+        batches = plan_equal_lengths([len(source) for source in sources], width)
+        run: Any = map
+        if self.device.type == "cpu":
+            run = on_every_core
+            batches = split_batches(batches, torch.get_num_threads(), MIN_HYPOTHESES // width)
+        for batch, answers in zip(batches, run(search_batch, batches), strict=True):
+            yield dict(zip(batch, answers, strict=True))
+
+    def _search(
+        self,
+        sources: Sequence[Sequence[int]],
+        state: _Caches,
+        decoding: DecodingSettings,
+        constraints: SearchConstraints,
     ) -> list[list[Hypothesis]]:
-        """Return the answers for each framed source, best first, in the order of `sources`.
-
-        Learned positions may end before `max_new_tokens`; then the answers do too. Raises NotFiniteError for a text
-        whose log-probabilities are not finite.
-        """
-        n_best, longest = decoding.num_return_sequences, min(max_new_tokens, self._n_positions or max_new_tokens)
-
-        def search_rows(rows: Sequence[int], num_beams: int) -> AnswerBatches:
-            chosen = decoding.model_copy(update={"num_beams": num_beams})
-
-            def search_batch(batch: Sequence[int]) -> list[list[Hypothesis]]:
-                forced = [prefixes[row] for row in batch] if prefixes else ()
-                constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, forced)
-                try:
-                    with torch.inference_mode():  # of this thread
-                        return self._search_batch([sources[row] for row in batch], chosen, constraints)
-                except NotFiniteError as error:
-                    raise error.moved_to(batch[error.row or 0]) from None
-
-            width = max(num_beams, n_best)
-            plan = plan_equal_lengths([len(sources[row]) for row in rows], width)
-            batches = [[rows[i] for i in batch] for batch in plan]
-            run: Any = map
-            if self.device.type == "cpu":
-                run = on_every_core
-                batches = split_batches(batches, torch.get_num_threads(), MIN_HYPOTHESES // width)
-            for batch, answers in zip(batches, run(search_batch, batches), strict=True):
-                yield dict(zip(batch, answers, strict=True))
-
-        with self._evaluating():
-            self._prepare()
-            if decoding.num_beams > 1 and n_best == 1 and not decoding.do_sample:
-                found = search_greedy_first(
-                    search_rows,
-                    len(sources),
-                    longest,
-                    num_beams=decoding.num_beams,
-                    alpha=decoding.length_alpha,
-                    state=greedy_first,
-                )
-            else:
-                found = search_rows(range(len(sources)), decoding.num_beams)
-            return collect(found, len(sources), on_answers)
-
-    def _search_batch(
-        self, sources: Sequence[Sequence[int]], decoding: DecodingSettings, constraints: SearchConstraints
-    ) -> list[list[Hypothesis]]:
-        length = self._padded(len(sources[-1]))
-        state = _Caches([model.start(sources, length) for model in self._inference])
-        alpha = decoding.length_alpha
+        alpha, n_best = decoding.length_alpha, decoding.num_return_sequences
         if decoding.do_sample:
-            n_samples = decoding.num_return_sequences
-            uniform = [draw_uniform(ids, decoding.seed, constraints.max_new_tokens, n_samples) for ids in sources]
+            uniform = [draw_uniform(ids, decoding.seed, constraints.max_new_tokens, n_best) for ids in sources]
             return sample(
                 self._step,
                 state,
@@ -218,47 +190,49 @@ class TorchEngine:
             )
         if decoding.num_beams == 1:
             return greedy_search(self._step, state, len(sources), constraints, alpha=alpha)
+        num_beams = decoding.num_beams
         return beam_search(
-            self._step,
-            state,
-            len(sources),
-            constraints,
-            num_beams=decoding.num_beams,
-            alpha=alpha,
-            n_best=decoding.num_return_sequences,
+            self._step, state, len(sources), constraints, num_beams=num_beams, alpha=alpha, n_best=n_best
         )
 
-    def _prepare(self) -> None:
-        """Prepare the weights for search; once if they are frozen."""
-        if not (self._inference and self.frozen):
-            dtype = torch.bfloat16 if resolve_precision(self.device, self.precision) == "bfloat16" else torch.float32
-            self._inference = [Inference(model, dtype) for model in self.models]
+    @functools.cached_property
+    def _prepared(self) -> list[Inference]:
+        """The models, prepared for search."""
+        dtype = torch.bfloat16 if resolve_precision(self.device, self.precision) == "bfloat16" else torch.float32
+        with torch.inference_mode():
+            return [Inference(model, dtype) for model in self.models]
 
     def _step(self, last: Int[Tensor, "N K"], state: _Caches) -> tuple[Float[Tensor, "N K V"], _Caches]:
         check_time_limit()
         last = last.to(self.device)
-        logits = [model.step(last, cache) for model, cache in zip(self._inference, state.caches, strict=True)]
+        logits = [model.step(last, cache) for model, cache in zip(self._prepared, state.caches, strict=True)]
         return _mean_log_probs(logits), state
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
-        """Return the log-probability (nats) of every target token after `<bos>`, for framed (source, target) ids.
-
-        Raises NotFiniteError for one that is not finite.
-        """
+        """Return the log-probabilities of `Engine.score`."""
         results: list[list[float]] = [[] for _ in pairs]
         with self._evaluating(), autocast(self.device, self.precision):
-            lengths = [max(len(source), len(target) - 1) for source, target in pairs]
-            for rows in plan_equal_lengths(lengths, SCORING_WIDTH):
-                check_time_limit()
-                length = self._padded(lengths[rows[-1]])  # of both sides, so that it depends on the pair alone
-                source, visible = pad([pairs[row][0] for row in rows], length, self.device)
-                given, _ = pad([pairs[row][1][:-1] for row in rows], length, self.device)
-                targets, real = pad([pairs[row][1][1:] for row in rows], length, self.device)
-                logits = [model(source, visible, given) for model in self.models]
-                log_probs = _mean_log_probs(logits).gather(2, targets[:, :, None])[:, :, 0]
+            for rows, source, visible, target, real in self.in_batches(pairs):
+                logits = [model(source, visible, target[:, :-1]) for model in self.models]
+                log_probs = _mean_log_probs(logits).gather(2, target[:, 1:, None])[:, :, 0]
                 for i, row in enumerate(rows):
-                    results[row] = log_probs[i][real[i]].tolist()
+                    results[row] = log_probs[i][real[i, 1:]].tolist()
         return check_token_scores(results)
+
+    def in_batches(
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
+    ) -> Iterator[tuple[list[int], Tensor, Tensor, Tensor, Tensor]]:
+        """Yield the numbers of some pairs, their sources and the mask of those, their targets and the mask of those.
+
+        Both sides are padded to one length, which depends on the pair alone; targets have one token more.
+        """
+        lengths = [max(len(source), len(target) - 1) for source, target in pairs]
+        for rows in plan_equal_lengths(lengths, SCORING_WIDTH):
+            check_time_limit()
+            length = self._padded(lengths[rows[-1]])
+            source, visible = pad([pairs[row][0] for row in rows], length, self.device)
+            target, real = pad([pairs[row][1] for row in rows], length + 1, self.device)
+            yield rows, source, visible, target, real
 
     @property
     def _n_positions(self) -> int | None:

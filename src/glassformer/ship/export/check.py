@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-import torch
-
 from glassformer.errors import EngineError, shortened
+from glassformer.inference.engines import search
 from glassformer.inference.engines.agreement import framed, tied_rows
-from glassformer.inference.engines.torch import TorchEngine, build_model
+from glassformer.inference.engines.torch import TorchEngine
 from glassformer.inference.metrics import quick_metric
 from glassformer.inference.translator import encode_sources
 from glassformer.paper.search import Hypothesis, length_penalty
@@ -101,7 +100,7 @@ class Checker:
     def __init__(self, model_file: ModelFile, rows: Rows) -> None:
         self.model_file, self.rows = model_file, rows
         self.decoding = model_file.settings.decoding
-        self._engine = TorchEngine.of([build_model(model_file)], model_file.target_tokenizer, torch.device("cpu"))
+        self._engine = TorchEngine.of_files([model_file])
         self._filled = rows.filled
         texts, names = [rows.texts[i] for i in self._filled], [rows.rows[i].name for i in self._filled]
         self._sources = encode_sources(texts, names, model_file.source_tokenizer, model_file.settings)
@@ -170,7 +169,7 @@ class Checker:
 
     def _search(self, num_beams: int) -> list[Hypothesis]:
         decoding = DecodingSettings(num_beams=num_beams, length_alpha=self.decoding.length_alpha)
-        found = self._engine.search(self._sources, decoding, max_new_tokens(self.model_file))
+        found = search(self._engine, self._sources, decoding, max_new_tokens(self.model_file))
         answers = [BLANK] * len(self.rows.rows)
         for i, (best, *_) in zip(self._filled, found, strict=True):
             answers[i] = best
