@@ -1,6 +1,6 @@
 """The cache: folders of files that were computed from tables, keyed by content and settings.
 
-    entry = load(key) or build(key, write)      entry.folder, entry.description
+    entry = cached(key, write)      entry.folder, entry.description, entry.was_damaged
 
 An entry is written under a temporary name and renamed when it is complete, so that processes do not disturb each other.
 Its files are checked against their checksums before they are used. Deleting the folder, or any part of it, loses only
@@ -44,11 +44,16 @@ _BLOCK = 2**22
 
 @dataclass(frozen=True)
 class Entry:
-    """A complete entry: its folder, what was written about it, and whether it replaces a damaged one."""
+    """A complete entry: its folder, what was written about it, and whether it replaced a damaged one just now."""
 
     folder: Path
     description: dict[str, Any]
-    replaced_damaged: bool = False
+    was_damaged: bool = False
+
+    @property
+    def key(self) -> str:
+        """The key of the entry, which is the name of its folder."""
+        return self.folder.name
 
 
 def cache_folder() -> Path:
@@ -80,56 +85,55 @@ def content_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def find(key: str) -> tuple[Entry | None, bool]:
-    """Return the entry of a key if it is complete and not damaged; and whether there is one that is damaged."""
-    folder = cache_folder() / key
-    if not folder.exists():
-        return None, False
-    try:
-        written = json.loads((folder / _DESCRIPTION).read_bytes())
-        if written["key"] == key and all(_check(folder / name) == check for name, check in written["files"].items()):
-            os.utime(folder)
-            return Entry(folder, written["description"]), False
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass
-    return None, True
+def cached(key: str | None, write: Callable[[Path], dict[str, Any]]) -> Entry:
+    """Return the entry of a key. Without one, or where it is damaged, `write(folder)` writes its files.
 
-
-def build(key: str | None, write: Callable[[Path], dict[str, Any]]) -> Entry:
-    """Create the entry of a key: `write(folder)` writes its files and returns the description. Replaces a damaged one.
-
-    Without a key it is that of the description, which then must depend on all of the content.
-
-    Raises RunError when the cache cannot be written; nothing of the entry is left then, nor after Ctrl-C and SIGTERM.
+    `write` returns the description. Without a key it is that of the description, which then must depend on all of the
+    content. Raises RunError when the cache cannot be written; nothing of the entry is left then, nor after Ctrl-C and
+    SIGTERM.
     """
     root = cache_folder()
+    if key and (found := _find(root / key)):
+        return found
     temporary = root / f"{key}.{secrets.token_hex(4)}{_PART}"
     with cleaned_up():
         try:
             with _write_errors(root):
                 temporary.mkdir(parents=True)
             description = write(temporary)
-            key = key or key_of("content", description)
-            folder = root / key
+            folder = root / (key or key_of("content", description))
             with _write_errors(root):
                 files = {path.name: _check(path) for path in sorted(temporary.iterdir())}
-                written = {"key": key, "files": files, "description": description}
+                written = {"key": folder.name, "files": files, "description": description}
                 (temporary / _DESCRIPTION).write_text(json.dumps(written), encoding="utf-8")
-                is_damaged = _replace(temporary, folder, key)
+                is_damaged = _replace(temporary, folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     with contextlib.suppress(OSError):
-        _prune(root, keep=key)
+        _prune(root, keep=folder.name)
     return Entry(folder, description, is_damaged)
 
 
-def _replace(temporary: Path, folder: Path, key: str) -> bool:
+def _find(folder: Path) -> Entry | None:
+    """Return the entry in a folder, if it is complete and not damaged."""
+    try:
+        written = json.loads((folder / _DESCRIPTION).read_bytes())
+        is_whole = all(_check(folder / name) == check for name, check in written["files"].items())
+        if written["key"] == folder.name and is_whole:
+            os.utime(folder)
+            return Entry(folder, written["description"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    return None
+
+
+def _replace(temporary: Path, folder: Path) -> bool:
     """Rename a finished entry; return whether it replaced a damaged one. Of two processes, the first one wins."""
     if not folder.exists():
         with contextlib.suppress(OSError):
             temporary.rename(folder)
             return False
-    if find(key)[0] is not None:
+    if _find(folder):
         return False
     discarded = folder.with_name(f"{temporary.name}.old{_PART}")
     folder.rename(discarded)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.cache import build, find, key_of
+from glassformer.data.cache import cached, key_of
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.pairs import Pair
 from glassformer.data.splits import text_hash
@@ -276,9 +276,9 @@ def _clean_stored(table: Table, stored: StoredPairs, filters: RowFilters) -> Tab
 
     settings = filters.data.model_dump(include=_SETTINGS)
     key = key_of("cleaned table", {"table": stored.key, "files": [*table.files], "settings": settings})
-    entry = find(key)[0] or build(key, write)
+    entry = cached(key, write)
     written = entry.description
-    kept = StoredPairs(entry.folder, key, written["fingerprint"])
+    kept = StoredPairs(entry.folder, entry.key, written["fingerprint"])
     dropped = ((row, paths[file], Fault(Reason(reason), detail)) for row, file, reason, detail in written["dropped"])
     return dataclasses.replace(
         table,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 from glassformer.data.formats import Source
 from glassformer.errors import ColumnError, TableError, UsageError, nearest, shortened
@@ -26,7 +26,7 @@ _USUAL_NAME_LIST = """
 """
 _USUAL_NAMES = frozenset(_USUAL_NAME_LIST.split())
 
-_MAX_POSITION_DIGITS = 20
+_MAX_DIGITS = 20  # of a position; more are no column of any table, and Python does not convert thousands of them
 
 
 class Chosen(NamedTuple):
@@ -60,11 +60,8 @@ class Columns:
     def of(cls, source: Source, requested: Sequence[ColumnName], header: str, table: str) -> Columns:
         """Create the columns of a table. Raises TableError when `header` is "yes" and the first row is damaged."""
         if source.names is not None:
-            own = source.format != "parallel text"
-            is_json = source.format == "JSON Lines"
-            return cls(
-                table, source.names, (), source.width, own, consumed=False, guessed=False, of_first_object=is_json
-            )
+            own, is_json = source.format != "parallel text", source.format == "JSON Lines"
+            return cls(table, source.names, (), source.width, own, False, False, of_first_object=is_json)
         if header == "yes" and source.first_fault:
             raise TableError(
                 "the header is damaged",
@@ -156,26 +153,25 @@ class Columns:
                     hint=f"give its position instead, for example {names.index(column)} for the first of them",
                 )
             return names.index(column)
-        if _is_position(column):
-            position = _as_position(column)
-            if position is not None and 0 <= position < self.width:
+        name, position = shortened(str(column)), _as_position(column)
+        if position is not None:
+            if 0 <= position < self.width:
                 return position
             raise ColumnError(
-                f"there is no column {_shortened_position(column)}",
+                f"there is no column {name}",
                 where=self.table,
                 got=f"{self.width} {'column' if self.width == 1 else 'columns'}: {self._listed()}",
                 expected=f"a position from 0 to {self.width - 1}" if self.width > 1 else "position 0",
             )
         if self.names is None:
             raise ColumnError(
-                f"there is no column {shortened(str(column))!r}, because the first row was not read as a header",
+                f"there is no column {name!r}, because the first row was not read as a header",
                 where=self.table,
                 got=f"the first row {self._listed()}",
                 expected=f"a position from 0 to {self.width - 1}",
                 hint="if the first row is a header, use --header and one of its names"
-                + (f"; otherwise --feature {shortened(str(column))}=POSITION" if is_feature else ""),
+                + (f"; otherwise --feature {name}=POSITION" if is_feature else ""),
             )
-        name = shortened(str(column))
         hint = nearest(name, names)
         if self.of_first_object:
             hint += "; the columns are the members of the first object: add one that it lacks as null"
@@ -203,12 +199,10 @@ class Columns:
     def _one_column(self) -> TableError:
         cell = self._listed()
         hint = "give a table with a column for the source and one for the target"
-        for sign, name, advice in (
-            ("\t", "tabs", "name the file .tsv"),
-            (";", "semicolons", "save it with commas"),
-        ):
-            if sign in cell:
-                hint = f"its cells seem to be separated by {name}: {advice}"
+        if "\t" in cell:
+            hint = "its cells seem to be separated by tabs: name the file .tsv"
+        elif ";" in cell:
+            hint = "its cells seem to be separated by semicolons: save it with commas"
         return TableError(
             "the table has one column, and pairs need two",
             where=self.table,
@@ -267,27 +261,11 @@ def _column_of(label: str) -> str:
     return label.rpartition(" (column ")[0] or label.removeprefix("column ")
 
 
-def _is_position(column: ColumnName) -> TypeGuard[int | str]:
-    return isinstance(column, int) or (column is not None and column.isascii() and column.isdigit())
-
-
-def _as_position(column: int | str) -> int | None:
-    """Return a position as a number; None for more digits than any table has columns."""
-    if isinstance(column, int):
+def _as_position(column: ColumnName) -> int | None:
+    """Return the position of a column, or None where it is given by name, or not given."""
+    if column is None or isinstance(column, int):
         return column
-    digits = column.lstrip("0") or "0"
-    return int(digits) if len(digits) <= _MAX_POSITION_DIGITS else None
-
-
-def _shortened_position(column: int | str) -> str:
-    """Return a position for a message, shortened: Python does not convert integers of thousands of digits."""
-    if isinstance(column, int):
-        too_long = abs(column) >= 10**_MAX_POSITION_DIGITS
-        return f"with a position of more than {_MAX_POSITION_DIGITS} digits" if too_long else str(column)
-    digits = column.lstrip("0") or "0"
-    if len(digits) <= _MAX_POSITION_DIGITS:
-        return digits
-    return f"{digits[:_MAX_POSITION_DIGITS]}… ({len(digits):,} digits)"
+    return int((column.lstrip("0") or "0")[:_MAX_DIGITS]) if column.isascii() and column.isdigit() else None
 
 
 def _is_header(first: tuple[str, ...], requested: Sequence[ColumnName], header: str) -> tuple[bool, bool]:
@@ -298,7 +276,7 @@ def _is_header(first: tuple[str, ...], requested: Sequence[ColumnName], header: 
     """
     if header != "auto":
         return header == "yes", False
-    names = [column for column in requested if isinstance(column, str) and not _is_position(column)]
+    names = [column for column in requested if isinstance(column, str) and _as_position(column) is None]
     if names and all(name in first for name in names):
         return True, False
     cells = [cell.strip().lower() for cell in first]

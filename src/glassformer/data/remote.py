@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from glassformer.data.cache import build, find, key_of
+from glassformer.data.cache import cached, key_of
 from glassformer.data.formats import FORMATS, suffix_of
 from glassformer.errors import GlassformerError, MissingExtraError, TableError
 
@@ -65,16 +65,13 @@ def _copied(system: Any, file: str, address: str) -> Path:
         version = str(system.ukey(file))
     name = Path(urlsplit(file).path).name or "table"
     key = key_of("remote", {"file": public(system.unstrip_protocol(file)), "version": version})
-    entry, _ = find(key)
-    if entry is None:
 
-        def write(folder: Path) -> dict[str, Any]:
-            with _errors(address):
-                system.get_file(file, str(folder / name))
-            return {}
+    def write(folder: Path) -> dict[str, Any]:
+        with _errors(address):
+            system.get_file(file, str(folder / name))
+        return {}
 
-        entry = build(key, write)
-    return entry.folder / name
+    return cached(key, write).folder / name
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
-from glassformer.data.cache import FOLDER_VARIABLE, Entry, build, content_digest, find, key_of
+from glassformer.data.cache import FOLDER_VARIABLE, Entry, cached, content_digest, key_of
 from glassformer.data.columns import Columns, requested
 from glassformer.data.formats import FORMATS, Source, open_source, suffix_of, table_files
 from glassformer.data.ledger import Fault, Ledger, LedgerEntry, Reason
@@ -130,8 +130,8 @@ def read_source(source: Source, data: DataSettings) -> Table:
         first.append((row, pair))
         size += len(pair.source) + len(pair.target)
         if size >= LARGE_BYTES:
-            entry = build(None, lambda folder: _store(folder, reader, chain(first, pairs)))
-            return _stored(entry, "(pairs)", ["(pairs)"], ())
+            entry = cached(None, lambda folder: _store(folder, reader, chain(first, pairs)))
+            return _stored(entry, "(pairs)", ["(pairs)"])
     return _in_memory(reader, first)
 
 
@@ -144,14 +144,11 @@ def _read_files(name: str, files: list[str], data: DataSettings) -> Table:
         before = [_stamp(part) for part in parts]
         contents = [[suffix_of(part), part.suffix.lower(), content_digest(part)] for part in parts]
     key = key_of("table", {"files": contents, "data": data.model_dump(include=_ABOUT_READING)})
-    entry, is_damaged = find(key)
-    if entry is None:
-        entry = build(key, lambda folder: _store(folder, reader, reader))
+    entry = cached(key, lambda folder: _store(folder, reader, reader))
     with system_errors(name):
         if before != [_stamp(part) for part in parts]:
             raise TableError("the file was changed while it was read", where=name, hint="start again")
-    notes = (f"the cache in {entry.folder.parent} was damaged, and the table was read again",) if is_damaged else ()
-    return _stored(entry, name, files, notes)
+    return _stored(entry, name, files)
 
 
 # Messages
@@ -327,16 +324,17 @@ def _store(folder: Path, reader: _Reader, kept: Iterable[tuple[int, Pair]]) -> d
     }
 
 
-def _stored(entry: Entry, name: str, files: Sequence[str], notes: tuple[str, ...]) -> Table:
+def _stored(entry: Entry, name: str, files: Sequence[str]) -> Table:
     """Return the table of an entry of the cache."""
     written = entry.description
-    pairs = StoredPairs(entry.folder, entry.folder.name, written["fingerprint"])
+    pairs = StoredPairs(entry.folder, entry.key, written["fingerprint"])
     ledger = Ledger()
     ledger.read, ledger.kept = written["read"], len(pairs)
     ledger.entries = [
         LedgerEntry(row, line, files[file], Reason(reason), detail)
         for row, line, file, reason, detail in written["entries"]
     ]
+    damaged = (f"the cache in {entry.folder.parent} was damaged, and the table was read again",) * entry.was_damaged
     described: dict[str, Any] = {
         name: tuple(written[name]) if isinstance(written[name], list) else written[name] for name in _DESCRIBED
     }
@@ -348,7 +346,7 @@ def _stored(entry: Entry, name: str, files: Sequence[str], notes: tuple[str, ...
         inputs=tuple(Input(**one) for one in written["inputs"]),
         files=() if files == [name] else tuple(zip(written["starts"], files, strict=True)),
         notes=(
-            *notes,
+            *damaged,
             f"the table is larger than {LARGE_BYTES / 2**20:.0f} MiB: its {len(pairs):,} pairs are in the cache, in "
             f"{entry.folder} (another place: the environment variable {FOLDER_VARIABLE})",
         ),

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.cache import ArrayFile, build, close_all, find, key_of, mapped
+from glassformer.data.cache import ArrayFile, cached, close_all, key_of, mapped
 from glassformer.data.corpus import Corpus, Sequences, spread
 from glassformer.data.splits import Hashes, TrainedSources, held_rows, sorted_hashes
 from glassformer.data.stored import BLOCK_ROWS, StoredPairs, source_hashes
@@ -65,7 +65,7 @@ def held_out_rows(table: Table, settings: Settings) -> NDArray[np.int64]:
         return held_rows(source_hashes(table.pairs), *choice)
     hashes = table.pairs.source_hashes
     key = key_of("split", {"table": table.pairs.key, "choice": choice})
-    entry = find(key)[0] or build(key, lambda _: {"held": held_rows(hashes, *choice).tolist()})
+    entry = cached(key, lambda _: {"held": held_rows(hashes, *choice).tolist()})
     return np.array(entry.description["held"], np.int64)
 
 
@@ -239,25 +239,23 @@ def _from_cache(
         "limits": [settings.max_source_tokens, settings.max_target_tokens],
     }
     key = key_of("tokens", parts)
-    entry, was_damaged = find(key)
-    if entry is None:
 
-        def write(folder: Path) -> dict[str, Any]:
-            tokenizers = _tokenizers(table, held, settings, given, grow=grow)
-            encoded = _encode_rows(table, held, tokenizers, settings, folder)
-            with closing(ArrayFile(folder / "trained", np.uint64)) as file:
-                for part in _trained_parts(table, held, encoded):
-                    file.append(part)
-            counted = {"too_long": encoded.too_long, "counts": encoded.counts}
-            return {"tokenizers": tokenizers_to_dict(*tokenizers)} | counted
+    def write(folder: Path) -> dict[str, Any]:
+        tokenizers = _tokenizers(table, held, settings, given, grow=grow)
+        encoded = _encode_rows(table, held, tokenizers, settings, folder)
+        with closing(ArrayFile(folder / "trained", np.uint64)) as file:
+            for part in _trained_parts(table, held, encoded):
+                file.append(part)
+        counted = {"too_long": encoded.too_long, "counts": encoded.counts}
+        return {"tokenizers": tokenizers_to_dict(*tokenizers)} | counted
 
-        entry = build(key, write)
+    entry = cached(key, write)
     tokenizers = tokenizers_from_dict(entry.description["tokenizers"])
     if given is not None and [len(each) for each in given] == [len(each) for each in tokenizers]:
         tokenizers = given  # which grew by nothing
     source, target = (_mapped_sequences(entry.folder, *each) for each in zip(_SIDES, map(len, tokenizers), strict=True))
     by_source, by_target = ([(row, n) for row, n in side] for side in entry.description["too_long"])
-    damaged = ("the ids in the cache were damaged, and were computed again",) * was_damaged
+    damaged = ("the ids in the cache were damaged, and were computed again",) * entry.was_damaged
     return Encoded(
         Corpus(source, target),
         tokenizers,

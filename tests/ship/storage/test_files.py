@@ -198,14 +198,14 @@ def test_sigterm_lets_what_is_unfinished_be_removed(tmp_path):
     program = """
 import os, signal, sys
 from pathlib import Path
-from glassformer.data.cache import build
+from glassformer.data.cache import cached
 
 def write(folder):
     (folder / "rows").write_text("x")
     os.kill(os.getpid(), signal.SIGTERM)
     raise AssertionError("it goes on")
 
-build("key", write)
+cached("key", write)
 """
     environment = os.environ | {"GLASSFORMER_CACHE": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=False)
