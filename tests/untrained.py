@@ -1,16 +1,42 @@
-"""A model that was not trained, and whose answers depend on its source all the same."""
+"""Models that were not trained: with drawn numbers, and one whose answers depend on its source all the same."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 
 from glassformer.inference.engines.torch import get_weights
 from glassformer.paper.model import Transformer
-from glassformer.paper.settings import Settings
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.paper.settings import ModelSettings, Settings
+from glassformer.ship.storage.container import Arrays
+from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
+from glassformer.ship.storage.records import TrainingData
 from glassformer.text import Tokenizer
+
+
+def drawn_tensors(
+    model: ModelSettings, source_size: int, target_size: int, seed: int = 0, scale: float = 1.0
+) -> Arrays:
+    """Normally distributed numbers for all tensors of a model."""
+    generator = np.random.default_rng(seed)
+    shapes = tensor_shapes(model, source_size, target_size)
+    return {name: generator.normal(0, scale, shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def drawn_model(
+    settings: Settings,
+    source: Tokenizer,
+    target: Tokenizer,
+    seed: int = 5,
+    *,
+    scale: float = 0.5,
+    data: TrainingData | None = None,
+) -> ModelFile:
+    """A model of drawn numbers."""
+    tensors = drawn_tensors(settings.model, len(source), len(target), seed, scale)
+    return ModelFile(settings, source, target, tensors, data or TrainingData())
 
 
 def listening_model(

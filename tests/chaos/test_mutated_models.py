@@ -20,7 +20,8 @@ from glassformer.text import learn
 from tests.chaos.children import REFUSED, RIGHT, UNCHANGED, check, run_cases
 from tests.chaos.conftest import one_thread
 from tests.chaos.mutations import changed_header, changed_json, damaged
-from tests.ship.storage.test_modelfile import KINDS, TEXTS, arrays
+from tests.ship.storage.test_modelfile import KINDS, TEXTS
+from tests.untrained import drawn_model
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the memory of a child is read from /proc")
 
@@ -33,7 +34,7 @@ def small_model(kind: str) -> ModelFile:
     tokens = {"source": KINDS[kind], "target": KINDS[kind], "shared": True}
     settings = Settings(tokens=tokens, model=MODEL, decoding={"num_beams": 2, "max_new_tokens": 12})
     tokenizer = learn(TEXTS, settings.tokens.source)
-    return ModelFile(settings, tokenizer, tokenizer, arrays(settings.model, len(tokenizer), len(tokenizer)))
+    return drawn_model(settings, tokenizer, tokenizer, scale=1.0)
 
 
 class Doors:

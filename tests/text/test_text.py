@@ -64,7 +64,9 @@ def test_a_text_of_known_pieces_is_decoded_unchanged(kind: str, text: str) -> No
     tokenizer = learned(kind)
     if kind == "words":
         text = " ".join(word for word in text.split() if not tokenizer.unknown(word))
-    assert tokenizer.decode(tokenizer.encode(text)) == text
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
+    assert tokenizer.tokens(ids) == tokenizer.split(text)
 
 
 @every_kind
@@ -91,17 +93,11 @@ def test_many_texts_at_once_give_the_ids_of_each_alone(kind: str, texts: list[st
 
 
 @every_kind
-def test_the_batch_size_of_encode_many_does_not_change_the_ids(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = learned(kind).encode_many(CORPUS)
-    monkeypatch.setattr(tokenizer_module, "_BATCH", 2)
-    assert learned(kind).encode_many(CORPUS) == expected
-
-
-@every_kind
 @quick
 @given(text=ANY_TEXTS | KNOWN_TEXTS)
 def test_a_saved_tokenizer_gives_the_same_ids(kind: str, text: str) -> None:
     loaded = reloaded(kind)
+    assert (loaded.to_dict(), loaded.vocabulary) == (learned(kind).to_dict(), learned(kind).vocabulary)
     assert loaded.encode(text) == learned(kind).encode(text)
     assert loaded.split(text) == learned(kind).split(text)
 
@@ -111,21 +107,8 @@ def reloaded(kind: str) -> Tokenizer:
     return Tokenizer.from_dict(json.loads(json.dumps(learned(kind).to_dict())))
 
 
-@every_kind
-def test_saving_twice_writes_the_same(kind: str) -> None:
-    assert reloaded(kind).to_dict() == learned(kind).to_dict()
-    assert reloaded(kind).settings == learned(kind).settings
-    assert reloaded(kind).vocabulary == learned(kind).vocabulary
-
-
-@every_kind
-def test_learning_twice_gives_the_same(kind: str) -> None:
-    assert learn(iter(CORPUS), KINDS[kind]).to_dict() == learned(kind).to_dict()
-
-
 @subword_kinds
-@pytest.mark.parametrize("parallel", ["false", "true"])
-def test_learning_in_another_process_gives_the_same(kind: str, parallel: str) -> None:
+def test_learning_in_another_process_gives_the_same(kind: str) -> None:
     code = (
         "import json, sys\n"
         "from glassformer.paper.settings import SideSettings\n"
@@ -136,7 +119,7 @@ def test_learning_in_another_process_gives_the_same(kind: str, parallel: str) ->
     ran = subprocess.run(
         [sys.executable, "-c", code],
         input=json.dumps([CORPUS, KINDS[kind].model_dump()]),
-        env={**os.environ, "TOKENIZERS_PARALLELISM": parallel},
+        env={**os.environ, "TOKENIZERS_PARALLELISM": "true"},
         capture_output=True,
         text=True,
         check=True,
@@ -260,13 +243,6 @@ def test_a_lone_surrogate_is_an_error(kind: str) -> None:
     assert str(error.value) == expected.format("text 1, " if kind == "bytes" else "text 2, ")
 
 
-@every_kind
-def test_the_pieces_of_split_are_those_of_the_ids(kind: str) -> None:
-    tokenizer = learned(kind)
-    for text in CORPUS:
-        assert tokenizer.tokens(tokenizer.encode(text)) == tokenizer.split(text)
-
-
 @pytest.mark.parametrize("kind", ["characters", "words", "bpe", "unigram"])
 @pytest.mark.parametrize("texts", [[], ["", ""]])
 def test_learning_from_no_text_is_an_error(kind: str, texts: list[str]) -> None:
@@ -327,13 +303,6 @@ def test_the_preset_setting_gives_ascii68() -> None:
     assert lowered.encode("AZ") == lowered.encode("az") == [36, 61]
 
 
-def test_a_special_token_typed_by_a_user_stays_seven_characters() -> None:
-    tokenizer = learned("characters")
-    assert tokenizer.split("a<eos>b") == ["a", "<", "e", "o", "s", ">", "b"]
-    assert len(tokenizer.encode("a<eos>b")) == 7
-    assert tokenizer.decode(tokenizer.encode("a<eos>b")) == "a<eos>b"
-
-
 def test_a_sentence_has_seven_words_and_nine_with_its_frame() -> None:
     sentence = "this is a sentence from the dataset"
     tokenizer = learn([sentence], SideSettings(kind="words"))
@@ -358,15 +327,6 @@ def test_special_tokens_keep_their_written_form_and_any_ids(forms: tuple[str, st
     )
 
 
-def test_a_special_token_at_another_id_keeps_it_after_saving() -> None:
-    vocabulary = Vocabulary.from_pieces("abc", {"<blank>": 4, "<start>": 0, "</s>": 2})
-    tokenizer = Tokenizer(SideSettings(kind="characters"), vocabulary, {})
-    loaded = Tokenizer.from_dict(json.loads(json.dumps(tokenizer.to_dict())))
-    assert loaded.vocabulary == vocabulary
-    assert loaded.frame(loaded.encode("cab")) == [0, 5, 1, 3, 2]
-    assert loaded.tokens([0, 2, 4]) == ["<start>", "</s>", "<blank>"]
-
-
 @pytest.mark.parametrize(
     ("pieces", "specials", "what"),
     [
@@ -383,14 +343,7 @@ def test_an_inconsistent_vocabulary_is_an_error(pieces: str, specials: dict[str,
     with pytest.raises(UsageError) as error:
         Vocabulary.from_pieces(pieces, specials)
     assert error.value.what == what
-    assert error.value.got or error.value.hint
-
-
-def test_an_unknown_special_token_is_an_error_that_names_the_nearest() -> None:
-    with pytest.raises(UsageError) as error:
-        Vocabulary.from_pieces("ab", {"<pad>": 0, "<bos>": 1, "<eoss>": 2})
-    assert error.value.hint is not None
-    assert error.value.hint.startswith("did you mean '<eos>'?")
+    assert error.value.got or (error.value.hint or "").startswith("did you mean '<eos>'?")
 
 
 # Characters, words, bytes
@@ -399,11 +352,6 @@ def test_an_unknown_special_token_is_an_error_that_names_the_nearest() -> None:
 def test_characters_are_in_the_order_of_their_code_points() -> None:
     tokenizer = learn(["béa", "Zz ☃"], SideSettings(kind="characters", unknown=False))
     assert tokenizer.tokens(range(3, len(tokenizer))) == [" ", "Z", "a", "b", "z", "é", "☃"]
-
-
-def test_a_rare_character_is_unknown() -> None:
-    tokenizer = learn(["aab", "abb c"], SideSettings(kind="characters", min_count=2))
-    assert tokenizer.tokens(range(4, len(tokenizer))) == ["a", "b"]
 
 
 def test_words_are_sorted_by_descending_count_then_by_text() -> None:
@@ -650,16 +598,9 @@ def test_the_other_kinds_do_not_need_the_library(monkeypatch: pytest.MonkeyPatch
 
 HOSTILE = [
     ("characters", lambda saved: saved.pop("pieces"), "'pieces' is not valid"),
-    ("characters", lambda saved: saved.pop("kind"), "'kind' is not valid"),
     ("characters", lambda saved: saved.update(kind="runes"), "'kind' is not valid"),
     ("characters", lambda saved: saved.update(kind="bytes"), "the settings are for another kind of tokenizer"),
     ("characters", lambda saved: saved.update(pattern=".*"), "'pattern' is not valid"),
-    ("characters", lambda saved: saved.update(settings=[]), "'settings' is not valid"),
-    (
-        "characters",
-        lambda saved: saved["settings"].update(kinds="x"),
-        "there is no setting 'tokens.(source|target).kinds'",
-    ),
     (
         "characters",
         lambda saved: saved["settings"].update(min_count=0),
@@ -668,35 +609,21 @@ HOSTILE = [
     ("characters", lambda saved: saved["pieces"].append("ab"), "a piece is not valid for this kind of tokenizer"),
     ("characters", lambda saved: saved["pieces"].append("a"), "a piece is repeated in the vocabulary"),
     ("characters", lambda saved: saved["pieces"].append(""), "'pieces."),
-    ("characters", lambda saved: saved["pieces"].append(7), "'pieces."),
     ("characters", lambda saved: saved["pieces"].append("\ud800"), "'pieces."),
     ("characters", lambda saved: saved.update(merges=[]), "the learned values do not match the kind of tokenizer"),
-    ("characters", lambda saved: saved.update(specials=[0, 1, 2]), "'specials' is not valid"),
     ("characters", lambda saved: saved["specials"].update({"<pad>": True}), "'specials.<pad>' is not valid"),
-    ("characters", lambda saved: saved["specials"].update({"<pad>": "0"}), "'specials.<pad>' is not valid"),
-    ("characters", lambda saved: saved["specials"].update({"<pad>": 10**9}), "the id of <pad> is outside"),
-    (
-        "characters",
-        lambda saved: saved["specials"].update({"<pad>": 1}),
-        "two special tokens have the same id",
-    ),
     ("characters", lambda saved: saved["specials"].pop("<eos>"), "a special token is missing"),
     ("words", lambda saved: saved["pieces"].append("two words"), "a piece is not valid for this kind of tokenizer"),
     ("bytes", lambda saved: saved["pieces"].pop(), "the pieces are not the 256 bytes"),
-    ("bytes", lambda saved: saved["pieces"].reverse(), "the pieces are not the 256 bytes"),
     ("bpe", lambda saved: saved.pop("merges"), "the learned values do not match the kind of tokenizer"),
     ("bpe", lambda saved: saved.update(scores=[]), "the learned values do not match the kind of tokenizer"),
     ("bpe", lambda saved: saved["pieces"].remove("▁"), "the piece '▁', which represents a space, is missing"),
     ("bpe", lambda saved: saved["merges"].append(["l", "o", "w"]), "'merges."),
-    ("bpe", lambda saved: saved["merges"].append("lo"), "'merges."),
     ("bpe", lambda saved: saved["merges"].append(["q", "q"]), "a merge has a piece that is not in the vocabulary"),
-    ("bpe", lambda saved: saved["merges"].append(["", "l"]), "a merge has a piece that is not in the vocabulary"),
     ("bpe", lambda saved: saved["merges"].append(saved["merges"][0]), "a merge is repeated"),
     ("unigram", lambda saved: saved["scores"].pop(), "the number of scores is not the number of pieces"),
     ("unigram", lambda saved: saved["scores"].append(float("nan")), "'scores."),
-    ("unigram", lambda saved: saved["scores"].append(float("-inf")), "'scores."),
     ("unigram", lambda saved: saved["scores"].append(0.5), "'scores."),
-    ("unigram", lambda saved: saved["scores"].append("0"), "'scores."),
 ]
 
 
@@ -708,12 +635,6 @@ def test_an_invalid_saved_tokenizer_is_an_error_that_says_why(kind: str, spoil, 
         Tokenizer.from_dict(saved)
     assert error.value.what.startswith("the tokenizer in the model file is damaged: ")
     assert what in error.value.what
-
-
-@pytest.mark.parametrize("saved", [None, [], "characters", 7])
-def test_a_saved_tokenizer_that_is_not_an_object_is_an_error(saved: object) -> None:
-    with pytest.raises(ModelFileError, match="'tokenizer' is not valid"):
-        Tokenizer.from_dict(saved)
 
 
 JSON = st.recursive(

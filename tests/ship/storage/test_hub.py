@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
-import numpy as np
 import pytest
 
 from glassformer.errors import MissingExtraError, ModelFileError, UsageError
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.ship.storage.hub import fetch, is_address, local_model
-from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
+from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import learn
 from tests.cli.conftest import answer_to
 from tests.ship.storage.importers.conftest import write_marian
+from tests.untrained import drawn_model
 
 constants = pytest.importorskip("huggingface_hub.constants", reason="the extra huggingface is not installed")
 
@@ -139,12 +139,8 @@ def our_model(seed: int) -> ModelFile:
     model = ModelSettings(d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1)
     side = SideSettings(kind="characters")
     tokenizer = learn(["abcdef"], side)
-    chance = np.random.default_rng(seed)
-    shapes = tensor_shapes(model, len(tokenizer), len(tokenizer))
-    tensors = {name: chance.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
-    return ModelFile(
-        Settings(model=model, tokens=TokenSettings(source=side, target=side)), tokenizer, tokenizer, tensors
-    )
+    settings = Settings(model=model, tokens=TokenSettings(source=side, target=side))
+    return drawn_model(settings, tokenizer, tokenizer, seed, scale=1.0)
 
 
 @pytest.fixture
@@ -259,12 +255,8 @@ def test_the_verbs_take_an_address_and_tell_the_revision(
     assert f"me/model at revision {SHA}" in found.err
     assert "revision" not in answer_to("translate", "hf://me/model", "--quiet", *short, stdin=b"abc\n").err
     assert SHA in answer_to("info", "hf://me/model").out
-    assert answer_to("tokens", "hf://me/model", "abc", "--json").code == 0
     both = answer_to("translate", "hf://me/model", "--ensemble", f"hf://me/model@{OLDER}", *short, stdin=b"abc\n")
     assert (both.code, OLDER in both.err) == (0, True)
-    missing = answer_to("translate", "hf://me/nothing", stdin=b"abc\n")
-    assert (missing.code, missing.out) == (1, "")
-    assert "the hub does not have this repository" in missing.err
 
 
 @pytest.mark.medium
@@ -272,11 +264,6 @@ def test_the_endpoint_of_the_environment_is_used_and_quiet_is_quiet(
     server: Hub, ours: dict[str, ModelFile], tmp_path: Path
 ) -> None:
     environment = os.environ | {"HF_ENDPOINT": server.url, "HF_HOME": str(tmp_path / "home")}
-    command = [sys.executable, "-m", "glassformer", "tokens", "hf://me/model", "abc", "--json"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["tokens"] == ["<bos>", "a", "b", "c", "<eos>"]
-    assert f"me/model at revision {SHA}" in done.stderr
     command = [sys.executable, "-m", "glassformer", "translate", f"hf://me/model@{OLDER}", "-", "--quiet"]
     short = ["--set", "decoding.max_new_tokens=3"]
     done = subprocess.run(

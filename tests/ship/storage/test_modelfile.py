@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import copy
-import errno
 import json
 import os
 import pickle
-import random
 import resource
-import stat
 import subprocess
 import sys
 import time
@@ -24,7 +21,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from glassformer.errors import MissingExtraError, ModelFileError, RunError
+from glassformer.errors import MissingExtraError, ModelFileError
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import ModelSettings, Settings, SideSettings
 from glassformer.ship.storage import container, modelfile
@@ -39,6 +36,7 @@ from glassformer.ship.storage.modelfile import (
 )
 from glassformer.ship.storage.records import Metrics, TrainingData
 from glassformer.text import Tokenizer, learn
+from tests.untrained import drawn_tensors
 
 TEXTS = ["low lower lowest", "new newer newest", "wide wider, the widest road", "a<eos>b"]
 KINDS = {
@@ -52,62 +50,35 @@ KINDS = {
 TINY = {"d_model": 4, "d_ff": 6, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
 
 # The names that files of format 1 have; a change here needs a new format version.
-NAMES_OF_ONE_LAYER_EACH = """
-    source_embedding.weight
-    encoder.0.self_attention.w_q.weight
-    encoder.0.self_attention.w_k.weight
-    encoder.0.self_attention.w_v.weight
-    encoder.0.self_attention.w_o.weight
-    encoder.0.self_attention_norm.weight
-    encoder.0.self_attention_norm.bias
-    encoder.0.feed_forward.w_1.weight
-    encoder.0.feed_forward.w_1.bias
-    encoder.0.feed_forward.w_2.weight
-    encoder.0.feed_forward.w_2.bias
-    encoder.0.feed_forward_norm.weight
-    encoder.0.feed_forward_norm.bias
-    decoder.0.self_attention.w_q.weight
-    decoder.0.self_attention.w_k.weight
-    decoder.0.self_attention.w_v.weight
-    decoder.0.self_attention.w_o.weight
-    decoder.0.self_attention_norm.weight
-    decoder.0.self_attention_norm.bias
-    decoder.0.cross_attention.w_q.weight
-    decoder.0.cross_attention.w_k.weight
-    decoder.0.cross_attention.w_v.weight
-    decoder.0.cross_attention.w_o.weight
-    decoder.0.cross_attention_norm.weight
-    decoder.0.cross_attention_norm.bias
-    decoder.0.feed_forward.w_1.weight
-    decoder.0.feed_forward.w_1.bias
-    decoder.0.feed_forward.w_2.weight
-    decoder.0.feed_forward.w_2.bias
-    decoder.0.feed_forward_norm.weight
-    decoder.0.feed_forward_norm.bias
-"""
-NAMES_OF_ALL_OPTIONS = """
-    output_projection.bias
-    target_embedding.weight
-    output_projection.weight
-    source_positions.table
-    target_positions.table
-    encoder_norm.weight
-    encoder_norm.bias
-    decoder_norm.weight
-    decoder_norm.bias
-    encoder.0.self_attention.w_q.bias
-    encoder.0.self_attention.w_k.bias
-    encoder.0.self_attention.w_v.bias
-    encoder.0.self_attention.w_o.bias
-    decoder.0.self_attention.w_q.bias
-    decoder.0.self_attention.w_k.bias
-    decoder.0.self_attention.w_v.bias
-    decoder.0.self_attention.w_o.bias
-    decoder.0.cross_attention.w_q.bias
-    decoder.0.cross_attention.w_k.bias
-    decoder.0.cross_attention.w_v.bias
-    decoder.0.cross_attention.w_o.bias
-"""
+ATTENTIONS = ("encoder.0.self_attention", "decoder.0.self_attention", "decoder.0.cross_attention")
+NORMS = (
+    *(f"{attention}_norm" for attention in ATTENTIONS),
+    "encoder.0.feed_forward_norm",
+    "decoder.0.feed_forward_norm",
+)
+NAMES_OF_ONE_LAYER_EACH = {
+    "source_embedding.weight",
+    *(f"{attention}.w_{letter}.weight" for attention in ATTENTIONS for letter in "qkvo"),
+    *(f"{norm}.{kind}" for norm in NORMS for kind in ("weight", "bias")),
+    *(
+        f"{s}.0.feed_forward.w_{i}.{kind}"
+        for s in ("encoder", "decoder")
+        for i in (1, 2)
+        for kind in ("weight", "bias")
+    ),
+}
+NAMES_OF_ALL_OPTIONS = {
+    "output_projection.bias",
+    "target_embedding.weight",
+    "output_projection.weight",
+    "source_positions.table",
+    "target_positions.table",
+    "encoder_norm.weight",
+    "encoder_norm.bias",
+    "decoder_norm.weight",
+    "decoder_norm.bias",
+    *(f"{attention}.w_{letter}.bias" for attention in ATTENTIONS for letter in "qkvo"),
+}
 SHAPES = {
     "tiny": {},
     "pre-norm": {"norm": "pre"},
@@ -126,12 +97,6 @@ SHAPES = {
 }  # fmt: skip
 
 
-def arrays(model: ModelSettings, source_size: int, target_size: int) -> dict[str, np.ndarray]:
-    generator = np.random.default_rng(0)
-    shapes = tensor_shapes(model, source_size, target_size)
-    return {name: generator.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
-
-
 @cache
 def example(source: str = "characters", target: str | None = None) -> ModelFile:
     """A tiny model of random weights; without `target` both sides share one tokenizer."""
@@ -140,7 +105,7 @@ def example(source: str = "characters", target: str | None = None) -> ModelFile:
     one = learn(TEXTS, settings.tokens.source)
     other = learn(TEXTS, settings.tokens.target) if target else one
     data = TrainingData(fingerprint="0123", table="pairs-\udcff.csv", rows={"read": 4, "kept": 4})
-    weights = arrays(settings.model, len(one), len(other))
+    weights = drawn_tensors(settings.model, len(one), len(other))
     return ModelFile(settings, one, other, weights, data, Metrics(metric="exact_match", value=1.0))
 
 
@@ -208,16 +173,6 @@ def test_a_tokenizer_of_an_older_file_keeps_white_space():
     assert Tokenizer.from_dict(saved).split(" low ") == list(" low ")
 
 
-def test_two_tokenizers_are_two_objects_after_loading(tmp_path):
-    made = example("characters", "words")
-    made.save(tmp_path / "m.safetensors")
-    loaded = ModelFile.load(tmp_path / "m.safetensors")
-    for text in TEXTS:
-        assert loaded.source_tokenizer.encode(text) == made.source_tokenizer.encode(text)
-        assert loaded.target_tokenizer.encode(text) == made.target_tokenizer.encode(text)
-    assert len(loaded.source_tokenizer) != len(loaded.target_tokenizer)
-
-
 def test_a_saved_model_can_be_saved_again_without_a_change(path, tmp_path):
     ModelFile.load(path).save(tmp_path / "again")
     headers = []
@@ -228,50 +183,9 @@ def test_a_saved_model_can_be_saved_again_without_a_change(path, tmp_path):
     assert len(headers[0]["digest"]) == 64
 
 
-def test_any_tool_reads_the_tensors(path):
-    read = load_file(path)
-    assert read.keys() == example().tensors.keys()
-    np.testing.assert_array_equal(read["source_embedding.weight"], example().tensors["source_embedding.weight"])
-
-
 def test_a_run_directory_is_accepted_for_the_model_in_it(path):
     assert find_model(path.parent) == find_model(str(path)) == path
     assert ModelFile.load(path.parent).settings == example().settings
-
-
-def test_tensors_keep_their_shape_and_type(tmp_path):
-    written = {
-        "scalar": np.array(3.0, np.float32),
-        "empty": np.zeros((0, 3), np.int64),
-        "turned": np.arange(6).reshape(2, 3).T,
-        "bytes": np.arange(4, dtype=np.uint8),
-    }
-    write_tensors(tmp_path / "t", "some/1", written, {"note": {"é": [1, None, "\udcff"]}})
-    tensors, parts = read_tensors(tmp_path / "t", "some/1")
-    assert parts == {"note": {"é": [1, None, "\udcff"]}}
-    for name, array in written.items():
-        assert (tensors[name].dtype, tensors[name].shape) == (array.dtype, array.shape)
-        np.testing.assert_array_equal(tensors[name], array)
-
-
-def test_a_model_file_has_the_permissions_of_other_new_files(path, tmp_path):
-    (tmp_path / "plain").write_text("")
-    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
-
-
-def test_a_full_disk_leaves_the_old_model(path, monkeypatch):
-    before = path.read_bytes()
-
-    def full(*_arguments, **_options):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(container, "save_file", full)
-    with pytest.raises(RunError) as caught:
-        example().save(path)
-    assert caught.value.got == "No space left on device"
-    assert caught.value.hint.startswith("free some space")
-    assert path.read_bytes() == before
-    assert list(path.parent.iterdir()) == [path]
 
 
 def test_an_incomplete_file_is_not_left_after_an_operating_system_error(tmp_path):
@@ -311,12 +225,11 @@ def test_a_missing_library_is_not_reported_as_a_damaged_file(tmp_path, monkeypat
 
 
 def test_the_names_of_the_tensors_are_frozen():
-    assert list(tensor_shapes(ModelSettings(**TINY), 9, 9)) == NAMES_OF_ONE_LAYER_EACH.split()
+    assert tensor_shapes(ModelSettings(**TINY), 9, 9).keys() == NAMES_OF_ONE_LAYER_EACH
     every = ModelSettings(
         **TINY, norm="pre", tied_embeddings="none", positions="learned", attention_bias=True, output_bias=True
     )
-    names = {*NAMES_OF_ONE_LAYER_EACH.split(), *NAMES_OF_ALL_OPTIONS.split()}
-    assert tensor_shapes(every, 9, 9).keys() == names
+    assert tensor_shapes(every, 9, 9).keys() == NAMES_OF_ONE_LAYER_EACH | NAMES_OF_ALL_OPTIONS
     assert FORMAT == "glassformer-model/2"
 
 
@@ -400,34 +313,6 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(path):
         refused(path)
 
 
-def test_bytes_after_the_end_are_refused(path):
-    path.write_bytes(path.read_bytes() + b"\0")
-    refused(path, what="this is not a file of glassformer, or it is truncated or damaged")
-
-
-def test_a_changed_byte_never_changes_a_model_silently(path):
-    whole = path.read_bytes()
-    made = example()
-    generator = random.Random(1)
-    positions = {
-        *range(16),
-        *generator.sample(range(len(whole)), 60),
-        *generator.sample(range(len(whole) - 2000, len(whole)), 40),
-    }
-    for position in sorted(positions):
-        flipped = bytearray(whole)
-        flipped[position] ^= 1 << generator.randrange(8)
-        path.write_bytes(flipped)
-        try:
-            loaded = ModelFile.load(path)
-        except ModelFileError:
-            continue
-        assert loaded.settings == made.settings
-        assert (loaded.data, loaded.metrics, loaded.versions) == (made.data, made.metrics, made.versions)
-        assert loaded.source_tokenizer.to_dict() == made.source_tokenizer.to_dict()
-        assert all(loaded.tensors[name].tobytes() == array.tobytes() for name, array in made.tensors.items())
-
-
 def test_the_digest_detects_a_changed_weight(path):
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -443,21 +328,6 @@ def test_a_safetensors_file_of_another_library_is_refused(tmp_path):
     for header in (None, {"format": "pt"}):
         save_file({"weight": np.zeros(3, np.float32)}, path, metadata=header)
         refused(path, what="this safetensors file was not written by glassformer", expected=FORMAT)
-
-
-@pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3", "F8_E5M2", "F4", "I64", "BOOL", "C64", "XX"])
-def test_a_number_type_that_numpy_may_lack_is_an_error(tmp_path, dtype):
-    size = 8
-    header = {
-        "__metadata__": {"format": FORMAT, "digest": "0"},
-        "w": {"dtype": dtype, "shape": [1], "data_offsets": [0, size]},
-    }
-    for size in (0, 1, 2, 4, 8):
-        header["w"]["data_offsets"] = [0, size]
-        text = json.dumps(header).encode()
-        path = tmp_path / "m.safetensors"
-        path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(size))
-        refused(path)
 
 
 def test_another_version_of_the_format_is_named(path):
@@ -488,25 +358,20 @@ def with_header(path: Path, **texts: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("text", ["{", "", "{'a': 1}", "[" * 100_000, "1" * 5000, "{} {}"])
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, '{"value": NaN}'])
 def test_metadata_that_is_not_json_is_refused(path, text):
     refused(with_header(path, data=text), what="the metadata of the file is not JSON")
 
 
 @pytest.mark.parametrize("name", ["settings", "tokenizers", "data", "metrics", "versions"])
-@pytest.mark.parametrize("value", ["3", "null", "[]", '"text"'])
-def test_a_part_that_is_not_an_object_is_refused(path, name, value):
-    refused(with_header(path, **{name: value}), what=f"the file has no '{name}'", expected="a JSON object")
-
-
-@pytest.mark.parametrize("name", ["settings", "tokenizers", "data", "metrics", "versions"])
-def test_a_part_that_is_missing_is_named(path, name):
+def test_a_part_that_is_not_an_object_or_is_missing_is_named(path, name):
+    refused(with_header(path, **{name: "[]"}), what=f"the file has no '{name}'", expected="a JSON object")
     refused(rewritten(path, lambda _, parts: parts.pop(name)), what=f"the file has no '{name}'")
 
 
 @pytest.mark.parametrize("where", ["settings", "tokenizers"])
 def test_deep_nesting_is_refused_at_any_depth(path, where):
-    for depth in (10, 500, 800, *range(850, 1000, 10), 5000):
+    for depth in (10, 500, 900, 1000, 5000):
         inner = "[" * depth + "]" * depth
         text = {"settings": f'{{"model": {inner}}}', "tokenizers": f'{{"source": {inner}}}'}[where]
         refused(with_header(path, **{where: text}))
@@ -561,10 +426,6 @@ def test_a_damaged_tokenizer_is_named_with_the_file(path):
     changed = rewritten(path, lambda _, parts: parts["tokenizers"]["source"].update(kind="magic"))
     error = refused(changed, what="the tokenizer in the model file is damaged: 'kind' is not valid")
     assert error.where == str(path)
-
-
-def test_a_missing_tokenizer_is_refused(path):
-    refused(rewritten(path, lambda _, parts: parts["tokenizers"].clear()), what="the tokenizer in the model file")
 
 
 WEIGHT = "encoder.0.feed_forward.w_1.weight"
@@ -670,16 +531,6 @@ def test_a_header_of_many_small_values_does_not_fill_the_memory(tmp_path, form, 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kilobytes
 
 
-def test_tensors_that_the_settings_do_not_define_are_not_read(tmp_path):
-    with safe_open(saved(tmp_path / "small"), framework="numpy") as opened:
-        metadata = {name: text for name, text in opened.metadata().items() if name not in ("format", "digest")}
-    metadata["settings"] = json.dumps({"model": TINY, "tokens": {"source": {"kind": "characters"}, "shared": False}})
-    path = promising(tmp_path / "m", FORMAT, metadata, [10**9], 4 * 10**9)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    refused(path)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
-
-
 def saved(path: Path) -> Path:
     example().save(path)
     return path
@@ -697,7 +548,7 @@ def test_a_model_larger_than_memory_is_refused(path, monkeypatch):
 def test_loading_needs_little_more_memory_than_the_size_of_the_file(tmp_path):
     settings = ModelSettings(d_model=512, d_ff=2048, n_encoder_layers=1, n_decoder_layers=1)
     tokenizer = example().source_tokenizer
-    weights = arrays(settings, len(tokenizer), len(tokenizer))
+    weights = drawn_tensors(settings, len(tokenizer), len(tokenizer))
     made = ModelFile(Settings(model=settings, tokens=example().settings.tokens), tokenizer, tokenizer, weights)
     made.save(tmp_path / "m")
     tracemalloc.start()
@@ -722,11 +573,6 @@ def test_a_panic_of_a_library_does_not_escape(path, monkeypatch):
 def test_a_pipe_is_refused_without_waiting(tmp_path):
     os.mkfifo(tmp_path / "m")
     refused(tmp_path / "m", what="this is not a file of glassformer", got="not a regular file")
-
-
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_a_number_in_the_metadata_that_is_not_finite_is_refused(path, number):
-    refused(with_header(path, metrics=f'{{"value": {number}}}'), what="the metadata of the file is not JSON")
 
 
 def test_a_huge_length_of_sinusoids_allocates_no_large_table():

@@ -40,30 +40,19 @@ def test_a_model_that_was_not_trained_has_empty_records():
 @pytest.mark.parametrize(
     ("field", "value", "named", "got"),
     [
-        ("table", 3, "data.table", "3"),
-        ("columns", 5, "data.columns", "5"),
         ("columns", "ab", "data.columns", "'ab'"),
         ("columns", ["a", 1], "data.columns.1", "1"),
         ("columns", ["a", "b", "c"], "data.columns", "['a', 'b', 'c']"),
-        ("fingerprint", [], "data.fingerprint", "[]"),
-        ("rows", [1], "data.rows", "[1]"),
         ("rows", {"read": -1}, "data.rows.read", "-1"),
         ("rows", {"read": "5"}, "data.rows.read", "'5'"),
         ("train_rows", True, "data.train_rows", "True"),
-        ("valid_rows", "many", "data.valid_rows", "'many'"),
-        ("valid_rows", 1.5, "data.valid_rows", "1.5"),
         ("valid_rows", 2**53, "data.valid_rows", str(2**53)),
-        ("longest_target", {}, "data.longest_target", "{}"),
-        ("longest_target", -3, "data.longest_target", "-3"),
         ("longest_target", 2**40, "data.longest_target", str(2**40)),
         ("seen_length", 0, "data.seen_length", "0"),
         ("seen_strings", "AAA", "data.seen_strings", "'AAA'"),
         ("seen_strings", "AAAA", "data.seen_strings", "'AAAA'"),
-        ("source_counts", 7, "data.source_counts", "7"),
-        ("source_counts", {"0": 1}, "data.source_counts", "{'0': 1}"),
         ("source_counts", [0, 1, None], "data.source_counts.2", "None"),
         ("target_counts", [0, -1], "data.target_counts.1", "-1"),
-        ("target_counts", [0.0], "data.target_counts.0", "0.0"),
     ],
 )
 def test_training_data_of_another_type_or_out_of_bounds_is_refused(field, value, named, got):
@@ -75,7 +64,7 @@ def test_training_data_of_another_type_or_out_of_bounds_is_refused(field, value,
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("metric", 1), ("value", "good"), ("value", float("nan")), ("value", True), ("step", -1), ("rows", "test")],
+    [("value", float("nan")), ("value", True), ("rows", "test")],
 )
 def test_metrics_of_another_type_or_out_of_bounds_are_refused(field, value):
     with pytest.raises(ModelFileError, match=f"'metrics.{field}' in the model file is not valid"):
@@ -90,11 +79,10 @@ def test_an_unknown_name_of_a_record_is_an_error_with_the_nearest_known_one():
         Metrics(self=3)
 
 
-@pytest.mark.parametrize("saved", [{"torch": 2}, {"torch": None}, {"torch": ["2.6"]}])
-def test_versions_are_text(saved):
+def test_versions_are_text():
     assert read_versions({"torch": "2.6"}) == {"torch": "2.6"}
     with pytest.raises(ModelFileError, match=r"'versions\.torch' in the model file is not valid"):
-        read_versions(saved)
+        read_versions({"torch": 2})
 
 
 def test_there_is_one_count_per_token_or_none():
