@@ -7,15 +7,18 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from glassformer.paper.settings import Settings, SideSettings
 from glassformer.ship.export import load_format
+from glassformer.ship.export.html import store
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import TrainingData
 from glassformer.text import learn
@@ -79,6 +82,16 @@ def make_texts(model_file: ModelFile, n: int = 24) -> list[str]:
     texts = [" ".join(generator.choices(" ".join(WORDS).split(), k=generator.randint(1, 4))) for _ in range(n)]
     longest = "ab " * 13 if model_file.source_tokenizer.settings.kind != "words" else "ab " * 40
     return [*texts, "", "  ", "žж☃", "<eos> ab", "</s><pad><unk>", longest.strip()]
+
+
+def restored(tensors: Mapping[str, NDArray[Any]], precision: str) -> dict[str, NDArray[np.float32]]:
+    """Return the weights as the page computes with them."""
+    found = {}
+    for name, array in tensors.items():
+        stored, scales = store(array, precision)
+        numbers = stored.astype(np.float32)
+        found[name] = numbers if scales is None else numbers * scales[:, None]
+    return found
 
 
 @pytest.fixture

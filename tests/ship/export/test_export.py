@@ -12,9 +12,10 @@ import pytest
 
 from glassformer.errors import EngineError, RunError, SettingsError, UsageError
 from glassformer.inference.translator import Translator
+from glassformer.paper.search import length_penalty
 from glassformer.ship.export import FORMATS, export, load_format
-from glassformer.ship.export.answer import Answer, read_answers, run_answers
 from glassformer.ship.export.check import SCORE_BOUND, Checker
+from glassformer.ship.export.programs import Answer, read_answers, run_answers
 from glassformer.ship.export.rows import EDGES, ROWS, drawn_rows, pair_rows
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.rundirectory import RunDirectory
@@ -32,6 +33,11 @@ def right_answers(model_file: ModelFile, texts: Sequence[str], num_beams: int) -
     ]
 
 
+def both_searches(model_file: ModelFile, checker: Checker) -> list[list[Answer]]:
+    """Return the answers of the model itself to all rows, greedily and with a beam."""
+    return [right_answers(model_file, checker.rows.texts, width) for width in checker.widths]
+
+
 @pytest.fixture
 def tiny(model: Model) -> ModelFile:
     return model()
@@ -43,8 +49,7 @@ def checker_of(model_file: ModelFile) -> Checker:
 
 def test_the_answers_of_the_model_itself_pass(tiny: ModelFile):
     checker = checker_of(tiny)
-    answers = [right_answers(tiny, checker.rows.texts, width) for width in checker.widths("same")]
-    found = checker.check(answers, "same", exact=True)
+    found = checker.check(both_searches(tiny, checker), "same", exact=True)
     assert [(one.num_beams, one.equal, one.rows) for one in found.searches] == [(1, 6, 6), (5, 6, 6)]
     assert found.score_difference < 1e-5
     assert found.metric is None
@@ -65,31 +70,32 @@ def test_the_answers_of_the_model_itself_pass(tiny: ModelFile):
 )
 def test_one_wrong_answer_is_an_error_that_names_its_row(tiny: ModelFile, change: dict[str, object], message: str):
     checker = checker_of(tiny)
-    answers = right_answers(tiny, checker.rows.texts, 1)
-    answers[1] = replace(answers[1], **change)
+    answers = both_searches(tiny, checker)
+    answers[0][1] = replace(answers[0][1], **change)
     with pytest.raises(EngineError, match=message) as caught:
-        checker.check([answers], "none", exact=True)
+        checker.check(answers, "same", exact=True)
     assert "row 2" in str(caught.value)
 
 
 def test_an_answer_to_an_empty_text_is_an_error(tiny: ModelFile):
     checker = checker_of(tiny)
-    answers = right_answers(tiny, checker.rows.texts, 1)
+    answers = both_searches(tiny, checker)
     blank = checker.rows.texts.index("")
-    answers[blank] = answers[0]
+    answers[0][blank] = answers[0][0]
     with pytest.raises(EngineError, match="other answers"):
-        checker.check([answers], "none", exact=True)
+        checker.check(answers, "same", exact=True)
 
 
 def test_another_answer_of_a_beam_of_its_own_is_counted_but_its_score_is_checked(
     tiny: ModelFile, monkeypatch: pytest.MonkeyPatch
 ):
     checker = checker_of(tiny)
-    answers = [right_answers(tiny, checker.rows.texts, width) for width in (1, 5)]
+    answers = both_searches(tiny, checker)
     ids = answers[1][0].ids[:-1]
     text = tiny.target_tokenizer.decode(ids)
     (scored,) = Translator(tiny).score([(checker.rows.texts[0], text)])
-    answers[1][0] = Answer(text, ids, scored.score, True)
+    rank_score = scored.score / length_penalty(len(ids) + 1, tiny.settings.decoding.length_alpha)
+    answers[1][0] = Answer(text, ids, scored.score, True, rank_score)
     monkeypatch.setattr("glassformer.ship.export.check.MAX_LOSS", 10.0)  # one row of six
     assert checker.check(answers, "own", exact=True).searches[1].other == 1
     with pytest.raises(EngineError, match="beam of 5"):
@@ -101,7 +107,7 @@ def test_another_answer_of_a_beam_of_its_own_is_counted_but_its_score_is_checked
 
 def test_a_beam_that_returns_its_worst_hypotheses_is_refused(tiny: ModelFile):
     checker = Checker(tiny, pair_rows([(text, "") for text in ("ab cd", "the cat", "cd ef")], "123", "rows", tiny))
-    answers = [right_answers(tiny, checker.rows.texts, width) for width in (1, 5)]
+    answers = both_searches(tiny, checker)
     ids = tiny.target_tokenizer.vocabulary.ordinary
     for i, found in enumerate(Translator(tiny).translate(checker.rows.texts, num_beams=5, num_return_sequences=5)):
         if found.alternatives:
@@ -115,31 +121,32 @@ def test_a_beam_that_returns_its_worst_hypotheses_is_refused(tiny: ModelFile):
 @pytest.mark.parametrize("exact", [True, False])
 def test_another_length_penalty_is_an_error_in_every_precision(tiny: ModelFile, exact: bool):
     checker = checker_of(tiny)
-    answers = [replace(one, rank_score=one.score) for one in right_answers(tiny, checker.rows.texts, 1)]
+    answers = both_searches(tiny, checker)
+    answers[0] = [replace(one, rank_score=one.score) for one in answers[0]]
     with pytest.raises(EngineError, match="another length penalty" if not exact else "other scores"):
-        checker.check([answers], "none", exact=exact)
+        checker.check(answers, "same", exact=exact)
 
 
 def test_a_lower_precision_tells_the_metric_and_refuses_garbage(tiny: ModelFile):
     texts = ["ab cd", "the cat", "cd", "a cat", "ab"]
-    rows = [(text, answer.text) for text, answer in zip(texts, right_answers(tiny, texts, 1), strict=True)]
+    rows = [(text, answer.text) for text, answer in zip(texts, right_answers(tiny, texts, 5), strict=True)]
     checker = Checker(tiny, pair_rows(rows, texts, "rows", tiny))
-    answers = right_answers(tiny, checker.rows.texts, 1)
-    answers[0] = Answer("", (), -1.0, True, -1.0)
-    found = checker.check([answers], "none", exact=False)
+    answers, wrong = both_searches(tiny, checker), Answer("", (), -1.0, True, -1.0)
+    answers[1][0] = wrong
+    found = checker.check(answers, "same", exact=False)
     assert found.metric is not None
     assert (found.metric.rows, found.metric.before, found.metric.after) == (5, 1.0, 0.8)
     assert found.score_bound is None
     with pytest.raises(EngineError, match="in this precision"):
-        checker.check([[Answer("", (), -1.0, True, -1.0) for _ in answers]], "none", exact=False)
+        checker.check([[wrong] * len(found) for found in answers], "same", exact=False)
 
 
 def test_in_a_lower_precision_tokens_are_written_as_the_same_text(tiny: ModelFile):
     checker = checker_of(tiny)
-    answers = right_answers(tiny, checker.rows.texts, 1)
-    answers[1] = replace(answers[1], text="another")
+    answers = both_searches(tiny, checker)
+    answers[0][1] = replace(answers[0][1], text="another")
     with pytest.raises(EngineError, match="as another text"):
-        checker.check([answers], "none", exact=False)
+        checker.check(answers, "same", exact=False)
 
 
 def test_rows_are_held_out_rows_of_the_run_a_table_or_drawn_texts(model: Model, tmp_path: Path):
@@ -185,7 +192,8 @@ def test_what_is_wrong_is_refused_before_anything_is_written(tiny: ModelFile, tm
 
 def test_a_failed_check_leaves_nothing(tiny: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     tiny.save(tmp_path / "model.safetensors")
-    monkeypatch.setattr(type(load_format("ctranslate2")), "answer", lambda *_: run_answers(["false"], ["a"]))
+    broken = replace(load_format("ctranslate2"), answer=lambda *_: run_answers(["false"], ["a"]))
+    monkeypatch.setattr("glassformer.ship.export.load_format", lambda _: broken)
     with pytest.raises(EngineError, match="does not run"):
         export(tmp_path / "model.safetensors", "ctranslate2", tmp_path / "out")
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.safetensors"]
@@ -203,7 +211,7 @@ def test_writing_in_any_precision_leaves_the_model_as_it_is(to: str, tiny: Model
 
 def test_what_is_not_an_answer_is_an_error():
     good = json.dumps({"text": "x", "ids": [1], "score": -1, "finished": True, "rank_score": -0.5})
-    assert read_answers([good]) == [Answer("x", (1,), -1.0, True, -0.5)]
-    for bad in ("", "[]", "3", good.replace("ids", "id"), good.replace("[1]", "1")):
+    assert read_answers(good.encode()) == [Answer("x", (1,), -1.0, True, -0.5)]
+    for bad in ("x", "[]", "3", good.replace("ids", "id"), good.replace("[1]", "1")):
         with pytest.raises(EngineError, match="not an answer"):
-            read_answers([bad])
+            read_answers(bad.encode())

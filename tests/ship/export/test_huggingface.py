@@ -18,8 +18,8 @@ from safetensors import safe_open
 from glassformer.errors import MissingExtraError, SettingsError
 from glassformer.inference.translator import Translation, Translator
 from glassformer.paper.settings import Settings
-from glassformer.ship.export.answer import Answer, read_answers
-from glassformer.ship.export.huggingface import HuggingFaceFormat
+from glassformer.ship.export.huggingface import FORMAT
+from glassformer.ship.export.programs import Answer, read_answers
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import Metrics
 from glassformer.text import learn
@@ -97,9 +97,8 @@ def _offline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def exported(model_file: ModelFile, folder: Path, precision: str = "float32") -> Path:
-    form = HuggingFaceFormat()
-    form.check_supported(model_file)
-    form.write(model_file, folder, precision)
+    FORMAT.check_supported(model_file)
+    FORMAT.write(model_file, folder, precision)
     return folder
 
 
@@ -278,7 +277,7 @@ def test_the_runner_answers_without_glassformer(tmp_path: Path) -> None:
     done = run(folder, "--json", "--beam", "1", lines=[json.dumps(text) for text in texts])
     assert done.returncode == 0, done.stderr
     assert "glassformer was imported" not in done.stderr
-    check_answers(read_answers(done.stdout.split("\n")[:-1]), translate(model_file, texts), model_file)
+    check_answers(read_answers(done.stdout.encode()), translate(model_file, texts), model_file)
 
 
 @pytest.mark.medium
@@ -295,7 +294,7 @@ def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_a_beam_is_ranked_by_the_models_penalty(norm: str, tmp_path: Path) -> None:
     model_file = untrained(norm=norm, decoding={"length_alpha": 1.0, "num_beams": 3})
-    found = HuggingFaceFormat().answer(exported(model_file, tmp_path), drawn_texts(), 3)
+    found = FORMAT.answer(exported(model_file, tmp_path), drawn_texts(), 3)
     expected = translate(model_file, drawn_texts(), num_beams=3)
     same = [row for row, answer in enumerate(found) if answer.text == expected[row].text]
     assert len(same) >= 0.9 * len(found)  # its beam has rules of its own
@@ -311,7 +310,7 @@ def test_float16_is_near_float32(tmp_path: Path) -> None:
     model_file = untrained(tied_embeddings="target", norm="pre")
     folder = exported(model_file, tmp_path, "float16")
     assert load(folder)[1].dtype == torch.float16
-    found, expected = HuggingFaceFormat().answer(folder, TEXTS, 1), translate(model_file, TEXTS)
+    found, expected = FORMAT.answer(folder, TEXTS, 1), translate(model_file, TEXTS)
     same = [(one, other) for one, other in zip(found, expected, strict=True) if one.text == other.text]
     assert len(same) > len(TEXTS) / 2
     for one, other in same:
@@ -349,7 +348,6 @@ def test_the_card_has_the_metadata_of_the_hub_and_what_is_different_here(tmp_pat
     assert "at most 36 tokens, an answer at most 14 " in text
     assert "ranked by score / ((5 + length) / 6)^0.6" in text
     assert "The vocabulary has the target's tokens first" in text
-    assert "hf upload YOUR_NAME/YOUR_MODEL . ." in text
 
 
 def test_the_code_of_the_card_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,7 +396,7 @@ def test_the_folder_has_no_code_for_the_library_and_only_plain_files(tmp_path: P
 )
 def test_a_shape_that_the_classes_do_not_have_is_refused_with_the_reason(shape: dict[str, Any], what: str) -> None:
     with pytest.raises(SettingsError) as error:
-        HuggingFaceFormat().check_supported(untrained(**shape))
+        FORMAT.check_supported(untrained(**shape))
     assert str(error.value).startswith("huggingface does not support this model: MarianMT and Blenderbot")
     assert what in str(error.value)
     assert error.value.hint == "--to onnx"
@@ -409,11 +407,11 @@ def test_a_tokenizer_that_the_library_does_not_have_is_refused() -> None:
     tokenizer = learn(["é"], decomposed.settings.tokens.target)
     decomposed = replace(decomposed, target_tokenizer=tokenizer)
     with pytest.raises(SettingsError, match=r"cannot be written as tokenizer\.json: the library cannot compose"):
-        HuggingFaceFormat().check_supported(decomposed)
+        FORMAT.check_supported(decomposed)
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MissingExtraError) as error:
-        HuggingFaceFormat().check_supported(untrained())
+        FORMAT.check_supported(untrained())
     assert error.value.hint == "pip install 'glassformer[huggingface]'"

@@ -23,8 +23,8 @@ from glassformer.inference.engines.torch import get_weights
 from glassformer.inference.translator import Translation, Translator
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import Settings, SideSettings
-from glassformer.ship.export.answer import Answer, read_answers
-from glassformer.ship.export.onnx import OnnxFormat
+from glassformer.ship.export.onnx import FORMAT
+from glassformer.ship.export.programs import Answer, read_answers
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer, learn
 from tests.untrained import listening_model
@@ -89,7 +89,7 @@ def untrained(seed: int = 3, *, loves: str | None = None, longest: int = LONGEST
 
 def write(model_file: ModelFile, folder: Path, precision: str = "float32") -> Path:
     folder.mkdir(exist_ok=True)
-    OnnxFormat().write(model_file, folder, precision)
+    FORMAT.write(model_file, folder, precision)
     return folder
 
 
@@ -369,16 +369,16 @@ def test_a_process_without_torch_and_glassformer_gives_the_answers(isolated: dic
     folder = write(model_file, tmp_path / "exported")
     command = [sys.executable, str(folder / "run.py")]
 
-    def run(data: str, *arguments: str) -> list[str]:
+    def run(data: str, *arguments: str) -> bytes:
         process = subprocess.run(
             [*command, *arguments], input=data.encode(), env=isolated, capture_output=True, cwd="/", check=False
         )
         assert process.returncode == 0, process.stderr
-        return process.stdout.decode().splitlines()
+        return process.stdout
 
     expected = Translator(model_file, device="cpu").translate(texts)
     plain = run("".join(f"{text}\n" for text in texts), "--threads", "2")
-    assert plain == [answer.text for answer in expected]
+    assert plain.decode().splitlines() == [answer.text for answer in expected]
     greedy = run("".join(f"{json.dumps(text)}\n" for text in texts), "--json", "--beam", "1")
     answers = read_answers(greedy)
     assert_same(answers, Translator(model_file, device="cpu").translate(texts, num_beams=1), model_file)
@@ -409,12 +409,12 @@ def test_a_model_of_opus_mt_runs_with_sentencepiece_alone(isolated: dict[str, st
     )
     expected = Translator(model_file, device="cpu").translate(texts)
     assert len({answer.text for answer in expected}) > 3
-    assert_same(read_answers(process.stdout.decode().splitlines()), expected, model_file)
+    assert_same(read_answers(process.stdout), expected, model_file)
 
 
 def test_the_format_answers_in_a_fresh_process(tmp_path: Path) -> None:
     model_file, texts = untrained(norm="pre"), random_texts(n=3)
-    answers = OnnxFormat().answer(write(model_file, tmp_path), texts, 5)
+    answers = FORMAT.answer(write(model_file, tmp_path), texts, 5)
     assert_same(answers, Translator(model_file, device="cpu").translate(texts, num_beams=5), model_file)
 
 
@@ -455,7 +455,7 @@ def test_the_library_does_not_report_to_its_maker(tmp_path: Path) -> None:
 def test_a_text_that_is_too_long_is_named(tmp_path: Path) -> None:
     folder = write(untrained(**LEARNED), tmp_path)
     with pytest.raises(EngineError, match=r"row 2 \(19 tokens; the model takes at most 18\)"):
-        OnnxFormat().answer(folder, ["a", "b" * 19], 1)
+        FORMAT.answer(folder, ["a", "b" * 19], 1)
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
@@ -471,7 +471,7 @@ def test_numbers_that_are_not_finite_are_an_error(num_beams: int, tmp_path: Path
 def test_without_a_library_the_extra_is_named(package: str, feature: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError) as error:
-        OnnxFormat().check_supported(untrained())
+        FORMAT.check_supported(untrained())
     assert str(error.value) == (
         f"{feature} needs the package {package!r}, which is not installed\n  next: pip install 'glassformer[onnx]'"
     )
@@ -479,4 +479,4 @@ def test_without_a_library_the_extra_is_named(package: str, feature: str, monkey
 
 def test_every_shape_is_supported() -> None:
     for shape in SHAPES.values():
-        OnnxFormat().check_supported(untrained(**shape))
+        FORMAT.check_supported(untrained(**shape))

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from glassformer.inference.translator import Translator
-from glassformer.ship.export.answer import read_answers
 from glassformer.ship.export.check import SCORE_BOUND
-from glassformer.ship.export.onnx import OnnxFormat
+from glassformer.ship.export.onnx import FORMAT
+from glassformer.ship.export.programs import read_answers
 from glassformer.ship.storage.modelfile import ModelFile
 
 pytest.importorskip("onnx", reason="the extra onnx is not installed")
@@ -38,7 +38,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 def write(model_file: ModelFile, folder: Path, precision: str = "float32") -> Path:
     folder.mkdir(exist_ok=True)
-    OnnxFormat().write(model_file, folder, precision)
+    FORMAT.write(model_file, folder, precision)
     (folder / "node_modules").symlink_to(MODULES)
     return folder
 
@@ -60,7 +60,7 @@ def test_the_answers_are_those_of_torch(
     expected = Translator(model_file, device="cpu").translate(texts, num_beams=num_beams)
     assert len({answer.text for answer in expected}) > 4
     tokens = model_file.target_tokenizer.tokens
-    for answer, right in zip(read_answers(found.stdout.decode().splitlines()), expected, strict=True):
+    for answer, right in zip(read_answers(found.stdout), expected, strict=True):
         assert (answer.text, tuple(tokens(answer.ids)), answer.finished) == (right.text, right.tokens, right.finished)
         assert answer.score == pytest.approx(right.score, abs=SCORE_BOUND)
         assert answer.rank_score == pytest.approx(right.rank_score, abs=SCORE_BOUND)
@@ -71,8 +71,8 @@ def test_a_lower_precision_runs(precision: str, model: Model, tmp_path: Path) ->
     model_file, texts = model(norm="pre"), ["ab cd", "the cat", "", "the cats sat"]
     (folder := tmp_path / "exported").mkdir()
     found = run(write(model_file, folder, precision), json_lines(texts), "--json", "--beam", "1")
-    answers = OnnxFormat().answer(folder, texts, 1)
-    for answer, right in zip(read_answers(found.stdout.decode().splitlines()), answers, strict=True):
+    answers = FORMAT.answer(folder, texts, 1)
+    for answer, right in zip(read_answers(found.stdout), answers, strict=True):
         assert answer.ids == right.ids
         assert answer.score == pytest.approx(right.score, abs=1e-3)
 

@@ -25,7 +25,7 @@ from glassformer.inference.translator import Translator
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import Settings
 from glassformer.ship.export import export, load_format
-from glassformer.ship.export.description import describe_export
+from glassformer.ship.export.programs import describe_export
 from glassformer.ship.export.rows import drawn_rows
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import TrainingData
@@ -120,7 +120,7 @@ def test_the_check_finds_symbols_that_are_swapped(
         text = json.dumps(describe_export(model_file)).replace(f'"{swap[0]}"', '"_"')
         return json.loads(text.replace(f'"{swap[1]}"', f'"{swap[0]}"').replace('"_"', f'"{swap[1]}"'))
 
-    monkeypatch.setattr("glassformer.ship.export.description.describe_export", describe_wrongly)
+    monkeypatch.setattr("glassformer.ship.export.programs.describe_export", describe_wrongly)
     with pytest.raises(EngineError, match="gives other answers"):
         export(tmp_path / "model.safetensors", "onnx", tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+
+import numpy as np
 
 from glassformer.data.columns import held_out_columns
 from glassformer.errors import RunError, SettingsError, UsageError, nearest
 from glassformer.inference.translator import Source
-from glassformer.ship.export.answer import Answer
-from glassformer.ship.export.check import Beam, Check, Checker
+from glassformer.ship.export.check import Check, Checker
+from glassformer.ship.export.programs import Format
 from glassformer.ship.export.rows import Rows, drawn_rows, pair_rows
 from glassformer.ship.storage.files import cannot_write, check_path, cleaned_up
 from glassformer.ship.storage.hub import local_model
@@ -28,39 +30,9 @@ from glassformer.text.inputs import compose
 CHECK_FILE = "check.json"
 
 
-class Format(Protocol):
-    """A format that models are exported to.
-
-    `precisions` are those of its weights, the default first; `packages` are the libraries whose versions are recorded.
-    """
-
-    @property
-    def precisions(self) -> tuple[str, ...]: ...
-    @property
-    def beam(self) -> Beam: ...
-    @property
-    def packages(self) -> tuple[str, ...]: ...
-
-    def check_supported(self, model_file: ModelFile) -> None:
-        """Raise SettingsError for a model that the format cannot represent, MissingExtraError for its libraries."""
-        ...
-
-    def write(self, model_file: ModelFile, folder: Path, precision: str) -> None:
-        """Write the model into an empty folder."""
-        ...
-
-    def answer(self, folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
-        """Return the answers of the exported model, computed by its own runtime in a fresh process."""
-        ...
-
-
-FORMATS = {
-    "onnx": ("onnx", "OnnxFormat"),
-    "ctranslate2": ("ctranslate2", "CTranslate2Format"),
-    "huggingface": ("huggingface", "HuggingFaceFormat"),
-    "html": ("html", "HtmlFormat"),
-}
-"""Name -> module and class."""
+FORMATS = ("onnx", "ctranslate2", "huggingface", "html")
+"""The formats; each has a module of its name with its `FORMAT`."""
+MAX_FLOAT16 = 65504.0
 
 
 @dataclass(frozen=True)
@@ -88,8 +60,7 @@ def load_format(name: str) -> Format:
     """Return a format by name. Raises UsageError for one that does not exist."""
     if name not in FORMATS:
         raise UsageError(f"there is no export format {name!r}", hint=nearest(name, FORMATS))
-    module, class_name = FORMATS[name]
-    found: Format = getattr(import_module(f"glassformer.ship.export.{module}"), class_name)()
+    found: Format = import_module(f"{__name__}.{name}").FORMAT
     return found
 
 
@@ -129,6 +100,8 @@ def export(
     path = find_model(local_model(model))
     model_file = ModelFile.load(path)
     target.check_supported(model_file)
+    if chosen == "float16":
+        _check_float16(model_file)
     tested = _rows_to_check(model_file, path, rows, where)
     with _new_folder(out) as folder:
         report(f"writing {to} in {chosen}")
@@ -138,7 +111,7 @@ def export(
             raise cannot_write(out, error) from None
         report(f"checking {len(tested.rows)} texts in {to}: {tested.origin} and edge cases")
         checker = Checker(model_file, tested)
-        answers = [target.answer(folder, tested.given, num_beams) for num_beams in checker.widths(target.beam)]
+        answers = [target.answer(folder, tested.given, num_beams) for num_beams in checker.widths]
         check = checker.check(answers, target.beam, exact=chosen == "float32")
         versions = library_versions(target.packages)
         record = {"format": to, "precision": chosen, **check.to_json(), "versions": versions}
@@ -160,6 +133,19 @@ def _rows_to_check(
         pairs: list[tuple[Source, str]] = [(compose(cells), target) for *cells, target in held_out]
         return pair_rows(pairs, [f"held-out row {i}" for i in range(1, len(pairs) + 1)], "held-out rows", model_file)
     return drawn_rows(model_file)
+
+
+def _check_float16(model_file: ModelFile) -> None:
+    """Raise SettingsError for a weight that float16 cannot hold."""
+    for name, array in model_file.tensors.items():
+        largest = float(np.abs(array).max(initial=0.0))
+        if largest > MAX_FLOAT16:
+            raise SettingsError(
+                "a weight is too large for float16",
+                got=f"{largest:.3g} in {name!r}",
+                expected=f"at most {MAX_FLOAT16:g}",
+                hint="export with --precision float32",
+            )
 
 
 def _check_free(out: Path) -> None:

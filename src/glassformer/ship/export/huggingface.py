@@ -1,5 +1,8 @@
 """The format of Hugging Face: a folder for `AutoModelForSeq2SeqLM` and `AutoTokenizer`, without code of ours.
 
+It has `model.safetensors`, `config.json`, `generation_config.json`, tokenizer, model card and `run.py`. The first ids
+are those of the target vocabulary, as they are here.
+
 Greedy search of `generate` gives our answers. Its beam has rules of its own: it gives the slot of a finished hypothesis
 to another one, and it ranks by score / length^p, which is our ranking only without a length penalty. So
 `generation_config.json` asks for a beam where `length_alpha` is 0, and for greedy search elsewhere; `run.py` ranks the
@@ -10,60 +13,50 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
 from glassformer.errors import MissingExtraError
-from glassformer.inference.translator import Source
-from glassformer.ship.export.answer import Answer, run_script
-from glassformer.ship.export.check import Beam
-from glassformer.ship.export.description import copy_program, max_new_tokens, max_positions, write_description
-from glassformer.ship.export.float16 import as_float16
-from glassformer.ship.export.huggingface_card import model_card
-from glassformer.ship.export.huggingface_layout import Layout, check_supported
+from glassformer.ship.export.huggingface_layout import Layout, check_shape
+from glassformer.ship.export.programs import Format, max_new_tokens, max_positions, script_answers, write_programs
 from glassformer.ship.export.tokenizer_json import joined_tokenizer, single_tokenizer
 from glassformer.ship.storage.container import save_file
 from glassformer.ship.storage.modelfile import ModelFile
 
+HUB_METRICS = ("exact_match", "bleu", "chrf")
+"""The metrics that the hub has, under the same names."""
 
-@final
-class HuggingFaceFormat:
-    """A folder with `model.safetensors`, `config.json`, `generation_config.json`, tokenizer, model card and `run.py`.
 
-    The first ids are those of the target vocabulary, as they are here.
-    """
+def check_supported(model_file: ModelFile) -> None:
+    """Raise SettingsError for a model that the library cannot represent, MissingExtraError without the library."""
+    if importlib.util.find_spec("transformers") is None:
+        raise MissingExtraError("--to huggingface", package="transformers", extra="huggingface")
+    check_shape(model_file.settings.model)
+    _tokenizer(model_file, Layout(model_file, 1))
 
-    precisions = ("float32", "float16")
-    beam: Beam = "own"
-    packages = ("glassformer", "transformers", "tokenizers", "torch", "numpy")
 
-    def check_supported(self, model_file: ModelFile) -> None:
-        if importlib.util.find_spec("transformers") is None:
-            raise MissingExtraError("--to huggingface", package="transformers", extra="huggingface")
-        check_supported(model_file.settings.model)
-        _tokenizer(model_file, Layout(model_file, 1))
+def write(model_file: ModelFile, folder: Path, precision: str) -> None:
+    """Write the folder."""
+    layout = Layout(model_file, max_positions(model_file))
+    weights = {name: np.ascontiguousarray(array, precision) for name, array in layout.weights().items()}
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    contents = {
+        "config": layout.config() | _special_ids(model_file) | {"dtype": precision},
+        "generation_config": _generation(model_file),
+        "tokenizer": _tokenizer(model_file, layout),
+        "tokenizer_config": _tokenizer_config(model_file),
+    }
+    for name, content in contents.items():
+        _write(folder / f"{name}.json", json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+    write_programs(model_file, folder, "huggingface_engine.py")
+    # Its owner may edit the card, so that the description does not hold it fast.
+    _write(folder / "README.md", model_card(model_file, layout))
 
-    def write(self, model_file: ModelFile, folder: Path, precision: str) -> None:
-        layout = Layout(model_file, max_positions(model_file))
-        weights = layout.weights()
-        if precision == "float16":
-            weights = {name: as_float16(array, name) for name, array in weights.items()}
-        weights = {name: np.ascontiguousarray(array) for name, array in weights.items()}
-        save_file(weights, folder / "model.safetensors", {"format": "pt"})
-        _write_json(folder / "config.json", layout.config() | _special_ids(model_file) | {"dtype": precision})
-        _write_json(folder / "generation_config.json", _generation(model_file))
-        _write_json(folder / "tokenizer.json", _tokenizer(model_file, layout))
-        _write_json(folder / "tokenizer_config.json", _tokenizer_config(model_file))
-        copy_program(model_file, folder, "huggingface_engine.py")
-        write_description(model_file, folder)
-        card = model_card(model_file, layout)  # which its owner may edit, so that the description does not hold it fast
-        (folder / "README.md").write_text(card, encoding="utf-8", newline="\n")
 
-    def answer(self, folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
-        return run_script(folder, texts, num_beams)
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _tokenizer(model_file: ModelFile, layout: Layout) -> dict[str, Any]:
@@ -115,5 +108,86 @@ def _tokenizer_config(model_file: ModelFile) -> dict[str, Any]:
     }
 
 
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8", newline="\n")
+CARD = """---
+library_name: transformers
+pipeline_tag: translation
+tags:
+- glassformer
+- {model_type}
+- encoder-decoder
+{metric}# license: choose one (https://huggingface.co/docs/hub/repositories-licenses)
+---
+
+# A model by glassformer
+
+It turns {source} into {target}.
+
+| | |
+|---|---|
+{facts}
+
+```python
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained(".")
+model = AutoModelForSeq2SeqLM.from_pretrained(".")
+batch = tokenizer(["a text", "another one"], return_tensors="pt", padding=True)
+answers = tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True)
+```
+
+`python run.py < texts.txt` answers line by line; `--json` adds ids and scores, `--beam N` searches with a beam.
+`check.json` says on which rows the answers were compared with those of glassformer.
+
+{limits}
+"""
+BEAM_LIMIT = (
+    "- `generate` searches greedily. The model's own search is a beam of {beams}, ranked by score / ((5 + length) / 6)"
+    "^{alpha:g}; `generate` has another penalty, and `run.py` ranks by this one. The nearest call is "
+    '`generate(**batch, num_beams={beams}, length_penalty=0.0, early_stopping="never")`, which ranks by the score '
+    "alone."
+)
+JOINED_LIMIT = (
+    "- The vocabulary has the target's tokens first, then the source's. The tokenizer encodes sources and decodes "
+    "answers; it does not encode targets, so that `text_target=` is not for this model."
+)
+POSITIONS_LIMIT = (
+    "- The position tables of this model are not those that MarianMT computes. `from_pretrained` reads them from "
+    "`model.safetensors`; `save_pretrained` does not write them."
+)
+
+
+def model_card(model_file: ModelFile, layout: Layout) -> str:
+    """Return the card as Markdown, with the metadata of the hub: use, limits, and what the model was trained on."""
+    settings, data, metrics = model_file.settings, model_file.data, model_file.metrics
+    decoding = settings.decoding
+    source, target = (json.dumps(column, ensure_ascii=False) for column in data.columns)
+    facts = [f"| model | {model_file.n_parameters:,} parameters |"]
+    facts += [f"| trained on | {data.train_rows:,} rows |"] if data.train_rows else []
+    if metrics.metric is not None and metrics.value is not None:
+        facts.append(f"| {metrics.metric} on {metrics.rows or 'validation'} rows | {metrics.value:.4f} |")
+    limits = [
+        f"- A text has at most {settings.max_source_tokens} tokens, an answer at most {max_new_tokens(model_file)} "
+        "(`max_new_tokens`). An empty text has no answer; `generate` makes one up."
+    ]
+    if decoding.num_beams > 1 and decoding.length_alpha:
+        limits.append(BEAM_LIMIT.format(beams=decoding.num_beams, alpha=decoding.length_alpha))
+    limits += [JOINED_LIMIT] if layout.is_joined else []
+    limits += [POSITIONS_LIMIT] if layout.loses_positions else []
+    return CARD.format(
+        model_type=layout.config()["model_type"],
+        metric=f"metrics:\n- {metrics.metric}\n" if metrics.metric in HUB_METRICS else "",
+        source=source,
+        target=target,
+        facts="\n".join(facts),
+        limits="\n".join(limits),
+    )
+
+
+FORMAT = Format(
+    precisions=("float32", "float16"),
+    beam="own",
+    packages=("glassformer", "transformers", "tokenizers", "torch", "numpy"),
+    check_supported=check_supported,
+    write=write,
+    answer=script_answers,
+)

@@ -39,7 +39,7 @@ ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish"}
 """Our name of an activation -> that of the library. Its "gelu" is the exact one, by erf."""
 
 
-def check_supported(settings: ModelSettings) -> None:
+def check_shape(settings: ModelSettings) -> None:
     """Raise SettingsError for a model that neither of the two classes can represent."""
     if settings.norm_eps != EPSILON:
         raise _refusal("their norms have a fixed ε", f"norm_eps={settings.norm_eps:g}, expected {EPSILON:g}")

@@ -19,7 +19,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.ship.export.float16 import as_float16
 from glassformer.ship.export.onnx_builder import Graph
 
 ZERO = np.uint8(128)
@@ -42,7 +41,7 @@ def _float16_look_up(graph: Graph, ids: str, name: str) -> str:
 
 
 def _float16_matrix(graph: Graph, name: str) -> str:
-    return graph.weight(f"{name}.weight", lambda matrix: as_float16(matrix, f"{name}.weight"))
+    return graph.weight(f"{name}.weight", lambda matrix: matrix.astype(np.float16))
 
 
 def _int8_linear(graph: Graph, x: str, name: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from glassformer.glassbox.catalogue import weight_axes
 from glassformer.glassbox.trace import explain
-from glassformer.ship.export.description import max_new_tokens
+from glassformer.ship.export.programs import max_new_tokens
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import compose
 
