@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import threading
@@ -293,31 +292,12 @@ def test_an_exception_of_any_kind_is_that_of_its_caller_and_the_worker_continues
     assert worker.result(worker.submit(Request([2], list))) == [2]
 
 
-@contextlib.contextmanager
-def another_thread_in(lock: contextlib.AbstractContextManager[Any]) -> Iterator[None]:
-    """Another thread has the lock."""
-    has_it, may_leave = threading.Event(), threading.Event()
-
-    def hold_it() -> None:
-        with lock:
-            has_it.set()
-            may_leave.wait()
-
-    thread = threading.Thread(target=hold_it)
-    thread.start()
-    assert has_it.wait(GUARD)
-    yield
-    may_leave.set()
-    thread.join()
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_has_a_worker_of_its_own(translator: Translator) -> None:
     with BatchingTranslator(translator) as together:
         expected = together.translate(["abc"])
-        with another_thread_in(together.worker._changed):  # which the child does not have
-            child = os.fork()
+        child = os.fork()
         if child == 0:
             code = 1
             signal.alarm(GUARD)

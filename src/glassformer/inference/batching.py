@@ -14,9 +14,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import math
-import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -38,20 +36,18 @@ BATCH_TEXTS = 256  # of more texts, the first 256 decide how the others are sear
 BATCH_CHARACTERS = 20_000
 
 Result = TypeVar("Result")
-_WORKERS: weakref.WeakSet[Worker] = weakref.WeakSet()
 
 
 @dataclass(eq=False)
 class Request:
     """Items to compute. Requests with the same `key` may be computed together; one without a key is computed alone.
 
-    `compute` returns one result for each item, of this request and of others with its key; `check` raises an error for
-    items that would make it fail. `size` counts against BATCH_CHARACTERS.
+    `compute` returns one result for each item, of this request and of others with its key. `size` counts against
+    BATCH_CHARACTERS.
     """
 
     items: Sequence[Any]
     compute: Callable[[Sequence[Any]], Sequence[Any]]
-    check: Callable[[Sequence[Any]], object] = len
     key: object | None = None
     size: int = 0
     future: Future[list[Any]] = field(default_factory=Future)
@@ -88,7 +84,6 @@ class Worker:
         self._limit: TimeLimit | None = None
         self._thread: threading.Thread | None = None
         self._is_closed = self._is_aborted = False
-        _WORKERS.add(self)
 
     @property
     def n_waiting(self) -> int:
@@ -104,7 +99,8 @@ class Worker:
     def submit(self, request: Request) -> Request:
         """Put a request into the queue. Raises BusyError when it is full or the worker is closed."""
         with self._changed:
-            self._check_open()
+            if self._is_closed:
+                raise _stopping()
             is_busy = any(not request.future.done() for request in self._running)
             if len(self._queue) + is_busy > self.waiting:
                 what = "too many requests are waiting"
@@ -143,43 +139,30 @@ class Worker:
         (result,) = await self.aresult(self.submit(Request([None], lambda _: [work()])))
         return result  # type: ignore[no-any-return]
 
-    def drain(self) -> None:
-        """Refuse new requests; those that were accepted are computed."""
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
-
     def abort(self) -> None:
         """Refuse all requests: new ones, those that wait, and the current one at the next check of its time limit."""
-        self.drain()
         with self._changed:
-            self._is_aborted = True
+            self._is_closed = self._is_aborted = True
             while self._queue:
                 self._fail(self._queue.popleft(), _stopping())
-            if self._limit is not None:
-                self._limit.expire()
+            self._expire_abandoned()
+            self._changed.notify_all()
 
     def close(self, seconds: float | None = None) -> None:
         """Refuse new requests and compute those that were accepted; abort after `seconds`, if there is a limit."""
-        self.drain()
         with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
             is_done = self._changed.wait_for(lambda: self.is_idle, seconds)
         if not is_done:
             self.abort()
         if self._thread is not None:
             self._thread.join()
 
-    def _start_again(self) -> None:
-        """In a forked process, which has no threads: without the lock and the requests that the other process has."""
-        self._changed = threading.Condition()
-        self._queue, self._running = deque(), []
-        self._limit = self._thread = None
-
     def _work(self) -> None:
         while batch := self._take():
             begun = monotonic()
-            for part in [batch] if len(batch) == 1 or _is_sound(batch) else _split(batch):
-                self._compute(part)
+            self._compute(batch)
             waited = tuple(begun - request.arrived for request in batch)
             self._last = Batch(len(batch), _count(batch), monotonic() - begun, waited)
             if self.on_batch is not None:
@@ -222,7 +205,7 @@ class Worker:
         return False
 
     def _compute(self, batch: list[Request]) -> None:
-        """Compute requests together. When that fails, each half is tried, so that an error is of its request alone."""
+        """Compute requests together. When that fails each half is tried, so that an error reaches its request alone."""
         try:
             with time_limit(math.inf if self.seconds is None else self.seconds) as limit:
                 with self._changed:
@@ -276,26 +259,6 @@ class Worker:
         what, expected = "the requests before this one took too long", f"a wait of {self._patience:g} seconds"
         return BusyError(what, expected=expected, hint="try again in a moment")
 
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise _stopping()
-
-
-def _is_sound(batch: Sequence[Request]) -> bool:
-    """Whether the items of requests pass their check, so that they may be computed together."""
-    try:
-        batch[0].check([item for request in batch for item in request.items])
-    except Exception:
-        return False
-    return True
-
-
-def _split(batch: Sequence[Request]) -> list[list[Request]]:
-    """Return the requests that may be computed together, and each of the others alone."""
-    sound = [request for request in batch if _is_sound([request])]
-    alone = [[request] for request in batch if not any(request is other for other in sound)]
-    return [sound, *alone] if sound else alone
-
 
 def _count(batch: Sequence[Request]) -> int:
     return sum(len(request.items) for request in batch)
@@ -303,15 +266,6 @@ def _count(batch: Sequence[Request]) -> int:
 
 def _stopping() -> BusyError:
     return BusyError("the server is stopping", expected="a running server", hint="start it again")
-
-
-def _start_all_again() -> None:
-    for worker in _WORKERS:
-        worker._start_again()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_all_again)
 
 
 class BatchingTranslator:
@@ -360,19 +314,14 @@ class BatchingTranslator:
         base = decoding or self.translator.settings.decoding
         chosen = base.override(options) if options else base
 
-        def split(items: Sequence[tuple[str, str]]) -> tuple[list[str], list[str] | None]:
-            joined = [source for source, _ in items]
-            return joined, None if forced is None else [prefix for _, prefix in items]
-
         def compute(items: Sequence[tuple[str, str]]) -> list[Translation]:
-            joined, starts = split(items)
-            return self.translator.translate(joined, decoding=chosen, prefixes=starts)
+            starts = None if forced is None else [prefix for _, prefix in items]
+            return self.translator.translate([source for source, _ in items], decoding=chosen, prefixes=starts)
 
         return self.worker.submit(
             Request(
                 list(zip(sources, forced or [""] * len(sources), strict=True)),
                 compute,
-                lambda items: self.translator.check(*split(items)),
                 key=(id(self.translator), chosen, forced is None),
                 size=sum(map(len, [*sources, *(forced or ())])),
             )

@@ -25,7 +25,7 @@ from glassformer.ship.storage.hub import local_model
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import TrainingData
 from glassformer.text import Tokenizer
-from glassformer.text.inputs import Inputs, compose_values, is_not_empty, texts_of
+from glassformer.text.inputs import Inputs, compose_values, is_not_empty
 
 
 @dataclass(frozen=True)
@@ -208,13 +208,16 @@ class Translator:
         base = decoding or self.settings.decoding
         decoding = base.override(options) if options else base
         texts = self.sources_of(texts, where)
-        mains = [" ".join(texts_of(text, self.inputs)) for text in texts] if self.inputs else texts
-        rows = [row for row, text in enumerate(mains) if text.strip()]
-        names = _names(len(texts), where)
-        with _numbering(rows):
-            sources = encode_sources(
-                [texts[row] for row in rows], [names[row] for row in rows], self.source_tokenizer, self.settings
-            )
+        rows, names = (
+            [row for row, text in enumerate(texts) if is_not_empty(text, self.inputs)],
+            _names(len(texts), where),
+        )
+        named = [names[row] for row in rows]
+        try:
+            sources = encode_sources([texts[row] for row in rows], named, self.source_tokenizer, self.settings)
+        except TooLongError as error:
+            error.lengths = {rows[number]: length for number, length in error.lengths.items()}
+            raise
         forced = self._force(prefixes, rows, names) if prefixes is not None else []
         if progress and len(rows) < len(texts):
             progress(len(texts) - len(rows))
@@ -233,20 +236,11 @@ class Translator:
                 progress(len(found))
             check_time_limit()  # for engines that do not check it in each step
 
-        with _without_garbage_collection(), _naming([names[row] for row in rows]):
+        with _without_garbage_collection(), _naming(named):
             if self.agreement is not None:
                 self.agreement.compare(sources, max_new_tokens)
             search(self.engine, sources, decoding, max_new_tokens, forced, keep, greedy_first)
         return results
-
-    def check(self, texts: Sequence[Source], prefixes: Sequence[str] | None = None) -> None:
-        """Raise the error that `translate` would raise for these texts and prefixes, without a search."""
-        sources = self.sources_of(texts)
-        rows = [row for row, text in enumerate(sources) if is_not_empty(text, self.inputs)]
-        names = _names(len(sources), None)
-        encode_sources([sources[row] for row in rows], names, self.source_tokenizer, self.settings)
-        if prefixes is not None:
-            self._force(prefixes, rows, names)
 
     def sources_of(self, texts: Sequence[Source], where: Sequence[str] | None = None) -> list[str]:
         """Return the source of each text. Raises UsageError or TextError for one without the inputs of the model."""
@@ -315,16 +309,6 @@ def _naming(names: Sequence[str]) -> Iterator[None]:
     except NotFiniteError as error:
         if error.row is not None:
             error.where = names[error.row]
-        raise
-
-
-@contextlib.contextmanager
-def _numbering(rows: Sequence[int]) -> Iterator[None]:
-    """Give an error of texts that are too long their rows instead of their numbers among texts that are not empty."""
-    try:
-        yield
-    except TooLongError as error:
-        error.lengths = {rows[number]: length for number, length in error.lengths.items()}
         raise
 
 
