@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from glassformer.errors import SettingsError, UsageError
 from glassformer.inference import metrics
-from glassformer.inference.metrics import Interval
+from glassformer.inference.metrics import Measure
 from glassformer.paper.settings import Metric
 
 few_letters = st.text(alphabet="abc", max_size=9)
@@ -49,9 +49,11 @@ def distance_by_table(a: Any, b: Any) -> int:
         ("kitten", "sitting", 3),
         ("flaw", "lawn", 2),
         ("ab", "ba", 2),
+        (["ab", "c"], ("a", "bc"), 2),
+        ([1, (2, 3)], [1, (2, 3), None], 1),
     ],
 )
-def test_textbook_distances(a: str, b: str, distance: int) -> None:
+def test_textbook_distances(a: Any, b: Any, distance: int) -> None:
     assert metrics.edit_distance(a, b) == distance
 
 
@@ -72,27 +74,19 @@ def test_the_distance_is_right_beyond_a_machine_word(seed: int, m: int, n: int) 
     assert metrics.edit_distance(a, b) == table[-1]
 
 
-def test_tokens_may_be_anything_hashable() -> None:
-    assert metrics.edit_distance(["ab", "c"], ("a", "bc")) == 2
-    assert metrics.edit_distance([1, (2, 3)], [1, (2, 3), None]) == 1
-
-
 def test_composed_and_decomposed_letters_match() -> None:
     composed, decomposed = "réunion ɔ̃", unicodedata.normalize("NFD", "réunion ɔ̃")
     assert composed != decomposed
     assert metrics.exact_matches([composed, decomposed], [decomposed, composed]).tolist() == [1.0, 1.0]
+    answers, golds = ["a ", "A", "ﬁ", "²", "a  b"], ["a", "a", "fi", "2", "a b"]
+    assert metrics.exact_matches(answers, golds).tolist() == [0.0] * 5  # nothing else is forgiven
     for measure in (metrics.bleu, metrics.chrf):
         text, other = f"{composed} a b c", f"{decomposed} a b c"
-        assert measure([text], [other], resamples=2)[0].value == pytest.approx(100)
+        assert measure([text], [other], resamples=2).value == pytest.approx(100)
 
 
-def test_nothing_but_the_normal_form_is_forgiven() -> None:
-    answers, golds = ["a ", "A", "ﬁ", "²", "a  b"], ["a", "a", "fi", "2", "a b"]
-    assert metrics.exact_matches(answers, golds).tolist() == [0.0] * 5
-
-
-def test_error_rate_counts_edits_and_reference_lengths_row_by_row() -> None:
-    edits, lengths = metrics.error_rate([["a", "b"], [], ["x", "y", "z"]], [["a", "c"], ["a"], []])
+def test_errors_are_edits_and_reference_lengths_row_by_row() -> None:
+    edits, lengths = metrics.nearest_errors(["a b", "", "x y z"], ["a c", "a", ""], str.split)
     assert edits.tolist() == [1, 1, 3]
     assert lengths.tolist() == [2, 1, 0]
 
@@ -126,14 +120,11 @@ def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> Non
     assert metrics.bootstrap(edits, lengths, seed=2) != first
 
 
-def test_one_row_has_an_interval_of_no_width() -> None:
-    assert metrics.bootstrap([1], [4]) == Interval(0.25, 0.25, 0.25)
-
-
 def test_references_without_a_token_are_right_only_when_nothing_was_added() -> None:
-    assert metrics.bootstrap([0, 0], [0, 0]) == Interval(0, 0, 0)
+    assert metrics.bootstrap([0, 0], [0, 0]) == Measure(0, 0, 0)
     assert metrics.bootstrap([3, 0], [0, 0]).value == 1
     assert metrics.bootstrap([2, 0], [0, 4]).value == 0.5
+    assert metrics.bootstrap([1], [4]) == Measure(0.25, 0.25, 0.25)
 
 
 def test_a_bootstrap_of_no_resamples_is_refused() -> None:
@@ -145,79 +136,60 @@ def test_a_bootstrap_of_no_resamples_is_refused() -> None:
 def test_bleu_of_a_case_worked_by_hand() -> None:
     # 6 of 7 words, 4 of 6 pairs, 2 of 5 triples, 1 of 4 quadruples; lengths equal, so no brevity penalty.
     expected = 100 * (6 / 7 * 4 / 6 * 2 / 5 * 1 / 4) ** (1 / 4)
-    found, signature = metrics.bleu(["a b c d x f g"], ["a b c d e f g"], resamples=3)
+    found = metrics.bleu(["a b c d x f g"], ["a b c d e f g"], resamples=3)
     assert found.value == pytest.approx(expected)
     assert (found.low, found.high) == pytest.approx((expected, expected))
     version = sacrebleu.__version__
-    assert signature == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{version}"
-
-
-def test_bleu_pays_for_brevity() -> None:
-    found, _ = metrics.bleu(["a b c d"], ["a b c d e f"], resamples=1)
-    assert found.value == pytest.approx(100 * math.exp(1 - 6 / 4))
+    assert found.signature == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{version}"
 
 
 def test_all_right_is_a_bleu_of_exactly_100() -> None:
     texts = ["s ɛ ʁ", "s t a ʁ", "ʒ ø"]  # sacreBLEU itself ends a rounding above
     assert sacrebleu.corpus_bleu(texts, [texts]).score == pytest.approx(100)
-    assert metrics.bleu(texts, texts)[0].value == metrics.bleu(texts, texts)[0].high == 100
+    assert metrics.bleu(texts, texts).value == metrics.bleu(texts, texts).high == 100
     assert metrics.quick_metric("bleu", texts, texts, list) == 100
-
-
-def test_short_texts_alone_have_no_bleu_even_when_right() -> None:
-    assert metrics.bleu(["a b c"], ["a b c"])[0].value == pytest.approx(0)
 
 
 def test_chrf_of_a_case_worked_by_hand() -> None:
     # "abc" for "abd": 2 of 3 letters, 1 of 2 pairs, 0 of 1 triples; longer n-grams exist on neither side.
-    found, signature = metrics.chrf(["abc"], ["abd"], resamples=3)
+    found = metrics.chrf(["abc"], ["abd"], resamples=3)
     assert found.value == pytest.approx(100 * (2 / 3 + 1 / 2 + 0) / 3)
     version = sacrebleu.__version__
-    assert signature == f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{version}"
+    assert found.signature == f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{version}"
 
 
-@pytest.mark.parametrize("lowercase", [False, True])
 @pytest.mark.parametrize("tokenize", ["13a", "intl", "char", "none", "zh"])
-def test_bleu_is_that_of_sacrebleu(tokenize: str, lowercase: bool) -> None:
+def test_bleu_is_that_of_sacrebleu(tokenize: str) -> None:
     answers, golds = [text.title() for text in ANSWERS], GOLDS
-    found, signature = metrics.bleu(answers, golds, tokenize=tokenize, lowercase=lowercase, resamples=2)
-    theirs = sacrebleu.corpus_bleu(answers, [golds], tokenize=tokenize, lowercase=lowercase, force=True)
+    found = metrics.bleu(answers, golds, tokenize=tokenize, resamples=2)
+    theirs = sacrebleu.corpus_bleu(answers, [golds], tokenize=tokenize, force=True)
     assert found.value == pytest.approx(theirs.score)
-    assert f"tok:{tokenize}" in signature
-    assert f"case:{'lc' if lowercase else 'mixed'}" in signature
+    assert f"tok:{tokenize}" in (found.signature or "")
 
 
-@given(rows_of_words, st.integers(0, 100), st.booleans())
-def test_the_intervals_of_bleu_and_chrf_are_those_of_resampled_corpora(
-    rows: list[tuple[str, str]], seed: int, lowercase: bool
-) -> None:
+@given(rows_of_words, st.integers(0, 100))
+def test_the_intervals_of_bleu_and_chrf_are_those_of_resampled_corpora(rows: list[tuple[str, str]], seed: int) -> None:
     answers, golds = [row[0] for row in rows], [row[1].upper() for row in rows]
     n, random = len(rows), np.random.default_rng(seed)
     draws = [random.integers(n, size=n) for _ in range(8)]
     samples = [([answers[i] for i in drawn], [[golds[i] for i in drawn]]) for drawn in draws]
 
-    scores = [sacrebleu.corpus_bleu(*sample, force=True, lowercase=lowercase).score for sample in samples]
-    found, _ = metrics.bleu(answers, golds, resamples=8, seed=seed, lowercase=lowercase)
+    scores = [sacrebleu.corpus_bleu(*sample, force=True).score for sample in samples]
+    found = metrics.bleu(answers, golds, resamples=8, seed=seed)
     assert (found.low, found.high) == pytest.approx(tuple(np.quantile(scores, [0.025, 0.975])))
 
-    chrf = sacrebleu.CHRF(lowercase=lowercase)
+    chrf = sacrebleu.CHRF()
     scores = [chrf.corpus_score(*sample).score for sample in samples]
-    found, _ = metrics.chrf(answers, golds, resamples=8, seed=seed, lowercase=lowercase)
+    found = metrics.chrf(answers, golds, resamples=8, seed=seed)
     assert found.value == pytest.approx(chrf.corpus_score(answers, [golds]).score)
     assert (found.low, found.high) == pytest.approx(tuple(np.quantile(scores, [0.025, 0.975])))
-
-
-def test_the_environment_does_not_move_the_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = metrics.bleu(ANSWERS, GOLDS), metrics.chrf(ANSWERS, GOLDS)
-    monkeypatch.setenv("SACREBLEU_SEED", "99")
-    assert (metrics.bleu(ANSWERS, GOLDS), metrics.chrf(ANSWERS, GOLDS)) == before
 
 
 @pytest.mark.parametrize("measure", [metrics.bleu, metrics.chrf])
 def test_empty_texts_score_zero(measure: Any) -> None:
     for answer, gold in [("", "a b c d"), ("a b c d", ""), ("", "")]:
-        found, _ = measure([answer], [gold], resamples=3)
-        assert found == Interval(0, 0, 0)
+        found = measure([answer], [gold], resamples=3)
+        assert (found.value, found.low, found.high) == (0, 0, 0)
 
 
 def test_tokenized_text_causes_no_remark_of_sacrebleu(caplog: pytest.LogCaptureFixture) -> None:
@@ -226,15 +198,8 @@ def test_tokenized_text_causes_no_remark_of_sacrebleu(caplog: pytest.LogCaptureF
 
 
 def test_an_unknown_bleu_tokenizer_names_the_nearest() -> None:
-    for call in (
-        lambda: metrics.bleu(["a"], ["a"], tokenize="13b"),
-        lambda: metrics.check_bleu_tokenizer("13b"),
-    ):
-        with pytest.raises(SettingsError) as caught:
-            call()
-        lines = str(caught.value).splitlines()
-        assert lines[0] == "sacreBLEU has no tokenizer '13b'"
-        assert lines[1].startswith("  next: did you mean '13a'? valid: none, zh, 13a, intl, char, ja-mecab")
+    with pytest.raises(SettingsError, match=r"sacreBLEU has no tokenizer '13b'\n  next: did you mean '13a'\?"):
+        metrics.bleu(["a"], ["a"], tokenize="13b")
 
 
 def test_a_bleu_tokenizer_without_its_package_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,30 +292,9 @@ def test_an_n_gram_counts_when_any_reference_has_it_and_a_missing_reference_is_n
     answers = ["a b c d e", "a b c d"]
     references = [["a b c d x", "x b c d e"], "a b c d e f g h i j"]
     # All n-grams are in a reference. Lengths 5 + 4 for 5 + 10: an empty text as second reference would be nearer to 4.
-    found, signature = metrics.bleu(answers, references, resamples=1)
+    found = metrics.bleu(answers, references, resamples=1)
     assert found.value == pytest.approx(100 * math.exp(1 - 15 / 9))
-    assert signature.startswith("nrefs:var|")
-
-
-def test_chrf_takes_the_reference_with_the_best_score() -> None:
-    found, _ = metrics.chrf(["abc"], [["xyz", "abd", "xbz"]], resamples=3)
-    assert found.value == found.low == pytest.approx(100 * (2 / 3 + 1 / 2 + 0) / 3)
-    assert metrics.chrf(["abc"], [["abd", "abc"]], resamples=1)[0].value == pytest.approx(100)
-
-
-@pytest.mark.parametrize(
-    ("references", "n_refs"),
-    [
-        ([["a", "b"], ["c", "d"]], "2"),
-        ([["a", "b"], ["c"]], "var"),
-        ([["a", "b"], "c"], "var"),
-        ([["a"], ["c"]], "1"),
-        (["a", "c"], "1"),
-    ],
-)
-def test_the_signatures_have_the_number_of_references(references: Any, n_refs: str) -> None:
-    for measure in (metrics.bleu, metrics.chrf):
-        assert measure(["a", "c"], references, resamples=1)[1].split("|")[0] == f"nrefs:{n_refs}"
+    assert (found.signature or "").startswith("nrefs:var|")
 
 
 @given(st.lists(st.tuples(words, st.lists(words, min_size=1, max_size=3)), min_size=1, max_size=5), st.integers(0, 99))
@@ -367,27 +311,9 @@ def test_bleu_and_chrf_with_several_references_are_those_of_sacrebleu(
     draws = [range(len(rows)), *(random.integers(len(rows), size=len(rows)) for _ in range(6))]
     for measure, theirs in ((metrics.bleu, sacrebleu.BLEU(force=True)), (metrics.chrf, sacrebleu.CHRF())):
         value, *scores = [theirs.corpus_score([answers[i] for i in drawn], streams(drawn)).score for drawn in draws]
-        found, _ = measure(answers, references, resamples=6, seed=seed)
+        found = measure(answers, references, resamples=6, seed=seed)
         assert found.value == pytest.approx(value)
         assert (found.low, found.high) == pytest.approx(tuple(np.quantile(scores, [0.025, 0.975])))
-
-
-def test_lists_of_one_reference_give_the_same_figures_as_plain_texts() -> None:
-    lists = [[gold] for gold in GOLDS]
-    for measure in (metrics.bleu, metrics.chrf):
-        assert measure(ANSWERS, lists) == measure(ANSWERS, GOLDS)
-
-
-def test_the_quick_figures_take_several_references() -> None:
-    answers, references = ["b oʊ w", "a b", "c d e f"], [["b aʊ", "b oʊ"], ["a b c", "a"], "c d e f"]
-
-    def quick(name: Metric) -> float:
-        return metrics.quick_metric(name, answers, references, str.split)
-
-    assert quick("exact_match") == 1 / 3
-    assert quick("token_error_rate") == pytest.approx((1 + 1 + 0) / (2 + 1 + 4))
-    assert quick("bleu") == metrics.bleu(answers, references, resamples=1)[0].value
-    assert quick("chrf") == metrics.chrf(answers, references, resamples=1)[0].value
 
 
 @pytest.mark.parametrize("call", [metrics.exact_matches, metrics.bleu, metrics.chrf])
@@ -397,39 +323,6 @@ def test_an_item_without_a_reference_is_refused(call: Any) -> None:
     assert str(caught.value) == (
         "there is no reference\n  where: row 2\n  got: no references\n  expected: at least one"
     )
-
-
-def calls_over_rows() -> list[Any]:
-    calls: list[Any] = [
-        metrics.exact_matches,
-        metrics.error_rate,
-        metrics.bootstrap,
-        metrics.bleu,
-        metrics.chrf,
-    ]
-    with_tokens: list[Any] = [
-        lambda a, b: metrics.quick_metric("bleu", a, b, list),
-        lambda a, b: metrics.nearest_references(a, b, list),
-    ]
-    return calls + with_tokens
-
-
-@pytest.mark.parametrize("call", calls_over_rows())
-def test_sides_of_different_length_are_refused(call: Any) -> None:
-    with pytest.raises(UsageError) as caught:
-        call([1, 2, 3], [1, 2])
-    assert str(caught.value) == (
-        "the two sides do not have the same number of rows\n"
-        "  got: 3 and 2\n"
-        "  expected: one reference for each hypothesis"
-    )
-
-
-@pytest.mark.parametrize("call", calls_over_rows())
-def test_no_rows_are_refused(call: Any) -> None:
-    with pytest.raises(UsageError) as caught:
-        call([], [])
-    assert str(caught.value) == "there is nothing to score\n  got: no rows\n  expected: at least one"
 
 
 def test_the_quick_figures_are_those_of_other_ways() -> None:
@@ -450,16 +343,26 @@ def test_the_quick_figures_compare_in_one_normal_form() -> None:
     assert figures == pytest.approx({"exact_match": 1, "token_error_rate": 0, "bleu": 100, "chrf": 100})
 
 
-def test_the_loss_is_no_metric_of_texts() -> None:
-    with pytest.raises(SettingsError) as caught:
+@pytest.mark.parametrize(
+    "call",
+    [
+        metrics.exact_matches,
+        metrics.bootstrap,
+        metrics.bleu,
+        metrics.chrf,
+        lambda a, b: metrics.quick_metric("bleu", a, b, list),
+        lambda a, b: metrics.nearest_errors(a, b, list),
+    ],
+)
+def test_sides_of_different_length_and_no_rows_are_refused(call: Any) -> None:
+    with pytest.raises(UsageError, match="the two sides do not have the same number of rows\n  got: 3 and 2\n"):
+        call([1, 2, 3], [1, 2])
+    with pytest.raises(UsageError, match="there is nothing to score\n  got: no rows\n  expected: at least one"):
+        call([], [])
+
+
+def test_the_loss_is_no_metric_of_texts_and_each_metric_has_a_better_direction() -> None:
+    with pytest.raises(SettingsError, match="the metric 'loss' cannot be computed from texts\n  expected: exact_match"):
         metrics.quick_metric("loss", ["a"], ["a"], list)
-    assert str(caught.value) == (
-        "the metric 'loss' cannot be computed from texts\n  expected: exact_match, token_error_rate, bleu or chrf"
-    )
-
-
-def test_every_metric_knows_its_better_direction() -> None:
-    better = {name: metrics.higher_is_better(name) for name in get_args(Metric)}
-    assert better == {
-        "exact_match": True, "token_error_rate": False, "bleu": True, "chrf": True, "loss": False,
-    }  # fmt: skip
+    better = {name for name in get_args(Metric) if metrics.higher_is_better(name)}
+    assert better == {"exact_match", "bleu", "chrf"}

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from glassformer.before.plan import Plan
     from glassformer.data.rows import OpenRows
     from glassformer.data.tables import Table
-    from glassformer.inference.evaluation import Measure, Report
+    from glassformer.inference.evaluation import Report
+    from glassformer.inference.metrics import Measure
     from glassformer.inference.translator import Translator
     from glassformer.paper.settings import DecodingSettings
     from glassformer.ship.export import Exported

@@ -13,7 +13,7 @@ import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from glassformer.data.splits import TrainedSources
 from glassformer.errors import TableError, UsageError
 from glassformer.inference.metrics import (
     Counts,
-    Interval,
     Item,
+    Measure,
     References,
     bleu,
     bootstrap,
@@ -40,55 +40,10 @@ from glassformer.paper.settings import DataSettings, DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import Inputs, readable
 
+if TYPE_CHECKING:
+    from glassformer.inference.translator import Translation, Translator
+
 WORST_EXAMPLES = 20
-
-
-class _Answer(Protocol):
-    """The parts of a translation that are used."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def score(self) -> float: ...
-    @property
-    def finished(self) -> bool: ...
-
-
-class _Splits(Protocol):
-    def split(self, text: str, /) -> list[str]: ...
-
-
-class _HasDecoding(Protocol):
-    @property
-    def decoding(self) -> DecodingSettings: ...
-
-
-class _Translates(Protocol):
-    """The parts of a translator that are used, such as those of `glassformer.inference.translator.Translator`."""
-
-    @property
-    def target_tokenizer(self) -> _Splits: ...
-    @property
-    def settings(self) -> _HasDecoding: ...
-    @property
-    def inputs(self) -> Inputs: ...
-    @property
-    def model_file(self) -> ModelFile: ...
-    @property
-    def trained_sources(self) -> TrainedSources: ...
-    def translate(
-        self, texts: Sequence[str], /, *, decoding: DecodingSettings, where: Sequence[str] | None
-    ) -> Sequence[_Answer]: ...
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A metric: its value, its 95 % bootstrap interval, and sacreBLEU's signature for BLEU and chrF."""
-
-    value: float
-    low: float
-    high: float
-    signature: str | None = None
 
 
 @dataclass(frozen=True)
@@ -171,7 +126,7 @@ def _metrics_json(metrics: dict[str, Measure]) -> dict[str, Any]:
 
 
 def evaluate(
-    translator: _Translates,
+    translator: Translator,
     pairs: Given,
     *,
     data: Mapping[str, Any] | None = None,
@@ -286,32 +241,25 @@ def _score(
     matches = exact_matches(hypotheses, references)
 
     def rate(numerators: Any, denominators: Any) -> Measure:
-        return _measure(bootstrap(numerators, denominators, resamples=resamples))
-
-    def edits_by(split: Callable[[str], Sequence[str]]) -> tuple[Counts, Counts]:
-        return nearest_errors(hypotheses, references, split)
+        return bootstrap(numerators, denominators, resamples=resamples)
 
     ones = np.ones_like(matches)
-    edits, lengths = edits_by(split_tokens)
+    edits, lengths = nearest_errors(hypotheses, references, split_tokens)
     measures = {
         "exact_match": rate(matches, ones),
         "sequence_error_rate": rate(1 - matches, ones),
         "token_error_rate": rate(edits, lengths),
-        "word_error_rate": rate(*edits_by(str.split)),
-        "char_error_rate": rate(*edits_by(str)),
-        "bleu": _measure(*bleu(hypotheses, references, tokenize=bleu_tokenize, resamples=resamples)),
-        "chrf": _measure(*chrf(hypotheses, references, resamples=resamples)),
+        "word_error_rate": rate(*nearest_errors(hypotheses, references, str.split)),
+        "char_error_rate": rate(*nearest_errors(hypotheses, references, str)),
+        "bleu": bleu(hypotheses, references, tokenize=bleu_tokenize, resamples=resamples),
+        "chrf": chrf(hypotheses, references, resamples=resamples),
     }
     return measures, edits, lengths
 
 
-def _measure(interval: Interval, signature: str | None = None) -> Measure:
-    return Measure(interval.value, interval.low, interval.high, signature)
-
-
 def _worst(
     items: Sequence[Item],
-    answers: Sequence[_Answer],
+    answers: Sequence[Translation],
     edits: Counts,
     lengths: Counts,
     split_tokens: Callable[[str], list[str]],

@@ -8,15 +8,15 @@ in number.
 A row can have several references (right answers). An exact match equals any of them; an error rate takes the nearest
 one, and its length (`nearest_references`); BLEU and chrF take all of them, as sacreBLEU does.
 
-An `Interval` is the 95 % percentile bootstrap (Efron 1979): rows are drawn with replacement, and the metric
-is computed from the sums of the drawn rows. The same seed draws the same rows for every metric.
+Intervals are those of the 95 % percentile bootstrap (Efron 1979): rows are drawn with replacement, and the metric is
+computed from the sums of the drawn rows. The same seed draws the same rows for every metric.
 """
 
 from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -45,12 +45,13 @@ _HIGHER_IS_BETTER: dict[Metric, bool] = {
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A value and the limits of its 95 % bootstrap interval."""
+class Measure:
+    """A metric: its value, the limits of its 95 % bootstrap interval, and sacreBLEU's signature for BLEU and chrF."""
 
     value: float
     low: float
     high: float
+    signature: str | None = None
 
 
 class Item(NamedTuple):
@@ -69,36 +70,32 @@ def group_by_source(pairs: Sequence[tuple[str, str]]) -> list[Item]:
     first: dict[str, int] = {}
     targets: dict[str, dict[str, str]] = {}
     for row, (source, target) in enumerate(pairs):
-        key = unicodedata.normalize("NFC", source)
+        key = _nfc(source)
         first.setdefault(key, row)
-        targets.setdefault(key, {}).setdefault(unicodedata.normalize("NFC", target), target)
+        targets.setdefault(key, {}).setdefault(_nfc(target), target)
     return [Item(row, pairs[row][0], tuple(targets[key].values())) for key, row in first.items()]
 
 
-def nfc(texts: Sequence[str]) -> list[str]:
-    """Return the texts in Unicode normalization form C, in which all metrics compare."""
-    return [unicodedata.normalize("NFC", text) for text in texts]
+def _nfc(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
 
 
-def _nfc_references(references: Sequence[References]) -> list[list[str]]:
-    """Return the references of each row as a list, in NFC. Raises UsageError for a row without one."""
-    lists = [nfc([golds]) if isinstance(golds, str) else nfc(golds) for golds in references]
-    for row, golds in enumerate(lists, 1):
-        if not golds:
-            raise UsageError(
-                "there is no reference",
-                where=f"row {row}",
-                got="no references",
-                expected="at least one",
-            )
-    return lists
+def _in_nfc(hypotheses: Sequence[str], references: Sequence[References]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each hypothesis with its references, in the form in which all metrics compare.
+
+    Raises UsageError when the two sides differ in number or are empty, and for a row without a reference.
+    """
+    _check_rows(hypotheses, references)
+    for row, (hypothesis, golds) in enumerate(zip(hypotheses, references, strict=True), 1):
+        if not isinstance(golds, str) and not golds:
+            got, expected = "no references", "at least one"
+            raise UsageError("there is no reference", where=f"row {row}", got=got, expected=expected)
+        yield _nfc(hypothesis), [_nfc(gold) for gold in ([golds] if isinstance(golds, str) else golds)]
 
 
 def exact_matches(hypotheses: Sequence[str], references: Sequence[References]) -> Floats:
     """Return 1.0 for each row whose hypothesis equals a reference in NFC, else 0.0; shape [rows]."""
-    _check_rows(hypotheses, references)
-    rows = zip(nfc(hypotheses), _nfc_references(references), strict=True)
-    return np.array([hypothesis in golds for hypothesis, golds in rows], dtype=np.float64)
+    return np.array([hypothesis in golds for hypothesis, golds in _in_nfc(hypotheses, references)], dtype=np.float64)
 
 
 def edit_distance(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
@@ -140,7 +137,6 @@ def nearest_references(
     It is the one equal to the hypothesis in NFC, or else the one with the fewest edits of tokens; of several, the
     shortest in tokens, so that a tie never makes a rate smaller, and then the first.
     """
-    _check_rows(hypotheses, references)
 
     def nearest(hypothesis: str, golds: list[str]) -> int:
         if len(golds) == 1:
@@ -150,17 +146,7 @@ def nearest_references(
         tokens, targets = split_tokens(hypothesis), [split_tokens(gold) for gold in golds]
         return min(range(len(golds)), key=lambda k: (edit_distance(tokens, targets[k]), len(targets[k])))
 
-    return [nearest(*row) for row in zip(nfc(hypotheses), _nfc_references(references), strict=True)]
-
-
-def error_rate(
-    hypothesis_tokens: Sequence[Sequence[Hashable]], reference_tokens: Sequence[Sequence[Hashable]]
-) -> tuple[Counts, Counts]:
-    """Return edits and reference length of each row, in tokens; both [rows]. The rate is the ratio of their sums."""
-    _check_rows(hypothesis_tokens, reference_tokens)
-    pairs = zip(hypothesis_tokens, reference_tokens, strict=True)
-    edits = [edit_distance(hypothesis, reference) for hypothesis, reference in pairs]
-    return np.array(edits, dtype=np.int64), np.array([len(row) for row in reference_tokens], dtype=np.int64)
+    return [nearest(*row) for row in _in_nfc(hypotheses, references)]
 
 
 def nearest_errors(
@@ -168,15 +154,17 @@ def nearest_errors(
     references: Sequence[References],
     split_tokens: Callable[[str], Sequence[Hashable]],
 ) -> tuple[Counts, Counts]:
-    """Return the `error_rate` of texts in NFC, with the nearest reference of each row."""
-    answers, golds = nfc(hypotheses), _nfc_references(references)
-    nearest = zip(golds, nearest_references(answers, golds, split_tokens), strict=True)
-    return error_rate(
-        [split_tokens(text) for text in answers], [split_tokens(texts[position]) for texts, position in nearest]
-    )
+    """Return edits and length of the nearest reference of each row, in tokens of texts in NFC; both [rows].
+
+    The error rate is the ratio of their sums.
+    """
+    rows = zip(_in_nfc(hypotheses, references), nearest_references(hypotheses, references, split_tokens), strict=True)
+    tokens = [(split_tokens(hypothesis), split_tokens(golds[nearest])) for (hypothesis, golds), nearest in rows]
+    edits = [edit_distance(hypothesis, gold) for hypothesis, gold in tokens]
+    return np.array(edits, dtype=np.int64), np.array([len(gold) for _, gold in tokens], dtype=np.int64)
 
 
-def bootstrap(numerators: ArrayLike, denominators: ArrayLike, *, resamples: int = 1000, seed: int = 1) -> Interval:
+def bootstrap(numerators: ArrayLike, denominators: ArrayLike, *, resamples: int = 1000, seed: int = 1) -> Measure:
     """Return the ratio of two sums over rows, and its interval.
 
     When the sum of the denominators is 0 (references without a token), the ratio is 0 if that of the numerators is 0
@@ -209,9 +197,9 @@ def _resampled_sums(rows: Floats, resamples: int, seed: int) -> Floats:
     return sums
 
 
-def _interval(value: float, resampled: Floats) -> Interval:
+def _interval(value: float, resampled: Floats, signature: str | None = None) -> Measure:
     low, high = np.percentile(resampled, [2.5, 97.5])
-    return Interval(value, float(low), float(high))
+    return Measure(value, float(low), float(high), signature)
 
 
 def bleu(
@@ -219,46 +207,46 @@ def bleu(
     references: Sequence[References],
     *,
     tokenize: str = "13a",
-    lowercase: bool = False,
     resamples: int = 1000,
     seed: int = 1,
-) -> tuple[Interval, str]:
-    """Return corpus BLEU (Papineni et al. 2002), 0 to 100, as sacreBLEU computes it, and sacreBLEU's signature.
+) -> Measure:
+    """Return corpus BLEU (Papineni et al. 2002), 0 to 100, as sacreBLEU computes it.
 
-    The signature has the number of references: `nrefs:var` where rows differ in it.
-
-    The BLEU of a corpus without any sequence of four tokens is 0, even if every answer is right: it is not defined.
-    Raises SettingsError for a tokenizer that sacreBLEU does not have or cannot use.
+    Its signature has the number of references: `nrefs:var` where rows differ in it. The BLEU of a corpus without any
+    sequence of four tokens is 0, even if every answer is right: it is not defined. Raises SettingsError for a tokenizer
+    that sacreBLEU does not have or cannot use.
     """
-    _check_rows(hypotheses, references)
-    scorer = _bleu_scorer(tokenize, lowercase=lowercase)
-    return _scored(scorer, nfc(hypotheses), _nfc_references(references), resamples, seed)
+    return _measured(_bleu_scorer(tokenize), hypotheses, references, resamples, seed)
 
 
-def _scored(
-    scorer: BLEU | CHRF, hypotheses: list[str], references: list[list[str]], resamples: int, seed: int
-) -> tuple[Interval, str]:
-    """Return the score of a corpus and its interval, from the counts that sacreBLEU has of each row, and its signature.
+def chrf(
+    hypotheses: Sequence[str], references: Sequence[References], *, resamples: int = 1000, seed: int = 1
+) -> Measure:
+    """Return corpus chrF2 (Popović 2015), 0 to 100, as sacreBLEU computes it."""
+    return _measured(_chrf_scorer(), hypotheses, references, resamples, seed)
+
+
+def _measured(
+    scorer: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[References], resamples: int, seed: int
+) -> Measure:
+    """Return the score of a corpus and its interval, from the counts that sacreBLEU has of each row.
 
     These methods of the library are not public; its own bootstrap resamples with them.
     """
-    rows = np.array(scorer._extract_corpus_statistics(hypotheses, _by_position(references)), dtype=np.float64)
+    rows = np.array(scorer._extract_corpus_statistics(*_by_position(hypotheses, references)), dtype=np.float64)
 
     def score(sums: Floats) -> float:
         return _at_most_100(scorer._compute_score_from_stats(sums.astype(np.int64).tolist()))
 
     resampled = np.array([score(sums) for sums in _resampled_sums(rows, resamples, seed)])
-    return _interval(score(rows.sum(axis=0)), resampled), str(scorer.get_signature())
+    return _interval(score(rows.sum(axis=0)), resampled, str(scorer.get_signature()))
 
 
-def _corpus_score(scorer: BLEU | CHRF, hypotheses: list[str], references: list[list[str]]) -> float:
-    return _at_most_100(scorer.corpus_score(hypotheses, _by_position(references)))
-
-
-def _by_position(references: list[list[str]]) -> Any:
+def _by_position(hypotheses: Sequence[str], references: Sequence[References]) -> tuple[list[str], list[Any]]:
     # sacreBLEU takes the first reference of all rows, then the second, …; None where a row has no more, because an
     # empty text would be a reference of no length.
-    return list(zip_longest(*references))
+    answers, golds = zip(*_in_nfc(hypotheses, references), strict=True)
+    return list(answers), list(zip_longest(*golds))
 
 
 def _at_most_100(score: Any) -> float:
@@ -271,14 +259,14 @@ def check_bleu_tokenizer(name: str) -> None:
     _bleu_scorer(name)
 
 
-def _bleu_scorer(tokenize: str, *, lowercase: bool = False) -> BLEU:
+def _bleu_scorer(tokenize: str) -> BLEU:
     from sacrebleu import BLEU
 
     if tokenize not in BLEU.TOKENIZERS:
         raise SettingsError(f"sacreBLEU has no tokenizer {tokenize!r}", hint=nearest(tokenize, BLEU.TOKENIZERS))
     try:
         # force: no warning for text that looks tokenized, as tables of tokens do.
-        return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+        return BLEU(tokenize=tokenize, force=True)
     # Missing packages and failed downloads raise many kinds of errors; for some, sacreBLEU exits.
     except (Exception, SystemExit) as error:
         raise SettingsError(
@@ -289,23 +277,10 @@ def _bleu_scorer(tokenize: str, *, lowercase: bool = False) -> BLEU:
         ) from None
 
 
-def chrf(
-    hypotheses: Sequence[str],
-    references: Sequence[References],
-    *,
-    lowercase: bool = False,
-    resamples: int = 1000,
-    seed: int = 1,
-) -> tuple[Interval, str]:
-    """Return corpus chrF2 (Popović 2015), 0 to 100, as sacreBLEU computes it, and sacreBLEU's signature."""
-    _check_rows(hypotheses, references)
-    return _scored(_chrf_scorer(lowercase), nfc(hypotheses), _nfc_references(references), resamples, seed)
-
-
-def _chrf_scorer(lowercase: bool = False) -> CHRF:
+def _chrf_scorer() -> CHRF:
     from sacrebleu import CHRF
 
-    return CHRF(lowercase=lowercase)  # chrF2: orders up to 6, β = 2
+    return CHRF()  # chrF2: orders up to 6, β = 2
 
 
 def quick_metric(
@@ -319,18 +294,15 @@ def quick_metric(
     `split_tokens` is used by token_error_rate alone. Raises SettingsError for a metric that cannot be computed from
     texts, such as "loss".
     """
-    _check_rows(hypotheses, references)
-    answers, golds = nfc(hypotheses), _nfc_references(references)
     match name:
         case "exact_match":
-            return float(exact_matches(answers, golds).mean())
+            return float(exact_matches(hypotheses, references).mean())
         case "token_error_rate":
-            edits, lengths = nearest_errors(answers, golds, split_tokens)
+            edits, lengths = nearest_errors(hypotheses, references, split_tokens)
             return _ratios(np.array([[edits.sum(), lengths.sum()]], dtype=np.float64)).item()
-        case "bleu":
-            return _corpus_score(_bleu_scorer("13a"), answers, golds)
-        case "chrf":
-            return _corpus_score(_chrf_scorer(), answers, golds)
+        case "bleu" | "chrf":
+            scorer = _bleu_scorer("13a") if name == "bleu" else _chrf_scorer()
+            return _at_most_100(scorer.corpus_score(*_by_position(hypotheses, references)))
         case _:
             raise SettingsError(
                 f"the metric {name!r} cannot be computed from texts",
