@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,23 @@ import pytest
 from glassformer.data.datasets import dates
 
 CLEAN = dates(120, seed=5)
+HOSTILE = "x\x1b[31m<b>y"
+
+
+class Page(HTMLParser):
+    """The tags of a page, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
 
 
 @pytest.fixture
@@ -20,7 +38,7 @@ def clean(tmp_path, table_of) -> Path:
 
 @pytest.fixture
 def dirty(tmp_path, table_of) -> Path:
-    rows = [("iso", "english"), *CLEAN, CLEAN[0], (CLEAN[1][0], "x\x1b[31my"), ("cafÃ©", "z")]
+    rows = [("iso", "english"), *CLEAN, CLEAN[0], (CLEAN[1][0], HOSTILE), ("cafÃ©", "z")]
     return table_of(tmp_path / "dirty.csv", rows)
 
 
@@ -59,7 +77,7 @@ def test_what_an_option_would_leave_is_examined_and_nothing_is_changed(call, dir
 def test_control_characters_of_a_table_do_not_reach_the_terminal(call, dirty):
     answer = call("audit", dirty)
     assert "\x1b" not in answer.out + answer.err
-    assert "x\\x1b[31my" in answer.out
+    assert "x\\x1b[31m<b>y" in answer.out
 
 
 def test_an_invisible_character_is_printed_as_an_escape_and_a_joiner_of_a_script_is_not(call, tmp_path, table_of):
@@ -93,7 +111,7 @@ def test_json_is_one_document_with_the_texts_as_they_are(call, dirty):
     kinds = [finding["kind"] for finding in found["findings"]]
     assert {"duplicates", "contradictions", "control characters", "wrong decoding"} <= {*kinds}
     control = found["findings"][kinds.index("control characters")]
-    assert control["examples"][0]["target"] == "x\x1b[31my"
+    assert control["examples"][0]["target"] == HOSTILE
     assert control["examples"][0]["row"] == 122
     assert found["tables"][0]["rows_read"] == 123
     assert found["recipe"]["tokens.source.kind"] == "characters"
@@ -137,7 +155,11 @@ def test_the_page_is_written_once_and_replaces_no_table(call, dirty, tmp_path):
     answer = call("audit", dirty, "--html", page)
     assert answer.code == 0, answer.err
     assert f"wrote {page}" in answer.err
-    assert page.read_text("utf-8").startswith("<!doctype html>")
+    found = Page(page.read_text("utf-8"))
+    assert found.tags <= {"html", "head", "meta", "title", "style", "body", "pre", "span"}  # no element of a text
+    assert "x\\x1b[31m<b>y" in found.text
+    for line in answer.out.splitlines():
+        assert " ".join(line.split()) in " ".join(found.text.split())
     refused = call("audit", dirty, "--html", page)
     assert refused.code == 1
     assert "the output exists already" in refused.err

@@ -10,7 +10,7 @@ import typer
 from glassformer.cli import options as opt
 from glassformer.cli.console import Reporter, check_output, print_json
 from glassformer.cli.inputs import read_pairs
-from glassformer.cli.narrate_audit import print_audit
+from glassformer.cli.narrate_audit import audit_page, print_audit
 from glassformer.errors import EXIT_FINDINGS
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def audit(
     train, settings = _cleaned(reporter, train, data, assignments)
     found = audit(train, held, tested, settings)
     if html is not None:
-        from glassformer.before.audit.page import write_page
+        from glassformer.ship.storage.files import write_text
 
-        write_page(found, html)
+        write_text(html, audit_page(found))
         reporter.print(f"wrote {html}")
     print_json(found.to_json()) if as_json else print_audit(found)
     if strict and not found.is_clean:

@@ -1,9 +1,10 @@
-"""Text for the terminal: the audit of a table."""
+"""Text for the terminal, and the same as a page: the audit of a table."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -20,9 +21,36 @@ BAR = 30  # characters of the longest bar
 QUOTED = 60  # characters of a text
 
 
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Audit of a table</title>
+<style>{stylesheet} pre {{ white-space: pre-wrap; overflow-wrap: anywhere; margin: 18px; }}</style></head>
+<body><pre>{code}</pre></body></html>
+"""
+
+
 def print_audit(audit: Audit) -> None:
     """Print an audit on standard output: lengths, findings, and a summary."""
-    console = Console(highlight=False, emoji=False)
+    _print(Console(highlight=False, emoji=False), audit)
+
+
+def audit_page(audit: Audit) -> str:
+    """Return an audit as one HTML page without scripts, which needs no network: what is printed, and the tables."""
+    console = Console(highlight=False, emoji=False, record=True, file=StringIO(), width=118)
+    tables = [
+        (table.role, table.path, " → ".join(table.columns), f"{table.rows_read:,}", f"{table.rows_kept:,}")
+        for table in audit.tables
+    ]
+    console.print(plain_table("tables", ("", "table", "columns", "rows read", "rows kept"), tables))
+    _print(console, audit)
+    settings = [(name, str(value)) for name, value in audit.recipe.items()]
+    console.print(plain_table("settings of the tokens", ("setting", "value"), settings))
+    return console.export_html(code_format=PAGE)
+
+
+def _print(console: Console, audit: Audit) -> None:
     rows = [_length_row(lengths) for lengths in audit.lengths]
     columns = ("", "mean", "min", "5 %", "50 %", "95 %", "99 %", "max", "limit")
     console.print(plain_table("lengths of the table to train on", columns, rows))

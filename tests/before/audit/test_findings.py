@@ -23,6 +23,7 @@ from glassformer.before.audit.characters import looks_misdecoded, restored
 from glassformer.before.audit.lookalikes import find_ends
 from glassformer.before.audit.quick import quick_audit
 from glassformer.before.audit.splits import grams, near_duplicates
+from glassformer.cli.narrate_audit import audit_page
 from glassformer.data.cleaning import Groups, clean, has_control
 from glassformer.data.datasets import dates
 from glassformer.data.ledger import Ledger
@@ -528,11 +529,9 @@ CELL = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12
     st.sampled_from(["characters", "words", "bytes"]),
 )
 def test_no_text_ends_an_audit(rows: list[tuple[str, str]], valid: list[tuple[str, str]], kind: str) -> None:
-    from glassformer.before.audit.page import page_html
-
     found = found_in(rows, valid, **{"tokens.source.kind": kind, "tokens.target.kind": kind})
     json.dumps(found.to_json()).encode()
-    page_html(found).encode()
+    audit_page(found).encode()
     quick_audit(table_of(rows), [table_of(valid, "v.csv")])
 
 

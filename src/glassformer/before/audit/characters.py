@@ -43,16 +43,6 @@ def visible(text: str) -> str:
     return CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def split_controls(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the parts of a text, each with whether it is a control or invisible character."""
-    start = 0
-    for found in CONTROL.finditer(text):
-        yield text[start : found.start()], False
-        yield found[0], True
-        start = found.end()
-    yield text[start:], False
-
-
 def looks_misdecoded(text: str) -> bool:
     """Return whether a text has U+FFFD, or UTF-8 that was decoded as cp1252: a fast check for the start of a run."""
     return not text.isascii() and (_REPLACEMENT in text or _restored(text, _ENCODINGS[0]) is not None)
