@@ -65,31 +65,28 @@ class Inputs:
                 raise LeftOutError(f"the {one['kind']} {one['name']!r} is empty")
         return SEPARATOR.join(cells)
 
-    def encode(self, source: str) -> list[int]:
-        """Return the ids of a source, without <bos> and <eos>. Raises InputError for what the vocabulary lacks."""
-        ids: list[int] = []
-        for one, cell in zip(self.inputs, source.split(SEPARATOR)):
-            if one["kind"] == "text":
-                ids += [self.ids[one["name"], None]] if one is not self.inputs[0] else []
-                ids += self.tokenizer.encode(cell)
-                continue
-            for symbol in self.symbols_of(cell, one["cut"]):
-                token = self.ids.get((one["name"], symbol), self.tokenizer.unk_id)
-                if token is None:
-                    raise InputError(f"the symbol {symbol!r} of {one['name']!r} is not in the vocabulary")
-                ids.append(token)
-        return ids
+    def encode(self, source: str) -> tuple[list[int], list[str]]:
+        """Return the ids of a source and what the vocabulary lacks, as those of a text: symbols in their written form.
 
-    def unknown(self, source: str) -> list[str]:
-        """Return what the vocabulary lacks: parts of the texts, and the written forms of symbols."""
+        Raises InputError for what it lacks where it has no <unk>.
+        """
+        ids: list[int] = []
         unknown: list[str] = []
         for one, cell in zip(self.inputs, source.split(SEPARATOR)):
             if one["kind"] == "text":
-                unknown += self.tokenizer.unknown(cell)
-            else:
-                symbols = self.symbols_of(cell, one["cut"])
-                unknown += [f"<{one['name']}={symbol}>" for symbol in symbols if (one["name"], symbol) not in self.ids]
-        return unknown
+                ids += [self.ids[one["name"], None]] if one is not self.inputs[0] else []
+                text_ids, parts = self.tokenizer.encode(cell)
+                ids, unknown = ids + text_ids, unknown + parts
+                continue
+            for symbol in self.symbols_of(cell, one["cut"]):
+                token = self.ids.get((one["name"], symbol))
+                if token is None:
+                    unknown.append(f"<{one['name']}={symbol}>")
+                    token = self.tokenizer.unk_id
+                if token is None:
+                    raise InputError(f"the symbol {symbol!r} of {one['name']!r} is not in the vocabulary")
+                ids.append(token)
+        return ids, unknown
 
     def symbols_of(self, cell: str, cut: str) -> list[str]:
         normal = unicodedata.normalize("NFC", cell)
@@ -126,9 +123,7 @@ class Export:
 
         Raises InputError: for a source that is too long, LeftOutError.
         """
-        encoder = self.inputs or self.source
-        ids = encoder.encode(source)
+        ids, unknown = (self.inputs or self.source).encode(source)
         if len(ids) > self.max_source_tokens:
             raise LeftOutError(f"{len(ids)} tokens; the model takes at most {self.max_source_tokens}")
-        unknown = encoder.unknown(source) if self.source.unk_id in ids else []
         return [*self.source.start, *ids, self.source.eos_id], unknown
