@@ -14,14 +14,14 @@ The length limits in tokens are applied afterward, in `training/prepare.py`.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from array import array
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,10 @@ from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.pairs import Pair
 from glassformer.data.splits import text_hash
 from glassformer.data.stored import StoredPairs, write_pairs
-from glassformer.data.tables import REASONS, Table
+from glassformer.data.tables import Table, cell_fault
 from glassformer.errors import SettingsError, TableError
 from glassformer.paper.settings import DataSettings
-from glassformer.text.inputs import Inputs, compose, fault_of, split, texts_of
+from glassformer.text.inputs import Inputs, compose, split, texts_of
 
 # Joiners are letters of the spelling in Persian and in Indic scripts; after a Latin letter they are not.
 CONTROL = re.compile(
@@ -61,7 +61,7 @@ def strip_controls(text: str) -> str:
     return _RUN_OF_BREAKS.sub(" ", kept.strip(_BREAKS))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class RowFilters:
     """The filters that look at one row. `inputs` are those of a source with several."""
 
@@ -89,8 +89,9 @@ class RowFilters:
 
     def fault(self, pair: Pair) -> Fault | None:
         """Return why a pair is dropped after `strip`, or None."""
-        if self.data.strip_controls and (reason := self._empty(pair)):
-            return Fault(reason, "without control characters")
+        cells = *(split(pair.source) if self.inputs else [pair.source]), pair.target
+        if self.data.strip_controls and (fault := cell_fault(cells, self.inputs)):
+            return fault._replace(detail="without control characters")
         low, high = self.data.min_ratio, self.data.max_ratio
         if low is None and high is None:
             return None
@@ -103,13 +104,6 @@ class RowFilters:
             if is_over:
                 return Fault(reason, f"{n_target:,} / {n_source:,} characters, limit {limit:g}")
         return None
-
-    def _empty(self, pair: Pair) -> Reason | None:
-        if self.inputs and (fault := fault_of(split(pair.source), self.inputs)):
-            return REASONS[fault.kind]
-        if not pair.source.strip():
-            return Reason.EMPTY_SOURCE
-        return None if pair.target.strip() else Reason.EMPTY_TARGET
 
 
 class Groups:
@@ -191,41 +185,8 @@ def _is_new(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.concatenate(([True], values[1:] != values[:-1]))[: len(values)]
 
 
-class _Outcome(NamedTuple):
-    """What filters do to a table: the indices of the pairs that are kept, those that are dropped, and why.
-
-    `n_changed` counts kept pairs that were changed.
-    """
-
-    kept: NDArray[np.int64]
-    dropped: list[tuple[int, Fault]]
-    n_changed: int
-
-    @classmethod
-    def of(cls, table: Table, filters: RowFilters) -> _Outcome:
-        """Apply the filters. Raises TableError when no row is left."""
-        kept, is_changed, dropped = array("q"), bytearray(), list[tuple[int, Fault]]()
-        for index, pair in enumerate(table.pairs):
-            stripped = filters.strip(pair)
-            if fault := filters.fault(stripped):
-                dropped.append((index, fault))
-            else:
-                kept.append(index)
-                is_changed.append(stripped != pair)
-        stays = np.ones(len(kept), np.bool_)
-        if filters.data.drop_contradictions or filters.data.drop_duplicates:
-            groups = Groups(_pairs(table, np.array(kept, np.int64), filters))
-            for position, fault in groups.dropped(lambda position: table.row_name(kept[position]), filters.data):
-                dropped.append((kept[position], fault))
-                stays[position] = False
-        n_changed = int(np.array(is_changed, np.uint8)[stays].sum())
-        found = cls(np.array(kept, np.int64)[stays], dropped, n_changed)
-        if not len(found.kept):
-            entries = ((table.rows[index], table.file(index), fault) for index, fault in dropped)
-            ledger = _ledger(table, entries, n_changed)
-            what, hint = "no row of the table is left after cleaning", "drop fewer rows"
-            raise TableError(what, where=table.path, got=ledger.summary(), hint=hint)
-        return found
+Dropped = list[tuple[int, Fault]]
+"""The pairs of a table that are dropped, by index, and why."""
 
 
 def clean(table: Table, data: DataSettings) -> Table:
@@ -238,52 +199,64 @@ def clean(table: Table, data: DataSettings) -> Table:
     filters = RowFilters(data, table.inputs)
     if not (filters.any or data.drop_contradictions or data.drop_duplicates):
         return table
-    if isinstance(table.pairs, StoredPairs):
-        return _clean_stored(table, table.pairs, filters)
-    found = _Outcome.of(table, filters)
-    dropped = ((table.rows[index], table.file(index), fault) for index, fault in found.dropped)
-    kept = table.chosen(found.kept.tolist(), list(_pairs(table, found.kept, filters)))
-    return dataclasses.replace(kept, ledger=_ledger(table, dropped, found.n_changed))
-
-
-def _ledger(table: Table, dropped: Iterable[tuple[int, str, Fault]], n_changed: int) -> Ledger:
-    """Return the ledger of a table after cleaning; `dropped` has the row, the file and the fault of each such row."""
-    ledger = Ledger()
-    ledger.include(table.ledger)
-    for entry in dropped:
-        ledger.drop(*entry)
-    ledger.changed += n_changed
-    return ledger
-
-
-def _pairs(table: Table, kept: NDArray[np.int64], filters: RowFilters) -> Iterator[Pair]:
-    is_kept = np.zeros(len(table.pairs), np.bool_)
-    is_kept[kept] = True
-    return map(filters.strip, compress(table.pairs, is_kept))
-
-
-def _clean_stored(table: Table, stored: StoredPairs, filters: RowFilters) -> Table:
-    """Return a cleaned table whose pairs, rows and dropped rows are in the cache."""
-    starts, paths = zip(*(table.files or ((0, table.path),)), strict=True)
+    if not isinstance(table.pairs, StoredPairs):
+        dropped, n_changed = _filter(table, filters)
+        kept = list(_kept(table, dropped, filters))
+        return _cleaned(table, [pair for _, pair in kept], [row for row, _ in kept], dropped, n_changed)
 
     def write(folder: Path) -> dict[str, Any]:
-        found = _Outcome.of(table, filters)
-        rows = (table.rows[index] for index in found.kept)
-        fingerprint = write_pairs(folder, zip(rows, _pairs(table, found.kept, filters), strict=True))
-        dropped = [[table.rows[i], bisect_right(starts, i) - 1, *fault] for i, fault in found.dropped]
-        new_starts = np.searchsorted(found.kept, starts).tolist()
-        return {"fingerprint": fingerprint, "starts": new_starts, "dropped": dropped, "changed": found.n_changed}
+        dropped, n_changed = _filter(table, filters)
+        fingerprint = write_pairs(folder, _kept(table, dropped, filters))
+        return {"fingerprint": fingerprint, "dropped": dropped, "changed": n_changed}
 
-    settings = filters.data.model_dump(include=_SETTINGS)
-    key = key_of("cleaned table", {"table": stored.key, "files": [*table.files], "settings": settings})
-    entry = cached(key, write)
-    written = entry.description
-    kept = StoredPairs(entry.folder, entry.key, written["fingerprint"])
-    dropped = ((row, paths[file], Fault(Reason(reason), detail)) for row, file, reason, detail in written["dropped"])
-    return dataclasses.replace(
-        table,
-        pairs=kept,
-        rows=kept.rows,
-        files=tuple(zip(written["starts"], paths, strict=True)) if table.files else (),
-        ledger=_ledger(table, dropped, written["changed"]),
-    )
+    parts = {"table": table.pairs.key, "files": table.files, "settings": data.model_dump(include=_SETTINGS)}
+    entry = cached(key_of("cleaned table", parts), write)
+    pairs = StoredPairs(entry.folder, entry.key, entry.description["fingerprint"])
+    dropped = [(index, Fault(Reason(reason), detail)) for index, (reason, detail) in entry.description["dropped"]]
+    return _cleaned(table, pairs, pairs.rows, dropped, entry.description["changed"])
+
+
+def _filter(table: Table, filters: RowFilters) -> tuple[Dropped, int]:
+    """Return what is dropped of a table, and the number of kept pairs that change. TableError when no row is left."""
+    dropped, is_changed = Dropped(), bytearray(len(table.pairs))
+    for index, pair in enumerate(table.pairs):
+        stripped = filters.strip(pair)
+        is_changed[index] = stripped != pair
+        if fault := filters.fault(stripped):
+            dropped.append((index, fault))
+    if filters.data.drop_contradictions or filters.data.drop_duplicates:
+        indices = np.flatnonzero(_is_kept(table, dropped))
+        groups = Groups(pair for _, pair in _kept(table, dropped, filters))
+        found = groups.dropped(lambda position: table.row_name(int(indices[position])), filters.data)
+        dropped += [(int(indices[position]), fault) for position, fault in found]
+    n_changed = int((_is_kept(table, dropped) & np.array(is_changed, np.bool_)).sum())
+    if len(dropped) == len(table.pairs):
+        ledger = _cleaned(table, (), (), dropped, n_changed).ledger
+        what, hint = "no row of the table is left after cleaning", "drop fewer rows"
+        raise TableError(what, where=table.path, got=ledger.summary(), hint=hint)
+    return dropped, n_changed
+
+
+def _is_kept(table: Table, dropped: Dropped) -> NDArray[np.bool_]:
+    is_kept = np.ones(len(table.pairs), np.bool_)
+    is_kept[[index for index, _ in dropped]] = False
+    return is_kept
+
+
+def _kept(table: Table, dropped: Dropped, filters: RowFilters) -> Iterator[tuple[int, Pair]]:
+    """Return the row and the stripped pair of every row that is not dropped."""
+    is_kept = _is_kept(table, dropped)
+    pairs = map(filters.strip, compress(table.pairs, is_kept))
+    return zip(compress(table.rows, is_kept), pairs, strict=True)
+
+
+def _cleaned(table: Table, pairs: Sequence[Pair], rows: Sequence[int], dropped: Dropped, n_changed: int) -> Table:
+    """Return a table with the pairs that are left, and a ledger of the others too."""
+    ledger = Ledger()
+    ledger.include(table.ledger)
+    for index, fault in dropped:
+        ledger.drop(table.rows[index], table.file(index), fault)
+    ledger.changed += n_changed
+    indices = sorted(index for index, _ in dropped)
+    files = tuple((start - bisect_left(indices, start), path) for start, path in table.files)
+    return replace(table, pairs=pairs, rows=rows, files=files, ledger=ledger)

@@ -21,13 +21,15 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, TypeVar, cast
 
 from glassformer.data.cells import FaultError, Json, Kind, arrow_values, text_row
 from glassformer.data.delimited import Row, csv_rows, tsv_rows
 from glassformer.data.ledger import Fault, Reason
 from glassformer.data.lines import COMPRESSIONS, Lines, corrupt, open_bytes, pyarrow, system_errors
 from glassformer.errors import TableError, UsageError, nearest
+
+Item = TypeVar("Item")
 
 
 class ReadRows(Protocol):
@@ -178,19 +180,14 @@ def _tsv(stream: BinaryIO, path: Path) -> Source:
 
 def _delimited(name: str, rows: Iterator[Row], advice: str) -> Source:
     """Return a source whose first undamaged row determines the number of columns."""
-    before: list[Row] = []
-    first = Row(None, ())
-    for row in rows:
-        if row.cells:
-            first = row
-            break
-        before.append(row)
-    width = len(first.cells)
+    before = _until(rows, lambda row: bool(row.cells))
+    first = before[-1].cells if before else ()
+    width = len(first)
 
     def chosen(take: Sequence[int], header: bool, _kinds: Sequence[Kind] = ()) -> Iterator[Row]:
         # In a table of one column, a blank line is an empty cell.
         blank = ("",) * len(take) if width == 1 else ()
-        for line, cells, fault in chain(before, [first] if width and not header else (), rows):
+        for line, cells, fault in chain(before[:-1] if header else before, rows):
             if fault:
                 yield Row(line, (), fault)
             elif not cells:
@@ -201,8 +198,18 @@ def _delimited(name: str, rows: Iterator[Row], advice: str) -> Source:
                 number = f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'} instead of {width}"
                 yield Row(line, (), Fault(Reason.WRONG_NUMBER_OF_CELLS, number))
 
-    faults = [row.fault for row in before if row.fault]
-    return Source(name, chosen, width, None, tuple(first.cells), faults[0] if faults else None, advice)
+    first_fault = next((row.fault for row in before if row.fault), None)
+    return Source(name, chosen, width, None, tuple(first), first_fault, advice)
+
+
+def _until(items: Iterator[Item], is_first: Callable[[Item], bool]) -> list[Item]:
+    """Return the items up to the first one for which the condition holds, or all."""
+    found = []
+    for item in items:
+        found.append(item)
+        if is_first(item):
+            break
+    return found
 
 
 # JSON Lines
@@ -228,13 +235,8 @@ _DECODER = json.JSONDecoder(
 
 def _json_lines(stream: BinaryIO, path: Path) -> Source:
     records = _json_records(Lines(stream, path))
-    before: list[tuple[int, dict[str, Any] | None, Fault | None]] = []
-    names: tuple[str, ...] = ()
-    for record in records:
-        before.append(record)
-        if record[1]:
-            names = tuple(record[1])
-            break
+    before = _until(records, lambda record: bool(record[1]))
+    names = tuple(before[-1][1] or ()) if before else ()
 
     def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind] = ()) -> Iterator[Row]:
         chosen = [names[i] for i in take]
@@ -298,19 +300,29 @@ def _binary(form: str, stream: BinaryIO, path: Path) -> Source:
     arrow = pyarrow(f"reading {form}")
     schema, batches = record_batches(form, stream, path)
     names = tuple(schema.names)
+    is_unique = len(set(names)) == len(names)  # else a name would be ambiguous
 
-    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind] = ()) -> Iterator[Row]:
-        chosen = [names[i] for i in take]
-        is_unique = len(set(names)) == len(names)  # else a name would be ambiguous
+    def values(take: Sequence[int]) -> Iterator[Sequence[Any]]:
         try:
-            for batch in batches(chosen if is_unique else None):
+            for batch in batches([names[i] for i in take] if is_unique else None):
                 columns = [batch.column(names[i] if is_unique else i) for i in take]
-                found = zip(*map(arrow_values, columns), strict=True)
-                yield from (text_row(values, chosen, kinds=kinds) for values in found)
+                yield from zip(*map(arrow_values, columns), strict=True)
         except arrow.ArrowException as error:
             raise corrupt(str(path), error) from None
 
-    return Source(form, rows, len(names), names, advice="the values used are text or numbers, none of them null")
+    return typed(form, names, values, advice="the values used are text or numbers, none of them null")
+
+
+def typed(
+    form: str, names: tuple[str, ...], values: Callable[[Sequence[int]], Iterator[Sequence[Any]]], *, advice: str
+) -> Source:
+    """Return a source whose cells have types; `values` yields those of the columns at some positions, row by row."""
+
+    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind] = ()) -> Iterator[Row]:
+        chosen = [names[i] for i in take]
+        return (text_row(row, chosen, kinds=kinds) for row in values(take))
+
+    return Source(form, rows, len(names), names, advice=advice)
 
 
 # Two parallel text files

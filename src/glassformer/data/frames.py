@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from glassformer.data.cells import Kind, arrow_values, text_row
-from glassformer.data.delimited import Row
-from glassformer.data.formats import Source
+from glassformer.data.cells import arrow_values
+from glassformer.data.formats import Source, typed
 from glassformer.data.lines import pyarrow
 from glassformer.errors import UsageError, quoted
 
@@ -25,14 +24,7 @@ def source_of_frame(frame: Any) -> Source | None:
     found = _columns_and_rows(frame)
     if found is None:
         return None
-    names, values = found
-
-    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind] = ()) -> Iterator[Row]:
-        chosen = [names[i] for i in take]
-        return (text_row(row, chosen, kinds=kinds) for row in values(take))
-
-    advice = "the values used are text or numbers, none of them missing"
-    return Source("python", rows, len(names), names, advice=advice)
+    return typed("python", *found, advice="the values used are text or numbers, none of them missing")
 
 
 def _columns_and_rows(frame: Any) -> tuple[tuple[str, ...], Callable[[Sequence[int]], Iterator[Any]]] | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from glob import glob, has_magic
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from glassformer.data.cache import FOLDER_VARIABLE, Entry, cached, content_digest, key_of
 from glassformer.data.columns import Columns, requested
@@ -25,13 +25,13 @@ from glassformer.data.ledger import Fault, Ledger, LedgerEntry, Reason
 from glassformer.data.lines import COMPRESSIONS, system_errors
 from glassformer.data.pairs import Pair
 from glassformer.data.remote import copies, is_address, public
-from glassformer.data.rows import InputRow, damage, scan
+from glassformer.data.rows import InputRow, OpenRows, damage, scan
 from glassformer.data.stored import StoredPairs, write_pairs
 from glassformer.errors import ColumnError, GlassformerError, TableError, shortened
 from glassformer.paper.settings import DataSettings
 from glassformer.text.inputs import Input, Inputs, compose, fault_of
 
-__all__ = ["Pair", "Table", "check_same_columns", "first_row_note", "read_source", "read_table", "usable_pairs"]
+__all__ = ["Pair", "Table", "read_table"]
 
 LARGE_BYTES = 2**24
 """Size of the text of a table from which on it is stored in the cache. A smaller one is kept in memory."""
@@ -154,18 +154,7 @@ def _read_files(name: str, files: list[str], data: DataSettings) -> Table:
 # Messages
 
 
-class _Read(Protocol):
-    """What was found when the first row of a table was read."""
-
-    @property
-    def first(self) -> tuple[str, ...]: ...
-    @property
-    def header(self) -> bool: ...
-    @property
-    def header_guessed(self) -> bool: ...
-
-
-def first_row_note(table: _Read) -> str:
+def first_row_note(table: Table | OpenRows) -> str:
     """Return a note on how the first row was read (header or data); "" in a format with column names."""
     if not table.first:
         return ""
@@ -198,29 +187,30 @@ def _column_names(table: Table) -> list[str]:
 # Rows
 
 
-def usable_pairs(rows: Iterable[InputRow], inputs: Inputs, path: str, ledger: Ledger) -> Iterator[tuple[int, Pair]]:
-    """Yield the row and the pair of every row with cells, except those with an empty or faulty one."""
-    for number, line, cells, _ in rows:
-        if not cells:
-            continue
-        cell_fault = fault_of(cells[:-1], inputs) if inputs else None
-        pair = Pair(compose(cells[:-1]), cells[-1])
-        if cell_fault:
-            ledger.drop(number, path, Fault(REASONS[cell_fault.kind], repr(cell_fault.name)), line)
-        elif not pair.source.strip():
-            ledger.drop(number, path, Fault(Reason.EMPTY_SOURCE), line)
-        elif not pair.target.strip():
-            ledger.drop(number, path, Fault(Reason.EMPTY_TARGET), line)
-        else:
-            yield number, pair
-
-
-REASONS: dict[str, Reason] = {
+_REASONS = {
     "separator": Reason.UNIT_SEPARATOR,
     "empty text": Reason.EMPTY_SOURCE,
     "empty feature": Reason.EMPTY_FEATURE,
 }
 """The reason in the ledger for each kind of `CellFault`."""
+
+
+def cell_fault(cells: Sequence[str], inputs: Inputs) -> Fault | None:
+    """Return why a row with these cells, of which the last one is the target, is not a pair; or None."""
+    if inputs and (found := fault_of(cells[:-1], inputs)):
+        return Fault(_REASONS[found.kind], repr(found.name))
+    if not inputs and not cells[0].strip():
+        return Fault(Reason.EMPTY_SOURCE)
+    return None if cells[-1].strip() else Fault(Reason.EMPTY_TARGET)
+
+
+def usable_pairs(rows: Iterable[InputRow], inputs: Inputs, path: str, ledger: Ledger) -> Iterator[tuple[int, Pair]]:
+    """Yield the row and the pair of every row with cells, except those with an empty or faulty one."""
+    for number, line, cells, _ in rows:
+        if cells and (fault := cell_fault(cells, inputs)):
+            ledger.drop(number, path, fault, line)
+        elif cells:
+            yield number, Pair(compose(cells[:-1]), cells[-1])
 
 
 def _open(source: Source, data: DataSettings, path: str) -> tuple[Table, Iterator[tuple[int, Pair]]]:
