@@ -32,7 +32,9 @@ RANK = {room: rank for rank, room in enumerate(ORDER)}
 THIRD_PARTY = {
     "paper": {"jaxtyping", "numpy", "pydantic", "tomli_w", "torch"},
     "text": {"numpy", "pydantic", "sentencepiece", "tokenizers"},
-    "ship.storage": {"filelock", "huggingface_hub", "numpy", "pydantic", "safetensors", "torch"},
+    "ship.storage": {
+        *("filelock", "google", "huggingface_hub", "numpy", "pydantic", "safetensors", "sentencepiece", "torch"),
+    },
     "data": {"fsspec", "numpy", "pyarrow"},
     "inference": {
         *("ctranslate2", "filelock", "jaxtyping", "numpy", "pyarrow", "pydantic", "ray", "sacrebleu", "sentencex"),
@@ -71,6 +73,7 @@ OPTIONAL = {
 PACKAGE_OF = {
     "tomli_w": "tomli-w",
     "starlette": "fastapi",
+    "google": "protobuf",
     "prometheus_client": "prometheus-client",
 }
 """Name of an import -> name of the package that is declared, where they differ."""

@@ -98,7 +98,7 @@ def started(target: Callable[..., None], *arguments: Any) -> Iterator[Running]:
 
 
 def running(model: Path, files: int = FILES, **limits: Any) -> contextlib.AbstractContextManager[Running]:
-    """A server with few files, that says its port only. It looks for idle connections ten times a second."""
+    """A server with few files, that says its port only."""
     return started(_serve, model, files, limits)
 
 
@@ -122,7 +122,6 @@ def _serve(model: Path, files: int, limits: dict[str, Any]) -> None:
     from glassformer.ship.server.limits import Limits
     from glassformer.ship.server.served import Served
 
-    run.IDLE_TICKS = 1
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     served = Served.load(model, limits=Limits(**limits), device="cpu")
     listening = run.listen("127.0.0.1", 0)

@@ -25,7 +25,7 @@ REQUEST = HEAD % len(BODY) + BODY
 @pytest.fixture(scope="module")
 def server(model_path: Path) -> Iterator[Running]:
     """A server that has said nothing at the end: no client made an error of it."""
-    with running(model_path, idle_seconds=GUARD, body_seconds=GUARD) as found:
+    with running(model_path, body_seconds=GUARD) as found:
         yield found
         assert 'status="5' not in found.text("/metrics")
         assert found.complaints() == ""

@@ -42,15 +42,13 @@ class Limits:
     """Limits of a server.
 
     `compute_seconds` limits the computation of one request, and its wait before that; `body_seconds` the arrival of the
-    body. A connection that sends no request for `idle_seconds`, or reads no bytes of an answer, is closed. At shutdown,
-    requests that were accepted are finished for `drain_seconds`. `connections` is the maximum number of open ones; by
-    default half of the open files of the process, at most MAX_CONNECTIONS.
+    body. At shutdown, requests that were accepted are finished for `drain_seconds`. `connections` is the maximum number
+    of open ones; by default half of the open files of the process, at most MAX_CONNECTIONS.
     """
 
     body_bytes: int = BODY_BYTES
     body_seconds: float = 30
     compute_seconds: float = 60
-    idle_seconds: float = 30
     drain_seconds: float = DRAIN_SECONDS
     waiting: int = WAITING
     connections: int = field(default_factory=default_connections)

@@ -1,6 +1,7 @@
 """The socket, the connections and the end of a server: `serve(app, listening, limits, worker)`.
 
-uvicorn closes no connection that never sends a whole request: half-sent ones would take every open file.
+uvicorn closes no connection that never sends a whole request: half-sent ones would take every open file. So the one
+that has waited longest gives way to a new one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from glassformer.ship.server.limits import Limits
 GRACE_SECONDS = 3
 """How long connections may stay open when a server that stops has refused the rest of its requests."""
 
-IDLE_TICKS = 10  # of a tenth of a second: the time between two searches for idle connections
+KEEP_ALIVE_SECONDS = 30
+"""How long a connection may be without a request after an answer."""
+
 HEAD_BYTES = 2**16
 """Maximum size of the request line and the headers."""
 
@@ -46,7 +49,6 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         self.since = time.monotonic()
-        self._unsent = 0
         self._head_bytes: int | None = 0  # None after the head of a request
         super().connection_made(transport)
         found = [each for each in cast("set[Connection]", self.connections) if not each.transport.is_closing()]
@@ -92,17 +94,9 @@ class Connection(HttpToolsProtocol):
         is_answered = self.cycle is None or self.cycle.response_complete
         return self.transport.get_write_buffer_size() == 0 and (is_answered or self.cycle.more_body)
 
-    def idle_since(self, now: float) -> float:
-        """Return the time of the last activity; `now` while a request is read or computed, under other limits."""
-        unsent = self.transport.get_write_buffer_size()
-        if unsent != self._unsent:
-            self._unsent, self.since = unsent, now
-        is_busy = self.cycle is not None and not self.cycle.response_complete and not unsent
-        return now if is_busy else self.since
-
 
 class Server(uvicorn.Server):
-    """A uvicorn server that closes idle connections.
+    """A uvicorn server that ends in order.
 
     After SIGINT or SIGTERM it finishes the requests that it accepted, for `drain_seconds`; the rest get 503 then. At a
     second signal it ends at once.
@@ -112,27 +106,16 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._limits, self._worker = limits, worker
 
-    async def on_tick(self, counter: int) -> bool:
-        if counter % IDLE_TICKS == 0:
-            now = time.monotonic()
-            for connection in self._connections():
-                if connection.idle_since(now) < now - self._limits.idle_seconds:
-                    connection.transport.abort()
-        return await super().on_tick(counter)
-
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002  # uvicorn's raises it again
         self.force_exit = self.should_exit
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for connection in self._connections():
+        for connection in list(cast("set[Connection]", self.server_state.connections)):
             if connection.is_waiting:
                 connection.transport.abort()
         asyncio.get_running_loop().call_later(self._limits.drain_seconds, self._worker.abort)
         await super().shutdown(sockets)
-
-    def _connections(self) -> list[Connection]:
-        return list(cast("set[Connection]", self.server_state.connections))
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -165,7 +148,7 @@ def serve(app: FastAPI, listening: socket.socket, limits: Limits, worker: Worker
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=math.ceil(limits.idle_seconds),
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=math.ceil(limits.drain_seconds) + GRACE_SECONDS,
         backlog=max(1, limits.connections // 4),  # accepted at once, before they count against the limit
     )
