@@ -10,7 +10,7 @@ from queue import Queue
 import pytest
 
 from glassformer.inference.jobs import chunks as rows_together
-from glassformer.inference.jobs.chunks import FIRST, GROWS_BELOW, LARGEST, arriving_chunks, chunks, next_size
+from glassformer.inference.jobs.chunks import FIRST, LARGEST, arriving_chunks, chunks
 
 
 @pytest.mark.parametrize("group", [chunks, arriving_chunks])
@@ -21,11 +21,11 @@ def test_chunks_hold_every_row_once_in_order(group, n_rows):
     assert all(found)
 
 
-def test_chunks_grow_while_they_take_little_time():
-    assert next_size(FIRST, GROWS_BELOW - 1) > FIRST
-    assert next_size(FIRST, GROWS_BELOW + 1) == FIRST
-    assert next_size(LARGEST, 0.0) == LARGEST
+def test_chunks_grow_while_they_take_little_time(monkeypatch):
     assert [len(chunk) for chunk in chunks(range(30_000))] == [256, 1024, 4096, 16384, 8240]
+    assert max(len(chunk) for chunk in chunks(range(100_000))) == LARGEST
+    monkeypatch.setattr(rows_together, "GROWS_BELOW", 0.0)
+    assert {len(chunk) for chunk in chunks(range(10 * FIRST))} == {FIRST}
 
 
 def test_chunks_take_no_more_of_an_endless_source_than_they_yield():

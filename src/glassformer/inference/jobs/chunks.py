@@ -6,11 +6,11 @@ Answers do not depend on the chunks. Large chunks are faster, because the batche
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from queue import Empty, Queue
 from threading import Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 FIRST, LARGEST = 256, 16_384
 """Rows in the first chunk and in the largest."""
@@ -25,33 +25,10 @@ DELAY = 0.05
 Item = TypeVar("Item")
 
 
-class _Size:
-    """The size of the next chunk."""
-
-    def __init__(self) -> None:
-        self.rows = FIRST
-        self._started = time.monotonic()
-
-    def start(self) -> None:
-        self._started = time.monotonic()
-
-    def finish(self, n_rows: int) -> None:
-        if n_rows >= self.rows:
-            self.rows = next_size(self.rows, time.monotonic() - self._started)
-
-
-def next_size(size: int, seconds: float) -> int:
-    """Return the size of the chunk after one of `size` rows that took `seconds`."""
-    return min(GROWTH * size, LARGEST) if seconds < GROWS_BELOW else size
-
-
 def chunks(rows: Iterable[Item]) -> Iterator[list[Item]]:
     """Yield the rows in chunks that grow."""
-    rows, size = iter(rows), _Size()
-    while chunk := list(islice(rows, size.rows)):
-        size.start()
-        yield chunk
-        size.finish(len(chunk))
+    rows = iter(rows)
+    return _growing(lambda size: list(islice(rows, size)))
 
 
 def arriving_chunks(rows: Iterable[Item]) -> Iterator[list[Item]]:
@@ -60,29 +37,53 @@ def arriving_chunks(rows: Iterable[Item]) -> Iterator[list[Item]]:
     A thread reads the rows; it waits when two of the largest chunks are there. An error of `rows` is raised after the
     rows before it.
     """
-    arrived: Queue[Item | _End] = Queue(2 * LARGEST)
-    Thread(target=_read, args=(rows, arrived), daemon=True).start()
-    size = _Size()
-    while True:
-        item = arrived.get()
-        chunk: list[Item] = []
-        deadline = time.monotonic() + DELAY
-        while not isinstance(item, _End):
-            chunk.append(item)
-            if len(chunk) >= size.rows:
-                break
+    return _growing(_Arriving(rows).take)
+
+
+def _growing(take: Callable[[int], list[Item]]) -> Iterator[list[Item]]:
+    """Yield chunks until one is empty; `take(size)` returns one of at most `size` rows."""
+    size = FIRST
+    while chunk := take(size):
+        started = time.monotonic()
+        yield chunk
+        if len(chunk) == size and time.monotonic() - started < GROWS_BELOW:
+            size = min(GROWTH * size, LARGEST)
+
+
+class _Arriving:
+    """The rows of a stream, read in a thread of its own."""
+
+    def __init__(self, rows: Iterable[Any]) -> None:
+        self._arrived: Queue[Any] = Queue(2 * LARGEST)  # the last item is the end
+        self._end: _End | None = None
+        Thread(target=self._read, args=(rows,), daemon=True).start()
+
+    def _read(self, rows: Iterable[Any]) -> None:
+        try:
+            for row in rows:
+                self._arrived.put(row)
+        except BaseException as error:  # it is raised where the rows are used
+            self._arrived.put(_End(error))
+        else:
+            self._arrived.put(_End())
+
+    def take(self, size: int) -> list[Any]:
+        """Return rows; none at the end. Raises the error that ended the stream."""
+        chunk: list[Any] = []
+        deadline: float | None = None
+        while self._end is None and len(chunk) < size:
             try:
-                item = arrived.get(timeout=max(0.0, deadline - time.monotonic()))
+                item = self._arrived.get(timeout=None if deadline is None else max(0.0, deadline - time.monotonic()))
             except Empty:
                 break
-        if chunk:
-            size.start()
-            yield chunk
-            size.finish(len(chunk))
-        if isinstance(item, _End):
-            if item.error is not None:
-                raise item.error
-            return
+            deadline = deadline or time.monotonic() + DELAY
+            if isinstance(item, _End):
+                self._end = item
+            else:
+                chunk.append(item)
+        if not chunk and self._end is not None and self._end.error is not None:
+            raise self._end.error
+        return chunk
 
 
 class _End:
@@ -90,13 +91,3 @@ class _End:
 
     def __init__(self, error: BaseException | None = None) -> None:
         self.error = error
-
-
-def _read(rows: Iterable[Item], arrived: Queue[Item | _End]) -> None:
-    try:
-        for row in rows:
-            arrived.put(row)
-    except BaseException as error:  # it is raised where the rows are used
-        arrived.put(_End(error))
-    else:
-        arrived.put(_End())

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -69,28 +67,27 @@ class Input:
         """Open the input. Raises TableError, ColumnError and MissingExtraError as `read_table` does."""
         if self.column is None:
             return open_lines(self.source)
-        prefix = () if self.prefix_column is None else (self.prefix_column,)
-        columns = (*self.texts, *self.keep, *prefix)
-        kinds: list[Kind] = ["text"]
-        kinds += ["optional" for _ in self.texts[1:]]
-        kinds += ["any" for _ in self.keep]
-        kinds += ["optional" for _ in prefix]
-        return open_columns(self.source, columns, self.data, kinds=kinds, suffix=self.suffix)
+        columns: list[tuple[str, Kind]] = [(self.column, "text")]
+        columns += [(name, "optional") for name in self.others]
+        columns += [(name, "any") for name in self.keep]
+        columns += [(name, "optional") for name in (self.prefix_column,) if name is not None]
+        names, kinds = [name for name, _ in columns], [kind for _, kind in columns]
+        return open_columns(self.source, names, self.data, kinds=kinds, suffix=self.suffix)
 
     def scan(self) -> OpenRows:
         """Read a file once from start to end, and return what it is, with the ledger of all its rows.
 
         Raises TableError when rows are damaged and `data.bad_rows` is "stop".
         """
-        n_rows = 0
-        damaged: list[InputRow] = []
         with self.open() as opened:
-            for n_rows, row in enumerate(opened.rows, 1):  # noqa: B007, the last one counts
+            damaged: list[InputRow] = []
+            opened.ledger.read = 0
+            for row in opened.rows:
+                opened.ledger.read = row.number
                 if row.fault:
                     damaged.append(row)
             if self.stops_at_damage:
                 check_rows(opened, damaged)
-        opened.ledger.read = n_rows
         return replace(opened, rows=iter(()))
 
     @property
@@ -121,24 +118,3 @@ class Input:
         if self.column is None and row.cells:
             cells = [row.cells[0], *self.others]
         return {one.name: cell for one, cell in zip(self.inputs, cells, strict=False)}
-
-
-class Digest:
-    """A SHA-256 of rows in order, by which a resumed job knows that its input begins as before."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
-
-    def add(self, rows: Iterable[JobRow]) -> None:
-        for row in rows:
-            self._hash.update(repr(row).encode())
-
-    def __str__(self) -> str:
-        return self._hash.hexdigest()
-
-
-def take(rows: Iterator[InputRow], count: int, size: int = 4096) -> Iterator[list[InputRow]]:
-    """Yield the first `count` rows, or as many as there are, in groups."""
-    while count > 0 and (found := list(islice(rows, min(size, count)))):
-        count -= len(found)
-        yield found

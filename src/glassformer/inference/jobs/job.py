@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,13 +15,15 @@ from glassformer.data.rows import OpenRows
 from glassformer.errors import RunError
 from glassformer.inference.jobs.alignment import Aligner
 from glassformer.inference.jobs.chunks import arriving_chunks, chunks
-from glassformer.inference.jobs.inputs import Digest, Input, JobRow, take
+from glassformer.inference.jobs.inputs import Input, JobRow
 from glassformer.inference.jobs.layout import Layout
 from glassformer.inference.jobs.output import FileOutput, StreamOutput
 from glassformer.inference.jobs.progress import Progress
 from glassformer.inference.jobs.stream import Search, translate_chunk
 from glassformer.inference.translator import Translation, Translator
 from glassformer.ship.storage.modelfile import ModelFile
+
+GROUP = 4096  # rows that are read again together
 
 Chunks = Iterator[list[JobRow]]
 Answered = Generator[tuple[list[JobRow], list[Translation]]]
@@ -33,8 +36,8 @@ OnCount = Callable[[int], None] | None
 class Workers(Protocol):
     """Translate the rows of a job: in this process (`Here`), or on a cluster (`on_ray.OnRay`)."""
 
-    def answered(self, chunks: Chunks, search: Search, *, prefixes: bool, on_count: OnCount = None) -> Answered:
-        """Yield the rows and their answers. `prefixes`: each row has the forced start of its answer."""
+    def answered(self, chunks: Chunks, search: Search, on_count: OnCount = None) -> Answered:
+        """Yield the rows and their answers, in order."""
         ...
 
 
@@ -49,20 +52,19 @@ class Here:
     def of(cls, translator: Translator, *, alignments: bool) -> Here:
         return cls(translator, Aligner(translator) if alignments else None)
 
-    def answered(self, chunks: Chunks, search: Search, *, prefixes: bool, on_count: OnCount = None) -> Answered:
+    def answered(self, chunks: Chunks, search: Search, on_count: OnCount = None) -> Answered:
         """Yield the rows and their answers, chunk by chunk."""
         for rows in chunks:
-            yield rows, self.translate(rows, search, prefixes=prefixes, on_count=on_count)
+            yield rows, self.translate(rows, search, on_count)
 
-    def translate(
-        self, rows: Sequence[JobRow], search: Search, *, prefixes: bool, on_count: OnCount = None
-    ) -> list[Translation]:
+    def translate(self, rows: Sequence[JobRow], search: Search, on_count: OnCount = None) -> list[Translation]:
         """Return the answers to rows."""
+        prefixes = [row.prefix for row in rows]
         return translate_chunk(
             self.translator,
             [row.source for row in rows],
             search,
-            prefixes=[row.prefix for row in rows] if prefixes else None,
+            prefixes=prefixes if any(prefixes) else None,
             where=[f"row {row.number}" for row in rows],
             progress=on_count,
             aligner=self.aligner,
@@ -103,24 +105,23 @@ class Job:
                 self.output.append(self.layout.head(), progress)
             group = arriving_chunks if self.input.arrives else chunks
             parts = (self.input.job_rows(opened, chunk, self.prefix) for chunk in group(opened.rows))
-            prefixes = bool(self.prefix) or self.input.prefix_column is not None
-            found = self.workers.answered(parts, self.search, prefixes=prefixes, on_count=on_count)
+            found = self.workers.answered(parts, self.search, on_count)
             for rows, answers in stack.enter_context(closing(found)):
-                digest.add(rows)
+                _add(digest, rows)
                 self.output.append(self.layout.encode(rows, answers), progress)
-                progress.add(rows, answers, str(digest), self.search.greedy_first)
+                progress.add(rows, answers, digest.hexdigest(), self.search.greedy_first)
                 self.output.save(progress)
                 yield progress
             self.output.finish(progress)
 
-    def _skip(self, opened: OpenRows, progress: Progress) -> Digest:
-        """Read the rows that are done. Raises RunError when they are not those of before."""
-        digest, count = Digest(), 0
-        for group in take(opened.rows, progress.rows):
-            rows = self.input.job_rows(opened, group, self.prefix)
-            digest.add(rows)
-            count += len(rows)
-        if progress.rows and (count, str(digest)) != (progress.rows, progress.digest):
+    def _skip(self, opened: OpenRows, progress: Progress) -> hashlib._Hash:
+        """Read the rows that are done; return their SHA-256. Raises RunError when they are not those of before."""
+        digest, count = hashlib.sha256(), 0
+        done = islice(opened.rows, progress.rows)
+        while group := list(islice(done, GROUP)):
+            _add(digest, self.input.job_rows(opened, group, self.prefix))
+            count += len(group)
+        if progress.rows and (count, digest.hexdigest()) != (progress.rows, progress.digest):
             raise RunError(
                 "the input is not that of the interrupted job",
                 where=opened.path,
@@ -131,6 +132,11 @@ class Job:
         state = self.search.greedy_first
         state.tried, state.certain = progress.tried, progress.certain
         return digest
+
+
+def _add(digest: hashlib._Hash, rows: Sequence[JobRow]) -> None:
+    for row in rows:
+        digest.update(repr(row).encode())
 
 
 def describe_job(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 from glassformer.errors import GlassformerError, MissingExtraError, RunError
+from glassformer.inference.engines import wants_greedy_first
 from glassformer.inference.jobs.inputs import JobRow
 from glassformer.inference.jobs.job import Answered, Chunks, Here, OnCount
 from glassformer.inference.jobs.stream import Search
@@ -39,7 +40,7 @@ class OnRay:
     alignments: bool = False
     n_gpus: int = 0
 
-    def answered(self, chunks: Chunks, search: Search, *, prefixes: bool, on_count: OnCount = None) -> Answered:
+    def answered(self, chunks: Chunks, search: Search, on_count: OnCount = None) -> Answered:
         """Yield the rows and their answers, in order.
 
         Until `search.greedy_first` is decided there is one task at a time. Raises RunError when a task died too often,
@@ -48,7 +49,7 @@ class OnRay:
         ray = load_ray()
         if not ray.is_initialized():
             ray.init(log_to_driver=False, include_dashboard=False, configure_logging=False)
-        worker, files = _Worker(self, prefixes), [ray.put(self.files)]  # in a list, so that only a new process reads it
+        worker, files = _Worker(self), [ray.put(self.files)]  # in a list, so that only a new process reads it
 
         def translate_rows(rows: list[JobRow], search: Search, files: list[Any]) -> _Found:
             return worker.translate(rows, search, files)
@@ -57,17 +58,16 @@ class OnRay:
         parts = (rows[start : start + ROWS] for rows in chunks for start in range(0, len(rows), ROWS))
         tasks = ((rows, task.remote(rows, search, files)) for rows in parts)
         running: deque[tuple[list[JobRow], Any]] = deque()
-        state, decides = search.greedy_first, True
+        state, probes = search.greedy_first, wants_greedy_first(search.decoding)
         try:
             while True:
-                one = decides and state.probes_left > 0
+                one = probes and state.probes_left > 0
                 running.extend(islice(tasks, (1 if one else self._n_tasks(ray)) - len(running)))
                 if not running:
                     return
                 rows, answers, shown = running[0][0], *_result(ray, *running[0])
                 running.popleft()
                 state.tried, state.certain = shown.tried, shown.certain
-                decides = decides and (state.tried > 0 or not any(answer.tokens for answer in answers))
                 if on_count is not None:
                     on_count(len(rows))
                 yield rows, answers
@@ -85,15 +85,16 @@ _Found = tuple[list[Translation], GreedyFirst] | GlassformerError
 class _Worker:
     """What translates in a process of Ray: it is sent there once, and loads its models there once."""
 
-    def __init__(self, on_ray: OnRay, prefixes: bool) -> None:
-        self._load, self._alignments, self._prefixes = on_ray.load, on_ray.alignments, prefixes
+    def __init__(self, on_ray: OnRay) -> None:
+        self._on_ray = replace(on_ray, files=())
         self._here: Here | None = None
 
     def translate(self, rows: list[JobRow], search: Search, files: list[Any]) -> _Found:
         try:
             if self._here is None:
-                self._here = Here.of(self._load(load_ray().get(files[0])), alignments=self._alignments)
-            return self._here.translate(rows, search, prefixes=self._prefixes), search.greedy_first
+                translator = self._on_ray.load(load_ray().get(files[0]))
+                self._here = Here.of(translator, alignments=self._on_ray.alignments)
+            return self._here.translate(rows, search), search.greedy_first
         except GlassformerError as error:
             return error
 
