@@ -32,9 +32,7 @@ RANK = {room: rank for rank, room in enumerate(ORDER)}
 THIRD_PARTY = {
     "paper": {"jaxtyping", "numpy", "pydantic", "tomli_w", "torch"},
     "text": {"numpy", "pydantic", "sentencepiece", "tokenizers"},
-    "ship.storage": {
-        *("filelock", "google", "huggingface_hub", "numpy", "pydantic", "safetensors", "sentencepiece", "torch"),
-    },
+    "ship.storage": {"filelock", "huggingface_hub", "numpy", "pydantic", "safetensors", "torch"},
     "data": {"fsspec", "numpy", "pyarrow"},
     "inference": {
         *("ctranslate2", "filelock", "jaxtyping", "numpy", "pyarrow", "pydantic", "ray", "sacrebleu", "sentencex"),
@@ -73,7 +71,6 @@ OPTIONAL = {
 PACKAGE_OF = {
     "tomli_w": "tomli-w",
     "starlette": "fastapi",
-    "google": "protobuf",
     "prometheus_client": "prometheus-client",
 }
 """Name of an import -> name of the package that is declared, where they differ."""

@@ -161,8 +161,9 @@ def test_a_sentencepiece_model_is_not_learned() -> None:
     ("damage", "words"),
     [
         (lambda content: b"", "a piece of the SentencePiece model is repeated, or it has none"),
-        (lambda content: content[:-7], "parsing message"),
-        (lambda content: b"\xff" * 20, "parsing message"),
+        (lambda content: content[:-7], "a field is longer than the file"),
+        (lambda content: b"\xff" * 20, "a number is too long"),
+        (lambda content: content + b"\x0b", "a field of the type 3"),
         (lambda content: content + content, "is repeated"),
     ],
 )
@@ -190,7 +191,7 @@ def test_every_damaged_byte_is_an_error_or_another_model_but_never_a_crash() -> 
     [
         ({"model_type": "word"}, "its kind of model is not supported"),
         ({"byte_fallback": True}, "byte fallback is not supported"),
-        ({"treat_whitespace_as_suffix": True}, "marks of white space after a word are not supported"),
+        ({"treat_whitespace_as_suffix": True}, "marks of white space after a word is not supported"),
     ],
 )
 def test_what_is_not_supported_is_named(options: dict[str, Any], words: str) -> None:
