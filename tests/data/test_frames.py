@@ -14,7 +14,7 @@ from glassformer.data.frames import source_of_frame
 from glassformer.data.ledger import Reason
 from glassformer.data.stored import StoredPairs
 from glassformer.data.tables import Table, read_source, read_table
-from glassformer.errors import ColumnError, TableError, UsageError
+from glassformer.errors import TableError, UsageError
 from glassformer.paper.settings import DataSettings
 
 VALUES: dict[str, list[Any]] = {
@@ -130,11 +130,6 @@ def test_a_missing_value_stops_unless_rows_are_to_be_skipped():
         read(Pandas(), SKIP.model_copy(update={"bad_rows": "stop"}))
 
 
-def test_a_column_that_is_not_there_is_an_error():
-    with pytest.raises(ColumnError, match="there is no column 'words'"):
-        read(Polars(), DataSettings(source="words", target="ipa"))
-
-
 def test_a_dictionary_of_data_sets_and_a_lazy_frame_are_refused():
     with pytest.raises(UsageError, match=r"dataset\['train'\]"):
         source_of_frame(Datasets({"train": [], "test": []}))
@@ -188,13 +183,6 @@ def test_a_folder_of_arrow_files_is_a_table_as_datasets_saves_it(tmp_path: Path,
     assert list(found.pairs) == [("a", "x"), ("c", "z")] * 2
     assert list(found.rows) == [1, 3, 1, 3]
     assert [(entry.row, str(entry.reason)) for entry in found.ledger.entries] == [(2, "missing value")] * 2
-
-
-def test_a_damaged_arrow_file_is_an_error(tmp_path: Path):
-    pytest.importorskip("pyarrow")
-    (tmp_path / "table.arrow").write_bytes(b"ARROW1 and nothing else")
-    with pytest.raises(TableError, match="damaged"):
-        read_table(tmp_path / "table.arrow", SKIP)
 
 
 def test_a_table_of_arrow_is_read_by_its_stream():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import unicodedata
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -38,43 +37,6 @@ def test_every_row_is_on_one_side_and_every_source_too(pairs, fraction, max_rows
     assert hold_out(pairs, fraction, max_rows, seed) == (train, held)
 
 
-@quick
-@given(tables, fractions, st.integers(1, 20), st.integers(0, 5))
-def test_at_least_one_row_is_held_out_and_no_more_than_requested(pairs, fraction, max_rows, seed):
-    held = hold_out(pairs, fraction, max_rows, seed)[1]
-    counts = Counter(pair.source for pair in pairs)
-    if fraction == 0 or len(counts) == 1:
-        assert held == []
-        return
-    limit = min(max_rows, max(1, round(fraction * len(pairs))))
-    assert 1 <= len(held) <= max(limit, min(counts.values()))
-
-
-@pytest.mark.parametrize("fraction", [0.01, 0.1, 0.5])
-def test_of_different_sources_the_fraction_is_held_out_exactly(fraction):
-    pairs = [Pair(str(row), "x") for row in range(1000)]
-    assert len(hold_out(pairs, fraction, 10_000, seed=1)[1]) == 1000 * fraction
-    assert len(hold_out(pairs, fraction, 7, seed=1)[1]) == 7
-
-
-def test_a_source_with_too_many_rows_is_passed_over_for_one_that_fits():
-    pairs = [Pair("often", str(row)) for row in range(99)] + [Pair("once", "x")]
-    for seed in range(10):
-        assert hold_out(pairs, 0.1, 1000, seed)[1] == [99]
-
-
-def test_where_no_source_fits_the_rarest_is_held_out():
-    pairs = [Pair("a", "1")] * 6 + [Pair("b", "2")] * 4
-    for seed in range(10):
-        assert hold_out(pairs, 0.1, 1000, seed)[1] == [6, 7, 8, 9]
-
-
-def test_two_rows_are_one_to_train_on_and_one_to_validate_on():
-    for fraction in (0.001, 0.5, 0.99):
-        train, held = hold_out([Pair("a", "1"), Pair("b", "2")], fraction, 1000, seed=1)
-        assert len(train) == len(held) == 1
-
-
 def test_the_seed_decides_which_rows_are_held_out():
     pairs = [Pair(str(row), "x") for row in range(100)]
     chosen = {tuple(hold_out(pairs, 0.1, 1000, seed)[1]) for seed in range(10)}
@@ -88,23 +50,12 @@ def test_the_order_of_targets_does_not_matter():
     assert hold_out(pairs, 0.2, 1000, seed=4) == hold_out(others, 0.2, 1000, seed=4)
 
 
-def test_no_rows_are_held_out_of_an_empty_table():
-    assert hold_out([], 0.1, 10, seed=1) == ([], [])
-
-
-def test_a_source_in_two_normal_forms_is_one_source() -> None:
-    pairs = [Pair(form, "x") for word in ("fé", "gü", "hö") for form in (word, unicodedata.normalize("NFD", word))]
-    train, held = hold_out(pairs, 0.4, 1000, seed=1)
-    assert sorted(train + held) == list(range(6))
-    assert {row // 2 for row in train}.isdisjoint({row // 2 for row in held})
-
-
 # Sources that were trained on
 
 
 def test_a_hash_is_of_the_text_in_nfc_and_never_changes():
     """Changing one changes the format of sources.safetensors."""
-    assert text_hash("abc") == 6455300059550759896
+    assert (text_hash("abc"), text_hash("glassformer")) == (6455300059550759896, 0x8B6AD36CF1A019D2)
     assert text_hash("\u00e9") == text_hash("e\u0301") != text_hash("e")
     assert text_hash("\ud800") != text_hash("\ud801")
 
@@ -199,8 +150,3 @@ def test_the_rows_held_out_by_hashes_are_those_held_out_by_texts(sources, fracti
     train, held = hold_out([Pair(source, "x") for source in sources], fraction, max_rows, seed)
     assert held == expected
     assert train == [row for row in range(len(sources)) if row not in held]
-
-
-def test_a_hash_is_that_of_the_composed_text_and_is_the_same_everywhere():
-    assert text_hash("\u00e9") == text_hash("e\u0301") != text_hash("e")
-    assert text_hash("glassformer") == 0x8B6AD36CF1A019D2

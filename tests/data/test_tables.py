@@ -687,9 +687,10 @@ def corrupted():
     for content in (b"source", columnar[:-20], columnar[:40] + bytes(60) + columnar[100:]):
         yield "a.parquet", content
     yield "a.parquet.gz", b"x"
+    yield "a.arrow", b"ARROW1 and nothing else"
 
 
-@pytest.mark.parametrize("case", range(9))
+@pytest.mark.parametrize("case", range(10))
 def test_a_damaged_file_is_a_table_error(folder, case):
     name, content = list(corrupted())[case]
     path = put(folder, name, content)
