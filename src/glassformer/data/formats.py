@@ -100,11 +100,6 @@ def _format_of_line(line: bytes) -> str:
     return ".jsonl" if is_object else ".tsv" if b"\t" in line else ".csv"
 
 
-def source_of(stream: BinaryIO, path: Path) -> Source:
-    """Return the table of an open stream, in the format of the suffix of `path`."""
-    return _format_of(path)(stream, path)
-
-
 # Files
 
 
