@@ -162,17 +162,13 @@ def garden_path(_sentence: int, ids: Ids) -> list[float]:
 GARDEN_SPACE = SearchConstraints(BOS, END, (), max_new_tokens=3)
 
 
-def test_greedy_search_walks_down_the_garden_path() -> None:
+def test_greedy_search_walks_down_the_garden_path_and_a_beam_of_two_finds_the_way_round() -> None:
     (answer,) = greedy(garden_path, GARDEN_SPACE)
     assert answer.ids[0] == A
     assert math.exp(answer.score) == pytest.approx(0.30)
-
-
-def test_a_beam_of_two_finds_the_way_round() -> None:
     ((answer,),) = beam(garden_path, GARDEN_SPACE, num_beams=2)
-    assert answer.ids == (B, X)
+    assert (answer.ids, answer.finished) == ((B, X), True)
     assert math.exp(answer.score) == pytest.approx(0.36)
-    assert answer.finished
 
 
 @settings(max_examples=40, deadline=None)
@@ -227,20 +223,6 @@ def test_scores_are_sums_and_ranks_are_scores_over_the_length_penalty(seed: int,
         assert answer.rank_score == pytest.approx(total(toy, ids) / penalty(len(ids), alpha), abs=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
-@given(seed=seeds, alpha=alphas, num_beams=st.integers(1, 9), longest=st.integers(1, 5))
-def test_answers_are_distinct_and_in_the_order_of_their_rank(
-    seed: int, alpha: float, num_beams: int, longest: int
-) -> None:
-    space = SearchConstraints(BOS, 3, (), longest)
-    (answers,) = beam(random_toy(seed, 4, less_eos=2.0), space, num_beams=num_beams, alpha=alpha, n_best=num_beams)
-    assert len({with_eos(answer, space) for answer in answers}) == len(answers)
-    order = [-answer.rank_score for answer in answers]
-    assert order == sorted(order)
-    assert all(len(with_eos(answer, space)) <= longest for answer in answers)
-    assert all(answer.finished or len(answer.ids) == longest for answer in answers)
-
-
 @same_examples(max_examples=30)
 @given(seed=seeds, n_sentences=st.integers(1, 9))
 def test_greedy_search_is_a_beam_of_one(seed: int, n_sentences: int) -> None:
@@ -250,18 +232,6 @@ def test_greedy_search_is_a_beam_of_one(seed: int, n_sentences: int) -> None:
     for one, other in zip(greedy(toy, space, n_sentences), narrow, strict=True):
         assert one.score == pytest.approx(other.score)
         assert one.finished == other.finished
-
-
-@settings(max_examples=30, deadline=None)
-@given(seed=seeds)
-def test_greedy_search_takes_the_likeliest_token_each_time(seed: int) -> None:
-    toy, ids = random_toy(seed, 5), ()
-    while len(ids) < 6 and ids[-1:] != (4,):
-        log_probs = toy(0, ids)
-        ids = (*ids, log_probs.index(max(log_probs)))  # type: ignore[assignment]
-    space = SearchConstraints(BOS, 4, (), 6)
-    (answer,) = greedy(toy, space)
-    assert with_eos(answer, space) == ids
 
 
 # --- What may be an answer ---
