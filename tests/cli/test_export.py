@@ -65,5 +65,5 @@ def test_wrong_use_is_refused_and_writes_nothing(run, call, tmp_path, words, mes
 def test_a_folder_that_exists_is_kept(run, call, tmp_path):
     (tmp_path / "mine.txt").write_text("keep")
     answer = call("export", run, "--to", "ctranslate2", "--out", tmp_path)
-    assert (answer.code, "already exists" in answer.err) == (1, True)
+    assert (answer.code, "the folder is not empty" in answer.err) == (1, True)
     assert [entry.name for entry in tmp_path.iterdir()] == ["mine.txt"]

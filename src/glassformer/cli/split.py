@@ -37,13 +37,14 @@ def split(
     Rows are copied as they are, with all columns, in the format of the table. rows.csv has the part of each row by its
     number, ledger.jsonl the rows that are in no part. A folder of tables, or a pattern, gives a folder for each part.
     """
-    from glassformer.data.extracts import check_empty, write_parts
+    from glassformer.data.extracts import write_parts
     from glassformer.data.remote import is_address
     from glassformer.data.splits import split
     from glassformer.data.stored import source_hashes
     from glassformer.data.tables import read_table
     from glassformer.errors import UsageError
     from glassformer.paper.settings import DataSettings
+    from glassformer.ship.storage.files import check_empty
 
     reporter = Reporter(quiet)
     check_empty(out)

@@ -19,9 +19,8 @@ from glassformer.data.delimited import Row
 from glassformer.data.formats import open_source, record_batches, suffix_of, table_files
 from glassformer.data.lines import BOM, COMPRESSIONS, Lines, open_bytes, pyarrow, system_errors
 from glassformer.data.tables import Table
-from glassformer.errors import RunError
 from glassformer.paper.settings import DataSettings
-from glassformer.ship.storage.files import atomic, cannot_write, check_path
+from glassformer.ship.storage.files import atomic, check_empty, writing
 
 HEADER = 0  # the number of the header where rows count from 1
 
@@ -38,11 +37,9 @@ def write_parts(
     check_empty(folder)
     names = _names([path for _, path in table.files])
     starts = [*(start for start, _ in table.files or ((0, ""),)), len(table.rows)]
-    try:
+    with writing(folder):
         for new in (folder, *(folder / name for name in parts if table.files)):
             new.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(folder, error) from None
     files: dict[str, list[Path]] = {name: [folder / name] if table.files else [] for name in parts}
     with ExitStack() as stack:
         for (_, path), name_of_file, (start, end) in zip(
@@ -99,20 +96,6 @@ def _without_compression(name: str) -> str:
     for compression in COMPRESSIONS:
         name = name[: -len(compression)] if name.lower().endswith(compression) else name
     return name
-
-
-def check_empty(folder: Path) -> None:
-    """Raise RunError for a folder that has files, or that no folder can be."""
-    check_path(folder / "ledger.jsonl")
-    try:
-        if folder.exists() and not folder.is_dir():
-            raise RunError("the folder is a file", where=str(folder), hint="choose another --out")
-        if folder.is_dir() and any(folder.iterdir()):
-            raise RunError(
-                "the folder is not empty; nothing was written", where=str(folder), hint="choose another --out"
-            )
-    except OSError as error:
-        raise cannot_write(folder, error) from None
 
 
 def _copy_lines(

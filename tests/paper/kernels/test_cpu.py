@@ -136,6 +136,11 @@ def test_the_error_of_a_job_is_raised_after_the_results_before_it(n_cores: int) 
     assert (torch.get_num_threads(), threads_of_a_new_thread()) == (n_cores, n_cores)
 
 
+def test_the_threads_come_back_when_all_is_done(n_cores: int) -> None:
+    list(on_every_core(lambda job: job, range(9)))
+    assert (torch.get_num_threads(), threads_of_a_new_thread()) == (n_cores, n_cores)
+
+
 def test_who_stops_asking_stops_the_work(n_cores: int) -> None:
     done: list[int] = []
 
@@ -188,6 +193,13 @@ def test_glibc_keeps_as_much_freed_memory_as_it_will(most: int, monkeypatch: pyt
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: Libc())
     configure_memory()
     assert kept == {M_MMAP_THRESHOLD: min(2**30, most), M_TRIM_THRESHOLD: 2**31 - 1}
+
+
+@pytest.mark.usefixtures("_no_variables")
+def test_another_c_library_is_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: object())
+    configure_memory()
+    assert [os.environ[name] for name in VARIABLES] == [str(KEPT_BY_PYTORCH), str(KEPT_BY_ONEDNN)]
 
 
 def test_own_threads_compute_each_job_with_one_thread_of_openmp(n_cores: int) -> None:

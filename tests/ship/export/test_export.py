@@ -184,7 +184,7 @@ def test_what_is_wrong_is_refused_before_anything_is_written(tiny: ModelFile, tm
         export(path, "ctranslate2", out, precision="int4")
     out.mkdir()
     (out / "mine.txt").write_text("keep")
-    with pytest.raises(RunError, match="already exists"):
+    with pytest.raises(RunError, match="the folder is not empty"):
         export(path, "ctranslate2", out)
     assert (out / "mine.txt").read_text() == "keep"
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["model.safetensors", "out"]

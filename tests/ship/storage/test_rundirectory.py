@@ -381,3 +381,7 @@ def test_the_history_is_one_json_object_per_line(tmp_path):
     assert lines[0]["train_rows"] == 90
     assert lines[1]["samples"] == [["1845-01-05", "é", "January"]]
     assert lines[2] == {"event": "saved", "step": 5, "seconds": 1.5, "path": "not-utf8-\udcff"}
+    directory.history.unlink()
+    directory.history.mkdir()
+    with pytest.raises(RunError, match="cannot write the file"):
+        directory.record(lines[2])

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.columns import held_out_columns
-from glassformer.errors import RunError, SettingsError, UsageError, nearest
+from glassformer.errors import SettingsError, UsageError, nearest
 from glassformer.inference.translator import Source
 from glassformer.ship.export.check import Check, Checker
 from glassformer.ship.export.programs import Format
 from glassformer.ship.export.rows import Rows, drawn_rows, pair_rows
-from glassformer.ship.storage.files import cannot_write, check_path, cleaned_up
+from glassformer.ship.storage.files import check_empty, cleaned_up, writing
 from glassformer.ship.storage.hub import local_model
 from glassformer.ship.storage.modelfile import ModelFile, find_model, library_versions
 from glassformer.ship.storage.rundirectory import HELD_OUT_COLUMNS, RunDirectory
@@ -96,7 +96,7 @@ def export(
     chosen = precision or target.precisions[0]
     if chosen not in target.precisions:
         raise SettingsError(f"{to} has no precision {chosen!r}", hint=nearest(chosen, target.precisions))
-    _check_free(out)
+    check_empty(out)
     path = find_model(local_model(model))
     model_file = ModelFile.load(path)
     target.check_supported(model_file)
@@ -105,10 +105,8 @@ def export(
     tested = _rows_to_check(model_file, path, rows, where)
     with _new_folder(out) as folder:
         report(f"writing {to} in {chosen}")
-        try:
+        with writing(out):
             target.write(model_file, folder, chosen)
-        except OSError as error:
-            raise cannot_write(out, error) from None
         report(f"checking {len(tested.rows)} texts in {to}: {tested.origin} and edge cases")
         checker = Checker(model_file, tested)
         answers = [target.answer(folder, tested.given, num_beams) for num_beams in checker.widths]
@@ -148,20 +146,6 @@ def _check_float16(model_file: ModelFile) -> None:
             )
 
 
-def _check_free(out: Path) -> None:
-    """Raise RunError when the output folder exists and is not empty, or cannot be created."""
-    check_path(out)
-    try:
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise RunError(
-                "the output folder already exists; nothing was written",
-                where=str(out),
-                hint="remove it, or choose another --out",
-            )
-    except OSError as error:
-        raise cannot_write(out, error) from None
-
-
 @contextlib.contextmanager
 def _new_folder(out: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `out`; after the block it is renamed to `out`.
@@ -171,16 +155,12 @@ def _new_folder(out: Path) -> Iterator[Path]:
     temporary = out.absolute().with_name(f".{out.absolute().name}.{secrets.token_hex(4)}.part")
     with cleaned_up():
         try:
-            try:
+            with writing(out):
                 temporary.mkdir(parents=True)
-            except OSError as error:
-                raise cannot_write(out, error) from None
             yield temporary
-            try:
+            with writing(out):
                 if out.is_dir():
                     out.rmdir()
                 temporary.rename(out)
-            except OSError as error:
-                raise cannot_write(out, error) from None
         finally:
             shutil.rmtree(temporary, ignore_errors=True)

@@ -26,25 +26,21 @@ def atomic(path: Path, *, previous: Path | None = None) -> Iterator[Path]:
     disk is full.
     """
     check_path(path)
-    if path.exists() and not path.is_file() and not path.is_dir():
-        try:
+    with writing(path):
+        if path.exists() and not path.is_file() and not path.is_dir():
             yield path  # a device or a pipe cannot be replaced
-        except OSError as error:
-            raise cannot_write(path, error) from None
-        return
-    file = Path(os.path.realpath(path)) if path.is_symlink() else path
-    temporary = _temporary(file)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if file.is_file():
-            temporary.touch(0o600)  # the permissions of the old file may be narrower than the default
-        yield temporary
-        replace_file(temporary, file, previous)
-    except OSError as error:
-        raise cannot_write(path, error) from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            return
+        file = Path(os.path.realpath(path)) if path.is_symlink() else path
+        temporary = _temporary(file)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if file.is_file():
+                temporary.touch(0o600)  # the permissions of the old file may be narrower than the default
+            yield temporary
+            replace_file(temporary, file, previous)
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
 
 
 def replace_file(temporary: Path, file: Path, previous: Path | None = None) -> None:
@@ -107,6 +103,17 @@ def check_path(path: Path) -> None:
             raise cannot_write(path, error) from None
 
 
+def check_empty(folder: Path) -> None:
+    """Raise RunError for a folder that has files, or that no folder can be."""
+    check_path(folder / "ledger.jsonl")
+    with writing(folder):
+        if folder.exists() and not folder.is_dir():
+            raise RunError("the folder is a file", where=str(folder), hint="choose another --out")
+        if folder.is_dir() and any(folder.iterdir()):
+            what = "the folder is not empty; nothing was written"
+            raise RunError(what, where=str(folder), hint="remove it, or choose another --out")
+
+
 def check_writable(path: Path) -> None:
     """Raise RunError for a file that cannot be written, before work is done for it. Creates nothing."""
     check_path(path)
@@ -118,6 +125,15 @@ def check_writable(path: Path) -> None:
         number = errno.EACCES if folder.is_dir() else errno.ENOTDIR
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
             raise cannot_write(path, OSError(number, os.strerror(number)))
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise WriteError for an error of the operating system inside the context, which writes `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(path, error) from None
 
 
 def cannot_write(path: Path, error: OSError) -> WriteError:

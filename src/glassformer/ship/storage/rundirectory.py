@@ -35,7 +35,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from glassformer.errors import RunError, WriteError
-from glassformer.ship.storage.files import cannot_write, check_path, write_text
+from glassformer.ship.storage.files import cannot_write, check_path, write_text, writing
 
 HELD_OUT_ROWS = 1000
 HELD_OUT_COLUMNS = ("source", "target")  # of sources with one input
@@ -148,12 +148,10 @@ class RunDirectory:
     def check_free(self, *, overwrite: bool) -> None:
         """Raise RunError when `create` would delete a run without `overwrite`, or files that are not of a run."""
         check_path(self.snapshot(2**53))  # the longest name in a run
-        try:
+        with writing(self.path):
             if self.path.exists() and not self.path.is_dir():
                 raise RunError("the run directory is a file", where=str(self.path), hint="choose another --out")
             found = self._files()
-        except OSError as error:
-            raise cannot_write(self.path, error) from None
         if not found:
             return
         foreign = [str(file.relative_to(self.path)) for file in found if not self._is_own(file)]
@@ -203,7 +201,7 @@ class RunDirectory:
         A run that is overwritten is kept in `replaced` until `discard_replaced` or `restore_replaced`.
         """
         self.check_free(overwrite=overwrite)
-        try:
+        with writing(self.path):
             if self.replaced.exists():  # the run that was to replace it never had a model
                 self._clear()
             elif self._files():
@@ -211,8 +209,6 @@ class RunDirectory:
                 self._move(self.path, self._half_replaced)
                 self._half_replaced.rename(self.replaced)
             self.checkpoints.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise cannot_write(self.path, error) from None
 
     def discard_replaced(self) -> None:
         """Delete the replaced run. Call it when the new one has a model."""
@@ -223,12 +219,10 @@ class RunDirectory:
         """Restore the replaced run, if the new one ended before it had a model or could be resumed."""
         if self.replaced.exists() and not self.model.exists() and not self.resume.exists():
             self.check_locked()
-            try:
+            with writing(self.path):
                 self._clear()
                 self.replaced.rename(self._half_replaced)
                 self.recover()
-            except OSError as error:
-                raise cannot_write(self.path, error) from None
 
     def recover(self) -> None:
         """Repair the directory after an interrupted process. Call it while the run is locked.
@@ -236,7 +230,7 @@ class RunDirectory:
         Temporary files are deleted. A run that was being moved to `replaced` is moved back. The replaced run is deleted
         if the new one has a model.
         """
-        try:
+        with writing(self.path):
             for folder in (self.path, self.checkpoints):
                 for file in folder.iterdir() if folder.is_dir() else ():
                     if _is_temporary(file):
@@ -246,8 +240,6 @@ class RunDirectory:
                 self._half_replaced.rmdir()
             if self.model.exists():
                 self.discard_replaced()
-        except OSError as error:
-            raise cannot_write(self.path, error) from None
 
     def finish_move(self) -> None:
         """Move a run back if a process was interrupted while it moved the run to `replaced` or back.
@@ -282,12 +274,9 @@ class RunDirectory:
     def record(self, event: Mapping[str, Any]) -> None:
         """Append an event to the history."""
         self.check_locked()
-        try:
-            # A path that is not UTF-8 contains lone surrogates; written as \udcXX they are valid JSON.
-            with self.history.open("a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(json.dumps(event, ensure_ascii=False) + "\n")
-        except OSError as error:
-            raise cannot_write(self.history, error) from None
+        # A path that is not UTF-8 contains lone surrogates; written as \udcXX they are valid JSON.
+        with writing(self.history), self.history.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(json.dumps(event, ensure_ascii=False) + "\n")
 
     # The held-out rows
 
