@@ -64,8 +64,8 @@ class Here:
             self.translator,
             [row.source for row in rows],
             search,
+            [f"row {row.number}" for row in rows],
             prefixes=prefixes if any(prefixes) else None,
-            where=[f"row {row.number}" for row in rows],
             progress=on_count,
             aligner=self.aligner,
         )

@@ -11,20 +11,23 @@ job neither loses nor repeats a row.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import stat
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
-from glassformer.data.lines import compressed
+from glassformer.data.lines import compressed, pyarrow
 from glassformer.errors import RunError
-from glassformer.inference.jobs.parquet import write_parquet
+from glassformer.inference.jobs.layout import SCORE, TOKEN_SCORES
 from glassformer.inference.jobs.progress import Progress
 from glassformer.ship.storage.files import cannot_write, check_path, check_writable, replace_file
 
+PARQUET_ROWS = 65_536  # in a group of a Parquet file
 RESUME = "--resume continues it, --overwrite starts again"
 
 
@@ -140,7 +143,7 @@ class FileOutput:
             self.save(progress)
             with self._errors(progress):
                 if self.parquet:
-                    write_parquet(self.part, self.parquet, self._temporary)
+                    _write_parquet(self.part, self.parquet, self._temporary)
                     replace_file(self._temporary, self._target)
                     self.part.unlink()
                 else:
@@ -175,3 +178,19 @@ class FileOutput:
             found = cannot_write(self.part, error)
             found.hint = f"{found.hint or 'choose another --out'}; --resume continues after row {progress.rows:,}"
             raise found from None
+
+
+def _write_parquet(rows: Path, names: tuple[str, ...], out: Path) -> None:
+    """Write rows of JSON Lines as Parquet, in groups. Raises MissingExtraError where pyarrow is not installed."""
+    arrow = pyarrow("writing Parquet")
+    from pyarrow.parquet import ParquetWriter
+
+    schema = arrow.schema([(name, _type_of(name, arrow)) for name in names])
+    with rows.open(encoding="utf-8") as lines, ParquetWriter(out, schema) as writer:
+        while group := [json.loads(line) for line in islice(lines, PARQUET_ROWS)]:
+            writer.write_table(arrow.Table.from_pylist(group, schema))
+
+
+def _type_of(name: str, arrow: Any) -> Any:
+    types = {SCORE: arrow.float64(), TOKEN_SCORES: arrow.list_(arrow.float64())}
+    return types.get(name, arrow.string())

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
@@ -15,7 +15,6 @@ from glassformer.inference.jobs.inputs import JobRow
 from glassformer.inference.translator import Translation
 from glassformer.paper.search import GreedyFirst
 
-FORMAT = 1
 NAMED = 10
 """How many rows of a kind are named in a warning."""
 
@@ -48,7 +47,7 @@ class Progress(_Record):
     `GreedyFirst`. `left_out`, `unfinished`, `unlike` and `unknown` are for the warnings at the end.
     """
 
-    format: int = FORMAT
+    format: Literal[1] = 1
     job: dict[str, Any] = {}
     rows: NonNegativeInt = 0
     n_bytes: NonNegativeInt = 0
@@ -66,22 +65,18 @@ class Progress(_Record):
     def load(cls, path: Path) -> Progress:
         """Read a record. Raises RunError for one that cannot be read or is not valid."""
         try:
-            found = cls.model_validate_json(path.read_bytes(), strict=True)
+            return cls.model_validate_json(path.read_bytes(), strict=True)
         except OSError as error:
             raise RunError("the record of progress cannot be read", where=str(path), got=error.strerror) from None
         except ValidationError as error:
             place, got, expected = first_fault(error)
-            what, hint = "the record of progress is damaged", "--overwrite starts again"
-            raise RunError(what, where=str(path), got=f"{place}: {got}", expected=expected, hint=hint) from None
-        if found.format != FORMAT:
             raise RunError(
-                "the record of progress is of another version of glassformer",
+                "the record of progress is damaged, or of another version of glassformer",
                 where=str(path),
-                got=f"format {found.format}",
-                expected=f"format {FORMAT}",
+                got=f"{place}: {got}",
+                expected=expected,
                 hint="resume with that version, or --overwrite starts again",
-            )
-        return found
+            ) from None
 
     def to_json(self) -> str:
         """Return what `load` reads."""

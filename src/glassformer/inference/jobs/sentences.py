@@ -18,7 +18,7 @@ class Sentences:
     """The sentences of a text without white space around them, and the white space after each but the last."""
 
     texts: tuple[str, ...]
-    spaces: tuple[str, ...]
+    spaces: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, text: str) -> Sentences:
@@ -42,8 +42,10 @@ class Sentences:
 def joined(answers: Sequence[Translation], spaces: Sequence[str]) -> Translation:
     """Return the answers to the sentences of a text as one, with the white space of the text, or a space, between them.
 
-    Its scores are the sums of theirs.
+    Its scores are the sums of theirs. A single answer is itself, with its alternatives.
     """
+    if len(answers) == 1:
+        return answers[0]
     text = answers[0].text + "".join(
         (space or " ") + answer.text for space, answer in zip(spaces, answers[1:], strict=True)
     )

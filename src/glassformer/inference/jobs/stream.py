@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count, islice
+from itertools import count, islice, pairwise
 from typing import Any, Literal, get_args
 
 from glassformer.errors import TextError, TooLongError, UsageError, nearest, quoted
@@ -73,34 +73,33 @@ def translate_stream(
     for chunk in chunks(texts):
         names = [f"row {row}" for row in islice(first, len(chunk))]
         given = None if forced is None else list(islice(forced, len(chunk)))
-        yield from translate_chunk(translator, chunk, search, prefixes=given, where=names, aligner=aligner)
+        yield from translate_chunk(translator, chunk, search, names, prefixes=given, aligner=aligner)
 
 
 def translate_chunk(
     translator: Translator,
     texts: Sequence[Source],
     search: Search,
+    names: Sequence[str],
     *,
     prefixes: Sequence[str] | None = None,
-    where: Sequence[str] | None = None,
     progress: Callable[[int], None] | None = None,
     aligner: Aligner | None = None,
 ) -> list[Translation]:
-    """Translate some texts of a job, and align them with an `aligner`; the others are as in `Translator.translate`."""
-    names = [f"row {row}" for row in range(1, len(texts) + 1)] if where is None else where
+    """Translate some texts of a job, called `names` in errors, and align the answers with an `aligner`."""
+    if prefixes is not None and len(prefixes) != len(texts):
+        raise UsageError("each text needs a prefix of its own", got=f"{len(prefixes)} for {len(texts)} texts")
     sources, left_out = _sources(translator, texts, names, stop=search.long == "stop")
-    # the sentences of each text; none: it is left out
-    parts: list[Sequence[str]] = [() if row in left_out else [source] for row, source in enumerate(sources)]
-    split: dict[int, Sentences] = {}
+    parts = {row: Sentences((source,)) for row, source in sources.items()}
+    split: set[int] = set()
     while True:
-        owners = [row for row, own in enumerate(parts) for _ in own]
-        forced = None if prefixes is None else _forced(parts, prefixes)
-        flat = [part for own in parts for part in own]
+        owners = [row for row, sentences in parts.items() for _ in sentences.texts]
+        flat = [text for sentences in parts.values() for text in sentences.texts]
         try:
             answers = translator.translate(
                 flat,
                 decoding=search.decoding,
-                prefixes=forced,
+                prefixes=None if prefixes is None else _of_first_sentences(prefixes, owners),
                 progress=progress,
                 where=[names[row] for row in owners],
                 greedy_first=search.greedy_first,
@@ -111,44 +110,42 @@ def translate_chunk(
                 raise
             for row, n_tokens in {owners[part]: length for part, length in error.lengths.items()}.items():
                 if search.long == "split" and row not in split:
-                    main, *others = sources[row].split(UNIT_SEPARATOR) if translator.inputs else [sources[row]]
-                    split[row] = Sentences.of(main)
-                    parts[row] = [compose([sentence, *others]) for sentence in split[row].texts]
+                    split.add(row)
+                    parts[row] = _split(sources[row], has_inputs=bool(translator.inputs))
                 else:
                     sentence = "a sentence of " if row in split else ""
                     limit = f"the model takes at most {translator.max_source_length}"
-                    left_out[row], parts[row] = f"{sentence}{n_tokens} tokens; {limit}", ()
-    if aligner is not None:
-        answers = aligner.align(flat, answers)
-    found = iter(answers)
-    results = []
-    for row, own in enumerate(parts):
-        of_parts = list(islice(found, len(own)))
-        if row in left_out:
-            results.append(replace(EMPTY, left_out=left_out[row]))
-        else:
-            results.append(joined(of_parts, split[row].spaces) if row in split else of_parts[0])
+                    left_out[row] = f"{sentence}{n_tokens} tokens; {limit}"
+                    del parts[row]
+    found = iter(answers if aligner is None else aligner.align(flat, answers))
+    results = [replace(EMPTY, left_out=left_out.get(row, "")) for row in range(len(texts))]
+    for row, sentences in parts.items():
+        results[row] = joined(list(islice(found, len(sentences.texts))), sentences.spaces)
     return results
 
 
 def _sources(
     translator: Translator, texts: Sequence[Source], names: Sequence[str], *, stop: bool
-) -> tuple[list[str], dict[int, str]]:
-    """Return the source of each text, and why some have none: one of their inputs is empty. `stop`: raise TextError."""
-    sources, left_out = [], {}
+) -> tuple[dict[int, str], dict[int, str]]:
+    """Return the source of each text, by row, and why some have none: an input is empty. `stop`: raise TextError."""
+    sources, left_out = {}, {}
     for row, (text, name) in enumerate(zip(texts, names, strict=True)):
         try:
-            sources.append(compose_values(text, name, translator.inputs))
+            sources[row] = compose_values(text, name, translator.inputs)
         except TextError as error:
             if stop:
                 raise
             left_out[row] = error.what
-            sources.append("")
     return sources, left_out
 
 
-def _forced(parts: Sequence[Sequence[str]], prefixes: Sequence[str]) -> list[str]:
-    """Return the prefix of each part: a text's own for its first sentence, none for the others."""
-    if len(prefixes) != len(parts):
-        raise UsageError("each text needs a prefix of its own", got=f"{len(prefixes)} for {len(parts)} texts")
-    return [prefixes[row] if i == 0 else "" for row, own in enumerate(parts) for i in range(len(own))]
+def _split(source: str, *, has_inputs: bool) -> Sentences:
+    """Return the sentences of a text; with several inputs, those of the first, each with the other inputs."""
+    main, *others = source.split(UNIT_SEPARATOR) if has_inputs else [source]
+    sentences = Sentences.of(main)
+    return replace(sentences, texts=tuple(compose([sentence, *others]) for sentence in sentences.texts))
+
+
+def _of_first_sentences(prefixes: Sequence[str], owners: Sequence[int]) -> list[str]:
+    """Return the prefix of each part: that of its text for the first sentence, none for the others."""
+    return [prefixes[row] if row != before else "" for before, row in pairwise([-1, *owners])]
