@@ -21,8 +21,8 @@ from glassformer.inference.batching import BATCH_CHARACTERS, BATCH_TEXTS, Batch,
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.search.greedy_first import PROBE
 from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
-from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
 from glassformer.text import learn
+from tests.untrained import drawn_model
 
 GUARD = 60
 
@@ -31,14 +31,10 @@ GUARD = 60
 def translator() -> Translator:
     side = SideSettings(kind="characters")
     model = ModelSettings(d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
-    source, target = learn(["abcdefg"], side), learn(["hijklm"], side)
-    chance = np.random.default_rng(5)
-    shapes = tensor_shapes(model, len(source), len(target))
-    tensors = {name: chance.normal(0, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
     settings = Settings(
         model=model, tokens=TokenSettings(source=side, target=side), decoding={"num_beams": 3, "max_new_tokens": 8}
     )
-    return Translator(ModelFile(settings, source, target, tensors), device="cpu")
+    return Translator(drawn_model(settings, learn(["abcdefg"], side), learn(["hijklm"], side)), device="cpu")
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from glassformer.inference.timelimit import check_time_limit, time_limit
 from glassformer.inference.translator import Translator
 from glassformer.paper.kernels.cpu import on_every_core
 from glassformer.paper.settings import Settings, SideSettings
-from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import learn
+from tests.untrained import drawn_model
 
 
 @pytest.fixture
@@ -24,10 +24,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> itertools.count[int]:
     seconds = itertools.count()
     monkeypatch.setattr(timelimit, "monotonic", lambda: next(seconds))
     return seconds
-
-
-def test_without_a_limit_a_check_does_nothing() -> None:
-    check_time_limit()
 
 
 def test_the_check_after_the_last_second_raises_and_says_the_limit(clock: itertools.count[int]) -> None:
@@ -87,13 +83,8 @@ def translator() -> Translator:
             "decoding": {"max_new_tokens": 12},
         }
     )
-    from glassformer.inference.engines.torch import get_weights
-    from glassformer.paper.model import Transformer
-
     tokenizer = learn(["abc"], SideSettings.model_validate(characters))
-    torch.manual_seed(3)
-    weights = get_weights(Transformer(chosen.model, len(tokenizer), len(tokenizer)))
-    return Translator(ModelFile(chosen, tokenizer, tokenizer, weights), device="cpu")
+    return Translator(drawn_model(chosen, tokenizer, tokenizer), device="cpu")
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])

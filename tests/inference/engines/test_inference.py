@@ -149,12 +149,6 @@ def test_without_onednn_the_numbers_are_the_same(changes: dict[str, Any], monkey
     close(steps(inference, sources, targets), expected)
 
 
-@pytest.mark.parametrize("padding", [0, 1, 7])
-def test_padding_is_not_seen(padding: int) -> None:
-    model, sources, targets = make(), [[3, 1, 4], [1, 5], [9]], torch.tensor([[2, 7], [1, 8], [2, 8]])
-    close(steps(Inference(model), sources, targets, padding), all_at_once(model, sources, targets))
-
-
 # The same bits
 
 
@@ -279,12 +273,6 @@ def test_later_changes_of_the_model_do_not_reach_it(changes: dict[str, Any]) -> 
     assert torch.equal(steps(inference, sources, targets), before)
 
 
-@each_kind
-def test_it_carries_no_gradient(changes: dict[str, Any]) -> None:
-    inference = Inference(make(**changes))
-    assert not inference.step(torch.tensor([[5]] * 4), inference.start([[1, 5]] * 4, 3)).requires_grad
-
-
 # Precision
 
 
@@ -297,12 +285,3 @@ def test_bfloat16_is_near_float32(changes: dict[str, Any], n_sentences: int) -> 
     rough = steps(Inference(model, torch.bfloat16), sources, targets)
     assert rough.dtype == torch.float32
     assert 0 < (rough - exact).norm() < 0.02 * exact.norm()
-
-
-def test_in_bfloat16_all_but_the_products_with_weights_stays_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[torch.dtype] = []
-    watch(monkeypatch, inference_module, "_attention", lambda *inputs: seen.extend(x.dtype for x in inputs[:3]))
-    watch(monkeypatch, inference_module._Norm, "__call__", lambda norm, x: seen.append(x.dtype))
-    steps(Inference(make(), torch.bfloat16), drawn(3, 6), torch.arange(6).view(3, 2))
-    assert set(seen) == {torch.float32}
-    assert len(seen) > 20

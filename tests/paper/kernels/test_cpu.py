@@ -136,11 +136,6 @@ def test_the_error_of_a_job_is_raised_after_the_results_before_it(n_cores: int) 
     assert (torch.get_num_threads(), threads_of_a_new_thread()) == (n_cores, n_cores)
 
 
-def test_the_threads_come_back_when_all_is_done(n_cores: int) -> None:
-    list(on_every_core(lambda job: job, range(9)))
-    assert (torch.get_num_threads(), threads_of_a_new_thread()) == (n_cores, n_cores)
-
-
 def test_who_stops_asking_stops_the_work(n_cores: int) -> None:
     done: list[int] = []
 

@@ -43,13 +43,6 @@ def test_dropout_zeroes_its_share_and_keeps_the_mean(share: float, dtype: torch.
     assert torch.equal(x.grad, dropped.detach())  # the gradient goes where the numbers went
 
 
-@dtypes
-@shares
-def test_relu_and_drop_has_the_same_share_and_mean(share: float, dtype: torch.dtype) -> None:
-    torch.manual_seed(0)
-    check_share_and_mean(relu_and_drop(torch.ones(N, dtype=dtype), share), exact_share(share, dtype))
-
-
 def test_in_bfloat16_a_tenth_is_the_nearest_share_whose_scale_is_exact() -> None:
     assert exact_share(0.1, torch.bfloat16) == pytest.approx(0.0986, abs=5e-5)
     torch.manual_seed(0)
@@ -82,11 +75,6 @@ def test_relu_and_drop_is_relu_and_then_the_same_draws(
     expected.backward(outward)
     found.backward(outward)
     assert torch.equal(other.grad, one.grad)
-
-
-def test_relu_and_drop_needs_no_memory_of_its_own() -> None:
-    x = drawn(6, 4)
-    assert relu_and_drop(x, 0.2).data_ptr() == x.data_ptr()
 
 
 def test_dropout_of_nothing_is_nothing() -> None:

@@ -9,14 +9,10 @@ import itertools
 import math
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from glassformer.paper.search import (
     AnswerBatches,
@@ -31,10 +27,9 @@ from glassformer.paper.search import (
 )
 from glassformer.paper.search.constraints import hypothesis
 from glassformer.paper.search.greedy_first import is_certain
+from tests.paper.search.toys import BOS, Histories, Stepper, Toy, random_toy, start
 
-BOS = 0  # only ever read
 EOS, VOCABULARY = 3, 4
-Ids = tuple[int, ...]
 
 seeds = st.integers(0, 2**32 - 1)
 alphas = st.sampled_from([0.0, 0.3, 0.6, 1.0, 2.5])
@@ -42,73 +37,37 @@ sureness = st.sampled_from([0.5, 2.0, 5.0])  # at the first nothing is certain, 
 every_case = settings(max_examples=150, deadline=None)
 
 
-@dataclass(frozen=True)
-class Toy:
-    seed: int
-    sureness: float
-
-    def log_probs(self, sentence: int, ids: Ids) -> np.ndarray:
-        logits = self.sureness * np.random.default_rng([self.seed, sentence, *ids]).standard_normal(VOCABULARY)
-        return logits - np.log(np.exp(logits).sum())
-
-    def step(self, last: Tensor, state: Histories) -> tuple[Tensor, Histories]:
-        grown = state.extended(last.tolist())
-        found = [[self.log_probs(sentence, ids) for sentence, ids in line] for line in grown.lines]
-        return torch.from_numpy(np.array(found)).float(), grown
-
-    def score(self, sentence: int, ids: Ids) -> list[float]:
-        return [float(self.log_probs(sentence, ids[:at])[token]) for at, token in enumerate(ids)]
+def toy_of(seed: int, sureness: float) -> Toy:
+    return random_toy(seed, VOCABULARY, sureness)
 
 
-@dataclass(frozen=True)
-class Histories:
-    """The sentence and the ids so far, without `<bos>`, of each hypothesis; None before the first step."""
-
-    lines: list[list[tuple[int, Ids | None]]]
-
-    def extended(self, last: list[list[int]]) -> Histories:
-        return Histories(
-            [
-                [
-                    (sentence, () if ids is None else (*ids, token))
-                    for (sentence, ids), token in zip(line, tokens, strict=True)
-                ]
-                for line, tokens in zip(self.lines, last, strict=True)
-            ]
-        )
-
-    def select(self, rows: Tensor) -> Histories:
-        flat = [each for line in self.lines for each in line]
-        return Histories([[flat[row] for row in line] for line in rows.tolist()])
-
-
-def decoder(toy: Toy, longest: int, alpha: float, asked: list[tuple[list[int], int]]):
-    """A `search_rows(rows, num_beams)` that notes what it was asked."""
+def decoder(toy: Toy, longest: int, alpha: float):
+    """A `search_rows(rows, num_beams)`."""
     space = SearchConstraints(BOS, EOS, (), longest)
 
     def search_rows(rows: Sequence[int], num_beams: int) -> AnswerBatches:
-        asked.append((list(rows), num_beams))
         if not rows:
             return
-        state, n = Histories([[(row, None)] for row in rows]), len(rows)
+        step, state, n = Stepper(toy), Histories([[(row, ())] for row in rows]), len(rows)
         if num_beams == 1:
-            found = greedy_search(toy.step, state, n, space, alpha=alpha)
+            found = greedy_search(step, state, n, space, alpha=alpha)
         else:
-            found = beam_search(toy.step, state, n, space, num_beams=num_beams, alpha=alpha)
+            found = beam_search(step, state, n, space, num_beams=num_beams, alpha=alpha)
         yield from ({row: answers} for row, answers in zip(rows, found, strict=True))
 
     return search_rows
 
 
 def greedy(toy: Toy, longest: int, alpha: float) -> Hypothesis:
-    return next(decoder(toy, longest, alpha, [])([0], 1))[0][0]
+    return next(decoder(toy, longest, alpha)([0], 1))[0][0]
 
 
 def all_answers(toy: Toy, longest: int, alpha: float) -> list[Hypothesis]:
     """Every answer, finished within `longest` tokens or cut off there, best first."""
     endings = [(*ids, EOS) for n in range(longest) for ids in itertools.product(range(EOS), repeat=n)]
     endings += itertools.product(range(EOS), repeat=longest)
-    answers = [hypothesis(ids, toy.score(0, ids), EOS, alpha) for ids in endings]
+    scores = [[toy(0, ids[:at])[token] for at, token in enumerate(ids)] for ids in endings]
+    answers = [hypothesis(ids, found, EOS, alpha) for ids, found in zip(endings, scores, strict=True)]
     return sorted(answers, key=lambda answer: -answer.rank_score)
 
 
@@ -118,7 +77,7 @@ def all_answers(toy: Toy, longest: int, alpha: float) -> list[Hypothesis]:
 @every_case
 @given(seeds, sureness, st.integers(1, 4), alphas)
 def test_no_other_answer_outranks_a_certain_one(seed: int, sure: float, longest: int, alpha: float) -> None:
-    toy = Toy(seed, sure)
+    toy = toy_of(seed, sure)
     answer = greedy(toy, longest, alpha)
     if is_certain(answer, alpha, longest):
         best, *others = all_answers(toy, longest, alpha)
@@ -131,18 +90,18 @@ def test_no_other_answer_outranks_a_certain_one(seed: int, sure: float, longest:
 def test_a_certain_answer_is_the_best_of_any_beam(
     seed: int, sure: float, longest: int, alpha: float, num_beams: int
 ) -> None:
-    toy = Toy(seed, sure)
+    toy = toy_of(seed, sure)
     answer = greedy(toy, longest, alpha)
     if is_certain(answer, alpha, longest):
-        space, state = SearchConstraints(BOS, EOS, (), longest), Histories([[(0, None)]])
-        ((best,),) = beam_search(toy.step, state, 1, space, num_beams=num_beams, alpha=alpha)
+        space = SearchConstraints(BOS, EOS, (), longest)
+        ((best,),) = beam_search(Stepper(toy), start(1), 1, space, num_beams=num_beams, alpha=alpha)
         assert best.ids == answer.ids
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.5])
 def test_some_toys_are_certain_and_some_are_not(alpha: float) -> None:
     """So that the two tests above have something to say."""
-    assert 20 < sum(is_certain(greedy(Toy(seed, 5.0), 4, alpha), alpha, 4) for seed in range(100)) < 95
+    assert 20 < sum(is_certain(greedy(toy_of(seed, 5.0), 4, alpha), alpha, 4) for seed in range(100)) < 95
 
 
 def answer_of(probability: float, length: int, alpha: float, finished: bool = True) -> Hypothesis:
@@ -194,7 +153,7 @@ def test_the_answers_are_those_of_the_beam(
     seed: int, sure: float, longest: int, alpha: float, num_beams: int, n_sentences: int, probe: int
 ) -> None:
     told: list[Mapping[int, list[Hypothesis]]] = []
-    search_rows = decoder(Toy(seed, sure), longest, alpha, [])
+    search_rows = decoder(toy_of(seed, sure), longest, alpha)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(greedy_first, "PROBE", probe)
         found = collect(

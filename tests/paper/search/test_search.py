@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -24,45 +22,7 @@ from glassformer.paper.search import (
     greedy_search,
     length_penalty,
 )
-
-BOS = 0  # what it is does not matter to a toy, since it is only ever read
-Ids = tuple[int, ...]
-Toy = Callable[[int, Ids], list[float]]
-"""Sentence, ids so far -> log-probabilities of the next id."""
-
-
-@dataclass(frozen=True)
-class Histories:
-    """The state of a toy: of each hypothesis of each sentence, the sentence's number and all ids so far."""
-
-    lines: list[list[tuple[int, Ids]]]
-
-    def select(self, rows: Tensor) -> Histories:
-        flat = [each for line in self.lines for each in line]
-        chosen = [[flat[row] for row in line] for line in rows.tolist()]
-        assert all(len({sentence for sentence, _ in line}) == 1 for line in chosen), "a line mixes sentences"
-        return Histories(chosen)
-
-
-@dataclass
-class Stepper:
-    """The step function of a toy. It notes how many sentences and hypotheses each call had."""
-
-    toy: Toy
-    calls: list[tuple[int, int]] = field(default_factory=list)
-
-    def __call__(self, last: Tensor, state: Histories) -> tuple[Tensor, Histories]:
-        self.calls.append((last.shape[0], last.shape[1]))
-        grown = [
-            [(sentence, (*ids, token)) for (sentence, ids), token in zip(line, tokens, strict=True)]
-            for line, tokens in zip(state.lines, last.tolist(), strict=True)
-        ]
-        log_probs = [[self.toy(sentence, ids[1:]) for sentence, ids in line] for line in grown]
-        return torch.tensor(log_probs), Histories(grown)
-
-
-def start(n_sentences: int) -> Histories:
-    return Histories([[(sentence, ())] for sentence in range(n_sentences)])
+from tests.paper.search.toys import BOS, Histories, Ids, Stepper, Toy, random_toy, start, total
 
 
 def beam(toy: Toy, space: SearchConstraints, n_sentences: int = 1, **options: float) -> list[list[Hypothesis]]:
@@ -71,24 +31,6 @@ def beam(toy: Toy, space: SearchConstraints, n_sentences: int = 1, **options: fl
 
 def greedy(toy: Toy, space: SearchConstraints, n_sentences: int = 1) -> list[Hypothesis]:
     return [best for (best,) in greedy_search(Stepper(toy), start(n_sentences), n_sentences, space)]
-
-
-def random_toy(seed: int, vocabulary: int, scale: float = 1.0, less_eos: float = 0.0) -> Toy:
-    """Another distribution after every history of every sentence; `<eos>` is the last id."""
-    known: dict[tuple[int, Ids], list[float]] = {}
-
-    def toy(sentence: int, ids: Ids) -> list[float]:
-        if (sentence, ids) not in known:
-            logits = scale * np.random.default_rng([seed, sentence, *ids]).standard_normal(vocabulary)
-            logits[-1] -= less_eos
-            known[sentence, ids] = (logits - np.log(np.exp(logits).sum())).tolist()
-        return known[sentence, ids]
-
-    return toy
-
-
-def total(toy: Toy, ids: Ids, sentence: int = 0) -> float:
-    return sum(toy(sentence, ids[:at])[token] for at, token in enumerate(ids))
 
 
 def penalty(length: int, alpha: float) -> float:
@@ -162,17 +104,13 @@ def garden_path(_sentence: int, ids: Ids) -> list[float]:
 GARDEN_SPACE = SearchConstraints(BOS, END, (), max_new_tokens=3)
 
 
-def test_greedy_search_walks_down_the_garden_path() -> None:
+def test_greedy_search_walks_down_the_garden_path_and_a_beam_of_two_finds_the_way_round() -> None:
     (answer,) = greedy(garden_path, GARDEN_SPACE)
     assert answer.ids[0] == A
     assert math.exp(answer.score) == pytest.approx(0.30)
-
-
-def test_a_beam_of_two_finds_the_way_round() -> None:
     ((answer,),) = beam(garden_path, GARDEN_SPACE, num_beams=2)
-    assert answer.ids == (B, X)
+    assert (answer.ids, answer.finished) == ((B, X), True)
     assert math.exp(answer.score) == pytest.approx(0.36)
-    assert answer.finished
 
 
 @settings(max_examples=40, deadline=None)
@@ -227,20 +165,6 @@ def test_scores_are_sums_and_ranks_are_scores_over_the_length_penalty(seed: int,
         assert answer.rank_score == pytest.approx(total(toy, ids) / penalty(len(ids), alpha), abs=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
-@given(seed=seeds, alpha=alphas, num_beams=st.integers(1, 9), longest=st.integers(1, 5))
-def test_answers_are_distinct_and_in_the_order_of_their_rank(
-    seed: int, alpha: float, num_beams: int, longest: int
-) -> None:
-    space = SearchConstraints(BOS, 3, (), longest)
-    (answers,) = beam(random_toy(seed, 4, less_eos=2.0), space, num_beams=num_beams, alpha=alpha, n_best=num_beams)
-    assert len({with_eos(answer, space) for answer in answers}) == len(answers)
-    order = [-answer.rank_score for answer in answers]
-    assert order == sorted(order)
-    assert all(len(with_eos(answer, space)) <= longest for answer in answers)
-    assert all(answer.finished or len(answer.ids) == longest for answer in answers)
-
-
 @same_examples(max_examples=30)
 @given(seed=seeds, n_sentences=st.integers(1, 9))
 def test_greedy_search_is_a_beam_of_one(seed: int, n_sentences: int) -> None:
@@ -250,18 +174,6 @@ def test_greedy_search_is_a_beam_of_one(seed: int, n_sentences: int) -> None:
     for one, other in zip(greedy(toy, space, n_sentences), narrow, strict=True):
         assert one.score == pytest.approx(other.score)
         assert one.finished == other.finished
-
-
-@settings(max_examples=30, deadline=None)
-@given(seed=seeds)
-def test_greedy_search_takes_the_likeliest_token_each_time(seed: int) -> None:
-    toy, ids = random_toy(seed, 5), ()
-    while len(ids) < 6 and ids[-1:] != (4,):
-        log_probs = toy(0, ids)
-        ids = (*ids, log_probs.index(max(log_probs)))  # type: ignore[assignment]
-    space = SearchConstraints(BOS, 4, (), 6)
-    (answer,) = greedy(toy, space)
-    assert with_eos(answer, space) == ids
 
 
 # --- What may be an answer ---
