@@ -10,12 +10,8 @@ from __future__ import annotations
 import json
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from glassformer.errors import MissingExtraError
-from glassformer.ship.export.onnx_builder import Weights, library
-from glassformer.ship.export.onnx_graph import decoder, encoder
-from glassformer.ship.export.onnx_precision import PRECISIONS
 from glassformer.ship.export.programs import Format, script_answers, write_programs
 from glassformer.ship.export.tokenizer_json import tokenizer_files
 from glassformer.ship.storage.modelfile import ModelFile
@@ -26,9 +22,9 @@ NODE_FILES = ("run.mjs", "lines.mjs", "engine.mjs", "search.js", "source.js", "t
 
 def check_supported(_: ModelFile) -> None:
     """Raise MissingExtraError without the libraries."""
-    library()
-    if find_spec("onnxruntime") is None:
-        raise MissingExtraError("the check of --to onnx", package="onnxruntime", extra="onnx")
+    for package, feature in (("onnx", "--to onnx"), ("onnxruntime", "the check of --to onnx")):
+        if find_spec(package) is None:
+            raise MissingExtraError(feature, package=package, extra="onnx")
 
 
 def write(model_file: ModelFile, folder: Path, precision: str) -> None:
@@ -41,10 +37,15 @@ def write(model_file: ModelFile, folder: Path, precision: str) -> None:
 
 def write_graphs(model_file: ModelFile, folder: Path, precision: str) -> None:
     """Write both graphs and their weights, and check the graphs with the library."""
-    onnx, settings = library(), model_file.settings.model
+    import onnx
+
+    from glassformer.ship.export.onnx_builder import Weights
+    from glassformer.ship.export.onnx_graph import decoder, encoder
+
+    settings = model_file.settings.model
     with (folder / WEIGHTS_FILE).open("wb") as file:
         weights = Weights(model_file.tensors, file)
-        graphs: dict[str, Any] = {
+        graphs = {
             "encoder": encoder(settings, weights, precision),
             "decoder": decoder(settings, weights, precision, len(model_file.target_tokenizer)),
         }
@@ -55,7 +56,7 @@ def write_graphs(model_file: ModelFile, folder: Path, precision: str) -> None:
 
 
 FORMAT = Format(
-    precisions=tuple(PRECISIONS),
+    precisions=("float32", "int8", "float16"),
     beam="same",
     packages=("glassformer", "onnx", "onnxruntime", "numpy"),
     check_supported=check_supported,

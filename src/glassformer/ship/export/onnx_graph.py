@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol, final
+from functools import partial
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +27,10 @@ from glassformer.paper.settings import ModelSettings
 from glassformer.ship.export.onnx_builder import Graph, Weights
 from glassformer.ship.export.onnx_precision import PRECISIONS
 
-Sublayer = Callable[[str], str]
+Sublayer = Callable[[str, str], str]
+"""Input and name of the sublayer -> its output."""
 
-
-class Activation(Protocol):
-    def __call__(self, graph: Graph, x: str) -> str: ...
-
-
-ACTIVATIONS: dict[str, Activation] = {
+ACTIVATIONS: dict[str, Callable[[Graph, str], str]] = {
     "relu": lambda graph, x: graph.op("Relu", x),
     "gelu": lambda graph, x: graph.op("Gelu", x),  # by erf, the operator's default
     "swish": lambda graph, x: graph.op("Mul", x, graph.op("Sigmoid", x)),
@@ -47,38 +44,36 @@ def sinusoid_phases(settings: ModelSettings) -> tuple[NDArray[np.float64], NDArr
 
 
 @final
-class TransformerGraph:
+class Layers:
     """The layers of one of the two graphs, with weights in a precision."""
 
     def __init__(self, graph: Graph, settings: ModelSettings, precision: str) -> None:
-        self.graph, self.settings = graph, settings
-        self._linear, self._look_up = PRECISIONS[precision]
-
-    def linear(self, x: str, name: str) -> str:
+        self.graph, self.op, self.settings = graph, graph.op, settings
+        linear, self._look_up = PRECISIONS[precision]
+        self.linear: Sublayer = partial(linear, graph)
         """X Wᵀ + b, without b where the layer has none. [tokens in] -> [tokens out]."""
-        return self._linear(self.graph, x, name)
 
     def norm(self, x: str, name: str) -> str:
         """LayerNorm of each token."""
         weight, bias = (self.graph.weight(f"{name}.{part}") for part in ("weight", "bias"))
-        return self.graph.op("LayerNormalization", x, weight, bias, axis=-1, epsilon=self.settings.norm_eps)
+        return self.op("LayerNormalization", x, weight, bias, axis=-1, epsilon=self.settings.norm_eps)
 
     def embed(self, ids: str, side: str, position: str) -> str:
         """Section 3.4: embeddings · sqrt(d_model) + positions. [N T] -> [N·T D]; `position` is [T]."""
         x = self._look_up(self.graph, ids, f"{side}_embedding")
         if self.settings.scale_embeddings:
-            x = self.graph.op("Mul", x, self.graph.number(math.sqrt(self.settings.d_model)))
-        x = self.graph.op("Add", x, self.positions(position, side))
-        return self.graph.op("Reshape", x, self.graph.integers(-1, self.settings.d_model))
+            x = self.op("Mul", x, self.graph.number(math.sqrt(self.settings.d_model)))
+        x = self.op("Add", x, self.positions(position, side))
+        return self.op("Reshape", x, self.graph.integers(-1, self.settings.d_model))
 
     def positions(self, position: str, side: str) -> str:
         """Section 3.5: the encodings [T D] of positions [T]; sinusoids are computed, in float64, for any position."""
         if self.settings.positions == "learned":
-            return self.graph.op("Gather", self.graph.weight(f"{side}_positions.table"), position)
-        rates, phases = (self.graph.constant(each) for each in sinusoid_phases(self.settings))
-        column = self.graph.op("Unsqueeze", self.graph.cast(position, "float64"), self.graph.integers(1))
-        angle = self.graph.op("Add", self.graph.op("Mul", column, rates), phases)
-        return self.graph.cast(self.graph.op("Sin", angle), "float32")
+            return self.op("Gather", self.graph.weight(f"{side}_positions.table"), position)
+        rates, phases = map(self.graph.constant, sinusoid_phases(self.settings))
+        column = self.op("Unsqueeze", self.graph.cast(position, "float64"), self.graph.integers(1))
+        angle = self.op("Add", self.op("Mul", column, rates), phases)
+        return self.graph.cast(self.op("Sin", angle), "float32")
 
     def feed_forward(self, x: str, name: str) -> str:
         """Section 3.3."""
@@ -88,144 +83,119 @@ class TransformerGraph:
     def add_and_norm(self, x: str, name: str, sublayer: Sublayer) -> str:
         """Section 3.1: the residual stream around one sublayer."""
         if self.settings.norm == "pre":
-            return self.graph.op("Add", x, sublayer(self.norm(x, f"{name}_norm")))
-        return self.norm(self.graph.op("Add", x, sublayer(x)), f"{name}_norm")
+            return self.op("Add", x, sublayer(self.norm(x, f"{name}_norm"), name))
+        return self.norm(self.op("Add", x, sublayer(x, name)), f"{name}_norm")
+
+    def final_norm(self, x: str, name: str) -> str:
+        return self.norm(x, name) if self.settings.norm == "pre" else x
 
     def attention(self, query: str, key: str, value: str, padding: str | None = None) -> str:
         """Section 3.2.1, of [… T d_k], [… d_k S] and [… S d_v]; `padding` is added to the scores."""
-        scaled = self.graph.op("Mul", query, self.graph.number(self.settings.d_k**-0.5))
-        scores = self.graph.op("MatMul", scaled, key)
+        scaled = self.op("Mul", query, self.graph.number(self.settings.d_k**-0.5))
+        scores = self.op("MatMul", scaled, key)
         if padding is not None:
-            scores = self.graph.op("Add", scores, padding)
-        return self.graph.op("MatMul", self.graph.op("Softmax", scores, axis=-1), value)
+            scores = self.op("Add", scores, padding)
+        return self.op("MatMul", self.op("Softmax", scores, axis=-1), value)
 
     def padding(self, mask: str) -> str:
         """A mask [N S] as numbers [N 1 1 S] to add: 0 for a token, the lowest number for padding."""
         lowest = self.graph.number(float(np.finfo(np.float32).min))
-        mask = self.graph.op("Unsqueeze", mask, self.graph.integers(1, 2))
-        return self.graph.op("Where", mask, self.graph.number(0.0), lowest)
+        mask = self.op("Unsqueeze", mask, self.graph.integers(1, 2))
+        return self.op("Where", mask, self.graph.number(0.0), lowest)
 
-    def split_heads(self, x: str, batch: str, width: int, *, transposed: bool = False) -> str:
-        """[N·T H·d] -> [N H T d], or [N H d T]; `batch` is [N T] of x."""
+    def multi_head(self, x: str, name: str, *, batch: str, padding: str, memory: tuple[str, str] | None = None) -> str:
+        """Section 3.2.2: every token of x attends to all of x, or to the memory; `batch` is [N T] of x.
 
-        def make_shape() -> str:
-            return self.graph.op("Concat", batch, self.graph.integers(self.settings.n_heads, width), axis=0)
+        The K hypotheses of a sentence attend to its memory together, as K queries.
+        """
+        query = self.split_heads(self.linear(x, f"{name}.w_q"), batch, self.settings.d_k)
+        key, value = memory or self.keys_and_values(x, name, batch)
+        heads = self.op("Transpose", self.attention(query, key, value, padding), perm=[0, 2, 1, 3])
+        return self.join_heads(heads, name)
 
-        shape = self.graph.once(f"{batch} with heads of {width}", make_shape)
-        heads = self.graph.op("Reshape", x, shape)
-        return self.graph.op("Transpose", heads, perm=[0, 2, 3, 1] if transposed else [0, 2, 1, 3])
+    def split_heads(self, x: str, batch: str, width: int, **transpose: Any) -> str:
+        """[N·T H·d] -> [N H T d], or as `transpose` says; `batch` is [N T] of x."""
+        shape = self.op("Concat", batch, self.graph.integers(self.settings.n_heads, width), axis=0)
+        return self.op("Transpose", self.op("Reshape", x, shape), **({"perm": [0, 2, 1, 3]} | transpose))
 
-    def join_heads(self, heads: str) -> str:
-        """[N H T d_v] -> [N·T H·d_v]."""
-        width = self.settings.n_heads * self.settings.d_v
-        return self.graph.op(
-            "Reshape", self.graph.op("Transpose", heads, perm=[0, 2, 1, 3]), self.graph.integers(-1, width)
+    def join_heads(self, heads: str, name: str) -> str:
+        """Section 3.2.2: [N T H d_v], or [R H 1 d_v], -> [tokens D]."""
+        width = self.graph.integers(-1, self.settings.n_heads * self.settings.d_v)
+        return self.linear(self.op("Reshape", heads, width), f"{name}.w_o")
+
+    def keys_and_values(self, x: str, name: str, batch: str, layer: int | None = None) -> tuple[str, str]:
+        """Keys [N H d_k T] and values [N H T d_v]; with `layer` under the names of the memory of that layer."""
+        key, value = (None, None) if layer is None else (f"memory_key_{layer}", f"memory_value_{layer}")
+        d_k, d_v = self.settings.d_k, self.settings.d_v
+        return (
+            self.split_heads(self.linear(x, f"{name}.w_k"), batch, d_k, perm=[0, 2, 3, 1], output=key),
+            self.split_heads(self.linear(x, f"{name}.w_v"), batch, d_v, output=value),
         )
 
-    def keys_and_values(self, x: str, name: str, batch: str) -> tuple[str, str]:
-        key = self.split_heads(self.linear(x, f"{name}.w_k"), batch, self.settings.d_k, transposed=True)
-        return key, self.split_heads(self.linear(x, f"{name}.w_v"), batch, self.settings.d_v)
+    def cached_attention(self, x: str, name: str, *, rows: str, layer: int) -> str:
+        """The decoder's: the newest token attends to all tokens so far, whose keys and values are outputs."""
+        d_k, d_v = self.settings.d_k, self.settings.d_v
 
-    def newest(self, x: str, name: str, width: int) -> str:
-        """A projection of one token for each row: [R D] -> [R H 1 d]."""
-        shape = self.graph.integers(-1, self.settings.n_heads, 1, width)
-        return self.graph.op("Reshape", self.linear(x, name), shape)
+        def newest(part: str, width: int) -> str:
+            """A projection of one token for each row: [R D] -> [R H 1 d]."""
+            shape = self.graph.integers(-1, self.settings.n_heads, 1, width)
+            return self.op("Reshape", self.linear(x, f"{name}.w_{part}"), shape)
 
-    def final_norm(self, x: str, name: str) -> str:
-        return self.norm(x, name) if self.settings.norm == "pre" else x
+        def extend(part: str, width: int) -> str:
+            past, present = f"past_{part}_{layer}", f"present_{part}_{layer}"
+            self.graph.input(past, "float32", ["P", self.settings.n_heads, "t", width])
+            self.graph.output(present, ["R", self.settings.n_heads, "t+1", width])
+            return self.op("Concat", self.op("Gather", past, rows), newest(part[0], width), axis=2, output=present)
+
+        query, key, value = newest("q", d_k), extend("key", d_k), extend("value", d_v)
+        return self.join_heads(self.attention(query, self.op("Transpose", key, perm=[0, 1, 3, 2]), value), name)
 
 
 def encoder(settings: ModelSettings, weights: Weights, precision: str) -> Any:
     """Return the encoder as an ONNX model, with the keys and values that every decoder layer makes of its memory."""
     graph = Graph("encoder", weights)
-    layers = TransformerGraph(graph, settings, precision)
+    layers = Layers(graph, settings, precision)
     ids = graph.input("source_ids", "int64", ["N", "S"])
     padding = layers.padding(graph.input("source_mask", "bool", ["N", "S"]))
     batch = graph.op("Shape", ids)
     length = graph.op("Squeeze", graph.size(ids, 1))
     zero, one = (graph.constant(np.array(value, np.int64)) for value in (0, 1))
+    self_attention = partial(layers.multi_head, batch=batch, padding=padding)
     x = layers.embed(ids, "source", graph.op("Range", zero, length, one))
     for i in range(settings.n_encoder_layers):
-        attend = _self_attention(layers, f"encoder.{i}.self_attention", batch, padding)
-        x = layers.add_and_norm(x, f"encoder.{i}.self_attention", attend)
-        x = _add_feed_forward(layers, x, f"encoder.{i}")
+        x = layers.add_and_norm(x, f"encoder.{i}.self_attention", self_attention)
+        x = layers.add_and_norm(x, f"encoder.{i}.feed_forward", layers.feed_forward)
     memory = layers.final_norm(x, "encoder_norm")
     shape = graph.op("Concat", batch, graph.integers(settings.d_model), axis=0)
-    graph.output(graph.op("Reshape", memory, shape), "memory", ["N", "S", settings.d_model])
+    graph.op("Reshape", memory, shape, output="memory")
+    graph.output("memory", ["N", "S", settings.d_model])
     for i in range(settings.n_decoder_layers):
-        key, value = layers.keys_and_values(memory, f"decoder.{i}.cross_attention", batch)
-        graph.output(key, f"memory_key_{i}", ["N", settings.n_heads, settings.d_k, "S"])
-        graph.output(value, f"memory_value_{i}", ["N", settings.n_heads, "S", settings.d_v])
+        layers.keys_and_values(memory, f"decoder.{i}.cross_attention", batch, layer=i)
+        graph.output(f"memory_key_{i}", ["N", settings.n_heads, settings.d_k, "S"])
+        graph.output(f"memory_value_{i}", ["N", settings.n_heads, "S", settings.d_v])
     return graph.model()
 
 
 def decoder(settings: ModelSettings, weights: Weights, precision: str, vocabulary_size: int) -> Any:
     """Return one step of the decoder as an ONNX model, from the last tokens to the log-probabilities of the next."""
     graph = Graph("decoder", weights)
-    layers = TransformerGraph(graph, settings, precision)
+    layers = Layers(graph, settings, precision)
     ids = graph.input("last_ids", "int64", ["N", "K"])
     rows = graph.input("rows", "int64", ["R"])
     padding = layers.padding(graph.input("source_mask", "bool", ["N", "S"]))
     batch = graph.op("Shape", ids)
-    caches = []
-    for i in range(settings.n_decoder_layers):
-        key = graph.input(f"memory_key_{i}", "float32", ["N", settings.n_heads, settings.d_k, "S"])
-        value = graph.input(f"memory_value_{i}", "float32", ["N", settings.n_heads, "S", settings.d_v])
-        past_key = graph.input(f"past_key_{i}", "float32", ["P", settings.n_heads, "t", settings.d_k])
-        past_value = graph.input(f"past_value_{i}", "float32", ["P", settings.n_heads, "t", settings.d_v])
-        caches.append((key, value, past_key, past_value))
     x = layers.embed(ids, "target", graph.size("past_key_0", 2))
-    for i, (key, value, *past) in enumerate(caches):
-        x = layers.add_and_norm(x, f"decoder.{i}.self_attention", _cached_attention(layers, i, rows, *past))
-        attend = _cross_attention(layers, f"decoder.{i}.cross_attention", batch, key, value, padding)
-        x = layers.add_and_norm(x, f"decoder.{i}.cross_attention", attend)
-        x = _add_feed_forward(layers, x, f"decoder.{i}")
+    for i in range(settings.n_decoder_layers):
+        memory = (
+            graph.input(f"memory_key_{i}", "float32", ["N", settings.n_heads, settings.d_k, "S"]),
+            graph.input(f"memory_value_{i}", "float32", ["N", settings.n_heads, "S", settings.d_v]),
+        )
+        cached_attention = partial(layers.cached_attention, rows=rows, layer=i)
+        cross_attention = partial(layers.multi_head, batch=batch, padding=padding, memory=memory)
+        x = layers.add_and_norm(x, f"decoder.{i}.self_attention", cached_attention)
+        x = layers.add_and_norm(x, f"decoder.{i}.cross_attention", cross_attention)
+        x = layers.add_and_norm(x, f"decoder.{i}.feed_forward", layers.feed_forward)
     logits = layers.linear(layers.final_norm(x, "decoder_norm"), "output_projection")
-    graph.output(graph.op("LogSoftmax", logits, axis=-1), "log_probs", ["R", vocabulary_size])
+    graph.op("LogSoftmax", logits, axis=-1, output="log_probs")
+    graph.output("log_probs", ["R", vocabulary_size])
     return graph.model()
-
-
-def _add_feed_forward(layers: TransformerGraph, x: str, layer: str) -> str:
-    name = f"{layer}.feed_forward"
-    return layers.add_and_norm(x, name, lambda y: layers.feed_forward(y, name))
-
-
-def _self_attention(layers: TransformerGraph, name: str, batch: str, padding: str) -> Sublayer:
-    """The encoder's: every token of a text attends to all of its tokens."""
-
-    def attend(y: str) -> str:
-        query = layers.split_heads(layers.linear(y, f"{name}.w_q"), batch, layers.settings.d_k)
-        key, value = layers.keys_and_values(y, name, batch)
-        return layers.linear(layers.join_heads(layers.attention(query, key, value, padding)), f"{name}.w_o")
-
-    return attend
-
-
-def _cached_attention(layers: TransformerGraph, i: int, rows: str, past_key: str, past_value: str) -> Sublayer:
-    """The decoder's: the newest token attends to all tokens so far, whose keys and values are outputs of the graph."""
-    graph, settings, name = layers.graph, layers.settings, f"decoder.{i}.self_attention"
-
-    def extend(past: str, newest: str) -> str:
-        return graph.op("Concat", graph.op("Gather", past, rows), newest, axis=2)
-
-    def attend(y: str) -> str:
-        query = layers.newest(y, f"{name}.w_q", settings.d_k)
-        key = extend(past_key, layers.newest(y, f"{name}.w_k", settings.d_k))
-        value = extend(past_value, layers.newest(y, f"{name}.w_v", settings.d_v))
-        key = graph.output(key, f"present_key_{i}", ["R", settings.n_heads, "t+1", settings.d_k])
-        value = graph.output(value, f"present_value_{i}", ["R", settings.n_heads, "t+1", settings.d_v])
-        heads = layers.attention(query, graph.op("Transpose", key, perm=[0, 1, 3, 2]), value)
-        joined = graph.op("Reshape", heads, graph.integers(-1, settings.n_heads * settings.d_v))  # of one position
-        return layers.linear(joined, f"{name}.w_o")
-
-    return attend
-
-
-def _cross_attention(layers: TransformerGraph, name: str, batch: str, key: str, value: str, padding: str) -> Sublayer:
-    """The K hypotheses of a sentence attend to its memory together, as K queries."""
-
-    def attend(y: str) -> str:
-        query = layers.split_heads(layers.linear(y, f"{name}.w_q"), batch, layers.settings.d_k)
-        return layers.linear(layers.join_heads(layers.attention(query, key, value, padding)), f"{name}.w_o")
-
-    return attend

@@ -46,7 +46,7 @@ def _float16_matrix(graph: Graph, name: str) -> str:
 
 def _int8_linear(graph: Graph, x: str, name: str) -> str:
     """y = scale of the token · scale of the output · (integers of x times integers of W)."""
-    integers, scale = graph.once(f"int8 of {x}", lambda: _quantized_tokens(graph, x))
+    integers, scale = _quantized_tokens(graph, x)
     matrix = graph.op("Transpose", graph.weight(f"{name}.weight", _int8), perm=[1, 0])
     zero = graph.constant(np.array(ZERO))
     product = graph.cast(graph.op("MatMulInteger", integers, matrix, zero, zero), "float32")
