@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data import batches
 from glassformer.data.batches import padding_fraction, plan_batches
 
 quick = settings(max_examples=50, deadline=None)
@@ -59,11 +58,9 @@ def planned_row_by_row(lengths, batch_tokens, seed, epoch):
 
 @quick
 @given(lengths_of_rows, st.integers(1, 200), st.integers(0, 3), st.integers(0, 3), st.sampled_from(["int64", "uint16"]))
-def test_the_plan_made_in_blocks_is_the_one_made_row_by_row(lengths, batch_tokens, seed, epoch, dtype):
+def test_the_plan_is_the_one_made_row_by_row(lengths, batch_tokens, seed, epoch, dtype):
     source, target = np.array(lengths, dtype).reshape(-1, 2).T
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches, "_BLOCK", 7)
-        plan = plan_batches(source, target, batch_tokens, seed, epoch)
+    plan = plan_batches(source, target, batch_tokens, seed, epoch)
     assert [batch.tolist() for batch in plan] == planned_row_by_row(lengths, batch_tokens, seed, epoch)
 
 
