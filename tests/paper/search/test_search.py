@@ -165,17 +165,6 @@ def test_scores_are_sums_and_ranks_are_scores_over_the_length_penalty(seed: int,
         assert answer.rank_score == pytest.approx(total(toy, ids) / penalty(len(ids), alpha), abs=1e-5)
 
 
-@same_examples(max_examples=30)
-@given(seed=seeds, n_sentences=st.integers(1, 9))
-def test_greedy_search_is_a_beam_of_one(seed: int, n_sentences: int) -> None:
-    toy, space = random_toy(seed, 5, less_eos=1.0), SearchConstraints(BOS, 4, (), 6)
-    narrow = [best for (best,) in beam(toy, space, n_sentences, num_beams=1)]
-    assert [answer.ids for answer in greedy(toy, space, n_sentences)] == [answer.ids for answer in narrow]
-    for one, other in zip(greedy(toy, space, n_sentences), narrow, strict=True):
-        assert one.score == pytest.approx(other.score)
-        assert one.finished == other.finished
-
-
 # --- What may be an answer ---
 
 
@@ -247,31 +236,7 @@ def test_a_likely_answer_that_the_limit_cuts_off_is_not_replaced_by_an_unlikely_
         assert (answer.ids, answer.finished) == (ids, finished)
 
 
-@same_examples(max_examples=100)
-@given(seed=seeds, num_beams=st.integers(1, 5), longest=st.integers(1, 5), less_eos=st.sampled_from([-1.0, 1.0, 3.0]))
-def test_an_answer_that_does_not_fit_the_limit_is_never_replaced_by_one_that_ends(
-    seed: int, num_beams: int, longest: int, less_eos: float
-) -> None:
-    toy = random_toy(seed, 4, less_eos=less_eos)
-    wanted = naive_beam(toy, SearchConstraints(BOS, 3, (), 12), num_beams, 0.0, 1)[0]
-    ((answer,),) = beam(toy, SearchConstraints(BOS, 3, (), longest), num_beams=num_beams)
-    if len(wanted) > longest:
-        assert not answer.finished
-        assert answer.score >= total(toy, wanted[:longest]) - 1e-5
-    else:
-        assert with_eos(answer, SearchConstraints(BOS, 3, (), longest)) == wanted or not answer.finished
-
-
 # --- Slots ---
-
-
-def test_a_beam_wider_than_the_space_returns_every_answer_once() -> None:
-    vocabulary, longest = 3, 3
-    toy, space = random_toy(5, vocabulary), SearchConstraints(BOS, vocabulary - 1, (), longest)
-    (answers,) = beam(toy, space, num_beams=50, n_best=50)
-    every = set(all_answers(vocabulary, longest))
-    assert {with_eos(answer, space) for answer in answers} == every
-    assert len(answers) == len(every)
 
 
 def test_impossible_tokens_take_slots_but_never_become_answers() -> None:
