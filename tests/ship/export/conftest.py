@@ -7,7 +7,7 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from glassformer.inference.translator import Translator
 from glassformer.paper.settings import Settings, SideSettings
 from glassformer.ship.export import load_format
 from glassformer.ship.export.html import store
+from glassformer.ship.export.programs import Answer
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import TrainingData
-from glassformer.text import learn
+from glassformer.text import Tokenizer, Vocabulary, learn
+from glassformer.text.sentencepiece import SentencePieceModel
 from tests.untrained import listening_model
 
 TINY: dict[str, Any] = {
@@ -56,6 +59,8 @@ def make_model(
     **model: Any,
 ) -> ModelFile:
     """Return a model with random weights, norms and biases that attends to its source. `longest` is that of targets."""
+    if kind == "sentencepiece":
+        return _imported(longest, seed)
     subwords = kind in ("bpe", "unigram")
     chosen: dict[str, Any] = {"kind": "subwords" if subwords else kind, "vocabulary_size": 40, **(side or {})}
     chosen |= {"algorithm": kind} if subwords else {}
@@ -74,6 +79,33 @@ def make_model(
     return replace(
         listening_model(settings, source, target, seed, sharp=sharp), data=TrainingData(longest_target=longest)
     )
+
+
+def _imported(longest: int, seed: int) -> ModelFile:
+    """As a MarianMT: tokens of SentencePiece, no <bos> before a source, a target that starts with <pad>, one matrix."""
+    pieces = ["▁", *"abcdefghnst", "▁the", "at", "▁ab"]
+    model = SentencePieceModel(algorithm="unigram", pieces=pieces, scores=[-3.0] * len(pieces))
+    vocabulary = Vocabulary.from_pieces(pieces, {"</s>": 0, "<unk>": 1, "<pad>": len(pieces) + 2})
+    sides = [SideSettings(kind="sentencepiece", normalization="none", bos=bos) for bos in (False, True)]
+    source, target = (Tokenizer(side, vocabulary, {"sentencepiece": model.model_dump()}) for side in sides)
+    shape = TINY | {"tied_embeddings": "all", "activation": "swish", "output_bias": True}
+    tokens = {"source": sides[0], "target": sides[1], "shared": True}
+    settings = Settings.model_validate({"tokens": tokens, "model": shape, "data": {"max_source_length": 40}})
+    found = listening_model(settings, source, target, seed)
+    return replace(found, data=TrainingData(longest_target=longest))
+
+
+def assert_same(
+    found: Sequence[Answer], model_file: ModelFile, texts: Sequence[str], num_beams: int, bound: float = 1e-4
+) -> None:
+    """Assert that these are the model's answers to the texts, with its scores."""
+    expected = Translator(model_file, device="cpu").translate(list(texts), num_beams=num_beams)
+    assert len({answer.text for answer in expected}) > 4  # or else equality would say little
+    for text, answer, right in zip(texts, found, expected, strict=True):
+        assert tuple(model_file.target_tokenizer.tokens(answer.ids)) == right.tokens, text
+        assert (answer.text, answer.finished) == (right.text, right.finished), text
+        assert answer.score == pytest.approx(right.score, abs=bound), text
+        assert answer.rank_score == pytest.approx(right.rank_score, abs=bound), text
 
 
 def make_texts(model_file: ModelFile, n: int = 24) -> list[str]:

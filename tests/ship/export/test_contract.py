@@ -33,16 +33,17 @@ SHAPES: dict[str, dict[str, Any]] = {
     "bytes": {"kind": "bytes"},
     "bpe": {"kind": "bpe"},
     "unigram": {"kind": "unigram"},
+    "imported": {"kind": "sentencepiece"},
     "no <unk>": {"side": {"unknown": False}},
     "normalized": {"side": {"normalization": "NFD", "lowercase": True}},
     "greedy by itself": {"decoding": {"num_beams": 1}},
 }
 REFUSED = {
     "ctranslate2": {"values wider than keys"},
-    "huggingface": {"values wider than keys", "other constants", "normalized"},
+    "huggingface": {"values wider than keys", "other constants", "normalized", "imported"},
 }
 """Format -> the shapes that it cannot represent."""
-FAST = ("pre-norm with two vocabularies",)
+FAST = ("pre-norm with two vocabularies", "imported")
 SLOW = ("huggingface",)
 """Formats whose runtime takes seconds to start; their own tests are in the fast suite."""
 CASES = [

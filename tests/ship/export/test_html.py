@@ -18,39 +18,21 @@ from glassformer.errors import EngineError
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.ship.export import html
+from glassformer.ship.export.check import SCORE_BOUND
 from glassformer.ship.export.html import modules, page_html
-from glassformer.ship.export.programs import Answer
 from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
 from glassformer.ship.storage.records import TrainingData
-from glassformer.text import Tokenizer, Vocabulary, learn
-from glassformer.text.sentencepiece import SentencePieceModel
-from tests.ship.export.conftest import restored
+from glassformer.text import learn
+from tests.ship.export.conftest import TINY, assert_same, make_model, make_texts, restored
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
-SOURCES = ["abcdefg ab", "gfedcba ga", "abc abc, def", "fed fed"]
-TARGETS = ["hijkl mn", "nm lkjih", "hij hij", "klm klm"]
-SCORES = 1e-4  # difference of sums of log-probabilities
 
 
-def model_of(shape: ModelSettings, seed: int, *, longest: int = 8, spread: float = 0.5, **side: Any) -> ModelFile:
-    """A model with random weights over small vocabularies."""
-    tokens = SideSettings(**{"kind": "characters", **side})
-    shared = shape.tied_embeddings == "all"
-    source = learn([*SOURCES, *TARGETS] if shared else SOURCES, tokens)
-    target = source if shared else learn(TARGETS, tokens)
-    generator = np.random.default_rng(seed)
-    tensors = {
-        name: (generator.normal(0, spread, sizes) + (name.endswith("norm.weight"))).astype(np.float32)
-        for name, sizes in tensor_shapes(shape, len(source), len(target)).items()
-    }
-    settings = Settings(model=shape, tokens=TokenSettings(source=tokens, target=tokens, shared=shared))
-    return ModelFile(settings, source, target, tensors, TrainingData(longest_target=longest))
-
-
-def drawn_shape(seed: int) -> ModelSettings:
+def drawn_shape(seed: int) -> dict[str, Any]:
     source = random.Random(seed)
-    changes = {
+    tied = source.choice(["none", "target", "all"])
+    return {
         "n_heads": source.randint(1, 3),
         "d_k": source.randint(1, 5),
         "d_v": source.randint(1, 9),
@@ -62,19 +44,14 @@ def drawn_shape(seed: int) -> ModelSettings:
         "positions": source.choice(["sinusoidal", "learned"]),
         "scale_embeddings": source.random() < 0.7,
         "attention_bias": source.random() < 0.5,
-        "tied_embeddings": source.choice(["none", "target", "all"]),
+        "tied_embeddings": tied,
+        "shared": tied == "all",
         "norm_eps": source.choice([1e-5, 0.1]),
         "position_base": source.choice([10_000.0, 50.0]),
+        "d_model": source.choice([6, 8, 12, 18]),
+        "d_ff": source.randint(1, 20),
+        "max_length": 42,
     }
-    return ModelSettings(d_model=source.choice([6, 8, 12, 18]), d_ff=source.randint(1, 20), max_length=32, **changes)
-
-
-PLAIN = ModelSettings(d_model=12, d_ff=20, n_heads=2, n_encoder_layers=2, n_decoder_layers=2, tied_embeddings="none")
-
-
-def drawn_texts(seed: int, n: int = 40, letters: str = "abcdefg ,z") -> list[str]:
-    source = random.Random(seed)
-    return ["", "  ", *("".join(source.choices(letters, k=source.randint(1, 12))) for _ in range(n))]
 
 
 def exported(model_file: ModelFile, folder: Path, precision: str = "float32") -> Path:
@@ -82,74 +59,28 @@ def exported(model_file: ModelFile, folder: Path, precision: str = "float32") ->
     return folder
 
 
-def check_equal(found: list[Answer], model_file: ModelFile, texts: list[str], num_beams: int) -> None:
-    expected = Translator(model_file, device="cpu").translate(texts, num_beams=num_beams)
-    encode = model_file.target_tokenizer.vocabulary.ordinary
-    for text, one, right in zip(texts, found, expected, strict=True):
-        assert one.ids == tuple(encode[piece] for piece in right.tokens), text
-        assert (one.text, one.finished) == (right.text, right.finished), text
-        assert one.score == pytest.approx(right.score, abs=SCORES), text
-        assert one.rank_score == pytest.approx(right.rank_score, abs=SCORES), text
-
-
 @needs_node
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))])
 def test_the_page_answers_as_the_model_of_any_shape(seed: int, tmp_path: Path) -> None:
-    model_file, texts = model_of(drawn_shape(seed), seed), drawn_texts(seed)
+    model_file = make_model(seed=seed, **drawn_shape(seed))
+    texts = make_texts(model_file)
     folder = exported(model_file, tmp_path)
     for num_beams in (1, 3):
-        check_equal(html.FORMAT.answer(folder, texts, num_beams), model_file, texts, num_beams)
+        assert_same(html.FORMAT.answer(folder, texts, num_beams), model_file, texts, num_beams, SCORE_BOUND)
 
 
 @needs_node
 @pytest.mark.parametrize("precision", ["float16", "int8"])
 def test_a_lower_precision_is_that_of_the_weights_alone(precision: str, tmp_path: Path) -> None:
-    model_file, texts = model_of(PLAIN, 3), drawn_texts(3)
+    model_file = make_model(seed=3)
+    texts = make_texts(model_file)
     rounded = replace(model_file, tensors=restored(model_file.tensors, precision))
     differ = [name for name, array in rounded.tensors.items() if (array != model_file.tensors[name]).any()]
     assert "encoder.0.self_attention.w_q.weight" in differ
     assert "encoder.0.feed_forward.w_1.bias" not in differ
     folder = exported(model_file, tmp_path, precision)
     for num_beams in (1, 4):
-        check_equal(html.FORMAT.answer(folder, texts, num_beams), rounded, texts, num_beams)
-
-
-@needs_node
-@pytest.mark.parametrize(
-    "side",
-    [
-        {"kind": "words"},
-        {"kind": "bytes"},
-        {"kind": "subwords", "vocabulary_size": 40},
-        {"kind": "subwords", "vocabulary_size": 40, "algorithm": "unigram"},
-    ],
-    ids=["words", "bytes", "bpe", "unigram"],
-)
-def test_the_page_has_all_kinds_of_tokens(side: dict[str, Any], tmp_path: Path) -> None:
-    model_file, texts = model_of(PLAIN, 5, spread=0.3, **side), drawn_texts(5, letters="abcdefg ,é▁")
-    check_equal(html.FORMAT.answer(exported(model_file, tmp_path), texts, 3), model_file, texts, 3)
-
-
-@needs_node
-def test_the_page_translates_as_an_imported_model(tmp_path: Path) -> None:
-    """As a MarianMT: tokens of SentencePiece, no <bos> before a source, a target that starts with <pad>, one matrix."""
-    model = {"algorithm": "unigram", "pieces": ["▁", *"abcdefghijklmn", "▁ab", "bc", "▁hij"], "scores": [-3.0] * 18}
-    learned = {"sentencepiece": SentencePieceModel(**model).model_dump()}
-    vocabulary = Vocabulary.from_pieces(model["pieces"], {"</s>": 0, "<unk>": 1, "<pad>": 20})
-    sides = [SideSettings(kind="sentencepiece", normalization="none", bos=bos) for bos in (False, True)]
-    source, target = (Tokenizer(side, vocabulary, learned) for side in sides)
-    shape = PLAIN.model_copy(update={"tied_embeddings": "all", "activation": "swish", "output_bias": True})
-    generator = np.random.default_rng(2)
-    tensors = {
-        name: (generator.normal(0, 0.5, sizes) + (name.endswith("norm.weight"))).astype(np.float32)
-        for name, sizes in tensor_shapes(shape, len(source), len(target)).items()
-    }
-    settings = Settings(model=shape, tokens=TokenSettings(source=sides[0], target=sides[1], shared=True))
-    model_file = ModelFile(settings, source, target, tensors, TrainingData(longest_target=8))
-    texts = drawn_texts(2)
-    for num_beams in (1, 4):
-        found = html.FORMAT.answer(exported(model_file, tmp_path), texts, num_beams)
-        check_equal(found, model_file, texts, num_beams)
+        assert_same(html.FORMAT.answer(folder, texts, num_beams), rounded, texts, num_beams, SCORE_BOUND)
 
 
 # The engine itself
@@ -181,21 +112,22 @@ def with_engine(page: Path, code: str, **given: Any) -> Any:
 
 @needs_node
 def test_an_answer_is_the_same_to_the_last_bit_alone_and_in_any_batch(tmp_path: Path) -> None:
-    page = exported(model_of(PLAIN, 7), tmp_path) / "index.html"
+    model_file = make_model(seed=7)
+    page = exported(model_file, tmp_path) / "index.html"
     code = """
     const translator = new engine.Translator(description, parts);
     const together = translator.answers(given.texts, 3);
     const alone = given.texts.map((text) => translator.answers([text], 3)[0]);
     return [together, alone].map((all) => all.map(({ ids, score, text }) => [ids, score, text]));
     """
-    together, alone = with_engine(page, code, texts=drawn_texts(7, 60))
+    together, alone = with_engine(page, code, texts=make_texts(model_file))
     assert together == alone
 
 
 @needs_node
 @pytest.mark.parametrize("rows", [1, 3, 4, 5, 9])
 def test_the_matrix_product_is_that_of_numpy(rows: int, tmp_path: Path) -> None:
-    page = exported(model_of(PLAIN, 1), tmp_path) / "index.html"
+    page = exported(make_model(), tmp_path) / "index.html"
     generator = np.random.default_rng(rows)
     inner, width = int(generator.integers(1, 40)), int(generator.integers(1, 40))
     x, w, bias = (
@@ -228,7 +160,7 @@ def test_the_matrix_product_is_that_of_numpy(rows: int, tmp_path: Path) -> None:
 def test_numbers_in_every_precision_are_those_of_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "trace_template", lambda _: None)  # a tensor is not of the model's shape here
     generator = np.random.default_rng(0)
-    model_file = model_of(PLAIN, 1)
+    model_file = make_model()
     name = "source_embedding.weight"
     shape = model_file.tensors[name].shape
     numbers = (generator.normal(size=shape) * 10.0 ** generator.integers(-7, 4, size=shape)).astype(np.float32)
@@ -254,8 +186,7 @@ def test_numbers_in_every_precision_are_those_of_numpy(tmp_path: Path, monkeypat
 
 @needs_node
 def test_texts_that_have_no_answer_say_why(tmp_path: Path) -> None:
-    shape = PLAIN.model_copy(update={"positions": "learned", "max_length": 12})
-    page = exported(model_of(shape, 1, unknown=False), tmp_path) / "index.html"
+    page = exported(make_model(positions="learned", max_length=12, side={"unknown": False}), tmp_path) / "index.html"
     code = "return new engine.Translator(description, parts).answers(given.texts, 2);"
     blank, long, unknown, surrogate = with_engine(page, code, texts=[" \t", "a" * 11, "abß", "\ud800"])
     assert (blank["text"], blank["ids"], blank["score"], blank["finished"]) == ("", [], 0, True)
@@ -266,7 +197,7 @@ def test_texts_that_have_no_answer_say_why(tmp_path: Path) -> None:
 
 @needs_node
 def test_a_model_whose_numbers_overflow_is_an_error_for_that_text_alone(tmp_path: Path) -> None:
-    model_file = model_of(PLAIN, 1)
+    model_file = make_model()
     embedding = model_file.tensors["source_embedding.weight"].copy()
     embedding[model_file.source_tokenizer.encode("g")[0]] = 1e38
     broken = replace(model_file, tensors=model_file.tensors | {"source_embedding.weight": embedding})
@@ -281,16 +212,8 @@ def test_a_model_whose_numbers_overflow_is_an_error_for_that_text_alone(tmp_path
 # The file
 
 
-def test_the_file_is_small(tmp_path: Path) -> None:
-    model_file = model_of(PLAIN, 1)
-    for precision in html.FORMAT.precisions:
-        size = len(page_html(model_file, precision))
-        n_bytes = sum(array.nbytes for array in model_file.tensors.values())
-        assert size < 1.5 * n_bytes + 1_000_000
-
-
 def test_the_page_names_no_address_and_its_policy_allows_none() -> None:
-    page = page_html(model_of(PLAIN, 1), "float32").decode()
+    page = page_html(make_model(), "float32").decode()
     found = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert found is not None
     policy = dict(part.strip().split(" ", 1) for part in found[1].split(";"))
@@ -303,7 +226,7 @@ def test_the_page_names_no_address_and_its_policy_allows_none() -> None:
 def test_a_token_cannot_end_the_script(tmp_path: Path) -> None:
     tokens = SideSettings(kind="words")
     source = learn(["</script><script>alert(1)</script>", "<!-- entry --> <!-- style -->"], tokens)
-    shape = PLAIN.model_copy(update={"tied_embeddings": "none"})
+    shape = ModelSettings(**TINY)
     settings = Settings(model=shape, tokens=TokenSettings(source=tokens, target=tokens, shared=False))
     tensors = {
         name: np.ones(sizes, np.float32) for name, sizes in tensor_shapes(shape, len(source), len(source)).items()
@@ -326,10 +249,9 @@ def test_without_node_the_error_says_what_to_install(tmp_path: Path, monkeypatch
 
 @needs_node
 def test_a_damaged_page_and_a_text_that_it_refuses_are_errors(tmp_path: Path) -> None:
-    shape = PLAIN.model_copy(update={"positions": "learned", "max_length": 12})
-    page = exported(model_of(shape, 1), tmp_path) / "index.html"
+    page = exported(make_model(positions="learned", max_length=12), tmp_path) / "index.html"
     with pytest.raises(EngineError, match="the text is longer than the model takes: 11 tokens, at most 10"):
         html.FORMAT.answer(tmp_path, ["a" * 11], 1)
     page.write_text(page.read_text().replace('weights.push("', 'weights.push("AAAA', 1))
-    with pytest.raises(EngineError, match=r"this file is not the one that was exported: \d+ of 25904 bytes"):
+    with pytest.raises(EngineError, match=r"this file is not the one that was exported: \d+ of 35904 bytes"):
         html.FORMAT.answer(tmp_path, ["a"], 1)

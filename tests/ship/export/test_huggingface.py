@@ -19,22 +19,15 @@ from glassformer.errors import MissingExtraError, SettingsError
 from glassformer.inference.translator import Translation, Translator
 from glassformer.paper.settings import Settings
 from glassformer.ship.export.huggingface import FORMAT
-from glassformer.ship.export.programs import Answer, read_answers
+from glassformer.ship.export.programs import read_answers
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import Metrics
 from glassformer.text import learn
+from tests.ship.export.conftest import TINY, assert_same
 from tests.untrained import listening_model
 
 transformers = pytest.importorskip("transformers", reason="the extra huggingface is not installed")
 
-TINY: dict[str, Any] = {
-    "d_model": 16,
-    "d_ff": 24,
-    "n_heads": 2,
-    "n_encoder_layers": 2,
-    "n_decoder_layers": 2,
-    "tied_embeddings": "none",
-}
 SHAPES: dict[str, dict[str, Any]] = {
     "post": {},
     "pre": {"norm": "pre"},
@@ -200,12 +193,6 @@ def test_no_special_token_is_written(special: str, norm: str, tmp_path: Path) ->
     check_greedy(model_file, folder)
 
 
-def test_a_text_has_the_same_answer_alone_and_in_a_batch(tmp_path: Path) -> None:
-    folder = exported(untrained(norm="pre"), tmp_path)
-    together = generate(folder, TEXTS)[1]
-    assert [generate(folder, [text])[1][0] for text in TEXTS] == together
-
-
 @pytest.mark.parametrize("shape", [{}, {"norm": "pre", "position_base": 50.0}], ids=["post", "pre"])
 def test_a_model_saved_again_gives_the_same_answers(shape: dict[str, Any], tmp_path: Path) -> None:
     folder, again = tmp_path / "first", tmp_path / "again"
@@ -226,14 +213,6 @@ def test_marianmt_saves_no_other_positions_than_its_own_and_the_card_says_so(tmp
     other = tmp_path / "other"
     other.mkdir()
     assert "save_pretrained" not in (exported(untrained(), other) / "README.md").read_text()
-
-
-def test_marianmt_computes_the_position_table_that_the_file_has(tmp_path: Path) -> None:
-    _, model = load(exported(untrained(), tmp_path))
-    tables = [stack.embed_positions for stack in (model.model.encoder, model.model.decoder)]
-    for table in tables:
-        assert torch.allclose(table.weight, table.create_weight(), atol=1e-6)
-        assert not torch.allclose(table.weight[1:], table.create_weight()[:-1], atol=1e-2)
 
 
 # --- run.py ---
@@ -261,14 +240,6 @@ def run(folder: Path, *options: str, lines: Sequence[str]) -> subprocess.Complet
     )
 
 
-def check_answers(found: Sequence[Answer], expected: Sequence[Translation], model_file: ModelFile) -> None:
-    for answer, right in zip(found, expected, strict=True):
-        assert (answer.text, answer.finished) == (right.text, right.finished)
-        assert tuple(model_file.target_tokenizer.tokens(answer.ids)) == right.tokens
-        assert answer.score == pytest.approx(right.score, abs=1e-4)
-        assert answer.rank_score == pytest.approx(right.rank_score, abs=1e-4)
-
-
 @pytest.mark.medium
 def test_the_runner_answers_without_glassformer(tmp_path: Path) -> None:
     model_file = untrained()
@@ -277,17 +248,7 @@ def test_the_runner_answers_without_glassformer(tmp_path: Path) -> None:
     done = run(folder, "--json", "--beam", "1", lines=[json.dumps(text) for text in texts])
     assert done.returncode == 0, done.stderr
     assert "glassformer was imported" not in done.stderr
-    check_answers(read_answers(done.stdout.encode()), translate(model_file, texts), model_file)
-
-
-@pytest.mark.medium
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
-    script = exported(untrained(), tmp_path) / "run.py"
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run([sys.executable, script], input=b"ab\n", stdout=full, stderr=subprocess.PIPE, check=False)
-    message = b"error: the answers cannot be written: No space left on device\n"
-    assert (done.returncode, done.stderr) == (1, message)
+    assert_same(read_answers(done.stdout.encode()), model_file, texts, 1)
 
 
 @pytest.mark.slow
@@ -298,23 +259,11 @@ def test_a_beam_is_ranked_by_the_models_penalty(norm: str, tmp_path: Path) -> No
     expected = translate(model_file, drawn_texts(), num_beams=3)
     same = [row for row, answer in enumerate(found) if answer.text == expected[row].text]
     assert len(same) >= 0.9 * len(found)  # its beam has rules of its own
-    check_answers([found[row] for row in same], [expected[row] for row in same], model_file)
+    assert_same([found[row] for row in same], model_file, [drawn_texts()[row] for row in same], 3)
     greedy = translate(model_file, drawn_texts())
     assert sum(one.text != other.text for one, other in zip(expected, greedy, strict=True)) > 3
     plain = run(tmp_path, lines=TEXTS)  # the model's own beam, without being asked
     assert plain.stdout == "".join(answer.text + "\n" for answer in found[: len(TEXTS)])
-
-
-@pytest.mark.slow
-def test_float16_is_near_float32(tmp_path: Path) -> None:
-    model_file = untrained(tied_embeddings="target", norm="pre")
-    folder = exported(model_file, tmp_path, "float16")
-    assert load(folder)[1].dtype == torch.float16
-    found, expected = FORMAT.answer(folder, TEXTS, 1), translate(model_file, TEXTS)
-    same = [(one, other) for one, other in zip(found, expected, strict=True) if one.text == other.text]
-    assert len(same) > len(TEXTS) / 2
-    for one, other in same:
-        assert one.score == pytest.approx(other.score, abs=0.1)
 
 
 # --- The folder ---
@@ -358,25 +307,6 @@ def test_the_code_of_the_card_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.
     names: dict[str, Any] = {}
     exec(code.replace('["a text", "another one"]', '["abc", "hello fgh"]'), names)
     assert names["answers"] == [answer.text for answer in translate(model_file, ["abc", "hello fgh"])]
-
-
-def test_the_folder_has_no_code_for_the_library_and_only_plain_files(tmp_path: Path) -> None:
-    folder = exported(untrained(), tmp_path)
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "README.md",
-        "config.json",
-        "engine.py",
-        "generation_config.json",
-        "glassformer.json",
-        "lines.py",
-        "model.safetensors",
-        "run.py",
-        "source.py",
-        "text.py",
-        "tokenizer.json",
-        "tokenizer_config.json",
-    ]
-    assert "auto_map" not in (folder / "config.json").read_text() + (folder / "tokenizer_config.json").read_text()
 
 
 # --- What is refused ---

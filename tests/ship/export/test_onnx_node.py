@@ -16,14 +16,13 @@ from typing import Any
 
 import pytest
 
-from glassformer.inference.translator import Translator
 from glassformer.ship.export.check import SCORE_BOUND
 from glassformer.ship.export.onnx import FORMAT
 from glassformer.ship.export.programs import read_answers
 from glassformer.ship.storage.modelfile import ModelFile
+from tests.ship.export.conftest import MODULES, assert_same
 
 pytest.importorskip("onnx", reason="the extra onnx is not installed")
-MODULES = Path(os.environ.get("GLASSFORMER_NODE", Path(__file__).parents[3])) / "node_modules"
 if shutil.which("node") is None or not (MODULES / "onnxruntime-node").is_dir():
     pytest.skip("Node with onnxruntime-node is not here", allow_module_level=True)
 
@@ -57,32 +56,7 @@ def test_the_answers_are_those_of_torch(
     texts = texts_for(model_file)
     found = run(write(model_file, tmp_path), json_lines(texts), "--json", "--beam", str(num_beams))
     assert found.returncode == 0, found.stderr
-    expected = Translator(model_file, device="cpu").translate(texts, num_beams=num_beams)
-    assert len({answer.text for answer in expected}) > 4
-    tokens = model_file.target_tokenizer.tokens
-    for answer, right in zip(read_answers(found.stdout), expected, strict=True):
-        assert (answer.text, tuple(tokens(answer.ids)), answer.finished) == (right.text, right.tokens, right.finished)
-        assert answer.score == pytest.approx(right.score, abs=SCORE_BOUND)
-        assert answer.rank_score == pytest.approx(right.rank_score, abs=SCORE_BOUND)
-
-
-@pytest.mark.parametrize("precision", ["int8", "float16"])
-def test_a_lower_precision_runs(precision: str, model: Model, tmp_path: Path) -> None:
-    model_file, texts = model(norm="pre"), ["ab cd", "the cat", "", "the cats sat"]
-    (folder := tmp_path / "exported").mkdir()
-    found = run(write(model_file, folder, precision), json_lines(texts), "--json", "--beam", "1")
-    answers = FORMAT.answer(folder, texts, 1)
-    for answer, right in zip(read_answers(found.stdout), answers, strict=True):
-        assert answer.ids == right.ids
-        assert answer.score == pytest.approx(right.score, abs=1e-3)
-
-
-def test_each_line_has_its_line(model: Model, tmp_path: Path) -> None:
-    model_file, texts = model(kind="bytes"), ["ab cd", "", "the cat", " \t"]
-    found = run(write(model_file, tmp_path), "".join(f"{text}\n" for text in texts).encode())
-    answers = Translator(model_file, device="cpu").translate(texts)
-    lines = [answer.text.replace("\r", " ").replace("\n", " ") for answer in answers]
-    assert found.stdout.decode().split("\n") == [*lines, ""]
+    assert_same(read_answers(found.stdout), model_file, texts, num_beams, SCORE_BOUND)
 
 
 def test_a_reader_that_ends_early_is_no_error(model: Model, tmp_path: Path) -> None:
