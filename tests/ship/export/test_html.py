@@ -191,7 +191,7 @@ def test_texts_that_have_no_answer_say_why(tmp_path: Path) -> None:
     blank, long, unknown, surrogate = with_engine(page, code, texts=[" \t", "a" * 11, "abß", "\ud800"])
     assert (blank["text"], blank["ids"], blank["score"], blank["finished"]) == ("", [], 0, True)
     assert long == {"row": 1, "error": "the text is longer than the model takes: 11 tokens, at most 10"}
-    assert unknown == {"row": 2, "error": "the character “ß” (U+00DF) is not in the vocabulary: column 3"}
+    assert unknown == {"row": 2, "error": "the character “ß” (U+00DF) is not in the vocabulary"}
     assert surrogate["error"] == "the text contains a lone surrogate, which is not a character: U+D800"
 
 

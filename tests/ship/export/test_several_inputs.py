@@ -211,10 +211,9 @@ def test_a_row_without_an_input_is_left_empty(program: str, onnx_folder: Path) -
     data = b"bap\tkot\t;\tx\nbap\tkot\tV;PST\tx\nbap\t \tV\tx\nbap\tk\x1ft\tV\tx\n"
     found = RUN[program](onnx_folder, data)
     assert (found.returncode, [bool(line) for line in found.stdout.split(b"\n")]) == (4, [False, True, *3 * [False]])
-    assert found.stderr.decode().translate(str.maketrans("“”", "''")) == (
-        "warning: 3 rows were left empty: row 1 (the feature 'tags' is empty), row 3 (the text 'other' is empty), "
-        "row 4 (the input 'other' contains U+001F)\n"
-    )
+    noted = found.stderr.decode().translate(str.maketrans("“”", "''"))
+    for reason in ("the feature 'tags' is empty", "the text 'other' is empty", "the input 'other' contains U+001F"):
+        assert reason in noted
     given = [GIVEN[0] | {"language": None}, {name: cell for name, cell in GIVEN[0].items() if name != "language"}]
     found = RUN[program](onnx_folder, "".join(f"{json.dumps(one)}\n" for one in given).encode(), "--json")
     assert found.returncode == 4

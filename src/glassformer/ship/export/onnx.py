@@ -17,7 +17,12 @@ from glassformer.ship.export.tokenizer_json import tokenizer_files
 from glassformer.ship.storage.modelfile import ModelFile
 
 WEIGHTS_FILE = "weights.bin"
-NODE_FILES = ("run.mjs", "lines.mjs", "engine.mjs", "search.js", "source.js", "text.js", "sentencepiece.js")
+NODE_FILES = (
+    "run.mjs",
+    "lines.mjs",
+    "engine.mjs",
+    *(f"{name}.js" for name in ("search", "source", "text", "segmenters", "sentencepiece")),
+)
 
 
 def check_supported(_: ModelFile) -> None:

@@ -2,14 +2,12 @@
 
 import { bdi, button, el } from 'glassbox/dom.js';
 import { digits, percent } from 'glassbox/numbers.js';
-import { cellsOf } from 'translator/engine.js';
+import { cellsOf, codePoint } from 'translator/engine.js';
 
 const MAX_NAMED = 8; // unknown characters that are listed
 
 /** The first letter in upper case, and a full stop. */
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
-
-const codePoint = (character) => `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}`;
 
 /** What the vocabulary does not have, in words, or null. @param {string[]} unknown */
 export function unknownWords(unknown) {

@@ -12,10 +12,8 @@ import {
   cellsOf,
   decodeParts,
   encodeSource,
-  inputNames,
   readTensor,
   readable,
-  unknownOf,
 } from 'translator/engine.js';
 import { fieldsOf } from 'translator/inputs.js';
 
@@ -36,13 +34,13 @@ export function traceOf(description, parts, source, beams) {
   const { template } = description;
   if (!template) throw new Error('the model is too large for the glass box in a page: use “glassformer explain”');
   const tokenizer = new Tokenizer(description.source);
-  const ids = encodeSource(tokenizer, source, description.max_source_tokens);
-  if (!ids) throw new Error('there is nothing to explain: the text is empty');
+  const encoded = encodeSource(tokenizer, source, description.max_source_tokens);
+  if (!encoded) throw new Error('there is nothing to explain: the text is empty');
   const base = baseTrace(description, parts, tokenizer, new Tokenizer(description.target));
   const { inputs } = tokenizer;
   const cells = cellsOf(inputs, source);
   if (inputs) base.contract.inputs = Object.fromEntries(inputs.map(({ name }, i) => [name, cells[i]]));
-  return traceText(base, readable(inputs, source), tokensOf(base, tokenizer, source, ids), beams);
+  return traceText(base, readable(inputs, source), tokensOf(base, tokenizer, encoded), beams);
 }
 
 /** The template with the weights and the labels of the vocabularies. */
@@ -63,19 +61,17 @@ function baseTrace({ template, tensors, weight_bytes: size }, parts, source, tar
 }
 
 /** The framed ids of a source as tokens of a trace. */
-function tokensOf({ vocabularies }, tokenizer, source, ids) {
+function tokensOf({ vocabularies }, tokenizer, { ids, tokens }) {
   const { specials, counts } = vocabularies.source;
   const kinds = new Map(Object.entries(specials).map(([kind, id]) => [id, kind]));
-  const unknown = unknownOf(tokenizer, source).values();
-  const names = inputNames(tokenizer, source);
   const first = ids.indexOf(tokenizer.bos) === 0 ? 1 : 0; // the frame has no input
   return ids.map((id, i) => ({
     id,
     text: tokenizer.pieces[id],
     kind: kinds.get(id) ?? (id >= tokenizer.firstInput ? 'input' : 'ordinary'),
     count: counts[id] ?? null,
-    given: id === tokenizer.unk ? (unknown.next().value ?? null) : null,
-    input: names?.[i - first] ?? null,
+    given: tokens[i - first]?.unknown ?? null,
+    input: tokens[i - first]?.input ?? null,
   }));
 }
 

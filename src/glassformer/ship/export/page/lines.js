@@ -8,13 +8,6 @@ import { cellsOf, readable } from 'translator/engine.js';
 const MAX_SHOWN = 500; // rows of the table; the files have all
 const REPORT = 500; // milliseconds between two announcements
 
-/** The lines of a text: split at \n only; a \r before it and an empty last line are dropped. @returns {string[]} */
-export function readLines(text) {
-  const lines = text.split('\n').map((line) => line.replace(/\r$/, ''));
-  if (lines.length > 1 && lines.at(-1) === '') lines.pop();
-  return lines;
-}
-
 export class Lines {
   /**
    * @param inputs  of the source, or null @param {string[]} texts @param {string|null} fileName

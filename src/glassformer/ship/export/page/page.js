@@ -3,8 +3,9 @@
 import { button, choices, el, slider, switchLight } from 'glassbox/dom.js';
 import { grouped } from 'glassbox/numbers.js';
 import { addressOf, answerCard } from 'translator/answers.js';
+import { readLines } from 'translator/engine.js';
 import { OtherInputs } from 'translator/inputs.js';
-import { Lines, readLines } from 'translator/lines.js';
+import { Lines } from 'translator/lines.js';
 
 const DELAY = 80; // milliseconds after the last key
 const LARGEST_CACHE = 50_000; // answers that are kept

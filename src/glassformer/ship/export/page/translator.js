@@ -8,7 +8,7 @@
  */
 
 import { unlikeWords } from 'glassbox/seen.js';
-import { encodeSource, readSource, unknownOf } from 'translator/source.js';
+import { encodeSource, readSource } from 'translator/source.js';
 import { TextError, Tokenizer } from 'translator/text.js';
 import { Arena } from 'translator/arena.js';
 import { Model } from 'translator/model.js';
@@ -59,9 +59,8 @@ export class Translator {
     for (const [row, text] of texts.entries()) {
       try {
         const source = readSource(this.source.inputs, text);
-        const ids = encodeSource(this.source, source, this.description.max_source_tokens);
-        const unknown = ids?.includes(this.source.unk) ? unknownOf(this.source, source) : [];
-        if (ids) sources.push({ row, ids, unknown, unlike: this.unlike(ids) });
+        const encoded = encodeSource(this.source, source, this.description.max_source_tokens);
+        if (encoded) sources.push({ row, ...encoded, unlike: this.unlike(encoded.ids) });
         else yield [{ row, ...EMPTY }];
       } catch (error) {
         if (!(error instanceof TextError)) throw error;

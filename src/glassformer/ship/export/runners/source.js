@@ -2,12 +2,13 @@
  * The source of a model: one text, or several inputs, which are texts and features, whose symbols are tokens.
  *
  *     const source = readSource(tokenizer.inputs, given);    // a text; of several inputs an object with each by name
- *     const ids = encodeSource(tokenizer, source, description.max_source_tokens);   // framed; null for an empty one
+ *     const { ids } = encodeSource(tokenizer, source, description.max_source_tokens) ?? {};   // null for an empty one
  *
  * A source with several inputs is one string: its cells joined by U+001F, texts before features.
  */
 
-import { TextError, inputKey, isBlank, strip } from './text.js';
+import { isBlank, strip } from './segmenters.js';
+import { TextError, inputKey } from './text.js';
 
 const SEPARATOR = '\x1f';
 const NO_SYMBOL = /^[;| ]+|[;| ]+$/g; // a cell of these alone has no symbol
@@ -52,6 +53,13 @@ const leftOut = (why) => new TextError(why, '', why);
 const notGiven = (inputs) =>
   new TextError('expected a JSON object with a string for each of', inputs.map(({ name }) => name).join(', '));
 
+/** The lines of a text: split at \n only; a \r before it and an empty last line are dropped. @returns {string[]} */
+export function readLines(text) {
+  const lines = text.split('\n').map((line) => line.replace(/\r$/, ''));
+  if (lines.length > 1 && lines.at(-1) === '') lines.pop();
+  return lines;
+}
+
 /** The source of a line, whose cells are separated by tabs. */
 export function readLine(inputs, line) {
   if (!inputs || isBlank(line)) return line;
@@ -72,54 +80,40 @@ function symbolsOf({ cut }, cell) {
   return (cut ? normal.split(cut) : [normal]).map(strip).filter(Boolean);
 }
 
-/** Each token of a source: its id (null: not in the vocabulary), its input, and the symbol or text that it is from. */
+/** The tokens of a source: id, the part of the text that an <unk> is for, and the name of the input (of several). */
 function tokensOf(tokenizer, source) {
   const { inputs } = tokenizer;
+  if (!inputs) return tokenizer.tokens(source).map((token) => ({ ...token, input: null }));
   return cellsOf(inputs, source).flatMap((cell, i) => {
-    const one = inputs[i];
-    if (!isText(one)) {
-      return symbolsOf(one, cell).map((symbol) => {
-        const written = `<${one.name}=${symbol}>`;
-        return { id: tokenizer.inputIds.get(inputKey(one.name, symbol)) ?? tokenizer.unk, input: one.name, written };
-      });
+    const { name: input } = inputs[i];
+    if (isText(inputs[i])) {
+      const start = i ? [{ id: tokenizer.inputIds.get(inputKey(input)), unknown: null, input }] : [];
+      return [...start, ...tokenizer.tokens(cell).map((token) => ({ ...token, input }))];
     }
-    const start = i ? [{ id: tokenizer.inputIds.get(inputKey(one.name)), input: one.name }] : [];
-    return [...start, ...tokenizer.encode(cell).map((id) => ({ id, input: one.name }))];
+    return symbolsOf(inputs[i], cell).map((symbol) => {
+      const id = tokenizer.inputIds.get(inputKey(input, symbol));
+      if (id !== undefined) return { id, unknown: null, input };
+      const written = `<${input}=${symbol}>`;
+      if (tokenizer.unk === null) throw new TextError(`the symbol ${written} is not in the vocabulary`);
+      return { id: tokenizer.unk, unknown: written, input };
+    });
   });
 }
 
 /**
- * The framed ids of a source for the encoder, or null for an empty one, whose answer is empty.
+ * The framed ids of a source for the encoder, its tokens without the frame, and what is not in the vocabulary; null for
+ * an empty source, whose answer is empty.
  * Throws TextError for one that is longer than the model takes or that the vocabulary cannot represent.
  */
 export function encodeSource(tokenizer, source, maxTokens) {
   const { inputs } = tokenizer;
   if (isBlank(inputs ? compose(inputs, cellsOf(inputs, source)) : source)) return null;
-  const ids = inputs ? tokensOf(tokenizer, source).map(knownId) : tokenizer.encode(source);
-  if (ids.length > maxTokens) {
-    const why = `${ids.length} tokens; the model takes at most ${maxTokens}`;
-    throw new TextError('the text is longer than the model takes', `${ids.length} tokens, at most ${maxTokens}`, why);
+  const tokens = tokensOf(tokenizer, source);
+  const { length } = tokens;
+  if (length > maxTokens) {
+    const why = `${length} tokens; the model takes at most ${maxTokens}`;
+    throw new TextError('the text is longer than the model takes', `${length} tokens, at most ${maxTokens}`, why);
   }
-  return tokenizer.frame(ids);
+  const unknown = tokens.map((token) => token.unknown).filter((part) => part !== null);
+  return { ids: tokenizer.frame(tokens.map(({ id }) => id)), tokens, unknown };
 }
-
-function knownId({ id, written }) {
-  if (id === null) throw new TextError(`the symbol ${written} is not in the vocabulary`);
-  return id;
-}
-
-/** What the vocabulary does not have: characters or words of the texts, and the written forms of symbols. */
-export function unknownOf(tokenizer, source) {
-  const { inputs } = tokenizer;
-  if (!inputs) return tokenizer.unknown(source);
-  return cellsOf(inputs, source).flatMap((cell, i) => {
-    if (isText(inputs[i])) return tokenizer.unknown(cell);
-    const { name } = inputs[i];
-    const others = symbolsOf(inputs[i], cell).filter((symbol) => !tokenizer.inputIds.has(inputKey(name, symbol)));
-    return others.map((symbol) => `<${name}=${symbol}>`);
-  });
-}
-
-/** The name of the input of each token of a source, without the frame; null for a model with one input. */
-export const inputNames = (tokenizer, source) =>
-  tokenizer.inputs ? tokensOf(tokenizer, source).map(({ input }) => input) : null;
