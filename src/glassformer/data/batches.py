@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 Lengths = NDArray[np.integer[Any]]
 
+
 def plan_batches(
     source_lengths: Lengths, target_lengths: Lengths, batch_tokens: int, seed: int, epoch: int
 ) -> list[NDArray[Any]]:

@@ -23,7 +23,7 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from glassformer.errors import BusyError, TimeLimitError, UsageError, quoted
+from glassformer.errors import BusyError, TimeLimitError
 from glassformer.inference.timelimit import TimeLimit, time_limit
 
 if TYPE_CHECKING:
@@ -307,8 +307,6 @@ class BatchingTranslator:
         self.close()
 
     def _submit(self, texts: Sequence[Source], decoding: DecodingSettings | None, options: dict[str, Any]) -> Request:
-        if isinstance(texts, str):
-            raise UsageError("the texts to translate must be a list", got=quoted(texts), hint="translate([text])")
         sources, prefixes = self.translator.sources_of(texts), options.pop("prefixes", None)
         forced = None if prefixes is None else self.translator.prefixes_of(prefixes, len(sources))
         base = decoding or self.translator.settings.decoding

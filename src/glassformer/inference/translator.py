@@ -203,15 +203,11 @@ class Translator:
         token that no answer can have, UsageError for a text without the inputs of the model, DeviceError for a search
         that needs more memory than there is, NotFiniteError when the model computes numbers that are not finite.
         """
-        if isinstance(texts, str):
-            raise UsageError("the texts to translate must be a list", got=quoted(texts), hint="translate([text])")
         base = decoding or self.settings.decoding
         decoding = base.override(options) if options else base
         texts = self.sources_of(texts, where)
-        rows, names = (
-            [row for row, text in enumerate(texts) if is_not_empty(text, self.inputs)],
-            _names(len(texts), where),
-        )
+        names = _names(len(texts), where)
+        rows = [row for row, text in enumerate(texts) if is_not_empty(text, self.inputs)]
         named = [names[row] for row in rows]
         try:
             sources = encode_sources([texts[row] for row in rows], named, self.source_tokenizer, self.settings)
@@ -243,7 +239,12 @@ class Translator:
         return results
 
     def sources_of(self, texts: Sequence[Source], where: Sequence[str] | None = None) -> list[str]:
-        """Return the source of each text. Raises UsageError or TextError for one without the inputs of the model."""
+        """Return the source of each text.
+
+        Raises UsageError for what is no list of texts, UsageError or TextError for one without the inputs of the model.
+        """
+        if isinstance(texts, str):
+            raise UsageError("the texts to translate must be a list", got=quoted(texts), hint="translate([text])")
         if self.inputs and not isinstance(texts, Mapping) and isinstance(texts, Iterable):
             texts = list(texts)
             names = _names(len(texts), where)
