@@ -33,7 +33,7 @@ from glassformer.text import learn_both
 from glassformer.text.inputs import compose, inputs_of
 from tests.ship.export.conftest import TINY
 from tests.ship.export.test_html_page import COMPARE, Window, browser  # noqa: F401
-from tests.ship.export.test_runner_text import runner
+from tests.ship.export.test_texts import runner
 
 MODULES = Path(os.environ.get("GLASSFORMER_NODE", Path(__file__).parents[3])) / "node_modules"
 INPUTS = inputs_of(["lemma", "other"], ["tags", "language"])

@@ -1,0 +1,227 @@
+"""The tokenization that ships with exports, in Python and JavaScript: the ids and texts of `glassformer.text`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import glassformer.ship.export
+from glassformer.errors import TextError
+from glassformer.paper.settings import SideSettings
+from glassformer.text import Tokenizer, ascii68, learn, sentencepiece_cut
+
+RUNNERS = Path(glassformer.ship.export.__file__).parent / "runners"
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
+
+LEARNED = [
+    "the cat sat on the mat, the cats sat on the mats; cat-like", "Le chat s'assit, là-bas: «été» 1999!",
+    "straße ΣΊΣΥΦΟΣ İstanbul", "a\u0301 combining e\u0301te\u0301, 12 and 123 or 1½", "日本語の文と、한국어 문장",
+    "a▁b  ▁ c", "Ünïcödé 👩‍👩‍👧 🎉", "tab\there\nline", "ﬁ ² Å", "0-1-2, x", "مرحبا בעולם", "aaa aaab aabab",
+]  # fmt: skip
+SUBWORDS = {"kind": "subwords", "vocabulary_size": 160}
+KINDS: dict[str, dict[str, Any]] = {
+    "characters": {"kind": "characters"},
+    "characters, NFD": {"kind": "characters", "normalization": "NFD", "lowercase": True},
+    "characters, rare ones unknown": {"kind": "characters", "min_count": 3, "normalization": "NFKC"},
+    "characters without <unk>, trimmed": {"kind": "characters", "unknown": False, "trim": True},
+    "words": {"kind": "words", "vocabulary_size": 30, "lowercase": True},
+    "words without <unk>": {"kind": "words", "unknown": False, "normalization": "NFKC"},
+    "bytes": {"kind": "bytes", "normalization": "none"},
+    "bpe": SUBWORDS | {"algorithm": "bpe"},
+    "bpe, lower case": SUBWORDS | {"algorithm": "bpe", "lowercase": True, "min_count": 2},
+    "unigram": SUBWORDS | {"algorithm": "unigram"},
+    "unigram, NFD": SUBWORDS | {"algorithm": "unigram", "normalization": "NFD"},
+    "unigram without <unk>": SUBWORDS | {"algorithm": "unigram", "min_count": 4, "unknown": False},
+}
+IMPORTED = (
+    "unigram", "bpe", "unigram, white space kept", "unigram, lower case, no prefix", "unigram, user-defined",
+    "bpe, user-defined",
+)  # fmt: skip
+ALL = [*KINDS, "ascii68", *(f"sentencepiece, {name}" for name in IMPORTED)]
+ODD = [
+    "", " ", " \x1f\u3000", "  the  cat ", "\u00a0the\u3000cat\u2028sat\x1c", "▁▁the ▁cat▁", "11▁",
+    "<eos><pad> </s> <unk> <0xC3>", "zzzQQQ qqq the zcatz", "e\u0301\u0301te", "ΣΊΣΥΦΟΣ ΟΔΥΣΣΕΎΣ İI", "ﬁne ½ ² ﷺ",
+    "😀👩‍👩‍👧\ufeff\U0010fffd\x00\x7f", "catcatcatmatsatcatsmats" * 5, "a-b--c...d!?e", ">>fra<< the fox",
+    "ｆｕｌｌ ｗｉｄｔｈ ①㎏\u200b", "<sep>the<sep> fox aab ab▁baab", "\x07\u00ad½",
+]  # fmt: skip
+# Of what the vocabularies know, so that runs of pieces occur; and of anything else that Python's Unicode tables have:
+# those of the library are newer.
+ASSIGNED = st.characters(exclude_categories=["Cs", "Cn"])
+texts = st.text(st.sampled_from(sorted(set("".join(LEARNED)))), max_size=40) | st.text(ASSIGNED, max_size=20)
+
+
+@cache
+def runner(name: str = "text") -> ModuleType:
+    """Import a file that ships with exports, which is not a module of the package."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(RUNNERS), *sys.path])
+        return importlib.import_module(name)
+
+
+@cache
+def tokenizer(kind: str) -> Tokenizer:
+    if kind == "ascii68":
+        return ascii68()
+    if kind in KINDS:
+        return learn(LEARNED * 3, SideSettings.model_validate(KINDS[kind]))
+    pytest.importorskip("sentencepiece", reason="the extra sentencepiece is not installed")
+    from tests.text.test_sentencepiece import tokenizer as imported
+
+    return imported(kind.removeprefix("sentencepiece, "), bos=False)
+
+
+@cache
+def both(kind: str) -> tuple[Tokenizer, Any]:
+    """The tokenizer of the package, and that of the runner made from its saved form."""
+    ours = tokenizer(kind)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "sentencepiece_cut", sentencepiece_cut)  # which exports have next to text.py
+        return ours, runner().Tokenizer(json.loads(json.dumps(ours.to_dict())))
+
+
+def has_id_for(ours: Tokenizer, text: str) -> bool:
+    return ours.vocabulary.unk_id is not None or not ours.unknown(text)
+
+
+def check_text(kind: str, text: str) -> None:
+    ours, theirs = both(kind)
+    if not has_id_for(ours, text):
+        with pytest.raises(runner().InputError, match="is not in the vocabulary, which has no <unk>"):
+            theirs.encode(text)
+        return
+    ids = ours.encode(text)
+    assert theirs.encode(text) == (ids, ours.unknown(text)), repr(text)
+    assert theirs.decode(ids) == ours.decode(ids), repr(text)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_odd_texts_have_the_ids_of_the_package_and_its_special_tokens(kind: str) -> None:
+    ours, theirs = both(kind)
+    vocabulary = ours.vocabulary
+    assert (theirs.bos_id, theirs.eos_id, theirs.unk_id) == (vocabulary.bos_id, vocabulary.eos_id, vocabulary.unk_id)
+    assert [*theirs.start, theirs.eos_id] == ours.frame([])
+    for text in ODD:
+        check_text(kind, text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=texts)
+@pytest.mark.parametrize("kind", ALL)
+def test_any_text_has_the_ids_of_the_package_and_they_the_same_text(kind: str, text: str) -> None:
+    check_text(kind, text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+@pytest.mark.parametrize("kind", ALL)
+def test_any_ids_have_the_text_of_the_package(kind: str, data: st.DataObject) -> None:
+    ours, theirs = both(kind)
+    ids = data.draw(st.lists(st.integers(0, len(ours) - 1), max_size=20))
+    assert theirs.decode(ids) == ours.decode(ids)
+
+
+@pytest.mark.parametrize(("kind", "named"), [("characters", "character 'z'"), ("words", "word 'zap'")])
+def test_without_unk_an_unknown_token_is_named(kind: str, named: str) -> None:
+    ours = learn(["the cat"], SideSettings.model_validate({"kind": kind, "unknown": False}))
+    theirs = runner().Tokenizer(ours.to_dict())
+    with pytest.raises(TextError, match=named):
+        ours.encode("the zap")
+    with pytest.raises(runner().InputError, match=f"the {named} is not in the vocabulary, which has no <unk>"):
+        theirs.encode("the zap")
+
+
+def test_a_lone_surrogate_is_named() -> None:
+    with pytest.raises(runner().InputError, match=r"lone surrogate, which is not a character: U\+D800, column 2"):
+        both("characters")[1].encode("a\ud800")
+
+
+# JavaScript
+
+PROGRAM = """
+const { Tokenizer, TextError } = await import(process.argv[1] + '/text.js');
+const { isBlank } = await import(process.argv[1] + '/segmenters.js');
+const { encodeSource } = await import(process.argv[1] + '/source.js');
+const page = await import(process.argv[2]);
+const { readFileSync } = await import('node:fs');
+const { saved, texts, ids, limit } = JSON.parse(readFileSync(0, 'utf-8'));
+const attempt = (compute) => {
+  try { return compute(); } catch (error) { if (error instanceof TextError) return error.message; throw error; }
+};
+const tokenizer = new Tokenizer(saved);
+process.stdout.write(JSON.stringify({
+  size: tokenizer.size,
+  texts: texts.map((text) => ({
+    blank: isBlank(text),
+    pieces: attempt(() => tokenizer.split(text).map(([piece]) => piece)),
+    page: page.CAN_SPLIT.has(saved.kind) ? page.split(saved.settings, text.toWellFormed()) : null,
+    encoded: attempt(() => encodeSource(tokenizer, text, limit)),
+  })),
+  decoded: ids.map((row) => tokenizer.decode(row)),
+}));
+"""
+PAGE_JS = RUNNERS.parents[2] / "glassbox" / "page" / "text.js"
+PARTS = [
+    *"abcdeéßΣσςİ ▁-,.'0129", *"\t\n\x1c\x1f\x85\xa0\u2003\u3000\ufeff\u200b", "e\u0301", "각", "가", "ﬁ", "Å", "語",
+    "👩‍👩‍👧", "🎉", "\U00010400", "q", "zz", "the ", " cat",
+]  # fmt: skip
+
+
+def in_node(ours: Tokenizer, texts: list[str], ids: list[list[int]], limit: int = 10**9) -> Any:
+    given = {"saved": ours.to_dict(), "texts": texts, "ids": ids, "limit": limit}
+    command = [str(NODE), "--input-type=module", "-e", PROGRAM, RUNNERS.as_uri(), PAGE_JS.as_uri()]
+    answer = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, timeout=600)
+    assert answer.returncode == 0, answer.stderr[-2000:]
+    return json.loads(answer.stdout)
+
+
+@needs_node
+@pytest.mark.parametrize("kind", ALL)
+def test_in_javascript_text_becomes_the_same_ids_and_ids_the_same_text(kind: str) -> None:
+    ours, source = tokenizer(kind), random.Random(kind)
+    texts = [*ODD, *LEARNED, *("".join(source.choices(PARTS, k=source.randint(1, 14))) for _ in range(200))]
+    rows = [source.choices(range(len(ours)), k=source.randint(0, 9)) for _ in range(100)]
+    found = in_node(ours, texts, rows)
+    assert found["size"] == len(ours)
+    assert found["decoded"] == [ours.decode(row) for row in rows]
+    for text, one in zip(texts, found["texts"], strict=True):
+        pieces = ours.split(text)
+        assert one["blank"] == (not text.strip()), repr(text)
+        assert one["pieces"] == pieces, repr(text)
+        assert one["page"] in (None, pieces), repr(text)
+        if not text.strip():
+            assert one["encoded"] is None
+        elif not has_id_for(ours, text):
+            assert "is not in the vocabulary" in one["encoded"], repr(text)
+        else:
+            assert one["encoded"]["ids"] == ours.frame(ours.encode(text)), repr(text)
+            unknown = ours.unknown(text)
+            if ours.settings.kind == "sentencepiece":  # a part is named as it is normalized
+                lacking = [piece for piece in pieces if ours.vocabulary.lookup(piece) is None]
+                unknown = [piece.replace("▁", " ") for piece in lacking]
+            assert one["encoded"]["unknown"] == unknown, repr(text)
+
+
+@needs_node
+def test_in_javascript_a_text_that_is_not_taken_says_why() -> None:
+    texts = ["the cat", "the ca", "a\ud800"]
+    long, fits, surrogate = (one["encoded"] for one in in_node(tokenizer("characters"), texts, [], 6)["texts"])
+    assert long == "the text is longer than the model takes: 7 tokens, at most 6"
+    assert len(fits["tokens"]) == 6
+    assert surrogate == "the text contains a lone surrogate, which is not a character: U+D800"
+    for kind, text, named in (("characters", "the q", "character “q” (U+0071)"), ("words", "the dog", "word “dog”")):
+        ours = learn(["the cat"], SideSettings.model_validate({"kind": kind, "unknown": False}))
+        (found,) = in_node(ours, [text], [])["texts"]
+        assert found["encoded"] == f"the {named} is not in the vocabulary"
