@@ -23,16 +23,14 @@ from glassformer.data.pairs import checked_pairs
 from glassformer.data.splits import TrainedSources
 from glassformer.errors import TableError, UsageError
 from glassformer.inference.metrics import (
-    Counts,
+    NAMES,
     Item,
     Measure,
     References,
-    bleu,
-    bootstrap,
     check_bleu_tokenizer,
-    chrf,
     exact_matches,
     group_by_source,
+    measure,
     nearest_errors,
     nearest_references,
 )
@@ -170,19 +168,18 @@ def evaluate(
     answers = translator.translate([item.source for item in items], decoding=search, where=names)
     seconds = time.perf_counter() - start
     split_tokens = translator.target_tokenizer.split
-    score = functools.partial(_score, split_tokens=split_tokens, bleu_tokenize=bleu_tokenize, resamples=1000)
+    score = functools.partial(score_texts, split_tokens=split_tokens, bleu_tokenize=bleu_tokenize)
     texts = [answer.text for answer in answers]
-    measures, edits, lengths = score(texts, [item.references for item in items])
     return Report(
         rows_read=read,
         rows_scored=len(checked),
         items=len(items),
         items_with_several_references=sum(len(item.references) > 1 for item in items),
-        metrics=measures,
+        metrics=score(texts, [item.references for item in items]),
         seconds=seconds,
         decoding=search.model_dump(),
         unfinished=sum(not answer.finished for answer in answers),
-        examples=_worst(items, answers, edits, lengths, split_tokens, translator.inputs),
+        examples=_worst(items, answers, split_tokens, translator.inputs),
         trained_on=_trained_on(translator.trained_sources, checked, items, texts, score),
     )
 
@@ -198,14 +195,14 @@ def _trained_on(
     pairs: Sequence[tuple[str, str]],
     items: Sequence[Item],
     texts: Sequence[str],
-    score: Callable[[list[str], list[tuple[str, ...]]], tuple[dict[str, Measure], Counts, Counts]],
+    score: Callable[[list[str], list[tuple[str, ...]]], dict[str, Measure]],
 ) -> TrainedOn:
     """Return the number of rows whose source was trained on, and the metrics of the answers to all others."""
     n_trained = int(trained.contains(source for source, _ in pairs).sum())
     others = np.flatnonzero(~trained.contains(item.source for item in items)).tolist()
     without: dict[str, Measure] = {}
     if n_trained and others:
-        without, _, _ = score([texts[i] for i in others], [items[i].references for i in others])
+        without = score([texts[i] for i in others], [items[i].references for i in others])
     return TrainedOn(n_trained, trained.unknown, len(others), without)
 
 
@@ -226,50 +223,25 @@ def score_texts(
     letters that it makes equal are equal for token_error_rate. Raises UsageError
     when the sides differ in number or are empty, SettingsError for a BLEU tokenizer that cannot be used.
     """
-    return _score(hypotheses, references, split_tokens, bleu_tokenize, resamples=resamples)[0]
-
-
-def _score(
-    hypotheses: Sequence[str],
-    references: Sequence[References],
-    split_tokens: Callable[[str], list[str]],
-    bleu_tokenize: str,
-    *,
-    resamples: int,
-) -> tuple[dict[str, Measure], Counts, Counts]:
-    """Return the metrics, and the edits and reference lengths in tokens of each row."""
-    matches = exact_matches(hypotheses, references)
-
-    def rate(numerators: Any, denominators: Any) -> Measure:
-        return bootstrap(numerators, denominators, resamples=resamples)
-
-    ones = np.ones_like(matches)
-    edits, lengths = nearest_errors(hypotheses, references, split_tokens)
-    measures = {
-        "exact_match": rate(matches, ones),
-        "sequence_error_rate": rate(1 - matches, ones),
-        "token_error_rate": rate(edits, lengths),
-        "word_error_rate": rate(*nearest_errors(hypotheses, references, str.split)),
-        "char_error_rate": rate(*nearest_errors(hypotheses, references, str)),
-        "bleu": bleu(hypotheses, references, tokenize=bleu_tokenize, resamples=resamples),
-        "chrf": chrf(hypotheses, references, resamples=resamples),
+    return {
+        name: measure(name, hypotheses, references, split_tokens, bleu_tokenize=bleu_tokenize, resamples=resamples)
+        for name in NAMES
     }
-    return measures, edits, lengths
 
 
 def _worst(
     items: Sequence[Item],
     answers: Sequence[Translation],
-    edits: Counts,
-    lengths: Counts,
     split_tokens: Callable[[str], list[str]],
     inputs: Inputs,
 ) -> tuple[Example, ...]:
+    """Return the wrong answers with the most edits per token of the nearest reference."""
     texts, references = [answer.text for answer in answers], [item.references for item in items]
+    edits, lengths = nearest_errors(texts, references, split_tokens)
+    nearest = nearest_references(texts, references, split_tokens)
     wrong = np.flatnonzero(exact_matches(texts, references) == 0)
     rates = edits / np.maximum(lengths, 1)
     order = sorted(wrong.tolist(), key=lambda row: (-rates[row], -edits[row], row))[:WORST_EXAMPLES]
-    nearest = nearest_references(texts, references, split_tokens)
     return tuple(
         Example(
             source=readable(items[row].source, inputs),

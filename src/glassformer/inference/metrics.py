@@ -35,13 +35,8 @@ Counts = NDArray[np.int64]
 References = str | Sequence[str]
 """The references (right answers) of one row: a text, or a list of at least one."""
 
-_HIGHER_IS_BETTER: dict[Metric, bool] = {
-    "exact_match": True,
-    "token_error_rate": False,
-    "bleu": True,
-    "chrf": True,
-    "loss": False,
-}
+NAMES = ("exact_match", "sequence_error_rate", "token_error_rate", "word_error_rate", "char_error_rate", "bleu", "chrf")
+"""The metrics of texts."""
 
 
 @dataclass(frozen=True)
@@ -222,8 +217,10 @@ def bleu(
 def chrf(
     hypotheses: Sequence[str], references: Sequence[References], *, resamples: int = 1000, seed: int = 1
 ) -> Measure:
-    """Return corpus chrF2 (Popović 2015), 0 to 100, as sacreBLEU computes it."""
-    return _measured(_chrf_scorer(), hypotheses, references, resamples, seed)
+    """Return corpus chrF2 (Popović 2015), 0 to 100, as sacreBLEU computes it: orders up to 6, β = 2."""
+    from sacrebleu import CHRF
+
+    return _measured(CHRF(), hypotheses, references, resamples, seed)
 
 
 def _measured(
@@ -233,25 +230,18 @@ def _measured(
 
     These methods of the library are not public; its own bootstrap resamples with them.
     """
-    rows = np.array(scorer._extract_corpus_statistics(*_by_position(hypotheses, references)), dtype=np.float64)
-
-    def score(sums: Floats) -> float:
-        return _at_most_100(scorer._compute_score_from_stats(sums.astype(np.int64).tolist()))
-
-    resampled = np.array([score(sums) for sums in _resampled_sums(rows, resamples, seed)])
-    return _interval(score(rows.sum(axis=0)), resampled, str(scorer.get_signature()))
-
-
-def _by_position(hypotheses: Sequence[str], references: Sequence[References]) -> tuple[list[str], list[Any]]:
     # sacreBLEU takes the first reference of all rows, then the second, …; None where a row has no more, because an
     # empty text would be a reference of no length.
     answers, golds = zip(*_in_nfc(hypotheses, references), strict=True)
-    return list(answers), list(zip_longest(*golds))
+    statistics: Any = scorer._extract_corpus_statistics(list(answers), list(zip_longest(*golds)))
+    rows = np.array(statistics, dtype=np.float64)
 
+    def score(sums: Floats) -> float:
+        found: Any = scorer._compute_score_from_stats(sums.astype(np.int64).tolist())
+        return min(float(found.score), 100.0)  # rounding can make a mean of logarithms exceed 100
 
-def _at_most_100(score: Any) -> float:
-    # Rounding can make a mean of logarithms exceed 100.
-    return min(float(score.score), 100.0)
+    resampled = np.array([score(sums) for sums in _resampled_sums(rows, resamples, seed)])
+    return _interval(score(rows.sum(axis=0)), resampled, str(scorer.get_signature()))
 
 
 def check_bleu_tokenizer(name: str) -> None:
@@ -277,10 +267,37 @@ def _bleu_scorer(tokenize: str) -> BLEU:
         ) from None
 
 
-def _chrf_scorer() -> CHRF:
-    from sacrebleu import CHRF
+def measure(
+    name: str,
+    hypotheses: Sequence[str],
+    references: Sequence[References],
+    split_tokens: Callable[[str], Sequence[Hashable]],
+    *,
+    bleu_tokenize: str = "13a",
+    resamples: int = 1000,
+) -> Measure:
+    """Return one metric of NAMES; `split_tokens` returns the tokens of a text, for token_error_rate.
 
-    return CHRF()  # chrF2: orders up to 6, β = 2
+    Raises SettingsError for a metric that cannot be computed from texts, such as "loss".
+    """
+    match name:
+        case "exact_match" | "sequence_error_rate":
+            matches = exact_matches(hypotheses, references)
+            hits = matches if name == "exact_match" else 1 - matches
+            return bootstrap(hits, np.ones_like(hits), resamples=resamples)
+        case "token_error_rate":
+            return bootstrap(*nearest_errors(hypotheses, references, split_tokens), resamples=resamples)
+        case "word_error_rate":
+            return bootstrap(*nearest_errors(hypotheses, references, str.split), resamples=resamples)
+        case "char_error_rate":
+            return bootstrap(*nearest_errors(hypotheses, references, str), resamples=resamples)
+        case "bleu":
+            return bleu(hypotheses, references, tokenize=bleu_tokenize, resamples=resamples)
+        case "chrf":
+            return chrf(hypotheses, references, resamples=resamples)
+        case _:
+            what, expected = f"the metric {name!r} cannot be computed from texts", ", ".join(NAMES)
+            raise SettingsError(what, expected=expected)
 
 
 def quick_metric(
@@ -289,30 +306,13 @@ def quick_metric(
     references: Sequence[References],
     split_tokens: Callable[[str], Sequence[Hashable]],
 ) -> float:
-    """Return one metric without an interval, equal to the `value` of the full evaluation.
-
-    `split_tokens` is used by token_error_rate alone. Raises SettingsError for a metric that cannot be computed from
-    texts, such as "loss".
-    """
-    match name:
-        case "exact_match":
-            return float(exact_matches(hypotheses, references).mean())
-        case "token_error_rate":
-            edits, lengths = nearest_errors(hypotheses, references, split_tokens)
-            return _ratios(np.array([[edits.sum(), lengths.sum()]], dtype=np.float64)).item()
-        case "bleu" | "chrf":
-            scorer = _bleu_scorer("13a") if name == "bleu" else _chrf_scorer()
-            return _at_most_100(scorer.corpus_score(*_by_position(hypotheses, references)))
-        case _:
-            raise SettingsError(
-                f"the metric {name!r} cannot be computed from texts",
-                expected="exact_match, token_error_rate, bleu or chrf",
-            )
+    """Return the value of one metric, without the time for its interval."""
+    return measure(name, hypotheses, references, split_tokens, resamples=1).value
 
 
 def higher_is_better(name: Metric) -> bool:
     """Whether a larger value of this metric means better answers."""
-    return _HIGHER_IS_BETTER[name]
+    return name not in ("token_error_rate", "loss")
 
 
 def _check_rows(hypotheses: Sized, references: Sized) -> None:
