@@ -13,10 +13,11 @@ from glassformer.before.audit.findings import Example, Side
 from glassformer.before.audit.tokens import encode, find_token_loss
 from glassformer.before.leaks import TOLERANCE, causal_leak, padding_leak
 from glassformer.before.measure import Measurement, largest_batch, maximum_rate, measure_updates, peak_memory, with_rate
+from glassformer.before.memory import forecast_training
 from glassformer.before.plan import Plan
 from glassformer.data.corpus import Corpus
 from glassformer.errors import RunError
-from glassformer.inference.engines.memory import forecast_training, gigabytes, memory_of
+from glassformer.inference.engines.memory import gigabytes, memory_of
 from glassformer.inference.engines.torch import resolve_precision
 from glassformer.paper.settings import Settings
 from glassformer.training.loop import Run

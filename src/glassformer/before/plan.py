@@ -20,6 +20,7 @@ import numpy as np
 
 from glassformer.before.advise import Choice, advise
 from glassformer.before.grow import grow_model, new_token_texts
+from glassformer.before.memory import check_training_fits
 from glassformer.before.notices import Notice, NoticeKind, notices_of
 from glassformer.data.cleaning import clean
 from glassformer.data.columns import columns_of_model
@@ -27,7 +28,6 @@ from glassformer.data.given import Given, read_given
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import Table, check_same_columns
 from glassformer.errors import ModelFileError, SettingsError, UsageError
-from glassformer.inference.engines.memory import check_training_fits
 from glassformer.inference.engines.torch import find_device
 from glassformer.inference.evaluation import Report, evaluate
 from glassformer.inference.translator import Translator, encode_sources

@@ -27,7 +27,7 @@ NotNegative = Annotated[int, Field(ge=0, lt=2**53)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 # Bounds above any real model, for numbers that cost time or memory by themselves; whether memory suffices is checked in
-# inference/engines/memory.py.
+# before/memory.py and inference/engines/memory.py.
 Width = Annotated[int, Field(ge=1, le=2**20)]
 Depth = Annotated[int, Field(ge=1, le=1000)]
 Beams = Annotated[int, Field(ge=1, le=10_000)]

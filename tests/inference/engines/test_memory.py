@@ -1,16 +1,16 @@
-"""What cannot fit is refused before it begins, with what it needs and what there is; what could work is not."""
+"""A search that cannot fit is refused before it begins, with what it needs and what there is."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from glassformer.before.plan import train
-from glassformer.data.datasets import dates
 from glassformer.errors import DeviceError
-from glassformer.inference.engines.memory import check_search_fits, check_training_fits, memory_of
+from glassformer.inference.engines.memory import check_search_fits, memory_of
 from glassformer.inference.translator import Translator
-from glassformer.paper.settings import DecodingSettings, ModelSettings, Settings, paper_big
+from glassformer.paper.settings import DecodingSettings, ModelSettings, Settings, SideSettings
+from glassformer.text import learn
+from tests.untrained import drawn_model
 
 CPU = torch.device("cpu")
 GIGABYTE = 10**9
@@ -24,17 +24,6 @@ def with_memory(monkeypatch):
     return give
 
 
-def small(**sections: dict) -> Settings:
-    characters = {"kind": "characters"}
-    return Settings(
-        tokens={"source": characters, "target": characters, "shared": False},
-        model={"d_model": 8, "d_ff": 8, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
-        | {"tied_embeddings": "target"}
-        | sections.pop("model", {}),
-        **sections,
-    )
-
-
 def test_a_machine_has_memory():
     assert 2**28 < memory_of(CPU) <= 2**46
 
@@ -42,59 +31,6 @@ def test_a_machine_has_memory():
 def test_where_the_system_does_not_tell_a_bound_is_taken(monkeypatch):
     monkeypatch.delattr("os.sysconf")
     assert memory_of(CPU) == 2**46
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        {"d_model": 2**20, "d_ff": 2**20, "n_encoder_layers": 1000},
-        {"positions": "learned", "max_length": 2**53 - 1},
-    ],
-)
-def test_a_model_that_no_machine_holds_is_refused_before_the_work(tmp_path, monkeypatch, model):
-    def work(*_arguments, **_options):
-        raise AssertionError("it works already")
-
-    monkeypatch.setattr("glassformer.before.plan.prepare", work)
-    with pytest.raises(DeviceError, match="not enough memory on cpu to train this model") as caught:
-        train(dates(20, seed=1), small(model=model), tmp_path / "run")
-    assert "GB in total" in caught.value.got
-    assert caught.value.expected.startswith("at least ")
-    assert "model.d_model" in caught.value.hint
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_weights_gradient_and_both_means_of_adam_must_fit(with_memory):
-    settings = Settings(model=paper_big().model_dump())
-    n_parameters = 176_000_000 + 37_000 * 1024  # of both stacks, and of one matrix for all embeddings
-    with_memory(17 * n_parameters)
-    check_training_fits(settings, CPU, (37_000, 37_000))
-    with_memory(15 * n_parameters)
-    with pytest.raises(DeviceError) as caught:
-        check_training_fits(settings, CPU, (37_000, 37_000))
-    assert "parameters in float32 with their gradient and Adam's two means" in caught.value.expected
-
-
-def test_a_batch_that_cannot_fit_is_refused(with_memory):
-    settings = small(training={"batch_tokens": 10**15})
-    with_memory(16 * GIGABYTE)
-    check_training_fits(settings, CPU, (50, 50), 10_000_000)
-    with pytest.raises(DeviceError, match="not enough memory") as caught:
-        check_training_fits(settings, CPU, (50, 50), 10**9)
-    assert "a batch of 1,000,000,000,000,000 tokens" in caught.value.expected
-    assert "training.batch_tokens" in caught.value.hint
-    check_training_fits(small(training={"batch_tokens": 25_000}), CPU, (50, 50), 10**9)
-
-
-def test_the_paper_s_models_and_one_of_a_billion_parameters_are_not_refused(with_memory):
-    with_memory(8 * GIGABYTE)
-    for model in (ModelSettings(), paper_big()):
-        settings = Settings(model=model.model_dump())
-        check_training_fits(settings, CPU, (41_100, 41_100), 10**9)
-        check_search_fits(model, 41_100, DecodingSettings(num_beams=100), 1000, None)
-    with_memory(64 * GIGABYTE)
-    large = ModelSettings(d_model=2048, d_ff=8192, n_heads=32, n_encoder_layers=8, n_decoder_layers=8)
-    check_training_fits(Settings(model=large.model_dump()), CPU, (32_000, 32_000), 10**9)
 
 
 def test_a_search_whose_hypotheses_cannot_fit_is_refused(with_memory):
@@ -109,11 +45,12 @@ def test_a_search_whose_hypotheses_cannot_fit_is_refused(with_memory):
     check_search_fits(learned, 37_000, DecodingSettings(num_beams=5), 1_000_000, None)
 
 
-def test_a_translator_refuses_such_a_search_before_it_begins(tmp_path, with_memory):
-    settings = small(training={"steps": 1, "batch_tokens": 100, "validate_rows": 1})
-    translator = train(dates(20, seed=1), settings, tmp_path / "run").finish()
+def test_a_translator_refuses_such_a_search_before_it_begins(with_memory):
+    side = SideSettings(kind="characters")
+    settings = Settings(tokens={"source": side, "target": side}, model={"d_model": 8, "d_ff": 8, "n_heads": 2})
+    tokenizer = learn(["1"], side)
+    translator = Translator(drawn_model(settings, tokenizer, tokenizer), device="cpu")
     with_memory(10**6)
-    assert isinstance(translator, Translator)
     with pytest.raises(DeviceError, match="not enough memory"):
         translator.translate(["1"], num_beams=1000, max_new_tokens=100_000)
     assert translator.translate(["1"])

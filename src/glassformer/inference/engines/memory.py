@@ -1,8 +1,4 @@
-"""The minimum memory of a run or a search, checked against the memory of the device before work begins.
-
-Every estimate of a check is a lower bound, so that nothing that fits is refused. `forecast_training` is no bound: it is
-the expected memory.
-"""
+"""The memory of a device, and the minimum that a search needs, which is checked before it begins."""
 
 from __future__ import annotations
 
@@ -11,13 +7,10 @@ import os
 import torch
 
 from glassformer.errors import DeviceError
-from glassformer.paper.settings import DecodingSettings, ModelSettings, Settings
-from glassformer.ship.storage.modelfile import count_parameters
+from glassformer.paper.settings import DecodingSettings, ModelSettings
 
 FLOAT = 4  # bytes
-COPIES = 4  # of each weight in training: itself, its gradient, and Adam's two means
 UNKNOWN_MEMORY = 2**46  # bytes: 64 TiB, where the system does not report its memory
-SMALLEST_VOCABULARY = 4
 
 
 def memory_of(device: torch.device) -> int:
@@ -30,52 +23,6 @@ def memory_of(device: torch.device) -> int:
         return UNKNOWN_MEMORY
 
 
-def check_training_fits(
-    settings: Settings,
-    device: torch.device,
-    sizes: tuple[int, int] = (SMALLEST_VOCABULARY, SMALLEST_VOCABULARY),
-    n_tokens: int = 0,
-) -> None:
-    """Raise DeviceError for a model or a batch that the device cannot hold in training.
-
-    `sizes` are those of the vocabularies, `n_tokens` the tokens of the longer side of all rows. Of a batch only the
-    output of each layer is counted, for a quarter of its tokens, because padding counts against its size.
-    """
-    model, training = settings.model, settings.training
-    n_parameters = count_parameters(model, *sizes)
-    weights = n_parameters * COPIES * FLOAT
-    batch_tokens = min(training.batch_tokens // 4, n_tokens)
-    batch = batch_tokens * model.d_model * max(model.n_encoder_layers, model.n_decoder_layers) * FLOAT
-    names = ("n_encoder_layers", "n_decoder_layers", "d_model", "d_ff", "n_heads", "max_length")
-    hint = f"a smaller {', '.join(f'model.{name}' for name in names)} or vocabulary"
-    if batch > weights:
-        hint = "a smaller training.batch_tokens, with training.accumulate for the same update"
-    _check(
-        device,
-        weights + batch,
-        "train this model",
-        f"{n_parameters:,} parameters in float32 with their gradient and Adam's two means"
-        + (f", and a batch of {training.batch_tokens:,} tokens" if batch > weights else ""),
-        hint,
-    )
-
-
-def forecast_training(settings: Settings, sizes: tuple[int, int], positions: int, length: int, precision: str) -> int:
-    """Return the expected bytes of weights, gradients, Adam's means, and the activations of one batch.
-
-    `positions` are the padded source and target positions of the batch, `length` those of its longest row; `precision`
-    is "float32" or "bfloat16". The factors are fitted to measurements of six models on a CPU, within a fifth.
-    """
-    model, training = settings.model, settings.training
-    weights = count_parameters(model, *sizes) * COPIES * FLOAT
-    of_layer = 84 * model.d_model + 4 * model.d_ff + 10 * model.n_heads * length  # bytes per position
-    n_layers = (model.n_encoder_layers + model.n_decoder_layers) / 2  # a position is in one of the two stacks
-    kept = n_layers * of_layer
-    if training.recompute:  # one layer at a time, and the input of each
-        kept = of_layer + n_layers * model.d_model * FLOAT
-    return weights + int(positions * kept * (2 / 3 if precision == "bfloat16" else 1))
-
-
 def check_search_fits(
     model: ModelSettings, vocabulary_size: int, decoding: DecodingSettings, max_new_tokens: int, engine: object
 ) -> None:
@@ -83,7 +30,7 @@ def check_search_fits(
     n_hypotheses = max(decoding.num_beams, decoding.num_return_sequences)
     length = min(max_new_tokens, model.max_length) if model.positions == "learned" else max_new_tokens
     cache = model.n_decoder_layers * model.n_heads * (model.d_k + model.d_v) * FLOAT // 2  # of a token, in bfloat16
-    _check(
+    check_fits(
         getattr(engine, "device", torch.device("cpu")),
         n_hypotheses * (length * cache + vocabulary_size * FLOAT),
         "search",
@@ -92,7 +39,8 @@ def check_search_fits(
     )
 
 
-def _check(device: torch.device, needed: int, work: str, of_what: str, hint: str) -> None:
+def check_fits(device: torch.device, needed: int, work: str, of_what: str, hint: str) -> None:
+    """Raise DeviceError when `work` needs more bytes than the device has. `needed` is a lower bound."""
     available = memory_of(device)
     if needed > available:
         raise DeviceError(
