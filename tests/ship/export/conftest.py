@@ -38,6 +38,8 @@ TINY: dict[str, Any] = {
 ALPHABET = "abcdefgh é▁<>os"
 WORDS = ["ab cd", "the cat", "a cat sat", "cd ef gh", "the end", "ab ab", "é ▁ x", "cats and cats", "the cats sat"]
 MODULES = Path(os.environ.get("GLASSFORMER_NODE", Path(__file__).parents[3])) / "node_modules"
+"""npm install --no-save --ignore-scripts onnxruntime-node, in the repository or the folder that this variable names."""
+HAS_NODE = shutil.which("node") is not None and (MODULES / "onnxruntime-node").is_dir()
 PROGRAMS = {
     "onnx": ("onnxruntime", "run.py"),
     "node": ("onnxruntime", "run.mjs"),
@@ -155,7 +157,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., subproc
     """Export a model, and run its program with some bytes and options."""
     library, program = PROGRAMS[request.param]
     pytest.importorskip(library)
-    if request.param == "node" and (shutil.which("node") is None or not (MODULES / "onnxruntime-node").is_dir()):
+    if request.param == "node" and not HAS_NODE:
         pytest.skip("Node with onnxruntime-node is not here")
 
     def run(model_file: ModelFile, data: bytes, *options: str) -> subprocess.CompletedProcess[bytes]:

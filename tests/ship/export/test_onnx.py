@@ -19,11 +19,12 @@ import pytest
 from glassformer.errors import MissingExtraError
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import Settings, SideSettings
+from glassformer.ship.export.check import SCORE_BOUND
 from glassformer.ship.export.onnx import FORMAT
-from glassformer.ship.export.programs import Answer, read_answers
+from glassformer.ship.export.programs import Answer, read_answers, run_answers
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import learn
-from tests.ship.export.conftest import TINY, assert_same
+from tests.ship.export.conftest import HAS_NODE, MODULES, TINY, assert_same
 from tests.untrained import listening_model
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
@@ -295,19 +296,33 @@ def test_a_process_without_torch_and_glassformer_gives_the_answers(isolated: dic
     assert_same(read_answers(greedy), model_file, texts, 1)
 
 
-def test_a_reader_that_ends_early_is_no_error(tmp_path: Path) -> None:
-    folder = write(untrained(), tmp_path)
-    with subprocess.Popen(
-        [sys.executable, folder / "run.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdin
-        assert process.stdout
-        assert process.stderr
-        process.stdout.close()
-        process.stdin.write(b"\n" * 200_000)
-        process.stdin.close()
-        assert process.stderr.read() == b""
-        assert process.wait() == 0
+PROGRAMS = [
+    pytest.param((sys.executable, "run.py"), id="python"),
+    pytest.param(("node", "run.mjs"), id="node", marks=pytest.mark.skipif(not HAS_NODE, reason="no onnxruntime-node")),
+]
+
+
+@pytest.fixture(params=PROGRAMS)
+def command(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The command that answers lines with an exported model in `tmp_path`, in Python and in Node."""
+    interpreter, program = request.param
+    folder = write(untrained(), tmp_path / "exported")
+    (folder / "node_modules").symlink_to(MODULES)
+    return f"{interpreter} {folder / program}"
+
+
+def test_a_reader_that_ends_early_is_no_error(command: str) -> None:
+    found = subprocess.run(f"{command} | head -n 1", shell=True, input=b"\n" * 200_000, capture_output=True, check=True)
+    assert (found.stdout, found.stderr) == (b"\n", b"")
+
+
+def test_the_library_does_not_report_to_its_maker(command: str, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {**os.environ, "HOME": str(home)}
+    del environment["ORT_DISABLE_TELEMETRY"]
+    subprocess.run(command.split(), input=b"ab\n", env=environment, check=True)
+    assert list(home.iterdir()) == []  # else the identifier of the machine is here
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
@@ -320,13 +335,16 @@ def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, b"error: the answers cannot be written: No space left on device\n")
 
 
-def test_the_library_does_not_report_to_its_maker(tmp_path: Path) -> None:
-    folder, home = write(untrained(), tmp_path / "exported"), tmp_path / "home"
-    home.mkdir()
-    environment = {**os.environ, "HOME": str(home)}
-    del environment["ORT_DISABLE_TELEMETRY"]
-    subprocess.run([sys.executable, folder / "run.py"], input=b"ab\n", env=environment, check=True)
-    assert list(home.iterdir()) == []  # else the identifier of the machine is here
+@pytest.mark.skipif(not HAS_NODE, reason="no onnxruntime-node")
+@pytest.mark.parametrize("shape", ["pre", "learned positions", "d_k unlike d_v", "all at once"])
+def test_node_has_the_answers_and_scores_of_torch(shape: str, tmp_path: Path) -> None:
+    model_file = untrained(**SHAPES[shape])
+    folder = write(model_file, tmp_path)
+    (folder / "node_modules").symlink_to(MODULES)
+    texts = [text for text in random_texts() if len(text) <= model_file.settings.max_source_tokens]
+    for num_beams in (1, 4):
+        command = ["node", folder / "run.mjs", "--json", "--beam", str(num_beams)]
+        assert_same(run_answers(command, texts), model_file, texts, num_beams, SCORE_BOUND)
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,11 +29,10 @@ from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import TrainingData
 from glassformer.text import learn_both
 from glassformer.text.inputs import compose, inputs_of
-from tests.ship.export.conftest import TINY
+from tests.ship.export.conftest import HAS_NODE, MODULES, TINY
 from tests.ship.export.test_html_page import COMPARE, Window, browser  # noqa: F401
 from tests.ship.export.test_texts import runner
 
-MODULES = Path(os.environ.get("GLASSFORMER_NODE", Path(__file__).parents[3])) / "node_modules"
 INPUTS = inputs_of(["lemma", "other"], ["tags", "language"])
 WORDS = ["bap", "dél", "kot", "bat dak", "léd"]
 TAGS = ["V;PST", "V;PRS;3", "V ; PTCP", "N;é"]
@@ -164,7 +161,7 @@ def run_python(folder: Path, data: bytes, *arguments: str) -> subprocess.Complet
 
 
 def run_node(folder: Path, data: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    if shutil.which("node") is None or not (MODULES / "onnxruntime-node").is_dir():
+    if not HAS_NODE:
         pytest.skip("Node with onnxruntime-node is not here")
     command = ["node", str(folder / "run.mjs"), *arguments]
     return subprocess.run(command, input=data, capture_output=True, check=False)
