@@ -2,7 +2,7 @@
 
 import { bdi, button, el } from 'glassbox/dom.js';
 import { digits, percent } from 'glassbox/numbers.js';
-import { cellsOf, codePoint } from 'translator/engine.js';
+import { codePoint } from 'translator/engine.js';
 
 const MAX_NAMED = 8; // unknown characters that are listed
 
@@ -42,24 +42,14 @@ export function glassBoxLink(href, text = null, label = 'Open in the glass box')
   );
 }
 
-/** The command that opens the glass box, where the page cannot. */
-function explainCommand(inputs, source) {
-  const [text, ...others] = cellsOf(inputs, source).map((cell) => cell.replaceAll("'", "'\\''"));
-  const features = others.map((cell, i) => ` --feature '${inputs[i + 1].name}=${cell}'`).join('');
-  const command = `glassformer explain MODEL '${text}'${features} --html answer.html`;
-  return el(
-    'p.row',
-    el('span.size', 'Every number behind it:'),
-    el('code', command),
-    copyButton(command, 'Copy', 'copy-command'),
-  );
-}
+const TOO_LARGE =
+  'The model is too large for its glass box in a page: “glassformer explain MODEL TEXT --html answer.html” writes it.';
 
 /**
- * @param inputs  of the source, or null @param {string} text @param answer  of the worker
+ * @param {string} text @param answer  of the worker
  * @param {(text: string) => string|null} linkOf
  */
-export function answerCard(inputs, text, answer, linkOf) {
+export function answerCard(text, answer, linkOf) {
   if (!answer.error && !answer.ids.length && !text?.trim())
     return [el('p.hint', 'The answer appears here as you type.')];
   const notes = remarks(answer).map((note) => el(answer.error ? 'p.wrong' : 'p.note', note));
@@ -73,22 +63,22 @@ export function answerCard(inputs, text, answer, linkOf) {
         { title: `sum of log-probabilities: ${digits(answer.score)} nats` },
         `probability ${percent(Math.exp(answer.score))}`,
       ),
-      copyButton(answer.text, 'Copy'),
+      copyButton(answer.text),
       glassBoxLink(linkOf(text)),
     ),
     ...notes,
-    linkOf(text) === null ? explainCommand(inputs, text) : null,
+    linkOf(text) === null ? el('p.hint', TOO_LARGE) : null,
   ].filter(Boolean);
 }
 
-function copyButton(text, label, key = 'copy') {
+function copyButton(text) {
   const press = async ({ currentTarget }) => {
     const done = await navigator.clipboard?.writeText(text).then(
       () => true,
       () => false,
     );
     currentTarget.textContent = done ? 'Copied' : 'Not allowed here';
-    setTimeout(() => (currentTarget.textContent = label), 1500);
+    setTimeout(() => (currentTarget.textContent = 'Copy'), 1500);
   };
-  return button(label, press, { data: { key } });
+  return button('Copy', press, { data: { key: 'copy' } });
 }

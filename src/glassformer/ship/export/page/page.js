@@ -1,6 +1,6 @@
 /** The translator: a text or many lines on the left, the answers on the right. */
 
-import { button, choices, el, slider, switchLight } from 'glassbox/dom.js';
+import { button, el, slider, switchLight } from 'glassbox/dom.js';
 import { grouped } from 'glassbox/numbers.js';
 import { addressOf, answerCard } from 'translator/answers.js';
 import { readLines } from 'translator/engine.js';
@@ -16,7 +16,6 @@ export class TranslatorPage {
     this.description = description;
     this.client = client;
     this.beams = description.search.num_beams;
-    this.width = Math.max(this.beams, 2); // of the beam, when it is chosen
     this.known = new Map(); // beams and text -> answer
     this.file = null; // { name, lines } of a file that was opened
     this.isReady = false;
@@ -46,15 +45,13 @@ export class TranslatorPage {
     this.inputs = this.description.source.inputs ?? null;
     this.others = new OtherInputs(this.inputs, () => this.typed());
     this.source = el('div.source');
-    this.settings = el('div.row');
     this.output = el('div.output-area', { 'aria-live': 'polite', 'aria-busy': 'true' });
     const columns = el(
       'main.columns-2',
       el('section.card', el('h2', el('label', { for: 'text' }, this.inputs?.[0].name ?? 'Text')), this.source),
       el('section.card', { 'aria-label': 'answer' }, el('h2', 'Answer'), this.output),
     );
-    this.elements = [this.header(), el('div.bar', this.settings), columns, this.footer()];
-    this.drawSettings();
+    this.elements = [this.header(), el('div.bar', el('div.row', this.searchSetting())), columns, this.footer()];
     this.drawSource();
     this.output.replaceChildren(el('p.hint', 'Loading the model …'));
     addEventListener('keydown', (event) => event.key === 'Escape' && this.lines && this.stop());
@@ -81,31 +78,15 @@ export class TranslatorPage {
     return el('footer.facts-line', facts.join(' · '));
   }
 
-  drawSettings() {
-    const options = [
-      [1, 'Greedy'],
-      [this.width, `Beam of ${this.width}`],
-    ];
-    this.settings.replaceChildren(
-      el('span.size', 'Search'),
-      choices('search', options, this.beams, (beams) => this.search(beams)),
-      ...(this.beams > 1
-        ? [
-            slider('beam width', { min: 2, max: Math.max(MAX_BEAMS, this.width), value: this.width }, (width) => {
-              this.width = width;
-              this.search(width);
-            }),
-          ]
-        : []),
-    );
-  }
-
-  search(beams) {
-    const key = document.activeElement?.dataset.key;
-    this.beams = beams;
-    this.drawSettings();
-    this.settings.querySelector(`[data-key="${key}"]`)?.focus();
-    this.translate();
+  /** The width of the beam; 1 is greedy search. */
+  searchSetting() {
+    const range = { min: 1, max: Math.max(MAX_BEAMS, this.beams), value: this.beams };
+    const field = slider('beam width (1: greedy)', range, (beams) => {
+      this.beams = beams;
+      field.querySelector('output').textContent = beams;
+      this.translate();
+    });
+    return field;
   }
 
   drawSource() {
@@ -232,7 +213,7 @@ export class TranslatorPage {
   show(row, answer) {
     if (!answer) return false;
     if (this.lines) this.lines.show(row, answer);
-    else this.output.replaceChildren(...answerCard(this.inputs, this.texts[0], answer, this.linkOf(this.beams)));
+    else this.output.replaceChildren(...answerCard(this.texts[0], answer, this.linkOf(this.beams)));
     return true;
   }
 
