@@ -17,12 +17,14 @@ from glassformer.text import Tokenizer
 
 
 def drawn_tensors(
-    model: ModelSettings, source_size: int, target_size: int, seed: int = 0, scale: float = 1.0
+    model: ModelSettings, source_size: int, target_size: int, seed: int = 0, scale: float = 1.0, gain: float = 0.0
 ) -> Arrays:
-    """Normally distributed numbers for all tensors of a model."""
+    """Normally distributed numbers for all tensors of a model, with the mean `gain` for the gains of norms, else 0."""
     generator = np.random.default_rng(seed)
-    shapes = tensor_shapes(model, source_size, target_size)
-    return {name: generator.normal(0, scale, shape).astype(np.float32) for name, shape in shapes.items()}
+    return {
+        name: (generator.normal(0, scale, shape) + gain * name.endswith("norm.weight")).astype(np.float32)
+        for name, shape in tensor_shapes(model, source_size, target_size).items()
+    }
 
 
 def drawn_model(
@@ -32,10 +34,11 @@ def drawn_model(
     seed: int = 5,
     *,
     scale: float = 0.5,
+    gain: float = 0.0,
     data: TrainingData | None = None,
 ) -> ModelFile:
     """A model of drawn numbers."""
-    tensors = drawn_tensors(settings.model, len(source), len(target), seed, scale)
+    tensors = drawn_tensors(settings.model, len(source), len(target), seed, scale, gain)
     return ModelFile(settings, source, target, tensors, data or TrainingData())
 
 

@@ -6,15 +6,15 @@ import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
-from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
+from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import TrainingData
 from glassformer.text import learn
+from tests.untrained import drawn_model
 
 SOURCES, TARGETS = ["abcdefg", "gfedcba"], ["hijkl mn", "nm lkjih"]
 
@@ -41,13 +41,8 @@ def make_model(
     settings = Settings(model=model, tokens=TokenSettings(source=side, target=side, shared=shared))
     source = learn([*texts[0], *texts[1]] if shared else texts[0], side)
     target = source if shared else learn(texts[1], side)
-    chance = np.random.default_rng(seed)
-    tensors = {
-        name: (chance.normal(0, size, shape) + ("norm" in name and name.endswith("weight"))).astype(np.float32)
-        for name, shape in tensor_shapes(model, len(source), len(target)).items()
-    }
     data = TrainingData(longest_target=6, source_counts=(3,) * len(source), target_counts=(5,) * len(target))
-    return ModelFile(settings, source, target, tensors, data)
+    return drawn_model(settings, source, target, seed, scale=size, gain=1.0, data=data)
 
 
 def make_case(seed: int) -> Case:

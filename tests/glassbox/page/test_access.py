@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
-from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
+from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import TrainingData
 from glassformer.text import learn
+from tests.untrained import drawn_model
 
 pytestmark = pytest.mark.browser
 
@@ -52,11 +52,8 @@ def hostile_model() -> ModelFile:
     side = SideSettings(kind="words")
     model = ModelSettings(d_model=8, d_ff=6, n_heads=2, n_encoder_layers=1, n_decoder_layers=2, tied_embeddings="none")
     vocabulary = learn([" ".join(HOSTILE)], side)
-    rng = np.random.default_rng(3)
-    shapes = tensor_shapes(model, len(vocabulary), len(vocabulary))
-    tensors = {name: rng.normal(0, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
     settings = Settings(model=model, tokens=TokenSettings(source=side, target=side))
-    return ModelFile(settings, vocabulary, vocabulary, tensors, TrainingData(longest_target=6))
+    return drawn_model(settings, vocabulary, vocabulary, 3, data=TrainingData(longest_target=6))
 
 
 def test_hostile_tokens_neither_run_nor_break_the_layout(window: Any, tmp_path: Path) -> None:
