@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -29,7 +27,7 @@ from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import TrainingData
 from glassformer.text import learn_both
 from glassformer.text.inputs import compose, inputs_of
-from tests.ship.export.conftest import HAS_NODE, MODULES, TINY
+from tests.ship.export.conftest import TINY
 from tests.ship.export.test_html_page import COMPARE, Window, browser  # noqa: F401
 from tests.ship.export.test_texts import runner
 
@@ -82,7 +80,6 @@ def onnx_folder(model_file: ModelFile, tmp_path_factory: pytest.TempPathFactory)
     pytest.importorskip("onnxruntime")
     folder = tmp_path_factory.mktemp("onnx")
     load_format("onnx").write(model_file, folder, "float32")
-    (folder / "node_modules").symlink_to(MODULES)
     return folder
 
 
@@ -155,64 +152,50 @@ def test_the_ids_of_a_source_are_those_of_the_package(model_file: ModelFile, onn
     assert exported.inputs.read_line("bap\tkot\tV;PST\tx") == exported.inputs.read_json(GIVEN[0])
 
 
-def run_python(folder: Path, data: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, str(folder / "run.py"), *arguments]
-    return subprocess.run(command, input=data, capture_output=True, check=False)
-
-
-def run_node(folder: Path, data: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    if not HAS_NODE:
-        pytest.skip("Node with onnxruntime-node is not here")
-    command = ["node", str(folder / "run.mjs"), *arguments]
-    return subprocess.run(command, input=data, capture_output=True, check=False)
-
-
-RUN = {"python": run_python, "node": run_node}
+programs = pytest.mark.parametrize("run", ["onnx", "node"], indirect=True)
 LINES = b"bap\tkot\tV;PST\tx\n\nkot\tbap\tV;PST\tx\n"
 
 
-@pytest.mark.parametrize("program", RUN)
-def test_lines_have_all_inputs_between_tabs(program: str, model_file: ModelFile, onnx_folder: Path) -> None:
-    found = RUN[program](onnx_folder, LINES)
+@programs
+def test_lines_have_all_inputs_between_tabs(run: Any, model_file: ModelFile) -> None:
+    found = run(model_file, LINES)
     assert found.returncode == 0, found.stderr
     first, second = (answer.text for answer in Translator(model_file, device="cpu").translate([GIVEN[0], GIVEN[3]]))
     assert found.stdout.decode().split("\n") == [first, "", second, ""]
-    found = RUN[program](
-        onnx_folder, "".join(f"{json.dumps(one)}\n" for one in VALID).encode(), "--json", "--beam", "1"
-    )
+    found = run(model_file, "".join(f"{json.dumps(one)}\n" for one in VALID).encode(), "--json", "--beam", "1")
     expected = Translator(model_file, device="cpu").translate(VALID, num_beams=1)
     assert [json.loads(line)["text"] for line in found.stdout.splitlines()] == [answer.text for answer in expected]
 
 
-@pytest.mark.parametrize("program", RUN)
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("bap\tkot\tV", r"expected 4 cells between tabs \(lemma, other, tags, language\), got 3"),
-        ('"bap"', "expected a JSON (object|string)"),
-        ('{"lemma": "a", "other": "k", "tags": "V", "language": "x", "z": "1"}', "no input is called ['“]z['”]"),
-        ('{"lemma": "a", "other": "k", "tags": "V", "language": 1}', "expected a JSON object with a string for each"),
-    ],
-)
-def test_a_line_that_is_no_source_is_named(program: str, line: str, message: str, onnx_folder: Path) -> None:
-    as_json = ["--json"] if line[0] in '"{' else []
-    blank = b'{"lemma": "", "other": "", "tags": "", "language": ""}\n' if as_json else b"\n"
-    found = RUN[program](onnx_folder, blank + line.encode() + b"\n", *as_json)
-    assert (found.returncode, found.stdout) == (1, b"")
-    assert found.stderr.decode().startswith("error: line 2: ")
-    assert re.search(message, found.stderr.decode()), found.stderr
+NO_SOURCES = {
+    "bap\tkot\tV": r"expected 4 cells between tabs \(lemma, other, tags, language\), got 3",
+    '"bap"': "expected a JSON (object|string)",
+    '{"lemma": "a", "other": "k", "tags": "V", "language": "x", "z": "1"}': "no input is called ['“]z['”]",
+    '{"lemma": "a", "other": "k", "tags": "V", "language": 1}': "expected a JSON object with a string for each",
+}
 
 
-@pytest.mark.parametrize("program", RUN)
-def test_a_row_without_an_input_is_left_empty(program: str, onnx_folder: Path) -> None:
+@programs
+def test_a_line_that_is_no_source_is_named(run: Any, model_file: ModelFile) -> None:
+    for line, message in NO_SOURCES.items():
+        as_json = ["--json"] if line[0] in '"{' else []
+        blank = b'{"lemma": "", "other": "", "tags": "", "language": ""}\n' if as_json else b"\n"
+        found = run(model_file, blank + line.encode() + b"\n", *as_json)
+        assert (found.returncode, found.stdout) == (1, b"")
+        assert found.stderr.decode().startswith("error: line 2: ")
+        assert re.search(message, found.stderr.decode()), found.stderr
+
+
+@programs
+def test_a_row_without_an_input_is_left_empty(run: Any, model_file: ModelFile) -> None:
     data = b"bap\tkot\t;\tx\nbap\tkot\tV;PST\tx\nbap\t \tV\tx\nbap\tk\x1ft\tV\tx\n"
-    found = RUN[program](onnx_folder, data)
+    found = run(model_file, data)
     assert (found.returncode, [bool(line) for line in found.stdout.split(b"\n")]) == (4, [False, True, *3 * [False]])
     noted = found.stderr.decode().translate(str.maketrans("“”", "''"))
     for reason in ("the feature 'tags' is empty", "the text 'other' is empty", "the input 'other' contains U+001F"):
         assert reason in noted
     given = [GIVEN[0] | {"language": None}, {name: cell for name, cell in GIVEN[0].items() if name != "language"}]
-    found = RUN[program](onnx_folder, "".join(f"{json.dumps(one)}\n" for one in given).encode(), "--json")
+    found = run(model_file, "".join(f"{json.dumps(one)}\n" for one in given).encode(), "--json")
     assert found.returncode == 4
     reasons = [json.loads(line)["left_out"] for line in found.stdout.splitlines()]
     assert [re.sub("[“”]", "'", reason) for reason in reasons] == ["the input 'language' is missing"] * 2

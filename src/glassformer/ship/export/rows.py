@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -57,7 +57,7 @@ def pair_rows(pairs: Sequence[tuple[Source, str]], names: Sequence[str], origin:
     inputs = model_file.source_tokenizer.inputs
     composed = [compose_values(source, name, inputs) for (source, _), name in zip(pairs, names, strict=True)]
     rows = (Row(source, name, target) for source, name, (_, target) in zip(composed, names, pairs, strict=True))
-    taken = tuple(islice(_taken(rows, model_file), ROWS))
+    taken = tuple(islice((row for row in rows if _takes(model_file, row)), ROWS))
     if not taken:
         raise UsageError(
             "the model takes no text of the rows to check on",
@@ -70,19 +70,17 @@ def pair_rows(pairs: Sequence[tuple[Source, str]], names: Sequence[str], origin:
 def drawn_rows(model_file: ModelFile) -> Rows:
     """Return ROWS texts of random tokens of the source vocabulary, and the edge cases."""
     tokenizer, generator = model_file.source_tokenizer, random.Random(0)
-    inputs = tokenizer.inputs
     ordinary = list(tokenizer.vocabulary.ordinary.values())
     longest = min(DRAWN_LENGTH, model_file.settings.max_source_tokens)
     drawn = (generator.choices(ordinary, k=generator.randint(1, longest)) for _ in range(ROWS if ordinary else 0))
-    texts = (tokenizer.decode(ids) for ids in drawn)
-    rows = (Row(_with_others(text, inputs, generator), f"drawn text {i}") for i, text in enumerate(texts, 1))
-    return Rows("drawn texts", (*_taken(rows, model_file), *_edges(model_file)), inputs)
+    texts = (_with_others(tokenizer.decode(ids), tokenizer.inputs, generator) for ids in drawn)
+    rows = (Row(text, f"drawn text {i}") for i, text in enumerate(texts, 1))
+    taken = (row for row in rows if _takes(model_file, row))
+    return Rows("drawn texts", (*taken, *_edges(model_file)), tokenizer.inputs)
 
 
 def _with_others(text: str, inputs: Inputs, generator: random.Random) -> str:
     """Return a source with this text: a further text is its reverse, a feature has up to three drawn symbols."""
-    if not inputs:
-        return text
 
     def cell(one: Input) -> str:
         n_symbols = generator.randint(1, 3 if one.cut else 1)
@@ -92,6 +90,7 @@ def _with_others(text: str, inputs: Inputs, generator: random.Random) -> str:
 
 
 def _edges(model_file: ModelFile) -> Iterator[Row]:
+    """Yield the edge cases that the model takes: of texts, and an unknown symbol of each feature."""
     inputs, generator = model_file.source_tokenizer.inputs, random.Random(0)
     rows = [Row(_with_others(text, inputs, generator), name) for name, text in EDGES.items()]
     for position, one in enumerate(inputs):
@@ -99,10 +98,6 @@ def _edges(model_file: ModelFile) -> Iterator[Row]:
             cells = ["a" if other.kind == "text" else (*other.symbols, "?")[0] for other in inputs]
             cells[position] += f"{one.cut} \U0010fffd "
             rows.append(Row(compose(cells), f"an unknown symbol of {one.name}"))
-    return _taken(rows, model_file)
-
-
-def _taken(rows: Iterable[Row], model_file: ModelFile) -> Iterator[Row]:
     return (row for row in rows if _takes(model_file, row))
 
 
