@@ -330,6 +330,42 @@ def test_each_answer_is_told_once_as_soon_as_it_is_there(decoding: DecodingSetti
     assert max(map(len, told)) < 10
 
 
+class Engine:
+    """An engine that finds these batches, and notes that its search has ended."""
+
+    precision, ended = "float32", False
+
+    def __init__(self, *batches: dict[int, list[Hypothesis]]) -> None:
+        self.batches = batches
+
+    def answers(self, *_request: Any) -> Iterator[dict[int, list[Hypothesis]]]:
+        try:
+            yield from self.batches
+        finally:
+            self.ended = True
+
+
+FINE = [Hypothesis((1,), (-1.0,), -1.0, -1.0, True)]
+
+
+@pytest.mark.parametrize("answers", [[], [Hypothesis((1,), (), float("nan"), float("nan"), True)]])
+def test_no_engine_may_leave_a_text_without_an_answer(answers: list[Hypothesis]) -> None:
+    with pytest.raises(NotFiniteError) as caught:
+        search(Engine({0: FINE, 1: FINE}, {2: answers}), [[]] * 3, GREEDY, 9)  # type: ignore[arg-type]
+    assert caught.value.row == 2
+
+
+def test_an_error_of_on_answers_ends_the_search() -> None:
+    engine = Engine({0: FINE}, {1: FINE})
+
+    def on_answers(_: Mapping[int, list[Hypothesis]]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:  # whose traceback keeps the search alive
+        search(engine, [[]] * 2, GREEDY, 9, on_answers=on_answers)  # type: ignore[arg-type]
+    assert engine.ended, caught
+
+
 # --- Greedy search first, a beam where it is not certain ---
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +20,6 @@ from glassformer.paper.search import (
     Hypothesis,
     SearchConstraints,
     beam_search,
-    collect,
     greedy_first,
     greedy_search,
     search_greedy_first,
@@ -152,22 +151,15 @@ def test_all_of_the_probability_is_certain_whatever_rounding_leaves(score: float
 def test_the_answers_are_those_of_the_beam(
     seed: int, sure: float, longest: int, alpha: float, num_beams: int, n_sentences: int, probe: int
 ) -> None:
-    told: list[Mapping[int, list[Hypothesis]]] = []
     search_rows = decoder(toy_of(seed, sure), longest, alpha)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(greedy_first, "PROBE", probe)
-        found = collect(
-            search_greedy_first(search_rows, n_sentences, longest, num_beams=num_beams, alpha=alpha),
-            n_sentences,
-            told.append,
-        )
-    assert [len(each) for each in told] == [1] * n_sentences
-    assert dict(ChainMap(*map(dict, told))) == dict(enumerate(found))
-    for (answer,), (best,) in zip(
-        found, collect(search_rows(range(n_sentences), num_beams), n_sentences, None), strict=True
-    ):
-        assert answer.ids == best.ids
-        assert answer.rank_score == pytest.approx(best.rank_score, abs=1e-5)
+        batches = list(search_greedy_first(search_rows, n_sentences, longest, num_beams=num_beams, alpha=alpha))
+    assert sorted(row for found in batches for row in found) == list(range(n_sentences))
+    expected = ChainMap(*search_rows(range(n_sentences), num_beams))
+    for row, (answer,) in ChainMap(*batches).items():
+        assert answer.ids == expected[row][0].ids
+        assert answer.rank_score == pytest.approx(expected[row][0].rank_score, abs=1e-5)
 
 
 @pytest.mark.parametrize(("n_certain", "goes_on"), [(2, False), (3, True)])
@@ -181,8 +173,8 @@ def test_greedy_search_goes_on_where_more_than_a_third_of_the_first_were_certain
         asked.append((list(rows), num_beams))
         yield {row: [answer_of(0.9 if row < n_certain else 0.2, 2, 0.6)] for row in rows}
 
-    found = collect(search_greedy_first(search_rows, 10, 9, num_beams=4, alpha=0.6), 10, None)
-    assert len(found) == 10
+    found = list(search_greedy_first(search_rows, 10, 9, num_beams=4, alpha=0.6))
+    assert sorted(row for answers in found for row in answers) == list(range(10))
     greedy_rows = [list(range(6)), list(range(6, 10))] if goes_on else [list(range(6))]
     assert asked == [*((rows, 1) for rows in greedy_rows), (list(range(n_certain, 10)), 4)]
 
@@ -205,25 +197,8 @@ def test_the_searches_of_a_job_search_as_one_does(
                 yield {row: [answer_of(0.9 if start + row < n_certain else 0.2, 2, 0.6)] for row in rows}
 
             batches = search_greedy_first(search_rows, size, 9, num_beams=4, alpha=0.6, state=state)
-            assert len(collect(batches, size, None)) == size
+            assert len(ChainMap(*batches)) == size
             start += size
         return searched
 
     assert job(sizes) == job([10])
-
-
-def test_an_error_of_on_answers_ends_the_search() -> None:
-    ended = []
-
-    def batches() -> AnswerBatches:
-        try:
-            yield from ({row: [Hypothesis((), (), -1.0, -1.0, True)]} for row in range(9))
-        finally:
-            ended.append(True)
-
-    def on_answers(_: Mapping[int, list[Hypothesis]]) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt) as caught:  # whose traceback keeps the search alive
-        collect(batches(), 9, on_answers)
-    assert ended, caught

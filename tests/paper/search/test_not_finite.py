@@ -15,7 +15,6 @@ from glassformer.paper.search import (
     SearchConstraints,
     beam_search,
     check_token_scores,
-    collect,
     greedy_search,
     sample,
 )
@@ -95,14 +94,6 @@ def test_a_sentence_with_an_answer_may_run_out_of_tokens():
     table = {(0, 0): [FINE[0], -math.inf, -math.inf, math.log(0.1)]} | {(0, t): NOTHING for t in range(1, 4)}
     best = beam_search(stepper(table), Steps(torch.zeros((1, 1), dtype=torch.long)), 1, SPACE, num_beams=3)[0][0]  # type: ignore[arg-type]
     assert (best.ids, best.finished) == ((), True)
-
-
-@pytest.mark.parametrize("answers", [[], [Hypothesis((1,), (), math.nan, math.nan, True)]])
-def test_no_engine_may_leave_a_text_without_an_answer(answers):
-    fine = [Hypothesis((1,), (-1.0,), -1.0, -1.0, True)]
-    with pytest.raises(NotFiniteError) as caught:
-        collect((found for found in [{0: fine, 1: fine}, {2: answers}]), 3, None)  # type: ignore[arg-type]
-    assert caught.value.row == 2
 
 
 @pytest.mark.parametrize(

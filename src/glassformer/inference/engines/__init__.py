@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Protocol
 
 from glassformer.errors import NotFiniteError, UsageError, nearest
 
 if TYPE_CHECKING:
-    from glassformer.paper.search import AnswerBatches, GreedyFirst, Hypothesis, OnAnswers
+    from glassformer.paper.search import AnswerBatches, GreedyFirst, Hypothesis
     from glassformer.paper.settings import DecodingSettings
     from glassformer.ship.storage.modelfile import ModelFile
 
 Ids = Sequence[int]
 """Framed: `<bos> … <eos>`; those of a prefix are not framed."""
+
+OnAnswers = Callable[[Mapping[int, "list[Hypothesis]"]], None]
+"""Called with the answers of each batch, by the number of the source."""
 
 
 class Engine(Protocol):
@@ -56,7 +61,7 @@ def search(
     Where only the best answer of a beam counts, greedy search is first. `greedy_first` is shared by the searches of one
     job. Raises NotFiniteError for a source without an answer of finite score.
     """
-    from glassformer.paper.search import collect, search_greedy_first
+    from glassformer.paper.search import search_greedy_first
 
     def search_rows(rows: Sequence[int], num_beams: int) -> AnswerBatches:
         chosen = decoding.model_copy(update={"num_beams": num_beams})
@@ -69,12 +74,21 @@ def search(
 
     n_sources, num_beams = len(sources), decoding.num_beams
     if wants_greedy_first(decoding):
-        found = search_greedy_first(
+        batches = search_greedy_first(
             search_rows, n_sources, max_new_tokens, num_beams=num_beams, alpha=decoding.length_alpha, state=greedy_first
         )
     else:
-        found = search_rows(range(n_sources), num_beams)
-    return collect(found, n_sources, on_answers)
+        batches = search_rows(range(n_sources), num_beams)
+    done: dict[int, list[Hypothesis]] = {}
+    with closing(batches):  # so that an error of `on_answers` ends the search
+        for found in batches:
+            for row, answers in found.items():
+                if not (answers and math.isfinite(answers[0].score)):
+                    raise NotFiniteError.at(row, f"a score of {answers[0].score}" if answers else "no answer")
+            done |= found
+            if on_answers is not None:
+                on_answers(found)
+    return [done[row] for row in range(n_sources)]
 
 
 def wants_greedy_first(decoding: DecodingSettings) -> bool:

@@ -15,8 +15,6 @@ from glassformer.paper.search.greedy import greedy_search
 from glassformer.paper.search.greedy_first import (
     AnswerBatches,
     GreedyFirst,
-    OnAnswers,
-    collect,
     is_certain,
     search_greedy_first,
 )
@@ -26,14 +24,12 @@ __all__ = [
     "AnswerBatches",
     "GreedyFirst",
     "Hypothesis",
-    "OnAnswers",
     "SearchConstraints",
     "State",
     "Step",
     "beam_search",
     "best_first",
     "check_token_scores",
-    "collect",
     "greedy_search",
     "is_certain",
     "length_penalty",

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
-from glassformer.errors import NotFiniteError
 from glassformer.paper.search.constraints import Hypothesis, length_penalty
 
 ROUNDING = 1e-4  # what rounding may add to the log-probability of an answer
@@ -15,9 +13,6 @@ PROBE = 256  # sentences that show whether greedy search before a beam saves tim
 
 AnswerBatches = Generator[dict[int, list[Hypothesis]]]
 """Batches of answers, as they are found: row -> answers, best first."""
-
-OnAnswers = Callable[[Mapping[int, list[Hypothesis]]], None]
-"""Called with each batch of answers as soon as it is found."""
 
 SearchRows = Callable[[Sequence[int], int], AnswerBatches]
 """`search_rows(rows, num_beams)` yields the answers for these sentences, as they are found."""
@@ -88,20 +83,3 @@ def search_greedy_first(
     if probed < n_sentences and state.saves_time:
         yield from search_certain(range(probed, n_sentences))
     yield from search_rows([row for row in range(n_sentences) if row not in certain], num_beams)
-
-
-def collect(batches: AnswerBatches, n_sentences: int, on_answers: OnAnswers | None) -> list[list[Hypothesis]]:
-    """Return the answers for all sentences, in order; `on_answers` is called with each batch as soon as it is found.
-
-    Raises NotFiniteError for a sentence without an answer of finite score.
-    """
-    done: dict[int, list[Hypothesis]] = {}
-    with closing(batches):  # so that an error of `on_answers` ends the search
-        for fresh in batches:
-            for row, answers in fresh.items():
-                if not (answers and math.isfinite(answers[0].score)):
-                    raise NotFiniteError.at(row, f"a score of {answers[0].score}" if answers else "no answer")
-            done |= fresh
-            if on_answers is not None:
-                on_answers(fresh)
-    return [done[row] for row in range(n_sentences)]
