@@ -33,36 +33,34 @@ def write_parts(
     Also written are `rows.csv`, with the row number and the part of each kept row, and `ledger.jsonl`. `data` are the
     settings that the table was read with. Raises RunError for a folder that is not empty or cannot be written.
     """
-    part_of: dict[int, str] = {index: name for name, indices in parts.items() for index in indices}
     check_empty(folder)
-    names = _names([path for _, path in table.files])
-    starts = [*(start for start, _ in table.files or ((0, ""),)), len(table.rows)]
+    part_of = {index: part for part, indices in parts.items() for index in indices}
+    sources = table.files or ((0, table.path),)
+    starts = [*(start for start, _ in sources), len(table.rows)]
+    names = _names([path for _, path in table.files]) or [""]
+    new: dict[str, list[Path]] = {}
     with writing(folder):
-        for new in (folder, *(folder / name for name in parts if table.files)):
-            new.mkdir(parents=True, exist_ok=True)
-    files: dict[str, list[Path]] = {name: [folder / name] if table.files else [] for name in parts}
+        for each in (folder, *(folder / part for part in parts if table.files)):
+            each.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        for (_, path), name_of_file, (start, end) in zip(
-            table.files or ((0, table.path),), names or [""], pairwise(starts), strict=True
-        ):
+        for (_, path), name, (start, end) in zip(sources, names, pairwise(starts), strict=True):
             of_rows = {table.rows[index]: part_of[index] for index in range(start, end)}
-            new_files = {
-                name: _new_files(folder, name, path, name_of_file) for name in parts if name in of_rows.values()
-            }
-            written = {name: [stack.enter_context(atomic(file)) for file in each] for name, each in new_files.items()}
-            _copy(path, data, of_rows, written)
-            if not table.files:
-                files = {name: new_files[name] for name in parts}
-        sidecar = stack.enter_context(atomic(folder / "rows.csv"))
-        with sidecar.open("w", encoding="utf-8", newline="") as file:
-            rows = csv.writer(file, lineterminator="\n")
-            rows.writerow(["file", "row", "part"] if table.files else ["row", "part"])
-            rows.writerows(
-                (*((table.file(index),) if table.files else ()), row, part_of[index])
-                for index, row in enumerate(table.rows)
-            )
+            new = {part: _new_files(folder, part, path, name) for part in parts if part in of_rows.values()}
+            _copy(path, data, of_rows, {part: list(map(stack.enter_context, map(atomic, new[part]))) for part in new})
+        _write_rows(table, part_of, stack.enter_context(atomic(folder / "rows.csv")))
     table.ledger.write(folder / "ledger.jsonl")
-    return files
+    return {part: [folder / part] if table.files else new[part] for part in parts}
+
+
+def _write_rows(table: Table, part_of: Mapping[int, str], path: Path) -> None:
+    """Write the number and the part of each row, and of several files the file."""
+    indices = range(len(table.rows))
+    columns: dict[str, Iterable[object]] = {"file": map(table.file, indices)} if table.files else {}
+    columns |= {"row": table.rows, "part": map(part_of.__getitem__, indices)}
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(columns)
+        rows.writerows(zip(*columns.values(), strict=True))
 
 
 def _names(paths: Sequence[str]) -> list[str]:
