@@ -52,7 +52,6 @@ class Columns:
     first: tuple[str, ...]
     width: int
     header: bool
-    consumed: bool  # the first row is the header, and not data
     guessed: bool  # the header was detected from the cells of the first row only
     of_first_object: bool = False  # the names are the members of the first JSON object
 
@@ -61,7 +60,7 @@ class Columns:
         """Create the columns of a table. Raises TableError when `header` is "yes" and the first row is damaged."""
         if source.names is not None:
             own, is_json = source.format != "parallel text", source.format == "JSON Lines"
-            return cls(table, source.names, (), source.width, own, False, False, of_first_object=is_json)
+            return cls(table, source.names, (), source.width, own, False, is_json)
         if header == "yes" and source.first_fault:
             raise TableError(
                 "the header is damaged",
@@ -72,7 +71,12 @@ class Columns:
             )
         found, guessed = _is_header(source.first, requested, header)
         names = source.first if found else None
-        return cls(table, names, source.first, source.width, header=found, consumed=found, guessed=guessed)
+        return cls(table, names, source.first, source.width, found, guessed)
+
+    @property
+    def consumed(self) -> bool:
+        """Whether the first row is the header, and not data."""
+        return self.header and bool(self.first)
 
     def choose(self, data: DataSettings) -> Chosen:
         """Return the positions of sources, features and target.
