@@ -1,7 +1,7 @@
 """The glass box: every number behind one translation, the effect of edits, and the evidence for an answer.
 
     schema · run_records     the format of a trace, in Python and as JSON Schema; the records of a run in it
-    catalogue · formulas     for each quantity its op, axes, description and MathML
+    catalogue · formulas     for each quantity its op, axes, description (catalogue.toml) and MathML
     whatif                   edits of a model or a text
     recorder · search        a record of a forward pass; a search that keeps its pruned candidates
     explained                one explained text: model, text and edits, as a computation and as parts of a trace

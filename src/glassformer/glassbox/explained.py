@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import NotFiniteError, TextError, UsageError, quoted
-from glassformer.glassbox.catalogue import AXES, trace_name, weight_axes
+from glassformer.glassbox.catalogue import AXES, trace_name, vocabulary_axis, weight_axes
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import Answer, Axis, Provenance, Search, Searches, Token, TokenKind, Tokens, Vocabulary
 from glassformer.glassbox.search import search
@@ -84,7 +84,7 @@ class ForwardPass:
         if gold is not None:
             targets = np.array(gold[1])
             with recorder.gold():
-                recorder.keep_given("target_ids", targets)
+                recorder("target_ids", targets)
                 logits = self._record_decoder(recorder, gold[0], memory)
                 reference.cross_entropy(logits, targets, label_smoothing, recorder)
         return recorder
@@ -292,7 +292,7 @@ class Explained:
         sides: tuple[Side, ...] = ("source", "target")
         return {
             side: Vocabulary(
-                self._vocabulary_axis(side),
+                vocabulary_axis(side, self.file.settings.model),
                 self._specials(side),
                 self._counts(side),
                 list(self._tokenizer(side).vocabulary.input_ids),
@@ -321,7 +321,7 @@ class Explained:
             axes |= _position_axes("gold_target", tokens.gold_in, tokens.gold)
         axes |= {name: Axis(length, AXES[name]) for name, length in widths.items()}
         for side in ("source", "target"):
-            name = self._vocabulary_axis(side)
+            name = vocabulary_axis(side, self.file.settings.model)
             pieces = list(self._tokenizer(side).vocabulary.pieces)
             axes[name] = Axis(len(pieces), AXES[name], pieces)
         return axes
@@ -340,9 +340,6 @@ class Explained:
 
     def _counts(self, side: str) -> list[int]:
         return list(self.file.data.counts(side))
-
-    def _vocabulary_axis(self, side: str) -> str:
-        return "vocabulary" if self.file.settings.model.tied_embeddings == "all" else f"{side}_vocabulary"
 
 
 def _position_axes(

@@ -1,136 +1,108 @@
-"""The formula of each op in MathML, which browsers draw without a library."""
+"""The formulas of the tensors in MathML, which browsers draw without a library."""
 
 from __future__ import annotations
 
-_NAMESPACE = "http://www.w3.org/1998/Math/MathML"
+
+def _markup(part: str) -> str:
+    """MathML of a part: as it is, or of words between spaces, each a number, a letter or name, or a sign."""
+    if part.startswith("<"):
+        return part
+    kinds = (("mn" if word.isdigit() else "mi" if word[0].isalpha() else "mo", word) for word in part.split(" "))
+    return "".join(f"<{kind}>{word}</{kind}>" for kind, word in kinds)
 
 
-def _i(letter: str) -> str:
-    return f"<mi>{letter}</mi>"
-
-
-def _n(number: str) -> str:
-    return f"<mn>{number}</mn>"
-
-
-def _o(sign: str) -> str:
-    return f"<mo>{sign}</mo>"
+def _element(name: str, *parts: str) -> str:
+    return f"<{name}>{''.join(map(_markup, parts))}</{name}>"
 
 
 def _row(*parts: str) -> str:
-    return f"<mrow>{''.join(parts)}</mrow>"
+    return _element("mrow", *parts)
 
 
 def _sub(base: str, index: str) -> str:
-    return f"<msub>{base}{index}</msub>"
+    return _element("msub", base, index)
 
 
 def _sup(base: str, power: str) -> str:
-    return f"<msup>{base}{power}</msup>"
+    return _element("msup", base, power)
 
 
 def _over(above: str, below: str) -> str:
-    return f"<mfrac>{above}{below}</mfrac>"
+    return _element("mfrac", above, below)
 
 
 def _root(inner: str) -> str:
-    return f"<msqrt>{inner}</msqrt>"
+    return _element("msqrt", inner)
 
 
 def _sum(index: str) -> str:
-    return f"<munder>{_o('∑')}{index}</munder>"
+    return _element("munder", "∑", index)
 
 
 def _call(name: str, *parts: str) -> str:
-    return _row(_i(name), _o("("), *parts, _o(")"))
+    return _row(name, "(", *parts, ")")
 
 
 def _math(*parts: str) -> str:
-    return f'<math xmlns="{_NAMESPACE}" display="block">{"".join(parts)}</math>'
-
-
-_EQUALS, _PLUS, _MINUS, _TIMES, _COMMA = _o("="), _o("+"), _o("−"), _o("·"), _o(",")
-_X, _D_MODEL, _D_K = _i("x"), _sub(_i("d"), _i("model")), _sub(_i("d"), _i("k"))
-_HEAD, _SCORES = _sub(_i("head"), _i("i")), _row(_i("Q"), _sup(_i("K"), _i("⊤")))
+    return f'<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">{"".join(map(_markup, parts))}</math>'
 
 
 def _projection(letter: str, of: str) -> str:
-    weight = f"<msubsup>{_i('W')}{_i('i')}{_i(letter)}</msubsup>"
-    return _math(_sub(_i(letter), _i("i")), _EQUALS, _i(of), weight)
+    return _math(_sub(letter, "i"), "=", of, _element("msubsup", "W", "i", letter))
 
 
-_ANGLE = _over(_i("p"), _sup(_i("n"), _over(_row(_n("2"), _i("i")), _D_MODEL)))
-_DEVIATION = _row(_X, _MINUS, _i("μ"))
+_D_MODEL, _VARIANCE, _TRANSPOSED = _sub("d", "model"), _sup("σ", "2"), "<mi>⊤</mi>"
+_SCORES = _over(_row("Q", _sup("K", _TRANSPOSED)), _root(_sub("d", "k")))
+_ANGLE = _over("p", _sup("n", _over(_row("2 i"), _D_MODEL)))
+_HEADS = _call("Concat", _sub("head", "1"), ", … ,", _sub("head", "h"))
+_LOGITS = ("z = h", _sup("W", _TRANSPOSED))
+
+
+def _exponential(column: str) -> str:
+    return _sup("e", _sub("z", _row(f"t {column}")))
+
 
 FORMULAS: dict[str, str] = {
-    "embedded": _math(_X, _EQUALS, _sub(_i("E"), _i("id"))),
-    "times_root_d": _math(_X, _TIMES, _root(_D_MODEL)),
-    "sinusoids": _math(
-        _call("PE", _i("p"), _COMMA, _n("2"), _i("i")),
-        _EQUALS,
-        _call("sin", _ANGLE),
-        _o(";"),
-        _call("PE", _i("p"), _COMMA, _n("2"), _i("i"), _PLUS, _n("1")),
-        _EQUALS,
-        _call("cos", _ANGLE),
+    "embedding.embedded": _math("x =", _sub("E", "id")),
+    "embedding.scaled": _math("x ·", _root(_D_MODEL)),
+    "embedding.positions": _math(
+        _call("PE", "p , 2 i"), "=", _call("sin", _ANGLE), ";", _call("PE", "p , 2 i + 1"), "=", _call("cos", _ANGLE)
     ),
-    "learned_positions": _math(_sub(_i("P"), _i("p"))),
-    "input": _math(_X, _TIMES, _root(_D_MODEL), _PLUS, _i("PE")),
-    "queries": _projection("Q", "x"),
-    "keys": _projection("K", "m"),
-    "values": _projection("V", "m"),
-    "scores": _math(_sub(_i("Q"), _i("i")), f"<msubsup>{_i('K')}{_i('i')}{_i('⊤')}</msubsup>"),
-    "scaled": _math(_over(_SCORES, _root(_D_K))),
-    "weights": _math(
-        _i("A"),
-        _EQUALS,
-        _call("softmax", _over(_SCORES, _root(_D_K))),
-        _o(";"),
-        _sub(_i("A"), _row(_i("t"), _i("s"))),
-        _EQUALS,
-        _over(
-            _sup(_i("e"), _sub(_i("z"), _row(_i("t"), _i("s")))),
-            _row(
-                _sum(_row(_i("j"), _i("\N{NO-BREAK SPACE}visible"))),
-                _sup(_i("e"), _sub(_i("z"), _row(_i("t"), _i("j")))),
-            ),
-        ),
+    "embedding.learned_positions": _math(_sub("P", "p")),
+    "embedding.input": _math("x ·", _root(_D_MODEL), "+ PE"),
+    "attention.queries": _projection("Q", "x"),
+    "attention.keys": _projection("K", "m"),
+    "attention.values": _projection("V", "m"),
+    "attention.scores": _math(_sub("Q", "i"), _element("msubsup", "K", "i", _TRANSPOSED)),
+    "attention.scaled": _math(_SCORES),
+    "attention.weights": _math(
+        "A =",
+        _call("softmax", _SCORES),
+        ";",
+        _sub("A", _row("t s")),
+        "=",
+        _over(_exponential("s"), _row(_sum(_row("j", "<mi>\N{NO-BREAK SPACE}visible</mi>")), _exponential("j"))),
     ),
-    "heads": _math(_HEAD, _EQUALS, _sub(_i("A"), _i("i")), _sub(_i("V"), _i("i"))),
-    "concatenated": _math(
-        _call("Concat", _sub(_i("head"), _n("1")), _COMMA, _o("…"), _COMMA, _sub(_i("head"), _i("h")))
+    "attention.heads": _math(_sub("head", "i"), "=", _sub("A", "i"), _sub("V", "i")),
+    "attention.concatenated": _math(_HEADS),
+    "attention.output": _math(_HEADS, _sup("W", "O")),
+    "sublayer.residual": _math("x +", _call("Sublayer", "x")),
+    "sublayer.residual_pre": _math("x +", _call("Sublayer", _call("LayerNorm", "x"))),
+    "feed_forward.hidden": _math("x", _sub("W", "1"), "+", _sub("b", "1")),
+    "feed_forward.relu": _math(_call("max", "0 , h")),
+    "feed_forward.gelu": _math("h ·", _call("Φ", "h")),
+    "feed_forward.swish": _math(_over("h", _row("1 +", _sup("e", _row("− h"))))),
+    "feed_forward.output": _math("a", _sub("W", "2"), "+", _sub("b", "2")),
+    "norm.mean": _math("μ =", _over("1", _D_MODEL), _sum("j"), _sub("x", "j")),
+    "norm.variance": _math(
+        _VARIANCE, "=", _over("1", _D_MODEL), _sum("j"), _sup(_row("(", _sub("x", "j"), "− μ )"), "2")
     ),
-    "attention_output": _math(
-        _call("Concat", _sub(_i("head"), _n("1")), _COMMA, _o("…"), _COMMA, _sub(_i("head"), _i("h"))),
-        _sup(_i("W"), _i("O")),
-    ),
-    "residual": _math(_X, _PLUS, _call("Sublayer", _X)),
-    "residual_pre": _math(_X, _PLUS, _call("Sublayer", _call("LayerNorm", _X))),
-    "mean": _math(_i("μ"), _EQUALS, _over(_n("1"), _D_MODEL), _sum(_i("j")), _sub(_X, _i("j"))),
-    "variance": _math(
-        _sup(_i("σ"), _n("2")),
-        _EQUALS,
-        _over(_n("1"), _D_MODEL),
-        _sum(_i("j")),
-        _sup(_row(_o("("), _sub(_X, _i("j")), _MINUS, _i("μ"), _o(")")), _n("2")),
-    ),
-    "layer_norm": _math(
-        _i("γ"), _o("⊙"), _over(_DEVIATION, _root(_row(_sup(_i("σ"), _n("2")), _PLUS, _i("ε")))), _PLUS, _i("β")
-    ),
-    "hidden": _math(_X, _sub(_i("W"), _n("1")), _PLUS, _sub(_i("b"), _n("1"))),
-    "relu": _math(_call("max", _n("0"), _COMMA, _i("h"))),
-    "gelu": _math(_i("h"), _TIMES, _call("Φ", _i("h"))),
-    "swish": _math(_over(_i("h"), _row(_n("1"), _PLUS, _sup(_i("e"), _row(_MINUS, _i("h")))))),
-    "feed_forward_output": _math(_i("a"), _sub(_i("W"), _n("2")), _PLUS, _sub(_i("b"), _n("2"))),
-    "logits": _math(_i("z"), _EQUALS, _i("h"), _sup(_i("W"), _i("⊤"))),
-    "logits_with_bias": _math(_i("z"), _EQUALS, _i("h"), _sup(_i("W"), _i("⊤")), _PLUS, _i("b")),
-    "log_probs": _math(
-        _i("log"), _i("p"), _EQUALS, _i("z"), _MINUS, _i("log"), _sum(_i("v")), _sup(_i("e"), _sub(_i("z"), _i("v")))
-    ),
-    "smoothed_targets": _math(
-        _i("q"), _EQUALS, _row(_o("("), _n("1"), _MINUS, _i("ε"), _o(")")), _i("onehot"), _PLUS, _over(_i("ε"), _i("V"))
-    ),
-    "losses": _math(_i("L"), _EQUALS, _MINUS, _sum(_i("v")), _sub(_i("q"), _i("v")), _i("log"), _sub(_i("p"), _i("v"))),
-    "overwrite": _math(_i("edited")),
+    "norm.output": _math("γ ⊙", _over(_row("x − μ"), _root(_row(_VARIANCE, "+ ε"))), "+ β"),
+    "output.logits": _math(*_LOGITS),
+    "output.logits_with_bias": _math(*_LOGITS, "+ b"),
+    "output.log_probs": _math("log p = z − log", _sum("v"), _sup("e", _sub("z", "v"))),
+    "output.smoothed_targets": _math("q =", _row("( 1 − ε )"), "onehot +", _over("ε", "V")),
+    "output.losses": _math("L = −", _sum("v"), _sub("q", "v"), "log", _sub("p", "v")),
+    "edit.overwrite": _math("edited"),
 }
-"""Key of a formula -> MathML. x is the input of the sublayer; m is x in self-attention, the memory in cross."""
+"""Name in catalogue.toml -> MathML. x is the input of the sublayer; m is x in self-attention, the memory in cross."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.glassbox.catalogue import GOLD, describe, trace_name
-from glassformer.glassbox.formulas import FORMULAS
-from glassformer.glassbox.schema import MASK_REASONS, Axis, Step, Tensor
+from glassformer.glassbox.catalogue import GOLD, Entry, describe, trace_name
+from glassformer.glassbox.schema import MASK_REASONS, Axis, Op, Step, Tensor
 from glassformer.paper.reference import Value
 from glassformer.paper.settings import ModelSettings
 
@@ -41,45 +41,38 @@ class Recorder:
         self.steps: list[Step] = []
         self._prefix = ""
         self._name_of: dict[int, str] = {id(array): name for name, array in weights.items()}
-        self._noted: dict[str, Array] = {}  # an array that was freed could give its id to another
+        self._noted: dict[str, Any] = {}  # an array that was freed could give its id to another
 
     def __call__(self, name: str, value: Value, /, *made_of: Array | np.float64 | str | None) -> Value:
-        name = self._named(name)
-        entry, formula = describe(name, self.model)
+        name = self._prefix + trace_name(name)
+        entry = describe(name, self.model)
         edited = value if self.edit is None else self.edit(name.removeprefix(GOLD), value)
-        changed = edited is not value
+        inputs = [found for part in made_of if part is not None for found in self._inputs(part)]
         if entry.op is None:
-            self._keep(name, edited, entry.axes)
-            self.given.add(name)
-            self._register(edited, name)
-            return edited
-        made = f"{name}_before_edit" if changed else name
-        self._keep(made, value, entry.axes)
-        inputs = [name_of for part in made_of if part is not None for name_of in self._inputs(part)]
-        attributes = self._attributes(entry.op, name)
-        words = entry.title, entry.words, formula, entry.section
-        self.steps.append(Step(made, entry.op, inputs, made, attributes, *words))
-        if changed:
-            self._overwritten(name, value, edited, entry.axes)
-        self._register(edited, name)
+            self._give(name, edited, entry.axes)
+        elif edited is value:
+            self._compute(name, value, entry, inputs)
+        else:
+            before, new, where = f"{name}_before_edit", f"{name}_edit", f"{name}_edited"
+            self._compute(before, value, entry, inputs)
+            self._give(new, edited, entry.axes)
+            self._give(where, edited != value, entry.axes)
+            overwrite = replace(describe("edit.overwrite", self.model), axes=entry.axes)
+            self._compute(name, edited, overwrite, [before, new, where])
+        self._name_of[id(edited)] = name
+        self._noted[name] = edited
         return edited
 
-    def _overwritten(self, name: str, value: Any, edited: Any, axes: tuple[str, ...]) -> None:
-        """The step from a computed quantity to the same after the edit."""
-        self._keep(f"{name}_edit", edited, axes)
-        self._keep(f"{name}_edited", edited != value, axes)
-        self.given |= {f"{name}_edit", f"{name}_edited"}
-        inputs = [f"{name}_before_edit", f"{name}_edit", f"{name}_edited"]
-        words = "after the edit", "The edit replaces what was computed.", FORMULAS["overwrite"], ""
-        self.steps.append(Step(name, "overwrite", inputs, name, {}, *words))
-        self._keep(name, edited, axes)
-
-    def keep_given(self, name: str, value: Array) -> None:
-        """Keep a quantity that is given from outside the reference."""
-        name = self._named(name)
-        self._keep(name, value, describe(name, self.model).entry.axes)
+    def _give(self, name: str, value: Any, axes: tuple[str, ...]) -> None:
+        self._keep(name, value, axes)
         self.given.add(name)
-        self._register(value, name)
+
+    def _compute(self, name: str, value: Any, entry: Entry, inputs: list[str]) -> None:
+        """Keep a quantity and the step that made it."""
+        self._keep(name, value, entry.axes)
+        op = cast("Op", entry.op)
+        words = entry.title, entry.words, entry.formula, entry.section
+        self.steps.append(Step(name, op, inputs, name, self._attributes(op, name), *words))
 
     @contextmanager
     def gold(self) -> Iterator[None]:
@@ -92,8 +85,10 @@ class Recorder:
 
     def last_of(self, part: str) -> Array:
         """The residual stream after a sublayer."""
-        name = self._named(f"{part}.residual" if self.model.norm == "pre" else f"{part}_norm.output")
-        return self._noted[name]
+        last: Array = self._noted[
+            self._prefix + (f"{part}.residual" if self.model.norm == "pre" else f"{part}_norm.output")
+        ]
+        return last
 
     def tensors(self, axes: dict[str, Axis], *, as_text: bool) -> dict[str, Tensor]:
         """The quantities as tensors; a mask has the reason in each cell that is hidden."""
@@ -108,19 +103,11 @@ class Recorder:
             tensors[name] = Tensor.of(array, list(names), origin, text=as_text)
         return tensors
 
-    def _named(self, name: str) -> str:
-        return self._prefix + trace_name(name)
-
     def _keep(self, name: str, value: Any, axes: tuple[str, ...]) -> None:
         array = np.asarray(value)
         if array.ndim == 2 and len(axes) == 1:  # the mean of each row, as a column
             array = array[:, 0]
         self.arrays[name], self.axes[name] = array, axes
-
-    def _register(self, value: Any, name: str) -> None:
-        """Recognize this object by that name from now on."""
-        self._name_of[id(value)] = name
-        self._noted[name] = value
 
     def _inputs(self, part: Any) -> list[str]:
         """The names of an input of a step."""
