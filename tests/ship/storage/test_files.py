@@ -108,13 +108,6 @@ def test_a_new_file_has_the_permissions_of_the_old_one(tmp_path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_link_to_itself_is_replaced(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "link")
-    check_writable(tmp_path / "link")
-    write_text(tmp_path / "link", "new")
-    assert (tmp_path / "link").read_text() == "new"
-
-
 def test_a_path_through_a_file_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file" / "a.txt", tmp_path / "file" / "deep" / "a.txt"):
@@ -136,11 +129,8 @@ def test_an_error_of_a_folder_without_write_permission_has_a_hint(tmp_path, numb
     error = cannot_write(tmp_path, OSError(number, os.strerror(number)))
     assert error.hint == "choose a folder with write permission"
     assert error.got == os.strerror(number)
-
-
-def test_an_unexpected_operating_system_error_is_reported(tmp_path):
-    assert cannot_write(tmp_path, OSError("odd")).got == "odd"
-    assert "try again" in (cannot_write(tmp_path, OSError("odd")).hint or "")
+    odd = cannot_write(tmp_path, OSError("odd"))
+    assert (odd.got, "try again" in (odd.hint or "")) == ("odd", True)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
