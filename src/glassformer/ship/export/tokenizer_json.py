@@ -22,7 +22,6 @@ import contextlib
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from glassformer.errors import SettingsError
@@ -73,7 +72,7 @@ def single_tokenizer(tokenizer: Tokenizer, *, added: bool = True) -> Part:
     `added`: its special tokens are also special for the library, which can leave them out of a decoded text. Raises
     SettingsError where the library cannot represent it.
     """
-    return _Vocabularies(tokenizer, tokenizer, joined=False).to_json(added)
+    return _to_json(tokenizer, tokenizer, is_joined=False, added=added)
 
 
 def joined_tokenizer(source: Tokenizer, target: Tokenizer) -> Part:
@@ -81,106 +80,79 @@ def joined_tokenizer(source: Tokenizer, target: Tokenizer) -> Part:
 
     Raises SettingsError where the library cannot represent it.
     """
-    return _Vocabularies(source, target, joined=True).to_json(added=True)
+    return _to_json(source, target, is_joined=True, added=True)
 
 
-@dataclass(frozen=True)
-class _Vocabularies:
-    """The tokenizer that encodes and the one that decodes; `joined`: the ids of the first come after the second's."""
+def _to_json(source: Tokenizer, target: Tokenizer, *, is_joined: bool, added: bool) -> Part:
+    if source.inputs:
+        raise _refusal("a source has several inputs", f"inputs: {listed(source.inputs)}")
+    for side in (source, target):
+        if side.settings.kind not in _PRE_TOKENIZERS:
+            raise _refusal("the library splits a text in another way", f"tokens of the kind {side.settings.kind}")
+    names = _joined_forms(source, target) if is_joined else _written_forms(source)
+    repeated = next((name for name, count in Counter(names).items() if count > 1), None)
+    if repeated is not None:
+        raise _refusal("two of its tokens would have the same written form", repr(repeated))
+    if target.settings.normalization == "NFD" and any(map(_may_compose, target.vocabulary.ordinary)):
+        raise _refusal("the library cannot compose characters after decoding", "normalization NFD of the target")
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    special = [{"id": token, "content": names[token], **flags} for token in sorted(target.vocabulary.special_ids)]
+    prefix = [{"type": "Strip", "content": MARK, "start": len(TARGET_PREFIX), "stop": 0}] if is_joined else []
+    first_id = len(target) if is_joined else 0
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": special if added else [],
+        "normalizer": _sequence("normalizers", _normalizers(source.settings)),
+        "pre_tokenizer": _sequence("pretokenizers", _PRE_TOKENIZERS[source.settings.kind]),
+        "post_processor": _frame(names, [first_id + token for token in source.frame([])]),
+        "decoder": _sequence("decoders", prefix + _DECODERS[target.settings.kind]),
+        "model": _model(source, names, first_id),
+    }
 
-    source: Tokenizer
-    target: Tokenizer
-    joined: bool
 
-    def to_json(self, added: bool) -> Part:
-        self._check_kinds()
-        names = self._names()
-        repeated = next((name for name, count in Counter(names).items() if count > 1), None)
-        if repeated is not None:
-            raise _refusal("two of its tokens would have the same written form", repr(repeated))
-        if self.target.settings.normalization == "NFD" and any(map(_may_compose, self.target.vocabulary.ordinary)):
-            raise _refusal("the library cannot compose characters after decoding", "normalization NFD of the target")
-        return {
-            "version": "1.0",
-            "truncation": None,
-            "padding": None,
-            "added_tokens": self._added(names) if added else [],
-            "normalizer": _sequence("normalizers", _normalizers(self.source.settings)),
-            "pre_tokenizer": _sequence("pretokenizers", _PRE_TOKENIZERS[self.source.settings.kind]),
-            "post_processor": self._frame(names),
-            "decoder": _sequence("decoders", self._decoders()),
-            "model": self._model(names),
-        }
+def _frame(names: Sequence[str], ids: Sequence[int]) -> Part:
+    *start, end = ({"SpecialToken": {"id": names[token], "type_id": 0}} for token in ids)
+    text, pair = ({"Sequence": {"id": name, "type_id": 0}} for name in ("A", "B"))
+    special = {names[token]: {"id": names[token], "ids": [token], "tokens": [names[token]]} for token in ids}
+    return {
+        "type": "TemplateProcessing",
+        "single": [*start, text, end],
+        "pair": [*start, text, pair, end],
+        "special_tokens": special,
+    }
 
-    def _check_kinds(self) -> None:
-        if self.source.inputs:
-            raise _refusal("a source has several inputs", f"inputs: {listed(self.source.inputs)}")
-        for side in (self.source, self.target):
-            if side.settings.kind not in _PRE_TOKENIZERS:
-                raise _refusal("the library splits a text in another way", f"tokens of the kind {side.settings.kind}")
 
-    @property
-    def first_source_id(self) -> int:
-        return len(self.target) if self.joined else 0
+def _model(source: Tokenizer, names: Sequence[str], first_id: int) -> Part:
+    """Return the model of the source, whose ids begin at `first_id`, with the written forms of all tokens by id."""
+    ids = {name: token for token, name in enumerate(names)}
+    unk_id = source.vocabulary.unk_id
+    unknown = None if unk_id is None else first_id + unk_id
+    unk_token = NO_UNKNOWN if unknown is None else names[unknown]
+    learned = source.to_dict()
+    if "scores" in learned:
+        # The score of what no chunk contains does not matter; 0 is the highest that there is.
+        scores = dict.fromkeys(names, 0.0) | dict(zip(source.vocabulary.ordinary, learned["scores"], strict=True))
+        return {"type": "Unigram", "unk_id": unknown, "vocab": list(scores.items()), "byte_fallback": False}
+    if "merges" in learned:
+        flags = {"fuse_unk": False, "byte_fallback": False, "ignore_merges": False, "dropout": None}
+        affixes = {"continuing_subword_prefix": None, "end_of_word_suffix": None}
+        merges = [list(merge) for merge in learned["merges"]]
+        return {"type": "BPE", "unk_token": unk_token, **flags, **affixes, "vocab": ids, "merges": merges}
+    return {"type": "WordLevel", "vocab": ids, "unk_token": unk_token}
 
-    def _names(self) -> list[str]:
-        """Return the written form of every token, by id."""
-        if not self.joined:
-            return _written_forms(self.source)
-        special = self.target.vocabulary.special_ids
-        targets = [
-            name if token in special else TARGET_PREFIX + name for token, name in enumerate(_written_forms(self.target))
-        ]
-        special = self.source.vocabulary.special_ids
-        return targets + [
-            f"<source:{name[1:]}" if token in special else name
-            for token, name in enumerate(_written_forms(self.source))
-        ]
 
-    def _added(self, names: Sequence[str]) -> list[Part]:
-        flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-        ids = sorted(self.target.vocabulary.special_ids)
-        return [{"id": token, "content": names[token], **flags} for token in ids]
-
-    def _frame(self, names: Sequence[str]) -> Part:
-        ids = [self.first_source_id + token for token in self.source.frame([])]
-        *start, end = ({"SpecialToken": {"id": names[token], "type_id": 0}} for token in ids)
-        text, pair = ({"Sequence": {"id": name, "type_id": 0}} for name in ("A", "B"))
-        return {
-            "type": "TemplateProcessing",
-            "single": [*start, text, end],
-            "pair": [*start, text, pair, end],
-            "special_tokens": {
-                names[token]: {"id": names[token], "ids": [token], "tokens": [names[token]]} for token in ids
-            },
-        }
-
-    def _decoders(self) -> list[Part]:
-        strip = [{"type": "Strip", "content": MARK, "start": len(TARGET_PREFIX), "stop": 0}] if self.joined else []
-        return strip + _DECODERS[self.target.settings.kind]
-
-    def _model(self, names: Sequence[str]) -> Part:
-        source, ids = self.source, {name: token for token, name in enumerate(names)}
-        unk_id = source.vocabulary.unk_id
-        unknown = None if unk_id is None else self.first_source_id + unk_id
-        unk_token = NO_UNKNOWN if unknown is None else names[unknown]
-        learned = source.to_dict()
-        if "scores" in learned:
-            # The score of what no chunk contains does not matter; 0 is the highest that there is.
-            scores = dict.fromkeys(names, 0.0) | dict(zip(source.vocabulary.ordinary, learned["scores"], strict=True))
-            return {"type": "Unigram", "unk_id": unknown, "vocab": list(scores.items()), "byte_fallback": False}
-        if "merges" in learned:
-            flags = {"fuse_unk": False, "byte_fallback": False, "ignore_merges": False, "dropout": None}
-            affixes = {"continuing_subword_prefix": None, "end_of_word_suffix": None}
-            return {
-                "type": "BPE",
-                "unk_token": unk_token,
-                **flags,
-                **affixes,
-                "vocab": ids,
-                "merges": [list(merge) for merge in learned["merges"]],
-            }
-        return {"type": "WordLevel", "vocab": ids, "unk_token": unk_token}
+def _joined_forms(source: Tokenizer, target: Tokenizer) -> list[str]:
+    """Return the written form of every token of joined vocabularies, by id."""
+    targets, sources = (
+        [(name, token in side.vocabulary.special_ids) for token, name in enumerate(_written_forms(side))]
+        for side in (target, source)
+    )
+    return [
+        *(name if is_special else TARGET_PREFIX + name for name, is_special in targets),
+        *(f"<source:{name[1:]}" if is_special else name for name, is_special in sources),
+    ]
 
 
 def _written_forms(tokenizer: Tokenizer) -> list[str]:

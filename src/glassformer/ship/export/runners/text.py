@@ -72,7 +72,8 @@ class Subwords:
     """Pieces of BPE or of a unigram model, within words and within runs of other characters."""
 
     def __init__(self, saved: dict[str, Any]) -> None:
-        library = import_module("tokenizers")
+        import tokenizers as library
+
         pieces = [*saved["pieces"], ""]  # the library needs a piece for unknown characters: one that is no other
         if "merges" in saved:
             ids = {piece: i for i, piece in enumerate(pieces)}
