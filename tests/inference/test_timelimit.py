@@ -46,22 +46,6 @@ def test_a_limit_that_expires_early_ends_the_computation_from_another_thread() -
             check_time_limit()
 
 
-def test_the_limit_of_one_thread_is_not_that_of_another() -> None:
-    raised: list[Exception] = []
-
-    def check() -> None:
-        try:
-            check_time_limit()
-        except TimeLimitError as error:
-            raised.append(error)
-
-    with time_limit(-1):
-        other = threading.Thread(target=check)
-        other.start()
-        other.join()
-    assert raised == []
-
-
 def test_jobs_on_other_threads_have_the_same_limit() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)

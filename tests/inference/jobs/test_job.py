@@ -238,14 +238,6 @@ def test_another_input_is_refused(table, tmp_path, text, got):
     assert not out.exists()
 
 
-def test_rows_may_be_added_to_the_input(table, tmp_path):
-    out = tmp_path / "out.csv"
-    interrupted(job_of(table, out), 1)
-    table.write_text(table.read_text() + "200,word 200\n")
-    run(job_of(table, out), resume=True)
-    assert out.read_text() == EXPECTED + "200,WORD 200\n"
-
-
 def test_nothing_to_resume_is_an_error(table, tmp_path):
     out = tmp_path / "out.csv"
     assert refused(job_of(table, out), resume=True).what == "there is no interrupted job to resume"
