@@ -25,9 +25,9 @@ try:
 
     from glassformer import Settings, Translator, train
     from glassformer.before.advise import advise
+    from glassformer.before.recipes.overrides import merge
     from glassformer.data.tables import Pair
     from glassformer.training.events import Event
-    from glassformer.training.recipes.overrides import merge
 except ModuleNotFoundError as error:
     package = (error.name or "").partition(".")[0]
     raise LessonError(

@@ -38,8 +38,8 @@ THIRD_PARTY = {
         *("ctranslate2", "filelock", "jaxtyping", "numpy", "pyarrow", "pydantic", "ray", "sacrebleu", "sentencex"),
         "torch",
     },
-    "training": {"filelock", "jaxtyping", "numpy", "pydantic", "tensorboardX", "torch"},
-    "before": {"numpy", "torch"},
+    "training": {"jaxtyping", "numpy", "pydantic", "tensorboardX", "torch"},
+    "before": {"filelock", "numpy", "pydantic", "torch"},
     "glassbox": {"numpy", "pydantic", "torch"},
     "ship": {
         "fastapi",

@@ -14,10 +14,10 @@ import pytest
 from glassformer.before import advise as advise_module
 from glassformer.before import checks, selftest
 from glassformer.before.advise import Advice
+from glassformer.before.recipes.overrides import merge, parse_assignments
 from glassformer.data.datasets import dates
 from glassformer.paper.settings import all_settings
 from glassformer.training import Run
-from glassformer.training.recipes.overrides import merge, parse_assignments
 from tests.test_architecture import ORDER
 
 ROOT = Path(__file__).parents[1]
@@ -234,5 +234,5 @@ def test_the_wheel_holds_all_that_it_needs(tmp_path: Path) -> None:
     assert done.stdout.startswith(str(tmp_path / "unpacked"))
     source, unpacked = ROOT / "src/glassformer", tmp_path / "unpacked/glassformer"
     files = {path.relative_to(source) for path in source.rglob("*") if path.is_file() and path.suffix != ".pyc"}
-    assert {Path("py.typed"), Path("training/recipes/paper/base.toml"), Path("glassbox/page/index.html")} <= files
+    assert {Path("py.typed"), Path("before/recipes/paper/base.toml"), Path("glassbox/page/index.html")} <= files
     assert {path.relative_to(unpacked) for path in unpacked.rglob("*") if path.is_file()} >= files

@@ -8,10 +8,10 @@ import pytest
 
 from glassformer import Report, Settings, Table, Translator, evaluate, read_table, train
 from glassformer.before.advise import advise
+from glassformer.before.recipes.overrides import merge
 from glassformer.data.datasets import dates
 from glassformer.data.tables import Pair
 from glassformer.paper.settings import DataSettings
-from glassformer.training.recipes.overrides import merge
 
 pytestmark = pytest.mark.slow
 

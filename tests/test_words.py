@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 import typer.main
 
+from glassformer.before.recipes import description, list_recipes
 from glassformer.cli import app
 from glassformer.paper.settings import all_settings
-from glassformer.training.recipes import description, list_recipes
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src/glassformer"

@@ -17,10 +17,10 @@ import links
 import reference
 
 from glassformer import explain, train
+from glassformer.before.recipes import find_recipe
+from glassformer.before.recipes.overrides import read_recipe
 from glassformer.data.datasets import dates
 from glassformer.glassbox.report import write_report
-from glassformer.training.recipes import find_recipe
-from glassformer.training.recipes.overrides import read_recipe
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -112,6 +112,8 @@ MOVED = {
     "metrics": "inference.metrics",
     "model": "paper.model",
     "modelfile": "ship.storage.modelfile",
+    "recipes": "before.recipes",
+    "recipes.overrides": "before.recipes.overrides",
     "reference": "paper.reference",
     "settings": "paper.settings",
     "training.plan": "before.plan",

@@ -14,11 +14,11 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from glassformer.before.advise import Advice, advise
+from glassformer.before.recipes.overrides import merge
 from glassformer.data.datasets import dates
 from glassformer.data.tables import Pair, read_table
 from glassformer.paper.settings import DataSettings, Settings
 from glassformer.text.inputs import compose, inputs_of
-from glassformer.training.recipes.overrides import merge
 
 SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 import torch
@@ -299,7 +300,7 @@ def test_a_long_run_is_tested_in_a_few_checks(planned):
 
 @pytest.mark.usefixtures("long_run")
 def test_a_run_that_is_resumed_is_not_tested(planned):
-    assert check_before_training(replace(planned, resume=True), "cpu") is None
+    assert check_before_training(replace(planned, resumed=mock.Mock()), "cpu") is None
 
 
 @pytest.mark.usefixtures("long_run")

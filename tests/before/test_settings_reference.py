@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from glassformer.before.recipes.overrides import merge, parse_assignments
+from glassformer.before.recipes.synonyms import SYNONYMS
 from glassformer.before.settings_reference import SettingInfo, find_settings, list_settings
 from glassformer.errors import SettingsError
 from glassformer.paper.settings import Settings, all_settings
-from glassformer.training.recipes.overrides import merge, parse_assignments
-from glassformer.training.recipes.synonyms import SYNONYMS
 
 FACTS = {info.name: info for info in list_settings()}
 

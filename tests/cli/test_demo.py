@@ -11,8 +11,8 @@ import pytest
 from glassformer.before import advise as advise_module
 from glassformer.before.advise import Advice
 from glassformer.before.demo import Demo
+from glassformer.before.recipes.overrides import merge, parse_assignments
 from glassformer.inference.translator import Translator
-from glassformer.training.recipes.overrides import merge, parse_assignments
 
 
 @pytest.fixture

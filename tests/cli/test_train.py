@@ -20,13 +20,13 @@ import pytest
 from safetensors.numpy import load_file
 
 from glassformer.before.plan import train
+from glassformer.before.recipes.overrides import read_recipe
 from glassformer.data.datasets import dates
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import read_table
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import Run, Stopped
-from glassformer.training.recipes.overrides import read_recipe
 from tests.chaos.conftest import child, wait
 
 

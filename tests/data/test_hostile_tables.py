@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from glassformer.before.plan import Plan, plan
+from glassformer.before.recipes.overrides import merge, nested
 from glassformer.data.cleaning import clean
 from glassformer.data.extracts import raw_rows, write_parts
 from glassformer.data.ledger import Ledger
@@ -31,7 +32,6 @@ from glassformer.data.tables import Table, read_table
 from glassformer.errors import GlassformerError, TableError
 from glassformer.paper.settings import DataSettings, Settings
 from glassformer.training.prepare import Prepared, prepare
-from glassformer.training.recipes.overrides import merge, nested
 from tests.hostile import BOM, drawn, tables, write
 
 TABLES = tables()

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from glassformer.before.recipes.overrides import merge, parse_assignments, read_recipe
 from glassformer.errors import SettingsError
 from glassformer.paper.settings import (
     DataSettings,
@@ -26,7 +27,6 @@ from glassformer.paper.settings import (
     paper_big,
     preset,
 )
-from glassformer.training.recipes.overrides import merge, parse_assignments, read_recipe
 
 # Defaults
 

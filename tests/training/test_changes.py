@@ -10,12 +10,14 @@ import pytest
 import torch
 
 from glassformer.before.plan import train
+from glassformer.before.resume import changes_of
 from glassformer.errors import RunError, UsageError
 from glassformer.paper.settings import Settings, all_settings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import Finished, Progress, Started, Stopped, Validated
-from glassformer.training.changes import Change, changes_of, recipe_of
 from glassformer.training.checkpoints import read_resume
+from glassformer.training.events import Change
+from glassformer.training.output import recipe_of
 from glassformer.training.validation import Measured, Validator
 from tests.training.test_loop import PAIRS, settings, weights
 

@@ -9,9 +9,13 @@ from torch import nn
 from glassformer.errors import ModelFileError, RunError
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.container import write_tensors
-from glassformer.training.checkpoints import Origin, Position, load_resume, read_resume, save_resume
+from glassformer.training.checkpoints import Position, SavedRun, load_resume, read_resume, save_resume
 
-TABLE = Origin("table", Settings())
+
+def saved(position: Position | None = None, fingerprint: str = "table") -> SavedRun:
+    return SavedRun(
+        position=position or Position(), data={"fingerprint": fingerprint}, settings=Settings(), tokenizers={}
+    )
 
 
 # Resuming
@@ -51,7 +55,7 @@ def test_a_resumed_run_goes_on_bit_by_bit_as_if_it_had_not_stopped(tmp_path, fus
     model, optimizer = made(1, fused)
     go_on(model, optimizer, steps)
     position = Position(step=steps, epoch=2, batch=3, seconds=4.5, best_value=0.25, without_gain=1)
-    save_resume(path, model, optimizer, position, TABLE, {})
+    save_resume(path, model, optimizer, saved(position))
     go_on(model, optimizer, 5)
     other, its_optimizer = made(2, fused)
     assert load_resume(path, other, its_optimizer, "table").position == position
@@ -70,7 +74,7 @@ def test_saving_changes_nothing_of_the_run(tmp_path):
         model, optimizer = made(1, fused=False)
         go_on(model, optimizer, 3)
         if saves:
-            save_resume(tmp_path / "resume.safetensors", model, optimizer, Position(), TABLE, {})
+            save_resume(tmp_path / "resume.safetensors", model, optimizer, saved())
         go_on(model, optimizer, 3)
         runs.append([parameter.tolist() for parameter in model.parameters()])
     assert runs[0] == runs[1]
@@ -85,7 +89,7 @@ def test_saving_changes_nothing_of_the_run(tmp_path):
 )
 def test_another_table_is_refused(tmp_path, read):
     path = tmp_path / "resume.safetensors"
-    save_resume(path, *made(1, fused=False), Position(), Origin("0123456789abcdef", Settings()), {})
+    save_resume(path, *made(1, fused=False), saved(fingerprint="0123456789abcdef"))
     with pytest.raises(RunError) as caught:
         read(path, "fedcba9876543210")
     assert str(caught.value) == (
@@ -98,7 +102,7 @@ def test_another_table_is_refused(tmp_path, read):
 def test_a_model_of_another_shape_is_refused(tmp_path):
     path = tmp_path / "resume.safetensors"
     model, optimizer = made(1, fused=False)
-    save_resume(path, model, optimizer, Position(), TABLE, {})
+    save_resume(path, model, optimizer, saved())
     other = Tiny(width=7)
     with pytest.raises(RunError, match="the saved weights do not fit the model of the recipe") as caught:
         load_resume(path, other, torch.optim.AdamW(other.parameters()), "table")
@@ -108,7 +112,7 @@ def test_a_model_of_another_shape_is_refused(tmp_path):
 def test_a_damaged_or_foreign_resume_file_is_refused(tmp_path):
     path = tmp_path / "resume.safetensors"
     model, optimizer = made(1, fused=False)
-    save_resume(path, model, optimizer, Position(), TABLE, {})
+    save_resume(path, model, optimizer, saved())
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ModelFileError, match="truncated or damaged"):
         load_resume(path, model, optimizer, "table")

@@ -14,6 +14,7 @@ import torch
 
 from glassformer.before.advise import advise
 from glassformer.before.plan import train
+from glassformer.before.recipes.overrides import merge
 from glassformer.data.datasets import dates
 from glassformer.data.tables import Pair
 from glassformer.errors import RunError, TableError, UsageError
@@ -21,7 +22,6 @@ from glassformer.paper.settings import Settings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import Finished, Progress, Run, Saved, Started, Stopped, Validated
 from glassformer.training.epoch import batches_of_epoch
-from glassformer.training.recipes.overrides import merge
 from glassformer.training.validation import Measured, Validator
 
 PAIRS = dates(40, seed=5)

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from glassformer.before.recipes.overrides import merge
 from glassformer.data.datasets import dates
 from glassformer.data.given import as_table
 from glassformer.data.tables import read_table
 from glassformer.errors import TableError, UsageError
 from glassformer.paper.settings import Settings
 from glassformer.training.prepare import prepare
-from glassformer.training.recipes.overrides import merge
 
 BASE = {
     "tokens": {"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False},

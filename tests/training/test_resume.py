@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 
 from glassformer.before.plan import _digest, plan, train
+from glassformer.before.resume import describe_environment
 from glassformer.data.given import as_table
 from glassformer.data.tables import Pair, Table
 from glassformer.errors import ModelFileError, RunError, SettingsError
@@ -17,7 +18,6 @@ from glassformer.ship.storage.container import read_tensors, write_tensors
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training import Saved
 from glassformer.training.checkpoints import RESUME_FORMAT
-from glassformer.training.differences import describe_environment
 from tests.chaos.conftest import PAIRS, SETTINGS, digest
 
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
+from glassformer.before.recipes.overrides import merge
 from glassformer.data.corpus import spread
 from glassformer.data.tables import Pair
 from glassformer.paper.settings import TokenKind
 from glassformer.text.inputs import Inputs, learn_inputs, split, texts_of
-from glassformer.training.recipes.overrides import merge
 
 Form = Literal["NFC", "NFD"]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.before.plan import Plan, plan
+from glassformer.before.recipes.overrides import read_recipe
 from glassformer.data.datasets import dates
 from glassformer.data.pairs import fingerprint
 from glassformer.errors import RunError
@@ -15,7 +16,6 @@ from glassformer.paper.settings import TrainingSettings
 from glassformer.ship.storage.files import write_text
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.rundirectory import RunDirectory
-from glassformer.training.recipes.overrides import read_recipe
 
 N_TRAIN, N_TEST = 9_000, 1_000
 

@@ -21,13 +21,15 @@ import numpy as np
 from glassformer.before.advise import Choice, advise
 from glassformer.before.grow import grow_model, new_token_texts
 from glassformer.before.memory import check_training_fits
-from glassformer.before.notices import Notice, NoticeKind, notices_of
+from glassformer.before.notices import Notice, notices_of
+from glassformer.before.recipes.overrides import check_settings, flat, merge, nested
+from glassformer.before.resume import Resumed, check_tables, recipe_of_run, resume_run
 from glassformer.data.cleaning import clean
 from glassformer.data.columns import columns_of_model
 from glassformer.data.given import Given, read_given
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import Table, check_same_columns
-from glassformer.errors import ModelFileError, SettingsError, UsageError
+from glassformer.errors import ModelFileError, UsageError
 from glassformer.inference.engines.torch import find_device
 from glassformer.inference.evaluation import Report, evaluate
 from glassformer.inference.translator import Translator, encode_sources
@@ -37,13 +39,11 @@ from glassformer.ship.storage.modelfile import ModelFile, tokenizers_to_dict
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import listed
-from glassformer.training.changes import changes_of, description, init_of
-from glassformer.training.checkpoints import SavedRun, is_before_first, read_resume
-from glassformer.training.differences import check_tables, describe_environment, environment_of
+from glassformer.training.checkpoints import is_before_first
 from glassformer.training.loop import Run
-from glassformer.training.prepare import Prepared, fingerprint_of, prepare
+from glassformer.training.output import init_of
+from glassformer.training.prepare import Prepared, prepare
 from glassformer.training.processes import Processes
-from glassformer.training.recipes.overrides import check_settings, flat, merge, nested, read_recipe
 
 SET_BY_USER = "set by you"
 
@@ -52,7 +52,7 @@ SET_BY_USER = "set by you"
 class Plan:
     """A run before it begins. `settings` are complete; `start` is the model to start from, read from `init`.
 
-    `checkpoint` is the step and the time of the checkpoint that is resumed.
+    `resumed` is what a run that is resumed continues from.
     """
 
     settings: Settings
@@ -65,10 +65,9 @@ class Plan:
     test: Table | None = None
     start: ModelFile | None = None
     init: str | None = None
-    resume: bool = False
+    resumed: Resumed | None = None
     overwrite: bool = False
     processes: Processes = field(default_factory=Processes)
-    checkpoint: str = ""
 
     def run(self, device: str = "auto") -> Run:
         """The run: an iterable of events. Raises DeviceError for a device that is not available or too small."""
@@ -81,8 +80,9 @@ class Plan:
             self.directory,
             found,
             start=self.start,
-            resume=self.resume,
+            resume=self.resumed is not None,
             overwrite=self.overwrite,
+            changes=self.resumed.changes if self.resumed else (),
             processes=self.processes,
         )
 
@@ -110,7 +110,7 @@ def plan(
     Settings. `valid` replaces the held-out rows; `test` is evaluated on at the end. `init` is a model whose weights,
     tokenizers and shape are the start; characters or words that it lacks are added to its vocabulary. `resume`
     continues the run in `out` with the same pairs and its own recipe; `overrides` are then changes to it
-    (`training.changes` says which settings can change). A run without a checkpoint begins again, with its recipe.
+    (`before.resume` says which settings can change). A run without a checkpoint begins again, with its recipe.
 
     Under `torchrun` every process decides for itself, and all must agree. After a restart the run is resumed from its
     newest checkpoint.
@@ -143,14 +143,15 @@ def _plan(
     overwrite: bool,
 ) -> Plan:
     """Decide for this process. `complete` are settings over which nothing is advised."""
-    saved, notices = None, tuple[Notice, ...]()
+    resumed, notices = None, tuple[Notice, ...]()
     if resume:
         _check_alone(directory, init=init is not None, overwrite=overwrite)
-        if resume := not is_before_first(directory):
-            saved, given, notices = _resumed(directory, given, processes)
-        else:
+        if is_before_first(directory):
             complete, init, notices = _begun_again(directory, given)
             given, overwrite = complete.model_dump(), True
+        else:
+            resumed = resume_run(directory, given, processes)
+            given, notices = resumed.settings.model_dump(), resumed.notices
     elif processes.is_first:
         directory.check_free(overwrite=overwrite)
     start = None if init is None else ModelFile.load(local_model(init))
@@ -159,17 +160,16 @@ def _plan(
     table = clean(read_given(pairs, data), data)  # tables to validate or test on are never cleaned
     held_out, tested = (_read_other(table, other, data) for other in (valid, test))
     tokenizers = _tokenizers_of(start, table)
-    if saved is not None:
+    if resumed is not None:
         settings, choices = Settings(**given), tuple[Choice, ...]()
-        check_tables(saved.data, table, held_out, directory.resume)
-        saved.check_table(fingerprint_of(table, held_out), directory.resume)
-        tokenizers = saved.tokenizer_pair()
+        check_tables(resumed.saved, table, held_out, directory.resume)
+        tokenizers = resumed.saved.tokenizer_pair()
     elif complete is not None:
         settings, choices = Settings(**merge(complete.model_dump(), settled, {"data": given.get("data", {})})), ()
     else:
         settings, choices = _advised(table, given, has_start=start is not None)
     check_training_fits(settings, find_device("cpu"))  # before rows are prepared for it
-    earlier = _earlier(directory, start, resume=resume)
+    earlier = _earlier(directory, start, resume=resumed is not None)
     prepared = prepare(table, settings, held_out, tokenizers, tested, earlier, grow=start is not None)
     if start is not None:
         start, grown = _grown(start, prepared, table.path)
@@ -182,16 +182,16 @@ def _plan(
         *(prepared, directory, table, held_out, tested),
         start=start,
         init=None if init is None else str(init),
-        resume=resume,
+        resumed=resumed,
         overwrite=overwrite,
         processes=processes,
-        checkpoint="" if saved is None else f"step {saved.position.step:,}, {saved.position.seconds:.3f} s",
     )
 
 
 def _digest(planned: Plan) -> dict[str, str]:
     """Return what all processes of a run must have in common."""
     tokenizers = json.dumps(tokenizers_to_dict(*planned.prepared.tokenizers), sort_keys=True)
+    position = planned.resumed.saved.position if planned.resumed else None
     start, tensors = hashlib.sha256(), planned.start.tensors if planned.start else {}
     for name in sorted(tensors):
         start.update(np.ascontiguousarray(tensors[name]).data)
@@ -200,7 +200,7 @@ def _digest(planned: Plan) -> dict[str, str]:
         "rows": planned.prepared.fingerprint[:12],
         "settings": hashlib.sha256(planned.settings.model_dump_json().encode()).hexdigest()[:12],
         "tokens": hashlib.sha256(tokenizers.encode()).hexdigest()[:12],
-        "checkpoints": planned.checkpoint,
+        "checkpoints": f"step {position.step:,}, {position.seconds:.3f} s" if position else "",
         "models to start from": start.hexdigest()[:12],
     }
 
@@ -256,46 +256,10 @@ def _begun_again(directory: RunDirectory, given: Mapping[str, Any]) -> tuple[Set
     Raises SettingsError for a recipe that is not valid.
     """
     recipe = directory.recipe
-    settings = _recipe_of_run(recipe, "start a new run, with --overwrite")
+    settings = recipe_of_run(recipe, "start a new run, with --overwrite")
     text = "the run was stopped before its first checkpoint: it begins again at step 0, with the settings of its recipe"
     notice = Notice("no checkpoint", text, str(directory.path))
     return Settings(**merge(settings.model_dump(), given)), init_of(recipe), (notice,)
-
-
-def _resumed(
-    directory: RunDirectory, given: Mapping[str, Any], processes: Processes
-) -> tuple[SavedRun, dict[str, Any], tuple[Notice, ...]]:
-    """Return what was saved of a run, its settings with those given, and notices of what changes or is damaged.
-
-    Raises RunError when its recipe was edited, UsageError for a given setting that cannot change.
-    """
-    directory.check_resumable()
-    saved = read_resume(directory.resume)
-    if directory.recipe.exists():
-        hint = "delete it: the checkpoint has all settings, and the recipe is written again"
-        saved.check_recipe(_recipe_of_run(directory.recipe, hint), directory.recipe)
-    before, position = saved.settings, saved.position
-    after = Settings(**merge(before.model_dump(), given))
-    changes = changes_of(before, after, position.step, directory.recipe)
-    texts: dict[NoticeKind, str | None] = {
-        "damaged checkpoint": saved.damage
-        and f"the newest checkpoint is damaged ({saved.damage}); "
-        f"the run continues from the one before it, after step {position.step:,}",
-        "environment": describe_environment(saved.environment, environment_of(processes)),
-        "changed": description(before, after, changes, position.step, position.batch) if changes else None,
-    }
-    notices = tuple(Notice(kind, text, str(directory.path)) for kind, text in texts.items() if text)
-    return saved, after.model_dump(), notices
-
-
-def _recipe_of_run(path: Path, hint: str) -> Settings:
-    """Read the recipe of a run that is resumed. Raises SettingsError, with a hint."""
-    try:
-        return Settings(**read_recipe(path))
-    except SettingsError as error:
-        error.where = str(path)
-        error.hint = error.hint or hint
-        raise
 
 
 def _settled_by(start: ModelFile | None, given: Mapping[str, Any], init: object) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def check_before_training(planned: Plan, device: str = "auto") -> SelfTest | Non
     most MAX_FRACTION of the time. No setting is changed. Raises RunError when a leak was found: what such a run
     measures is wrong.
     """
-    if planned.resume or planned.processes.count > 1 or not _may_be_long(planned):
+    if planned.resumed or planned.processes.count > 1 or not _may_be_long(planned):
         return None
     measured, memory = check_memory(planned.run(device), MAX_SECONDS_BEFORE)
     if measured is None:

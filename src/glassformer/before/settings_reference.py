@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from glassformer.before.recipes.synonyms import spaced, synonyms
 from glassformer.errors import SettingsError
 from glassformer.paper.settings import Settings
-from glassformer.training.recipes.synonyms import spaced, synonyms
 
 N_NEAREST = 3
 

@@ -94,9 +94,9 @@ def _cleaned(
 ) -> tuple[Table, Settings]:
     """The table that training would clean, and the settings of that training: advised, with `--set` over them."""
     from glassformer.before.advise import advise
+    from glassformer.before.recipes.overrides import check_settings, merge, parse_assignments
     from glassformer.data.cleaning import clean
     from glassformer.paper.settings import DataSettings, Settings
-    from glassformer.training.recipes.overrides import check_settings, merge, parse_assignments
 
     given = check_settings(merge(parse_assignments(assignments or []), data))
     cleaned = clean(table, DataSettings(**given.get("data", {})))

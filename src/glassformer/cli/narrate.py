@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from glassformer.ship.export import Exported
     from glassformer.ship.storage.modelfile import ModelFile
     from glassformer.training import Run
-    from glassformer.training.runs.logs import Log
+    from glassformer.training.logs import Log
 
 QUOTED = 300  # characters of a text in a table
 SHOWN_UNLIKE = 3  # texts that are unlike the training, in a warning

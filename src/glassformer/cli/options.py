@@ -253,8 +253,8 @@ def training_options(
     recipe: str | None, assignments: list[str] | None, data: dict[str, Any], **training: Any
 ) -> dict[str, Any]:
     """The settings of a training that were given: a recipe, `--set` over it, and options over both."""
-    from glassformer.training.recipes import find_recipe
-    from glassformer.training.recipes.overrides import merge, parse_assignments, read_recipe
+    from glassformer.before.recipes import find_recipe
+    from glassformer.before.recipes.overrides import merge, parse_assignments, read_recipe
 
     base = read_recipe(find_recipe(recipe)) if recipe is not None else {}
     return merge(base, parse_assignments(assignments or []), data, {"training": given(**training)})
@@ -270,8 +270,8 @@ def source_of(text: str, inputs: Inputs, features: list[str] | None) -> str | di
 
 def decoding_options(assignments: list[str] | None, **options: Any) -> dict[str, Any]:
     """`--set decoding.…` and the options of a verb as fields of DecodingSettings."""
+    from glassformer.before.recipes.overrides import parse_assignments
     from glassformer.errors import SettingsError
-    from glassformer.training.recipes.overrides import parse_assignments
 
     parsed: dict[str, dict[str, Any]] = parse_assignments(assignments or [])
     others = sorted(parsed.keys() - {"decoding"})

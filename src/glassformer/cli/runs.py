@@ -11,7 +11,7 @@ from glassformer.cli.console import Reporter, print_json, print_table
 from glassformer.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from glassformer.training.runs.compare import RunSummary
+    from glassformer.before.runs import RunSummary
 
 Runs = Annotated[Path, typer.Argument(metavar="DIR", help="A directory that contains run directories.")]
 
@@ -20,7 +20,7 @@ COLUMNS = ("run", "state", "best", "size", "rows", "steps", "minutes", "tokens/s
 
 def runs(folder: Runs, as_json: AsJson = False) -> None:
     """Compare runs: the best first, with the settings that differ between them."""
-    from glassformer.training.runs.compare import compare_runs
+    from glassformer.before.runs import compare_runs
 
     compared = compare_runs(folder)
     if as_json:

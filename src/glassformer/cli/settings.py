@@ -53,8 +53,8 @@ def settings(
 
 def _print_recipes(word: str, as_json: bool) -> None:
     """Print the recipes whose name or description contains the word. Raises SettingsError when there is none."""
+    from glassformer.before.recipes import description, list_recipes
     from glassformer.errors import SettingsError, nearest
-    from glassformer.training.recipes import description, list_recipes
 
     known = [(name, description(path)) for name, path in list_recipes().items()]
     found = [row for row in known if any(word.casefold() in text.casefold() for text in row)]

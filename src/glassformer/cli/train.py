@@ -47,7 +47,7 @@ def train(
     from glassformer.before.plan import plan
     from glassformer.before.selftest import check_before_training
     from glassformer.inference.engines.torch import find_device
-    from glassformer.training.runs.logs import open_log
+    from glassformer.training.logs import open_log
 
     reporter = Reporter(quiet)
     data = opt.data_options(source, target, header, bad_rows, features)

@@ -17,7 +17,7 @@ from glassformer.glassbox.run_records import CheckpointAnswer, Errors, HistoryPo
 from glassformer.glassbox.whatif import Edits, attentions
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.rundirectory import RunDirectory
-from glassformer.training.runs.history import HistoryEvent, read_history, unreadable
+from glassformer.training.history import HistoryEvent, read_history, unreadable
 
 MAX_EVENTS = 400  # of training progress
 MAX_CHECKPOINTS = 12

@@ -9,8 +9,7 @@ from glassformer.paper.settings import DataSettings
 from glassformer.ship.storage.files import shown
 from glassformer.ship.storage.modelfile import count_parameters
 from glassformer.ship.storage.records import TrainingData
-from glassformer.training.changes import Change
-from glassformer.training.events import Finished
+from glassformer.training.events import Change, Finished
 from glassformer.training.prepare import Prepared
 
 

@@ -5,8 +5,8 @@ The file before the newest one is kept too. It is read when the newest one is da
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ from glassformer.ship.storage.container import Arrays, read_tensors, write_tenso
 from glassformer.ship.storage.modelfile import tokenizers_from_dict
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.text import Tokenizer
-from glassformer.training.changes import Change, differences, undo_last
+from glassformer.training.events import Change
 from glassformer.training.processes import Processes
 
 RESUME_FORMAT = "glassformer-resume/2"
@@ -67,49 +67,63 @@ class Position:
         vars(self).update(vars(other))
 
 
-@dataclass(frozen=True)
-class Origin:
-    """The fingerprint of the pairs of a run, which never changes, its settings, and how they were changed.
+class SavedRun(BaseModel):
+    """What the resume file says about a run: the JSON parts of the file, typed.
 
-    `tables` describe the pairs, and `environment` what computes: both are only compared when the run is resumed.
+    `data` has the fingerprint of the pairs, which never changes, and describes the tables. It and `environment`, what
+    computes the run, are only compared when the run is resumed. `tokenizers` are those of `tokenizers_to_dict`.
     """
 
-    fingerprint: str
+    model_config = ConfigDict(extra="forbid")
+
+    position: Position
+    data: dict[str, str]
     settings: Settings
+    tokenizers: dict[str, Any]
     changes: tuple[Change, ...] = ()
-    tables: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = {}
+    _damage: str | None = PrivateAttr(default=None)
+
+    @property
+    def damage(self) -> str | None:
+        """What is wrong with the newest checkpoint, if this is the previous one."""
+        return self._damage
+
+    def tokenizer_pair(self) -> tuple[Tokenizer, Tokenizer]:
+        """The tokenizers of source and target, which are not learned again: another library version may differ."""
+        return tokenizers_from_dict(self.tokenizers)
+
+    def check_table(self, fingerprint: str, path: Path) -> None:
+        """Raise RunError when the pairs are not those of the run."""
+        found = self.data.get("fingerprint", "")
+        if found != fingerprint:
+            raise RunError(
+                "the table is not the one that this run was trained on",
+                where=str(path),
+                got=f"rows with fingerprint {fingerprint[:12]}",
+                expected=f"fingerprint {found[:12]}",
+                hint="restore the old table (--valid too, if there was one), or start a new run with --init",
+            )
 
 
 def save_resume(
     path: Path,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
-    position: Position,
-    origin: Origin,
-    tokenizers: Mapping[str, Any],
+    run: SavedRun,
     processes: Processes = Processes(),  # noqa: B008  (immutable)
 ) -> None:
     """Write the resume file, atomically; the old one is then the previous one of `RunDirectory`.
 
-    `tokenizers` is the result of `tokenizers_to_dict`. All processes of a run must call it, and the first one writes.
+    All processes of a run must call it, and the first one writes.
     """
     tensors = {f"model.{name}": value.detach().cpu().numpy() for name, value in model.named_parameters()}
     for (name, _), state in zip(model.named_parameters(), _states(optimizer), strict=True):
         tensors |= {f"adam.{key}.{name}": torch.as_tensor(value).cpu().numpy() for key, value in state.items()}
     for rank, states in enumerate(processes.gather(_random_states())):
         tensors |= {f"{name}.{rank}" if rank else name: state for name, state in states.items()}
-    if not processes.is_first:
-        return
-    parts = {
-        "position": asdict(position),
-        "data": {"fingerprint": origin.fingerprint, **origin.tables},
-        "environment": dict(origin.environment),
-        "settings": origin.settings.model_dump(mode="json"),
-        "changes": [asdict(change) for change in origin.changes],
-        "tokenizers": tokenizers,
-    }
-    write_tensors(path, RESUME_FORMAT, tensors, parts, previous=_previous(path))
+    if processes.is_first:
+        write_tensors(path, RESUME_FORMAT, tensors, run.model_dump(mode="json"), previous=_previous(path))
 
 
 def _random_states() -> Arrays:
@@ -179,57 +193,6 @@ def load_resume(
     if f"random.cuda{own}" in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(torch.from_numpy(tensors[f"random.cuda{own}"]))
     return saved_run
-
-
-class SavedRun(BaseModel):
-    """What the resume file says about a run: the JSON parts of the file, typed."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    position: Position
-    data: dict[str, str]
-    settings: Settings
-    tokenizers: dict[str, Any]
-    changes: tuple[Change, ...] = ()
-    environment: dict[str, str] = {}
-    _damage: str | None = PrivateAttr(default=None)
-
-    @property
-    def damage(self) -> str | None:
-        """What is wrong with the newest checkpoint, if this is the previous one."""
-        return self._damage
-
-    def tokenizer_pair(self) -> tuple[Tokenizer, Tokenizer]:
-        """The tokenizers of source and target, which are not learned again: another library version may differ."""
-        return tokenizers_from_dict(self.tokenizers)
-
-    def check_table(self, fingerprint: str, path: Path) -> None:
-        """Raise RunError when the pairs are not those of the run."""
-        found = self.data.get("fingerprint", "")
-        if found != fingerprint:
-            raise RunError(
-                "the table is not the one that this run was trained on",
-                where=str(path),
-                got=f"rows with fingerprint {fingerprint[:12]}",
-                expected=f"fingerprint {found[:12]}",
-                hint="restore the old table (--valid too, if there was one), or start a new run with --init",
-            )
-
-    def check_recipe(self, recipe: Settings, path: Path) -> None:
-        """Raise RunError when the recipe at `path` was edited.
-
-        The recipe from before the last change is accepted: a process was killed between writing the two files.
-        """
-        edited = differences(self.settings, recipe)
-        if edited and not (self.changes and recipe == undo_last(self.settings, self.changes)):
-            raise RunError(
-                "the recipe was changed after this run began",
-                where=str(path),
-                got=", ".join(f"{name} = {now}" for name, (_, now) in [*edited.items()][:5]),
-                expected=", ".join(f"{name} = {before}" for name, (before, _) in [*edited.items()][:5]),
-                hint="restore the old recipe.toml, and change a setting with --resume --set NAME=VALUE; "
-                "or start a new run with the changed one: --recipe",
-            )
 
 
 def _previous(path: Path) -> Path:

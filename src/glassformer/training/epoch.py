@@ -14,9 +14,8 @@ from glassformer.data.corpus import Corpus
 from glassformer.inference.engines.torch import resolve_precision
 from glassformer.paper.settings import TrainingSettings
 from glassformer.ship.storage.modelfile import count_parameters
-from glassformer.training.changes import Change
 from glassformer.training.checkpoints import Position
-from glassformer.training.events import Started
+from glassformer.training.events import Change, Started
 from glassformer.training.prepare import Prepared
 
 

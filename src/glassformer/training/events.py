@@ -4,10 +4,37 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+
+from pydantic import ConfigDict
 
 from glassformer.inference.metrics import exact_matches
-from glassformer.training.changes import Change
+
+
+@dataclass(frozen=True)
+class Change:
+    """A setting of a resumed run that was changed after `step` updates, at `time` (UTC)."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    setting: str
+    before: Any
+    after: Any
+    step: int
+    time: str
+
+    def __str__(self) -> str:
+        return f"{self.setting}: {shown_value(self.before)} → {shown_value(self.after)}"
+
+    @property
+    def when(self) -> str:
+        """Step and time, for people."""
+        return f"after step {self.step:,}, {self.time}"
+
+
+def shown_value(value: Any) -> str:
+    """Return the value of a setting, for people."""
+    return "unset" if value is None else str(value)
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,14 @@ from glassformer.inference.engines.torch import TorchEngine, build_model, get_we
 from glassformer.inference.translator import Translator
 from glassformer.paper.kernels.cpu import configure_memory
 from glassformer.paper.model import Transformer
+from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.modelfile import ModelFile, tokenizers_to_dict
 from glassformer.ship.storage.records import Metrics
 from glassformer.ship.storage.rundirectory import RunDirectory
-from glassformer.training.changes import Change, changes_of
-from glassformer.training.checkpoints import Origin, Position, SavedRun, load_resume, save_resume
-from glassformer.training.choice import choose_weights, chosen_mean, measure_weights, model_of, weights_to_choose
-from glassformer.training.differences import environment_of
+from glassformer.training.checkpoints import Position, SavedRun, load_resume, save_resume
 from glassformer.training.epoch import batches_of_epoch, started_event
 from glassformer.training.events import (
+    Change,
     Event,
     Finished,
     Progress,
@@ -36,11 +35,11 @@ from glassformer.training.events import (
     Validated,
 )
 from glassformer.training.meter import Clock, Meter, Update, Usual
-from glassformer.training.output import Output
+from glassformer.training.output import Output, best_model, kept_weights
 from glassformer.training.prepare import Prepared
 from glassformer.training.processes import Processes
 from glassformer.training.update import Sums, Updater
-from glassformer.training.validation import Validator
+from glassformer.training.validation import BEST_VALIDATION, Validator
 
 PROGRESS_SECONDS = 1.0
 MAX_SKIPPED = 5  # updates in a row that were not finite, before the run goes back to its newest checkpoint
@@ -66,6 +65,7 @@ class Run:
         start: ModelFile | None = None,
         resume: bool = False,
         overwrite: bool = False,
+        changes: tuple[Change, ...] = (),
         processes: Processes = Processes(),  # noqa: B008  (immutable)
     ) -> None:
         self.prepared, self.directory, self.device, self.processes = prepared, directory, device, processes
@@ -83,7 +83,7 @@ class Run:
         self.updater = Updater(self.model, prepared.train, self.settings, device, processes)
         processes.seed_apart(training.seed)
         self.position = Position()
-        self.changes = self.new_changes = tuple[Change, ...]()
+        self.changes = self.new_changes = changes
         self.validator = Validator(prepared, TorchEngine.of([self.model], prepared.target_tokenizer, device), processes)
         self._asked_to_stop = self._stopping = self._begun = self._finished = False
         self._skipped_in_a_row = 0
@@ -137,26 +137,29 @@ class Run:
     def _apply_changes(self, saved: SavedRun) -> None:
         """Continue with the settings of this run. Without the card, the weights are chosen again at the end."""
         directory, position = self.directory, self.position
-        self.new_changes = changes_of(saved.settings, self.settings, position.step, directory.recipe)
+        if saved.settings == self.settings:
+            self.new_changes = ()
         self.changes = (*saved.changes, *self.new_changes)
         if self.new_changes:
             if self.output.writes:
                 directory.card.unlink(missing_ok=True)
             position.apply(self.new_changes)
             self.updater.take(position)
-            chosen = self._from_first(lambda: chosen_mean(directory.model))
-            if chosen is not None:
-                measured = measure_weights(self.validator, chosen)
+            mean = self._from_first(self._chosen_mean)
+            if mean is not None:
+                measured = self.validator.measure_weights(mean)
                 position.best_value, position.best_loss = measured.value, measured.loss
             self._save()
             self._save()  # so that the previous checkpoint has the changes, too
         if self.changes or not directory.recipe.exists():
             self.output.recipe(self.changes)
 
-    @property
-    def _origin(self) -> Origin:
-        prepared, environment = self.prepared, environment_of(self.processes)
-        return Origin(prepared.fingerprint, self.settings, self.changes, prepared.tables, environment)
+    def _chosen_mean(self) -> Arrays | None:
+        """Return the mean that the run chose as its model when it ended; None if it has not ended, or chose no mean."""
+        if not self.directory.model.exists():
+            return None
+        chosen = ModelFile.load(self.directory.model)
+        return None if chosen.metrics.chosen in (None, BEST_VALIDATION) else chosen.tensors
 
     def _events(self) -> Iterator[Event]:
         yield started_event(self.prepared, self.position, self.device, resumed=self.resumed, changes=self.new_changes)
@@ -350,9 +353,11 @@ class Run:
     def _finish(self, reason: str) -> Finished:
         """Choose the weights of the model, unless that was done before a resume, and write the model card."""
         position, directory = self.position, self.directory
-        metrics, is_done = self._from_first(lambda: (model_of(directory).metrics, directory.card.exists()))
+        best, metrics, is_done = self._from_first(self._best)
         if metrics.chosen is None or not is_done:
-            metrics = self._choose(metrics)
+            kept = self._from_first(lambda: kept_weights(directory))
+            weights, metrics, errors = self.validator.choose(best, metrics, kept, position.step)
+            self.output.chosen(weights, metrics, errors)
         assert metrics.value is not None
         assert metrics.chosen is not None
         metric, path = self.validator.metric, directory.model
@@ -360,12 +365,10 @@ class Run:
         self.output.card(finished, self.changes)
         return finished
 
-    def _choose(self, metrics: Metrics) -> Metrics:
-        """Write the better of the best weights and the mean of the last validated ones as the model of the run."""
-        best, kept = self._from_first(lambda: weights_to_choose(self.directory))
-        weights, changes, errors = choose_weights(self.validator, metrics, best, kept, self.position.step)
-        self.output.chosen(weights, changes, errors)
-        return metrics.model_copy(update=changes)
+    def _best(self) -> tuple[Arrays, Metrics, bool]:
+        """Read the best weights, their metrics, and whether the weights of the run were chosen before."""
+        model = best_model(self.directory)
+        return model.tensors, model.metrics, self.directory.card.exists()
 
     def _from_first(self, read: Callable[[], T]) -> T:
         """Return what the first process reads from the run directory, which may be on another machine."""
@@ -384,8 +387,15 @@ class Run:
     def _save(self) -> Saved:
         path, prepared = self.directory.resume, self.prepared
         self.position.batch_parts = self.updater.batch_parts
-        tokenizers = tokenizers_to_dict(prepared.source_tokenizer, prepared.target_tokenizer)
+        saved = SavedRun(
+            position=self.position,
+            data=dict(prepared.tables),
+            settings=self.settings,
+            tokenizers=tokenizers_to_dict(*prepared.tokenizers),
+            changes=self.changes,
+            environment=self.processes.environment(),
+        )
         if self.output.writes:
             self.directory.check_locked()
-        save_resume(path, self.model, self.updater.optimizer, self.position, self._origin, tokenizers, self.processes)
+        save_resume(path, self.model, self.updater.optimizer, saved, self.processes)
         return Saved(self.position.step, self.position.seconds, path)

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import WriteError
+from glassformer.errors import ModelFileError, SettingsError, WriteError
+from glassformer.paper.settings import Settings
 from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.files import name_also, write_text
+from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import Metrics
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.card import model_card
-from glassformer.training.changes import Change, recipe_of
 from glassformer.training.checkpoints import newest_step
-from glassformer.training.choice import model_of
-from glassformer.training.events import Event, Finished, Validated
+from glassformer.training.curve import write_curve
+from glassformer.training.events import Change, Event, Finished, Validated
 from glassformer.training.prepare import Prepared
-from glassformer.training.runs.curve import write_curve
 
 
 class Output:
@@ -118,18 +117,61 @@ class Output:
             for old in self.directory.kept_checkpoints()[:-keep]:
                 old.unlink()
 
-    def chosen(self, weights: Arrays, changes: dict[str, Any], errors: dict[str, Any] | None) -> None:
+    def chosen(self, weights: Arrays, metrics: Metrics, errors: dict[str, Any] | None) -> None:
         """Write the weights that were chosen at the end as the model of the run, and its wrong answers."""
         if self.writes:
-            best = model_of(self.directory)
             self.directory.check_locked()
             if errors is not None:
                 write_text(self.directory.errors, json.dumps(errors, ensure_ascii=False))
-            metrics = best.metrics.model_copy(update=changes)
-            replace(best, settings=self.prepared.settings, tensors=weights, metrics=metrics).save(self.directory.model)
+            self.prepared.model_file(weights, metrics).save(self.directory.model)
 
     def card(self, finished: Finished, changes: Sequence[Change]) -> None:
         """Write the model card. The previous checkpoint of a run that has ended is not needed."""
         if self.writes:
             write_text(self.directory.card, model_card(self.prepared, finished, changes))
             self.directory.previous_resume.unlink(missing_ok=True)
+
+
+# The recipe
+
+_INIT = "# Starts from the model: "
+
+
+def recipe_of(settings: Settings, changes: Iterable[Change], init: Path | None = None) -> str:
+    """Return the recipe of a run as TOML, with comments at the top: the model to start from, or what has changed."""
+    lines = [f"#   {change} ({change.when})\n" for change in changes]
+    header = [f"{_INIT}{json.dumps(str(init))}\n\n"] if init else []
+    header += ["# Changed when the run was resumed:\n", *lines, "\n"] if lines else []
+    return "".join(header) + settings.to_toml()
+
+
+def init_of(recipe: Path) -> str | None:
+    """Return the model that the run with this recipe starts from, if any. Raises SettingsError for a damaged line."""
+    first = recipe.read_text(encoding="utf-8").partition("\n")[0]
+    try:
+        return str(json.loads(first.removeprefix(_INIT))) if first.startswith(_INIT) else None
+    except ValueError:
+        what, expected = "the recipe does not name the model to start from", f'{_INIT}"MODEL"'
+        raise SettingsError(what, where=f"{recipe}, line 1", got=first, expected=expected) from None
+
+
+# The weights of a run
+
+
+def best_model(directory: RunDirectory) -> ModelFile:
+    """Read the model of a run. Raises ModelFileError, which says how the run writes it again."""
+    return _load(directory.model, "delete it and resume the run: it is written again")
+
+
+def kept_weights(directory: RunDirectory) -> list[Arrays]:
+    """Read the last validated weights that a run kept. Raises ModelFileError."""
+    hint = "delete it and resume the run: the weights are then chosen without it"
+    return [_load(path, hint).tensors for path in directory.kept_checkpoints()]
+
+
+def _load(path: Path, hint: str) -> ModelFile:
+    try:
+        return ModelFile.load(path)
+    except ModelFileError as error:
+        error.hint = hint
+        raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 from glassformer.data.columns import held_out_columns
 from glassformer.data.corpus import Corpus
 from glassformer.data.ledger import Fault, Ledger, Reason
-from glassformer.data.pairs import Pair, fingerprint
+from glassformer.data.pairs import Pair, fingerprint, fingerprint_parts
 from glassformer.data.splits import Overlap, TrainedSources
 from glassformer.data.tables import Table
 from glassformer.errors import TableError
@@ -25,10 +26,10 @@ from glassformer.ship.storage.rundirectory import HELD_OUT_COLUMNS, HELD_OUT_ROW
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import split
 from glassformer.text.seen import learn_seen
-from glassformer.training.differences import tables_of
 from glassformer.training.encoding import Encoded, Tokenizers, encode_pairs, encode_training, held_out_rows
 
 MAX_UNKNOWN = 0.2  # of the tokens of one side
+MARKS = 16  # numbers of first rows whose fingerprint a checkpoint has
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Prepared:
     @property
     def fingerprint(self) -> str:
         """Fingerprint of all pairs, separate validation rows included: a run is resumed with the same ones."""
-        return _joined(self.data.fingerprint or "", self.data.valid_fingerprint)
+        return self.tables["fingerprint"]
 
     @property
     def held_out_rows(self) -> tuple[Sequence[Sequence[str]], Sequence[str]]:
@@ -85,13 +86,29 @@ class Prepared:
         return ModelFile(self.settings, self.source_tokenizer, self.target_tokenizer, tensors, self.data, metrics)
 
 
-def fingerprint_of(table: Table, valid: Table | None) -> str:
-    """Return the fingerprint that `Prepared.fingerprint` will be."""
-    return _joined(fingerprint(table.pairs), None if valid is None else fingerprint(valid.pairs))
+def tables_of(table: Table, valid: Table | None) -> dict[str, str]:
+    """Return what a checkpoint says about the tables of its run: `fingerprint` is that of all pairs."""
+    positions = [len(table.pairs) * (i + 1) // MARKS for i in range(MARKS)]
+    own = fingerprint(table.pairs)
+    record = {"fingerprint": own, "rows": str(len(table.pairs)), "table": own, "marks": marks_of(table, positions)}
+    if valid is not None:
+        separate = fingerprint(valid.pairs)
+        record["fingerprint"] = fingerprint([(own, separate)])
+        record |= {"valid_rows": str(len(valid.pairs)), "valid": separate}
+    return record
 
 
-def _joined(own: str, separate: str | None) -> str:
-    return own if separate is None else fingerprint([(own, separate)])
+def marks_of(table: Table, positions: Sequence[int]) -> str:
+    """Return the fingerprints of the rows up to each position; none for a large table, which takes long to read."""
+    if isinstance(getattr(table.pairs, "fingerprint", None), str):
+        return ""
+    marks, digest, n_rows = [], hashlib.sha256(), 0
+    for position in positions:
+        for part in fingerprint_parts(table.pairs[n_rows:position]):
+            digest.update(part)
+        n_rows = position
+        marks.append(digest.copy().hexdigest()[:12])
+    return " ".join(marks)
 
 
 def prepare(

@@ -22,6 +22,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from glassformer.errors import GlassformerError, RunError, UsageError
+from glassformer.ship.storage.modelfile import library_versions
 
 T = TypeVar("T")
 
@@ -77,6 +78,10 @@ class Processes:
     def is_first(self) -> bool:
         """Whether this process writes the files and speaks."""
         return self.rank == 0
+
+    def environment(self) -> dict[str, str]:
+        """Return what computes a run: versions, and the numbers of processes and of threads in each."""
+        return library_versions() | {"processes": str(self.count), "threads": str(torch.get_num_threads())}
 
     def share(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], float]:
         """Return this process's rows of a batch, and their weight: 0 for a row of another that stands in for none.

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from glassformer.data.batches import plan_batches
 from glassformer.data.corpus import Corpus, spread
 from glassformer.inference.engines import search
-from glassformer.inference.engines.torch import TorchEngine, autocast
+from glassformer.inference.engines.torch import TorchEngine, autocast, get_weights, set_weights
 from glassformer.inference.metrics import Item, group_by_source, higher_is_better, nearest_references, quick_metric
 from glassformer.inference.translator import default_max_new_tokens
 from glassformer.paper.kernels.cross_entropy import cross_entropy
 from glassformer.paper.settings import DecodingSettings, Metric
+from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.records import Metrics
 from glassformer.text.inputs import readable
 from glassformer.training.events import Sample
@@ -33,6 +34,7 @@ from glassformer.training.processes import Processes
 
 N_SAMPLES = 3
 MAX_ERRORS = 500  # wrong answers that are kept
+BEST_VALIDATION = "the best validation"
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,35 @@ class Validator:
         references = [item.references for item in translated]
         value = quick_metric(self.metric, answers, references, prepared.target_tokenizer.split)
         return Measured(loss, value, tuple(samples[:N_SAMPLES]), errors)
+
+    def measure_weights(self, weights: Arrays, *, as_used: bool = False) -> Measured:
+        """Measure other weights, as `measure` does; the model has its own ones afterwards."""
+        (model,) = self.engine.models
+        own = get_weights(model)
+        set_weights(model, weights)
+        measured = self.measure(as_used=as_used)
+        set_weights(model, own)
+        return measured
+
+    def choose(
+        self, best: Arrays, metrics: Metrics, kept: list[Arrays], step: int
+    ) -> tuple[Arrays, Metrics, dict[str, Any] | None]:
+        """Compare the mean of the `kept` weights, the last validated ones, with the `best` ones, on all held-out rows.
+
+        Returns the better weights, their metrics, and their wrong answers (None when there is nothing to compare).
+        """
+        chosen = metrics.chosen or BEST_VALIDATION  # a run that had ended before may have chosen a mean
+        if len(kept) < 2:
+            return best, metrics.model_copy(update={"chosen": chosen}), None
+        mean = {name: np.mean([weights[name] for weights in kept], axis=0) for name in kept[0]}
+        weights, measured = best, self.measure_weights(best, as_used=True)
+        of_mean = self.measure_weights(mean, as_used=True)
+        if self.is_better(of_mean, measured.value, measured.loss):
+            weights, measured, chosen = mean, of_mean, f"the mean of the last {len(kept)} validations"
+            metrics = metrics.model_copy(update={"step": step})
+        if metrics.n_sources is not None:
+            metrics = metrics.model_copy(update={"n_sources": measured.errors.get("rows")})
+        return weights, metrics.model_copy(update={"chosen": chosen, "value": measured.value}), measured.errors
 
     def metrics_of(self, measured: Measured, step: int) -> Metrics:
         """Return the record for the model file of weights after `step` updates."""

@@ -23,6 +23,7 @@ from glassformer.before.audit.characters import looks_misdecoded, restored
 from glassformer.before.audit.lookalikes import find_ends
 from glassformer.before.audit.quick import quick_audit
 from glassformer.before.audit.splits import grams, near_duplicates
+from glassformer.before.recipes.overrides import merge, nested
 from glassformer.cli.narrate_audit import audit_page
 from glassformer.data.cleaning import Groups, clean, has_control
 from glassformer.data.datasets import dates
@@ -30,7 +31,6 @@ from glassformer.data.ledger import Ledger
 from glassformer.data.tables import Pair, Table, read_table
 from glassformer.paper.settings import DataSettings, Settings, SideSettings
 from glassformer.text.inputs import inputs_of
-from glassformer.training.recipes.overrides import merge, nested
 
 CLEAN = dates(300, seed=5)
 CHARACTERS = {"tokens.source.kind": "characters", "tokens.target.kind": "characters", "tokens.shared": False}

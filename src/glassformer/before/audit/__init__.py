@@ -39,11 +39,11 @@ from glassformer.before.audit.pairs import (
 )
 from glassformer.before.audit.splits import find_near, find_overlap
 from glassformer.before.audit.tokens import encode, find_token_loss, learn_tokenizers
+from glassformer.before.recipes.overrides import flat
 from glassformer.data.cleaning import Groups
 from glassformer.data.tables import Table
 from glassformer.paper.settings import Settings
 from glassformer.text import Tokenizer
-from glassformer.training.recipes.overrides import flat
 
 __all__ = ["Audit", "Example", "Finding", "Kind", "Lengths", "Role", "Severity", "Side", "TableSummary", "audit"]
 

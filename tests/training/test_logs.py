@@ -12,7 +12,7 @@ from glassformer.before.plan import train
 from glassformer.errors import MissingExtraError, UsageError
 from glassformer.inference.jobs.on_ray import load_ray
 from glassformer.training import Validated
-from glassformer.training.runs.logs import open_log
+from glassformer.training.logs import open_log
 from tests.training.test_loop import PAIRS, settings
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from glassformer.before.recipes.synonyms import spaced, synonyms
 from glassformer.errors import SettingsError, nearest, quoted
 from glassformer.paper.settings import (
     REMOVED,
@@ -20,7 +21,6 @@ from glassformer.paper.settings import (
     all_settings,
     preset,
 )
-from glassformer.training.recipes.synonyms import spaced, synonyms
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:

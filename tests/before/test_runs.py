@@ -8,12 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from glassformer.before.runs import compare_runs
 from glassformer.errors import RunError
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.rundirectory import RunDirectory
-from glassformer.training.runs.compare import compare_runs
-from glassformer.training.runs.curve import MAX_POINTS, learning_curve, write_curve
-from glassformer.training.runs.history import HistoryEvent
+from glassformer.training.curve import MAX_POINTS, learning_curve, write_curve
+from glassformer.training.history import HistoryEvent
 
 SVG = "{http://www.w3.org/2000/svg}"
 

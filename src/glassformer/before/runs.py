@@ -11,12 +11,12 @@ from typing import Any, get_args
 
 from filelock import FileLock, Timeout
 
+from glassformer.before.recipes.overrides import flat, read_recipe
 from glassformer.errors import GlassformerError, RunError
 from glassformer.inference.metrics import higher_is_better
 from glassformer.paper.settings import Metric
 from glassformer.ship.storage.rundirectory import RunDirectory
-from glassformer.training.recipes.overrides import flat, read_recipe
-from glassformer.training.runs.history import HistoryEvent, read_history
+from glassformer.training.history import HistoryEvent, read_history
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from html import escape
 from glassformer.errors import RunError
 from glassformer.ship.storage.files import write_text
 from glassformer.ship.storage.rundirectory import RunDirectory
-from glassformer.training.runs.history import HistoryEvent, read_history
+from glassformer.training.history import HistoryEvent, read_history
 
 WIDTH, LEFT, RIGHT = 720, 64, 16
 PANELS = ((28, 220), (276, 400))  # top and bottom of the losses and of the metric

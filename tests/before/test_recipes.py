@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from glassformer.before.advise import advise
+from glassformer.before.recipes import description, find_recipe, list_recipes
+from glassformer.before.recipes.overrides import merge, read_recipe
 from glassformer.data.tables import Pair, read_table
 from glassformer.errors import SettingsError
 from glassformer.paper.settings import DataSettings, Settings, paper_big, preset
 from glassformer.ship.storage.modelfile import count_parameters
 from glassformer.text import Tokenizer, ascii68, learn_both
-from glassformer.training.recipes import description, find_recipe, list_recipes
-from glassformer.training.recipes.overrides import merge, read_recipe
 
-ALL = sorted((Path(__file__).parents[2] / "src/glassformer/training/recipes").rglob("*.toml"))
+ALL = sorted((Path(__file__).parents[2] / "src/glassformer/before/recipes").rglob("*.toml"))
 PAPER = sorted(path for path in ALL if path.parent.name == "paper")
 
 # Table 3 as printed: layers, d_model, d_ff, heads, d_k, d_v, dropout, label smoothing, steps, millions of parameters.
