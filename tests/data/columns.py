@@ -1,12 +1,29 @@
-"""A column, or the lines, of an input that is read row by row: as lists, which tests compare."""
+"""New files, and what was read of them as lists, which tests compare."""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from glassformer.data.ledger import Fault, Ledger
 from glassformer.data.rows import OpenRows, check_rows, open_columns, open_lines
 from glassformer.paper.settings import DataSettings
+
+scratch = itertools.count()
+
+
+def put(folder: Path, name: str, content: str | bytes) -> Path:
+    """A new file with these bytes (or this text as UTF-8), in a folder of its own."""
+    path = folder / str(next(scratch)) / name
+    path.parent.mkdir()
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def entries_of(ledger: Ledger) -> list[tuple[int, int | None, str]]:
+    """Row, line, and reason with its detail."""
+    return [(entry.row, entry.line, str(Fault(entry.reason, entry.detail))) for entry in ledger.entries]
 
 
 class Column(NamedTuple):

@@ -24,11 +24,11 @@ from glassformer.data.lines import Lines
 from glassformer.data.tables import read_table
 from glassformer.errors import TableError
 from glassformer.paper.settings import DataSettings
+from tests.data.columns import entries_of, put
 
 MODULE_LIMIT = 131_072  # characters of a cell: the csv module's own limit, unless somebody changes it
 STOP = DataSettings(header="no")
 SKIP = DataSettings(header="no", bad_rows="skip")
-scratch = itertools.count()
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +43,6 @@ def small_rows(monkeypatch):
     monkeypatch.setattr(delimited, "MAX_ROW_CHARACTERS", 100)
 
 
-def put(folder: Path, text: str) -> Path:
-    path = folder / f"{next(scratch)}.csv"
-    path.write_bytes(text.encode())
-    return path
-
-
 def written(rows, **options) -> str:
     text = io.StringIO(newline="")
     csv.writer(text, **options).writerows(rows)
@@ -61,14 +55,6 @@ def by_the_csv_module(text: str) -> list[tuple[str, ...]]:
         return [tuple(row) for row in csv.reader(io.StringIO(text, newline=""), strict=True)]
     finally:
         csv.field_size_limit(before)
-
-
-def lost(ledger) -> list[tuple[int, int | None, str]]:
-    """Row, line, and reason with its detail."""
-    return [
-        (entry.row, entry.line, f"{entry.reason} ({entry.detail})" if entry.detail else f"{entry.reason}")
-        for entry in ledger.entries
-    ]
 
 
 # Cells of any size
@@ -91,21 +77,21 @@ def test_a_valid_cell_is_a_cell_whatever_its_size(folder, name):
     rows = [("1", "a"), ("2", large), (large, "b"), ("4", "d"), (large + "5", large + "e"), ("6", "f")]
     text = written(rows)
     assert by_the_csv_module(text) == rows
-    path = put(folder, text)
+    path = put(folder, "a.csv", text)
     table = read_table(path, STOP)
     assert table.pairs == rows
     assert table.ledger.counts() == {"read": 6, "kept": 6}
-    skipping = read_table(put(folder, f'{text}3,"b"c\n{text}'), SKIP)
-    assert (skipping.pairs, lost(skipping.ledger)[0][2]) == (rows * 2, "text after a closing quote")
+    skipping = read_table(put(folder, "a.csv", f'{text}3,"b"c\n{text}'), SKIP)
+    assert (skipping.pairs, entries_of(skipping.ledger)[0][2]) == (rows * 2, "text after a closing quote")
 
 
 def test_the_limit_of_the_csv_module_is_raised_and_never_lowered(folder):
     before = csv.field_size_limit()
     try:
         csv.field_size_limit(10)
-        assert read_table(put(folder, f"1,{'x' * 200_000}\n"), STOP).pairs == [("1", "x" * 200_000)]
+        assert read_table(put(folder, "a.csv", f"1,{'x' * 200_000}\n"), STOP).pairs == [("1", "x" * 200_000)]
         csv.field_size_limit(2**31 - 1)
-        read_table(put(folder, "1,a\n"), STOP)
+        read_table(put(folder, "a.csv", "1,a\n"), STOP)
         assert csv.field_size_limit() == 2**31 - 1
     finally:
         csv.field_size_limit(before)
@@ -124,19 +110,19 @@ def test_a_row_that_is_too_long_and_whole_is_one_damaged_row(folder, small_rows,
         cell = "b" * 60 + '","' + "c\n" * 60
     text = f'1,a\n2,"{cell}"\n3,"c"\n'
     assert [row[0] for row in by_the_csv_module(text)] == ["1", "2", "3"]
-    table = read_table(put(folder, text), SKIP)
+    table = read_table(put(folder, "a.csv", text), SKIP)
     assert table.pairs == [("1", "a"), ("3", "c")]
-    assert lost(table.ledger) == [(2, 2, "row too long (more than 100 characters)")]
+    assert entries_of(table.ledger) == [(2, 2, "row too long (more than 100 characters)")]
     with pytest.raises(TableError, match=r"line 2: row too long \(more than 100 characters\)"):
-        read_table(put(folder, text), STOP)
+        read_table(put(folder, "a.csv", text), STOP)
 
 
 def test_a_row_of_just_the_limit_is_kept(folder, small_rows):
     for cell in ("x" * 95, "x\n" * 47 + "x"):
         text = f'2,"{cell}"\n'  # 2 + 1 + 95 + 1 + 1
         assert len(text) == 100
-        assert read_table(put(folder, text), STOP).pairs == [("2", cell)]
-        assert len(read_table(put(folder, f"1,a\n2{text}"), SKIP).ledger.entries) == 1
+        assert read_table(put(folder, "a.csv", text), STOP).pairs == [("2", cell)]
+        assert len(read_table(put(folder, "a.csv", f"1,a\n2{text}"), SKIP).ledger.entries) == 1
 
 
 # Quotes that are never closed
@@ -146,16 +132,16 @@ def test_a_row_of_just_the_limit_is_kept(folder, small_rows):
 def test_a_quote_that_is_never_closed_loses_its_own_line_only(folder, small_rows, n_rows):
     after = [(str(n), f"b{n}") for n in range(n_rows)]
     text = '1,a\n2,"b\n' + written(after, lineterminator="\n")
-    table = read_table(put(folder, text), SKIP)
+    table = read_table(put(folder, "a.csv", text), SKIP)
     assert table.pairs == [("1", "a"), *after]
-    assert lost(table.ledger) == [(2, 2, "unclosed quote")]
+    assert entries_of(table.ledger) == [(2, 2, "unclosed quote")]
     assert table.rows == [1, *range(3, n_rows + 3)]
 
 
 @pytest.mark.parametrize(("start", "line"), [('"2\n2","b\n', 3), ('"2' + "\n" * 300 + '","b\n', 302)])
 def test_a_quote_that_opens_after_the_start_of_its_row_loses_the_lines_up_to_it(folder, small_rows, start, line):
-    table = read_table(put(folder, f"1,a\n{start}" + "3,c\n" * 99), SKIP)
-    assert lost(table.ledger) == [(2, 2, f"unclosed quote (the quote opens in line {line})")]
+    table = read_table(put(folder, "a.csv", f"1,a\n{start}" + "3,c\n" * 99), SKIP)
+    assert entries_of(table.ledger) == [(2, 2, f"unclosed quote (the quote opens in line {line})")]
     assert table.pairs == [("1", "a"), *[("3", "c")] * 99]
 
 
@@ -163,7 +149,7 @@ def test_bytes_that_are_not_utf8_are_still_named_after_they_were_read_again(fold
     path = folder / "bytes.csv"
     path.write_bytes(b'1,"a\n' + b"2,b\n" * 50 + b"3,\xff\n" + b"\xef\xbb\xbf4,d\n" * 2)
     table = read_table(path, SKIP)
-    assert lost(table.ledger) == [
+    assert entries_of(table.ledger) == [
         (1, 1, "unclosed quote"),
         (52, 52, "not UTF-8 (byte 0xff at offset 207 of the file)"),
     ]

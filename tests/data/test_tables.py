@@ -7,7 +7,6 @@ import csv
 import gzip
 import hashlib
 import io
-import itertools
 import json
 import os
 import sys
@@ -23,7 +22,7 @@ from glassformer.data.pairs import Pair, fingerprint
 from glassformer.data.tables import read_table
 from glassformer.errors import ColumnError, GlassformerError, MissingExtraError, TableError
 from glassformer.paper.settings import DataSettings
-from tests.data.columns import read_column, read_lines
+from tests.data.columns import entries_of, put, read_column, read_lines
 
 ROWS = [
     *(("1845-01-05", "January 5, 1845"), ("1467-07-28", "July 28, 1467"), ("1468-01-11", "January 11, 1468")),
@@ -31,7 +30,6 @@ ROWS = [
 ]
 HEADLESS = DataSettings(header="no")
 SKIP = DataSettings(header="no", bad_rows="skip")
-scratch = itertools.count()
 
 
 @pytest.fixture(scope="module")
@@ -40,24 +38,8 @@ def folder():
         yield Path(name)
 
 
-def put(folder, name, content):
-    """A new file with these bytes (or this text as UTF-8), in a folder of its own."""
-    path = folder / str(next(scratch)) / name
-    path.parent.mkdir()
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
-
-
 def pairs_of(path, data=HEADLESS):
     return [tuple(pair) for pair in read_table(path, data).pairs]
-
-
-def entries_of(ledger):
-    """Row, line, and reason with its detail."""
-    return [
-        (entry.row, entry.line, f"{entry.reason} ({entry.detail})" if entry.detail else f"{entry.reason}")
-        for entry in ledger.entries
-    ]
 
 
 def failure(kind, call, *arguments):
