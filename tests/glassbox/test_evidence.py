@@ -119,58 +119,47 @@ def test_correlation_takes_no_sign():
 
 
 @pytest.mark.medium
-def test_the_effect_of_a_head_is_that_of_a_model_without_it(case):
-    translator = Translator(case.model, device="cpu")
+@pytest.mark.parametrize("in_ensemble", [False, True])
+def test_the_effect_of_a_head_is_that_of_a_model_without_it(case, in_ensemble):
+    """In an ensemble the heads of the first model are switched off, and the others stay whole."""
+    random = np.random.default_rng(3)
+    noisy = {
+        name: (array + 0.2 * random.standard_normal(array.shape)).astype(array.dtype)
+        for name, array in case.model.tensors.items()
+    }
+    ensemble = [replace(case.model, tensors=noisy)] if in_ensemble else []
     decoding = DecodingSettings(num_beams=1)
     texts = ["abcde", "ag", "gfedcba", "bbb", "cab"]
-    answers = [each.text for each in translator.translate(texts, decoding=decoding)]
-    pairs = [*zip(texts[:4], answers[:4], strict=True), (texts[4], "never this")]
+
+    def answers(model):
+        translator = Translator(model, ensemble=ensemble, device="cpu")
+        return [answer.text for answer in translator.translate(texts, decoding=decoding)]
+
+    targets = [*answers(case.model)[:4], "never this"]
     counted = []
-    found = head_effects(case.model, pairs, decoding=decoding, device="cpu", progress=counted.append)
+    found = head_effects(
+        case.model,
+        list(zip(texts, targets, strict=True)),
+        decoding=decoding,
+        device="cpu",
+        progress=counted.append,
+        ensemble=ensemble,
+    )
     assert (found.rows, found.items, found.exact_match) == (5, 5, 0.8)
     names = ["encoder.0.self", "encoder.1.self", *(f"decoder.{i}.{kind}" for i in (0, 1) for kind in ("self", "cross"))]
-    assert [(each.attention, each.head) for each in found.heads] == [(name, head) for name in names for head in (0, 1)]
+    heads = [(name, head) for name in names for head in (0, 1)]
+    assert [(effect.attention, effect.head) for effect in found.heads] == heads
     assert len(counted) == 13
-    for each in found.heads:
+    for effect in found.heads:
         tensors = dict(case.model.tensors)
-        name = f"{each.attention}_attention.w_o.weight"
+        name = f"{effect.attention}_attention.w_o.weight"
         tensors[name] = tensors[name].copy()
-        tensors[name][:, 4 * each.head : 4 * each.head + 4] = 0
-        without = Translator(replace(case.model, tensors=tensors), device="cpu").translate(texts, decoding=decoding)
-        right = [one.text == answer for one, (_, answer) in zip(without, pairs, strict=True)]
-        assert each.exact_match == pytest.approx(np.mean(right))
-        assert (each.newly_wrong, each.newly_right) == (4 - sum(right[:4]), int(right[4]))
-    assert len({each.exact_match for each in found.heads}) > 1
-
-
-@pytest.mark.medium
-def test_in_an_ensemble_the_heads_of_the_first_model_are_switched_off_and_the_others_stay_whole(case):
-    random = np.random.default_rng(3)
-    tensors = {
-        name: (each + 0.2 * random.standard_normal(each.shape)).astype(each.dtype)
-        for name, each in case.model.tensors.items()
-    }
-    other = replace(case.model, tensors=tensors)
-    decoding = DecodingSettings(num_beams=1)
-    texts = ["abcde", "ag", "gfedcba", "bbb", "cab", "eca", "fdb"]
-    whole = Translator(case.model, ensemble=[other], device="cpu")
-    answers = [each.text for each in whole.translate(texts, decoding=decoding)]
-    found = head_effects(
-        case.model, list(zip(texts, answers, strict=True)), decoding=decoding, device="cpu", ensemble=[other]
-    )
-    assert (found.rows, found.exact_match) == (7, 1.0)
-    assert len(found.heads) == 12
-    for each in found.heads[::3]:  # all are in the test above
-        tensors = dict(case.model.tensors)
-        name = f"{each.attention}_attention.w_o.weight"
-        tensors[name] = tensors[name].copy()
-        tensors[name][:, 4 * each.head : 4 * each.head + 4] = 0
-        without = Translator(replace(case.model, tensors=tensors), ensemble=[other], device="cpu")
-        right = [
-            one.text == answer for one, answer in zip(without.translate(texts, decoding=decoding), answers, strict=True)
-        ]
-        assert each.exact_match == pytest.approx(np.mean(right))
-    assert len({each.exact_match for each in found.heads[::3]}) > 1
+        tensors[name][:, 4 * effect.head : 4 * effect.head + 4] = 0
+        edited = answers(replace(case.model, tensors=tensors))
+        right = [answer == target for answer, target in zip(edited, targets, strict=True)]
+        assert effect.exact_match == pytest.approx(np.mean(right))
+        assert (effect.newly_wrong, effect.newly_right) == (4 - sum(right[:4]), int(right[4]))
+    assert len({effect.exact_match for effect in found.heads}) > 1
 
 
 def test_rows_of_one_source_count_once_and_any_of_their_targets_is_right(case):

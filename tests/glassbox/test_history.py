@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from glassformer.errors import ModelFileError, RunError
-from glassformer.glassbox import embeddings
+from glassformer.glassbox import history
 from glassformer.glassbox.history import MAX_CHECKPOINTS, MAX_EVENTS, last_sample, read_history
 from glassformer.glassbox.run_records import Errors, WrongAnswer
 from glassformer.glassbox.schema import Trace
@@ -61,17 +61,17 @@ def test_the_text_goes_through_every_checkpoint(case, folder, random_model):
     np.testing.assert_allclose(early.attention, other.array("evidence.attention"), atol=1e-4)
 
 
-@pytest.mark.parametrize("most", [embeddings.MAX_NUMBERS, 360, 100])
+@pytest.mark.parametrize("most", [history.MAX_NUMBERS, 360, 100])
 def test_the_rows_of_the_embeddings_are_those_of_each_checkpoint(case, folder, random_model, monkeypatch, most):
     """All tokens where they fit; otherwise tokens of the text, as many as fit."""
-    monkeypatch.setattr(embeddings, "MAX_NUMBERS", most)
+    monkeypatch.setattr(history, "MAX_NUMBERS", most)
     trace = explain(folder, case.text, history=True, num_beams=1, evidence=False)
     files = (random_model(case.model.settings.model, 6), case.model)
     of_text = {"source_embedding.weight": trace.tokens.source, "target_embedding.weight": trace.tokens.target_out}
     for found, (name, tokens) in zip(trace.training.embeddings, of_text.items(), strict=True):
         everything = list(range(len(case.model.tensors[name])))
         text_ids = sorted({token.id for token in tokens})
-        expected = {embeddings.MAX_NUMBERS: everything, 360: text_ids, 100: text_ids[:3]}[most]
+        expected = {history.MAX_NUMBERS: everything, 360: text_ids, 100: text_ids[:3]}[most]
         assert (found.name, found.ids) == (name, expected)
         for rows, file in zip(found.rows, files, strict=True):
             np.testing.assert_allclose(rows, file.tensors[name][expected], rtol=1e-4)

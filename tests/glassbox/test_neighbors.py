@@ -1,4 +1,4 @@
-"""Nearest tokens by cosine, and A − B + C: with planted embeddings, and of a trained model."""
+"""Nearest tokens by cosine, and A − B + C, with planted embeddings."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from glassformer import analogy, neighbors
-from glassformer.before.plan import train
-from glassformer.data.datasets import dates
 from glassformer.errors import TextError, UsageError
 from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
@@ -174,17 +172,6 @@ def test_a_token_that_was_never_trained_is_marked(planted: ModelFile) -> None:
     ]
 
 
-def test_the_neighbors_of_a_trained_model_are_those_of_its_matrix(tmp_path: Path) -> None:
-    table = tmp_path / "dates.tsv"
-    table.write_text("".join(f"{source}\t{target}\n" for source, target in dates(60, seed=1)), encoding="utf-8")
-    sizes = {"model.d_model": 16, "model.d_ff": 16, "model.n_heads": 2, "training.steps": 3}
-    depths = {"model.n_encoder_layers": 1, "model.n_decoder_layers": 1, "training.validate_every": 3}
-    list(train(table, out=tmp_path / "run", overrides=sizes | depths))
-    file = ModelFile.load(tmp_path / "run")
-    for side, tokenizer in (("source", file.source_tokenizer), ("target", file.target_tokenizer)):
-        name = f"{side}_embedding.weight"
-        unit = file.tensors[name] / np.linalg.norm(file.tensors[name], axis=1, keepdims=True)
-        at = id_of(tokenizer, "1")
-        best = max(tokenizer.vocabulary.ordinary.values(), key=lambda i: unit[i] @ unit[at] if i != at else -2.0)
-        (found,) = neighbors(tmp_path / "run", "1", side=side, count=1).nearest  # type: ignore[arg-type]
-        assert (found.id, found.cosine) == (best, pytest.approx(float(unit[best] @ unit[at]), abs=1e-6))
+def test_a_model_may_be_given_by_its_path(planted: ModelFile, tmp_path: Path) -> None:
+    planted.save(tmp_path / "model.safetensors")
+    assert neighbors(tmp_path / "model.safetensors", "king") == neighbors(planted, "king")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -16,10 +14,9 @@ from glassformer.glassbox.whatif import (
     FORMS,
     ForcePrefix,
     HeadOff,
-    LayerOff,
+    PartOff,
     SetRow,
     SetToken,
-    SublayerOff,
     SwitchOff,
     attentions,
     parse_edit,
@@ -33,9 +30,9 @@ WORDS = {
     "token 2==": SetToken(2, "="),
     "prefix Ik hou": ForcePrefix("Ik hou"),
     "head encoder.0.self 2 off": HeadOff("encoder.0.self", 2),
-    "attention decoder.1.cross off": SublayerOff("decoder.1.cross"),
-    "feed-forward decoder.1 off": SublayerOff("decoder.1.feed_forward"),
-    "layer encoder.2 off": LayerOff("encoder.2"),
+    "attention decoder.1.cross off": PartOff("attention", "decoder.1.cross"),
+    "feed-forward decoder.1 off": PartOff("feed-forward", "decoder.1"),
+    "layer encoder.2 off": PartOff("layer", "encoder.2"),
     "positions off": SwitchOff("positions"),
     "causal off": SwitchOff("causal"),
     "scale off": SwitchOff("scale"),
@@ -76,10 +73,9 @@ def test_a_weight_that_is_not_a_number_is_named(wrong):
 
 
 def test_an_edit_of_many_numbers_is_refused_at_once():
-    """A pattern that can read "11" in two ways tries 2 ** 40 of them, and lets no other thread run meanwhile."""
-    program = f"from glassformer.glassbox.whatif import parse_edit; parse_edit({ROW!r} + ' = ' + '11,' * 40 + 'x')"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=600)
-    assert "UsageError: cannot read a weight of an edit" in done.stderr
+    """A pattern that can read "11" in two ways tries 2 ** 40 of them: this test would not end."""
+    with pytest.raises(UsageError, match="cannot read a weight of an edit"):
+        parse_edit(f"{ROW} = " + "11," * 40 + "x")
 
 
 def logits_of(model, trace):
@@ -251,46 +247,31 @@ def test_an_edit_that_changes_no_token_says_none(case):
 
 
 @pytest.mark.parametrize(
-    ("words", "what", "hint"),
+    ("words", "what", "valid"),
     [
         (
             "heads encoder.0.self 1 off",
             "cannot read the edit 'heads encoder.0.self 1 off'",
-            "'head encoder.0.self 2 off'",
+            "head encoder.0.self 2 off",
         ),
         ("head encoder.0.slef 1 off", "there is no attention 'encoder.0.slef' to edit", "'encoder.0.self'"),
-        ("head encoder.0.cross 1 off", "there is no attention 'encoder.0.cross' to edit", "decoder.0.cross"),
+        ("attention decoder.0.feed_forward off", "there is no attention 'decoder.0.feed_forward' to edit", "decoder.0"),
         ("layer encoder.7 off", "there is no layer 'encoder.7' to edit", "encoder.0"),
         ("feed-forward decoder.9 off", "there is no layer 'decoder.9' to edit", "decoder.0"),
         ("token 2=ab", "'ab' is not one token of the source vocabulary", "valid: a, b"),
         ("token 2=?", "'?' is not one token of the source vocabulary", "valid: a, b"),
-    ],
-)
-def test_an_edit_that_does_not_fit_names_what_does(case, words, what, hint):
-    with pytest.raises(UsageError) as caught:
-        explain(case.model, case.text, edits=[words])
-    assert caught.value.what == what
-    assert hint in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("words", "what", "expected"),
-    [
         ("head encoder.0.self 2 off", "there is no head 2", "0 to 1"),
         ("token 0=a", "there is no source token 0 to edit", "1 to 5; <bos> and <eos> stay"),
         ("token 6=a", "there is no source token 6 to edit", "1 to 5; <bos> and <eos> stay"),
         ("attention encoder.0.self head 0 row 7 = 1,0,0,0,0,0,0", "there is no row 7 in 'encoder.0.self'", "0 to 6"),
-        (
-            "attention decoder.0.cross head 0 row 99 = 1,0,0,0,0,0,0",
-            "there is no row 99 in 'decoder.0.cross'",
-            "0 to 7",
-        ),
+        ("attention decoder.0.cross head 0 row 99 = 1,0,0", "there is no row 99 in 'decoder.0.cross'", "0 to 7"),
     ],
 )
-def test_a_place_that_is_not_there_is_refused(case, words, what, expected):
+def test_an_edit_that_does_not_fit_names_what_does(case, words, what, valid):
     with pytest.raises(UsageError) as caught:
         explain(case.model, case.text, edits=[words], num_beams=3)
-    assert (caught.value.what, caught.value.expected) == (what, expected)
+    assert caught.value.what == what
+    assert valid in (caught.value.expected or caught.value.hint)
 
 
 @pytest.mark.parametrize("number", ["1e999", "9" * 5000, "-1001"])

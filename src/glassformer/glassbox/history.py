@@ -11,9 +11,15 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from glassformer.errors import ModelFileError, first_fault
-from glassformer.glassbox.embeddings import EmbeddingRows
 from glassformer.glassbox.explained import Explained
-from glassformer.glassbox.run_records import CheckpointAnswer, Errors, HistoryPoint, Training, Validation
+from glassformer.glassbox.run_records import (
+    CheckpointAnswer,
+    EmbeddingHistory,
+    Errors,
+    HistoryPoint,
+    Training,
+    Validation,
+)
 from glassformer.glassbox.whatif import Edits, attentions
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.rundirectory import RunDirectory
@@ -21,6 +27,7 @@ from glassformer.training.history import HistoryEvent, read_history, unreadable
 
 MAX_EVENTS = 400  # of training progress
 MAX_CHECKPOINTS = 12
+MAX_NUMBERS = 150_000  # of embeddings, in all checkpoints: about 1 MB of a trace
 
 Kind = TypeVar("Kind")
 
@@ -48,13 +55,28 @@ def training_of(folder: Path, explained: Explained, targets: Sequence[int] = ())
     progress = [HistoryPoint(**_take(_Progress, event, run.history)) for event in events if event.kind == "progress"]
     validated = [Validation(**_take(_Validated, event, run.history)) for event in events if event.kind == "validated"]
     paths = _thin(run.checkpoints_and_snapshots(), MAX_CHECKPOINTS)
-    embeddings = EmbeddingRows.of(explained.file, explained.source_ids, targets, len(paths))
-    checkpoints = []
+    ids = _embedding_ids(explained.file, explained.source_ids, targets, len(paths))
+    checkpoints, embeddings = [], {name: EmbeddingHistory(name, tokens, []) for name, tokens in ids.items() if paths}
     for path in paths:
         file = _checkpoint(path, explained)
         checkpoints.append(_answer_of(run.step_of(path), file, explained))
-        embeddings.add(file)
-    return Training(_thin(progress, MAX_EVENTS), validated, checkpoints, embeddings.histories())
+        for name, history in embeddings.items():
+            rows = file.tensors[name][np.array(history.ids, dtype=int)].tolist()
+            history.rows.append([[float(f"{number:.5g}") for number in row] for row in rows])
+    return Training(_thin(progress, MAX_EVENTS), validated, checkpoints, list(embeddings.values()))
+
+
+def _embedding_ids(
+    file: ModelFile, source: Sequence[int], target: Sequence[int], n_checkpoints: int
+) -> dict[str, list[int]]:
+    """For each matrix, the tokens whose rows are kept: all where they are few enough, otherwise those of the text."""
+    texts = {"source_embedding.weight": list(source), "target_embedding.weight": list(target)}
+    if "target_embedding.weight" not in file.tensors:  # one matrix for both sides
+        texts = {"source_embedding.weight": [*source, *target]}
+    if sum(file.tensors[name].size for name in texts) * n_checkpoints <= MAX_NUMBERS:
+        return {name: list(range(len(file.tensors[name]))) for name in texts}
+    limit = MAX_NUMBERS // (file.settings.model.d_model * max(1, n_checkpoints) * len(texts))
+    return {name: sorted(set(ids))[:limit] for name, ids in texts.items()}
 
 
 def errors_of(folder: Path) -> Errors | None:

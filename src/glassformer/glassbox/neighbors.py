@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from glassformer.errors import TextError, UsageError, quoted
 from glassformer.inference.metrics import edit_distance
+from glassformer.ship.storage.hub import local_model
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer
 from glassformer.text.normalization import normalize
@@ -113,7 +114,7 @@ class _Embedding:
     def of(cls, model: ModelFile | str | Path, side: Side) -> _Embedding:
         if side not in ("source", "target"):
             raise UsageError("there is no such side", got=quoted(side), expected="source or target")
-        file = model if isinstance(model, ModelFile) else _load(model)
+        file = model if isinstance(model, ModelFile) else ModelFile.load(local_model(model))
         tokenizers = (file.source_tokenizer, file.target_tokenizer)
         name = f"{side}_embedding.weight"  # one matrix for both sides has the name of the source
         rows = file.tensors.get(name, file.tensors["source_embedding.weight"]).astype(np.float64)
@@ -123,21 +124,18 @@ class _Embedding:
         """Return the id of a token in its written form; an ordinary token has priority over a special one."""
         found = _lookup(self.tokenizer, token)
         if found is None:
-            near = self._nearest(token)
+            near, other = self._nearest(token), "target" if self.side == "source" else "source"
+            is_other = _lookup(self.other, token) is not None
             suggested = "nearest: " + ", ".join(map(repr, near)) if near else "none has a character of it"
             raise TextError(
                 f"the token is not in the {self.side} vocabulary",
                 got=quoted(token),
                 expected=f"one of {len(self.tokenizer):,} tokens; {suggested}",
-                hint=self._hint(token),
+                hint=f"the {other} vocabulary has it: --side {other}"
+                if is_other
+                else "`glassformer tokens MODEL TEXT` prints the tokens of a text",
             )
         return found
-
-    def _hint(self, token: str) -> str:
-        other = "target" if self.side == "source" else "source"
-        if _lookup(self.other, token) is not None:
-            return f"the {other} vocabulary has it: --side {other}"
-        return "`glassformer tokens MODEL TEXT` prints the tokens of a text"
 
     def _nearest(self, token: str) -> list[str]:
         """Return the tokens with the smallest edit distance; of equal ones, those that differ only in case.
@@ -157,7 +155,8 @@ class _Embedding:
     def search(self, query: tuple[str, ...], ids: Sequence[int], count: int, expected: int | None = None) -> Neighbors:
         if count < 1:
             raise UsageError("the number of neighbors is too small", got=str(count), expected="at least 1")
-        cosines = self._cosines(self.rows[ids[0]] if len(ids) == 1 else self._sum(ids))
+        first, *others = (self.rows[i] for i in ids)
+        cosines = self._cosines(first - others[0] + others[1] if others else first)
         vocabulary = self.tokenizer.vocabulary
         left_out = {*ids, *vocabulary.specials.values()}
         order = [int(i) for i in np.argsort(-cosines, kind="stable") if int(i) not in left_out]
@@ -174,11 +173,6 @@ class _Embedding:
             found = Expected(**asdict(neighbor(expected)), rank=order.index(expected) + 1, difference_cosine=difference)
         nearest = tuple(map(neighbor, order[:count]))
         return Neighbors(self.side, query, nearest, tuple(map(neighbor, ids)), len(order), found)
-
-    def _sum(self, ids: Sequence[int]) -> Numbers:
-        a, b, c = (self.rows[i] for i in ids)
-        total: Numbers = a - b + c
-        return total
 
     def _cosines(self, query: Numbers) -> Numbers:
         """Return the cosine of each row; 0 for a row of zeros. Raises UsageError if the query is zero."""
@@ -206,9 +200,3 @@ def _lookup(tokenizer: Tokenizer, token: str) -> int | None:
         if found is not None:
             return found
     return None
-
-
-def _load(model: str | Path) -> ModelFile:
-    from glassformer.ship.storage.hub import local_model
-
-    return ModelFile.load(local_model(model))

@@ -139,11 +139,8 @@ def style_sheet() -> str:
 
 
 def _filled(head: str, body: str) -> str:
-    return _read("index.html").replace("<!-- head -->", head).replace("<!-- body -->", body)
-
-
-def _read(name: str) -> str:
-    return (PAGE / name).read_text("utf-8")
+    page = (PAGE / "index.html").read_text("utf-8")
+    return page.replace("<!-- head -->", head).replace("<!-- body -->", body)
 
 
 def data_url(name: str, source: str) -> str:

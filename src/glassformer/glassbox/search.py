@@ -6,7 +6,7 @@ Axes: V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,52 +19,19 @@ NextLogProbs = Callable[[Sequence[int]], NDArray[np.float64]]
 """The ids after `<bos>` -> the log-probabilities `[V]` of the next token."""
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """One more token after the node `parent`; `total` is the sum of log-probabilities with it."""
-
-    parent: int | None
-    token: int
-    log_prob: float
-    total: float
-
-
 @dataclass
 class _Record:
     """The state of a search: all nodes, the ids of each, the finished nodes."""
 
-    constraints: SearchConstraints
-    alpha: float
-    token_text: Callable[[int], str]
     nodes: list[Node] = field(default_factory=list)
     ids: dict[int | None, tuple[int, ...]] = field(default_factory=lambda: {None: ()})
     found: list[Node] = field(default_factory=list)
 
-    def add(self, candidate: _Candidate, time: int, rank: int, slots: int, last_kept: float) -> Node:
-        """The node of a candidate, kept or not."""
-        total = candidate.total
-        ranked = f"rank {rank} for {slots} slot{'' if slots == 1 else 's'}"
-        if rank > slots:
-            state, reason = "pruned", f"{ranked}, {last_kept - total:.3g} nats short"
-        elif candidate.token == self.constraints.eos_id:
-            state, reason = "finished", "it ends here and keeps its slot"
-        else:
-            state, reason = "kept", ranked
-        node = Node(
-            id=len(self.nodes),
-            parent=candidate.parent,
-            step=time,
-            token=candidate.token,
-            text=self.token_text(candidate.token),
-            log_prob=candidate.log_prob,
-            sum=total,
-            rank_score=total / length_penalty(time + 1, self.alpha),
-            rank=rank,
-            state=state,  # type: ignore[arg-type]
-            reason=reason,
-        )
+    def add(self, candidate: Node) -> Node:
+        """The candidate with an id."""
+        node = replace(candidate, id=len(self.nodes))
         self.nodes.append(node)
-        self.ids[node.id] = (*self.ids[candidate.parent], candidate.token)
+        self.ids[node.id] = (*self.ids[node.parent], node.token)
         return node
 
     def set_reason(self, node: Node, reason: str) -> None:
@@ -85,20 +52,19 @@ def search(
 
     `constraints.prefixes` has the forced prefix, if there is one.
     """
-    record = _Record(constraints, alpha, token_text)
+    record = _Record()
     live: list[Node | None] = [None]
     decoder_runs = 0
     reason = ""
     for time in range(constraints.max_new_tokens):
-        candidates: list[_Candidate] = []
+        candidates: list[Node] = []
         for node in live:
-            log_probs = next_log_probs(record.ids[None if node is None else node.id])
-            candidates += _extensions(node, _constrain(log_probs, constraints, time), 2 * num_beams)
+            log_probs = _constrain(next_log_probs(record.ids[None if node is None else node.id]), constraints, time)
+            candidates += _extensions(node, log_probs, 2 * num_beams, time, alpha, token_text)
             decoder_runs += 1
         slots = num_beams - len(record.found)
-        best = sorted(candidates, key=lambda candidate: -candidate.total)[: 2 * num_beams]
-        last_kept = best[min(slots, len(best)) - 1].total if best and slots else 0.0
-        nodes = [record.add(candidate, time, rank, slots, last_kept) for rank, candidate in enumerate(best, 1)]
+        best = sorted(candidates, key=lambda candidate: -candidate.sum)[: 2 * num_beams]
+        nodes = [record.add(node) for node in _ranked(best, slots, constraints.eos_id)]
         record.found += [node for node in nodes if node.state == "finished"]
         live = [node for node in nodes if node.state == "kept"]
         if reason := _reason_to_stop(live, record.found, n_best, constraints, alpha):
@@ -131,11 +97,35 @@ def _constrain(log_probs: NDArray[np.float64], constraints: SearchConstraints, t
     return np.where(allowed, log_probs, -np.inf)
 
 
-def _extensions(node: Node | None, log_probs: NDArray[np.float64], n: int) -> list[_Candidate]:
-    """The `n` most probable tokens after a node."""
-    parent, before = (None, 0.0) if node is None else (node.id, node.sum)
-    best = [token for token in np.argsort(-log_probs, kind="stable")[:n].tolist() if log_probs[token] > -np.inf]
-    return [_Candidate(parent, token, float(log_probs[token]), before + float(log_probs[token])) for token in best]
+def _extensions(
+    parent: Node | None,
+    log_probs: NDArray[np.float64],
+    n: int,
+    time: int,
+    alpha: float,
+    token_text: Callable[[int], str],
+) -> Iterator[Node]:
+    """The `n` most probable tokens after a node; id, rank, state and reason are not decided yet."""
+    for token in np.argsort(-log_probs, kind="stable")[:n].tolist():
+        log_prob = float(log_probs[token])
+        if log_prob > -np.inf:
+            total = (0.0 if parent is None else parent.sum) + log_prob
+            rank_score = total / length_penalty(time + 1, alpha)
+            before = None if parent is None else parent.id
+            yield Node(-1, before, time, token, token_text(token), log_prob, total, rank_score, 0, "pruned", "")
+
+
+def _ranked(best: Sequence[Node], slots: int, eos_id: int) -> Iterator[Node]:
+    """The candidates of a step, best first, with their rank; only the first `slots` are not pruned."""
+    for rank, node in enumerate(best, 1):
+        reason = f"rank {rank} for {slots} slot{'' if slots == 1 else 's'}"
+        if rank > slots:
+            last_kept = best[slots - 1].sum if slots else 0.0
+            yield replace(node, rank=rank, reason=f"{reason}, {last_kept - node.sum:.3g} nats short")
+        elif node.token == eos_id:
+            yield replace(node, rank=rank, state="finished", reason="it ends here and keeps its slot")
+        else:
+            yield replace(node, rank=rank, state="kept", reason=reason)
 
 
 def _reason_to_stop(

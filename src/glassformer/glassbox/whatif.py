@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,15 +36,15 @@ Weights = Mapping[str, Array]
 LARGEST_WEIGHT = 1000  # of an edited attention row
 
 
-class Edit(Protocol):
-    """A change. `check` raises UsageError if it does not fit the model."""
+class Edit:
+    """A change; `str(edit)` is how it is written."""
 
-    def __str__(self) -> str: ...
-    def check(self, model: ModelSettings) -> None: ...
+    def check(self, model: ModelSettings) -> None:
+        """Raise UsageError if it does not fit the model. Whether it fits a text is found when it is applied."""
 
 
 @dataclass(frozen=True)
-class SetToken:
+class SetToken(Edit):
     """Another source token at a position of the framed source; `text` is one token of the source vocabulary."""
 
     position: int
@@ -53,12 +53,9 @@ class SetToken:
     def __str__(self) -> str:
         return f"token {self.position}={self.text}"
 
-    def check(self, model: ModelSettings) -> None:
-        """Depends on the text: see `Edits.source_ids`."""
-
 
 @dataclass(frozen=True)
-class ForcePrefix:
+class ForcePrefix(Edit):
     """A prefix that the answer must have."""
 
     text: str
@@ -66,12 +63,9 @@ class ForcePrefix:
     def __str__(self) -> str:
         return f"prefix {self.text}"
 
-    def check(self, model: ModelSettings) -> None:
-        """Depends on the target vocabulary."""
-
 
 @dataclass(frozen=True)
-class HeadOff:
+class HeadOff(Edit):
     """One head of an attention such as "encoder.0.self"."""
 
     attention: str
@@ -81,43 +75,28 @@ class HeadOff:
         return f"head {self.attention} {self.head} off"
 
     def check(self, model: ModelSettings) -> None:
-        _check_name("attention", self.attention, attentions(model))
-        _check_head(self.head, model)
+        _check_head(self.attention, self.head, model)
 
 
 @dataclass(frozen=True)
-class SublayerOff:
-    """A whole sublayer: "encoder.0.self", "decoder.1.cross", "decoder.1.feed_forward"."""
+class PartOff(Edit):
+    """The sublayers of a part: an "attention", the "feed-forward" of a layer, or all those of a "layer"."""
 
-    sublayer: str
+    kind: str
+    part: str
 
     def __str__(self) -> str:
-        part, _, kind = self.sublayer.rpartition(".")
-        return f"feed-forward {part} off" if kind == "feed_forward" else f"attention {self.sublayer} off"
+        return f"{self.kind} {self.part} off"
 
     def check(self, model: ModelSettings) -> None:
-        part, _, kind = self.sublayer.rpartition(".")
-        if kind == "feed_forward":
-            _check_name("layer", part, layers(model))
+        if self.kind == "attention":
+            _check_name("attention", self.part, attentions(model))
         else:
-            _check_name("attention", self.sublayer, attentions(model))
+            _check_name("layer", self.part, layers(model))
 
 
 @dataclass(frozen=True)
-class LayerOff:
-    """All sublayers of "encoder.2"."""
-
-    layer: str
-
-    def __str__(self) -> str:
-        return f"layer {self.layer} off"
-
-    def check(self, model: ModelSettings) -> None:
-        _check_name("layer", self.layer, layers(model))
-
-
-@dataclass(frozen=True)
-class SwitchOff:
+class SwitchOff(Edit):
     """A part of every model: "positions", "causal" or "scale"."""
 
     part: str
@@ -125,12 +104,9 @@ class SwitchOff:
     def __str__(self) -> str:
         return f"{self.part} off"
 
-    def check(self, model: ModelSettings) -> None:
-        """Every model has all three parts."""
-
 
 @dataclass(frozen=True)
-class SetRow:
+class SetRow(Edit):
     """The attention weights of one head and row; a row of the decoder's self-attention has those up to itself."""
 
     attention: str
@@ -143,8 +119,7 @@ class SetRow:
         return f"attention {self.attention} head {self.head} row {self.row} = {numbers}"
 
     def check(self, model: ModelSettings) -> None:
-        _check_name("attention", self.attention, attentions(model))
-        _check_head(self.head, model)
+        _check_head(self.attention, self.head, model)
         if not all(abs(weight) <= LARGEST_WEIGHT for weight in self.weights):
             limits = f"numbers between -{LARGEST_WEIGHT} and {LARGEST_WEIGHT}"
             raise UsageError("an attention weight is too large or too small", got=str(self)[:100], expected=limits)
@@ -152,8 +127,8 @@ class SetRow:
 
 def attentions(model: ModelSettings) -> list[str]:
     """The names of all attentions of a model."""
-    encoder = [f"encoder.{i}.self" for i in range(model.n_encoder_layers)]
-    return encoder + [f"decoder.{i}.{kind}" for i in range(model.n_decoder_layers) for kind in ("self", "cross")]
+    kinds = {"encoder": ("self",), "decoder": ("self", "cross")}
+    return [f"{layer}.{kind}" for layer in layers(model) for kind in kinds[layer.partition(".")[0]]]
 
 
 def layers(model: ModelSettings) -> list[str]:
@@ -167,7 +142,8 @@ def _check_name(kind: str, name: str, valid: Sequence[str]) -> None:
         raise UsageError(f"there is no {kind} {name!r} to edit", hint=nearest(name, valid))
 
 
-def _check_head(head: int, model: ModelSettings) -> None:
+def _check_head(attention: str, head: int, model: ModelSettings) -> None:
+    _check_name("attention", attention, attentions(model))
     if head >= model.n_heads:
         raise UsageError(f"there is no head {head}", expected=f"0 to {model.n_heads - 1}")
 
@@ -190,9 +166,7 @@ _FORMS: tuple[tuple[str, Callable[..., Edit]], ...] = (
     (rf"token ({_INDEX}) ?=(.+)", lambda position, text: SetToken(int(position), text)),
     (r"prefix (.+)", ForcePrefix),
     (rf"head (\S+) ({_INDEX}) off", lambda attention, head: HeadOff(trace_name(attention), int(head))),
-    (r"attention (\S+) off", lambda attention: SublayerOff(trace_name(attention))),
-    (r"feed-forward (\S+) off", lambda layer: SublayerOff(f"{layer}.feed_forward")),
-    (r"layer (\S+) off", LayerOff),
+    (r"(attention|feed-forward|layer) (\S+) off", lambda kind, part: PartOff(kind, trace_name(part))),
     (r"(positions|causal|scale) off", SwitchOff),
     (
         rf"attention (\S+) head ({_INDEX}) row ({_INDEX}) ?=(.+)",
@@ -270,10 +244,10 @@ class Edits:
                 name = f"{edit.attention}_attention.w_o.weight"
                 edited[name] = edited[name].copy()
                 edited[name][:, edit.head * model.d_v : (edit.head + 1) * model.d_v] = 0
-            elif isinstance(edit, SublayerOff | LayerOff):
-                part = edit.sublayer if isinstance(edit, SublayerOff) else edit.layer
+            elif isinstance(edit, PartOff):
+                part = f"{edit.part}.feed_forward." if edit.kind == "feed-forward" else f"{edit.part}."
                 for name in weights:
-                    if trace_name(name).startswith(f"{part}.") and re.search(r"\.(w_o|w_2)\.", name):
+                    if trace_name(name).startswith(part) and re.search(r"\.(w_o|w_2)\.", name):
                         edited[name] = np.zeros_like(weights[name])
         return edited
 
