@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple, final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -87,18 +87,8 @@ def learn_inputs(sources: Iterable[str], inputs: Inputs, min_count: int = 1) -> 
     """Return the inputs with the symbols of these sources: how each feature is cut, and what occurs `min_count` times.
 
     A feature is cut at the one of `CUTS` that is in the most of its cells, or not at all if none is in any. Symbols are
-    in the order of their code points.
+    in the order of their code points. A feature that has symbols keeps them and its cut; new symbols follow.
     """
-    counted = _count_cells(sources, inputs)
-    cut = (
-        one.model_copy(update={"cut": _cut_of(cells)}) if one.kind == "feature" else one
-        for one, cells in zip(inputs, counted, strict=True)
-    )
-    return tuple(_with_symbols(one, cells, min_count) for one, cells in zip(cut, counted, strict=True))
-
-
-def grow_inputs(inputs: Inputs, sources: Iterable[str], min_count: int = 1) -> Inputs:
-    """Return learned inputs with the symbols of these sources that they lack, after those that they have."""
     counted = _count_cells(sources, inputs)
     return tuple(_with_symbols(one, cells, min_count) for one, cells in zip(inputs, counted, strict=True))
 
@@ -120,6 +110,8 @@ def _cut_of(cells: Counter[str]) -> str:
 
 
 def _with_symbols(one: Input, cells: Counter[str], min_count: int) -> Input:
+    if one.kind == "feature" and not one.symbols:
+        one = one.model_copy(update={"cut": _cut_of(cells)})
     counts: Counter[str] = Counter()
     for cell, n in cells.items():
         for symbol in one.symbols_of(cell):
@@ -133,13 +125,16 @@ def input_tokens(inputs: Sequence[Input]) -> list[str]:
 
     Each text after the first has one, `<context:>`, and each feature one for each of its symbols, `<tags=PST>`.
     """
-    tokens: list[str] = []
+    return [f"<{name}:>" if symbol is None else f"<{name}={symbol}>" for name, symbol in input_keys(inputs)]
+
+
+def input_keys(inputs: Sequence[Input]) -> Iterator[tuple[str, str | None]]:
+    """Yield the name of the input and the symbol (None: the start of a text) of each token of the inputs."""
     for position, one in enumerate(inputs):
         if one.kind == "feature":
-            tokens += map(one.token, one.symbols)
+            yield from ((one.name, symbol) for symbol in one.symbols)
         elif position:
-            tokens.append(f"<{one.name}:>")
-    return tokens
+            yield one.name, None
 
 
 # Strings

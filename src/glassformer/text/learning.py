@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from glassformer.errors import SettingsError, TextError
 from glassformer.paper.settings import SideSettings, TokenKind, TokenSettings
 from glassformer.text.blocks import count_characters
-from glassformer.text.inputs import Inputs, grow_inputs, input_tokens, learn_inputs, texts_of
+from glassformer.text.inputs import Inputs, input_tokens, learn_inputs, texts_of
 from glassformer.text.normalization import normalize
 from glassformer.text.segmenters import BYTES, Learned
 from glassformer.text.subwords import MARK, library, mark, train
@@ -67,7 +67,7 @@ def grow_both(
     New symbols of the features of a source are added too, after those that the feature has.
     """
     source, target = tokenizers
-    inputs = grow_inputs(source.inputs, (pair[0] for pair in pairs), settings.source.min_count)
+    inputs = learn_inputs((pair[0] for pair in pairs), source.inputs, settings.source.min_count)
     if settings.shared:
         grown = grow(target, (text for pair in pairs for text in (*texts_of(pair[0], inputs), pair[1])), inputs)
         if grown is target:

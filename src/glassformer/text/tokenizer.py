@@ -9,7 +9,7 @@ from typing import Any, final
 
 from glassformer.errors import ModelFileError, TextError, UsageError, nearest
 from glassformer.paper.settings import SideSettings, TokenKind
-from glassformer.text.inputs import Input, Inputs, input_tokens, listed, texts_of
+from glassformer.text.inputs import Input, Inputs, input_keys, input_tokens, listed, texts_of
 from glassformer.text.inputs import split as split_inputs
 from glassformer.text.normalization import location, normalize, original_column
 from glassformer.text.saved import SavedTokenizer
@@ -29,15 +29,6 @@ _SEGMENTERS: dict[TokenKind, Callable[[list[str], Learned], Segmenter]] = {
 _BATCH = 4096  # texts that are split at once; it limits memory and does not change the result
 
 
-def _keys(inputs: Inputs) -> Iterator[tuple[str, str | None]]:
-    """Yield the input and the symbol (None: the start of a text) of each token of the inputs, in order of their ids."""
-    for position, one in enumerate(inputs):
-        if one.kind == "feature":
-            yield from ((one.name, symbol) for symbol in one.symbols)
-        elif position:
-            yield one.name, None
-
-
 @final
 class Tokenizer:
     """Text to ids and back. Created by `learn`, `ascii68` or `from_dict`; immutable afterwards."""
@@ -51,7 +42,7 @@ class Tokenizer:
         self._segmenter = _SEGMENTERS[settings.kind](list(vocabulary.ordinary), learned)
         if inputs and settings.kind == "sentencepiece":
             raise UsageError("a SentencePiece model has one input", got=listed(inputs), expected="one text")
-        self._input_ids = dict(zip(_keys(inputs), vocabulary.input_ids, strict=True)) if inputs else {}
+        self._input_ids = dict(zip(input_keys(inputs), vocabulary.input_ids, strict=True)) if inputs else {}
 
     def __len__(self) -> int:
         return len(self.vocabulary)
