@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import ctranslate2
-from lines import Answer, Row
+from lines import Answer, Row, ranked
 from source import Export
 
 HERE = Path(__file__).resolve().parent
@@ -45,7 +45,9 @@ class Engine:
             searched = self.translate([sources[i] for i in again], num_beams, suppress_sequences=suppressed)
             for i, answers in zip(again, searched):
                 found[i] = [(ids, self.score(sources[i], ids)) for ids, _ in answers]
-        return [max(map(self.ranked, answers), key=lambda one: (one.rank_score, one.finished)) for answers in found]
+        alpha = self.search["length_alpha"]
+        candidates = ([ranked(ids, score, self.eos_id, alpha) for ids, score in answers] for answers in found)
+        return [max(answers, key=lambda one: (one.rank_score, one.finished)) for answers in candidates]
 
     def translate(
         self, sources: list[list[str]], num_beams: int, **options: Any
@@ -76,10 +78,3 @@ class Engine:
         target = [str(token) for token in (ids[:-1] if ended else ids)]  # the library adds <eos>
         (scored,) = self.translator.score_batch([source], [target], max_input_length=0)
         return float(sum(scored.log_probs[: len(ids)]))
-
-    def ranked(self, answer: tuple[list[int], float]) -> Answer:
-        """Return an answer with its score after the length penalty, without <eos>."""
-        ids, score = answer
-        finished = ids[-1:] == [self.eos_id]
-        rank_score = score / ((5 + max(1, len(ids))) / 6) ** self.search["length_alpha"]
-        return Answer(ids[: len(ids) - finished], score, rank_score, finished)

@@ -14,7 +14,7 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # all files are here
 
 import torch
-from lines import Answer, Row
+from lines import Answer, Row, ranked
 from source import Export
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, logging
 
@@ -69,7 +69,5 @@ class Engine:
         return torch.cat(scores)
 
     def _candidate(self, ids: list[int], score: float) -> Answer:
-        finished = self.eos in ids
-        ids = ids[: ids.index(self.eos)] if finished else ids
-        penalty = ((5 + len(ids) + finished) / 6) ** self.search["length_alpha"]
-        return Answer(ids, score, score / penalty, finished)
+        length = ids.index(self.eos) + 1 if self.eos in ids else len(ids)  # without the padding
+        return ranked(ids[:length], score, self.eos, self.search["length_alpha"])

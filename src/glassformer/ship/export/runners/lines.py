@@ -39,6 +39,17 @@ class Answer(NamedTuple):
     finished: bool = True
 
 
+def penalty(length: int, alpha: float) -> float:
+    """((5 + length) / 6)^alpha (Wu et al. 2016); the length counts <eos>."""
+    return float(((5 + length) / 6) ** alpha)
+
+
+def ranked(ids: list[int], score: float, eos_id: int, alpha: float) -> Answer:
+    """Return the answer of ids, the last of which is <eos> where it was reached."""
+    finished = ids[-1:] == [eos_id]
+    return Answer(ids[: len(ids) - finished], score, score / penalty(max(1, len(ids)), alpha), finished)
+
+
 class Engine(Protocol):
     """Computes answers, in the order of the rows."""
 

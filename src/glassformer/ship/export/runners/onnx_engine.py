@@ -17,7 +17,7 @@ import numpy as np
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # else the library reports to its maker
 import onnxruntime
-from lines import Answer, Row
+from lines import Answer, Row, penalty, ranked
 from source import Export
 from text import InputError
 
@@ -104,7 +104,7 @@ class Engine:
                 self.keep_best(best, alive[line], ids[line, slot], scores[line, slot])
                 n_finished[alive[line]] += 1
             scores[tokens == self.eos_id] = -np.inf
-            bounds = scores.max(1) / self.penalty(longest)
+            bounds = scores.max(1) / penalty(longest, self.search["length_alpha"])
             stay = np.array([bound > best[i].rank_score for bound, i in zip(bounds, alive, strict=True)])
             if time + 1 == longest or not stay.any():
                 break
@@ -120,13 +120,9 @@ class Engine:
 
     def keep_best(self, best: list[Answer], sentence: int, ids: Any, score: float) -> None:
         """Keep an answer to a sentence if it outranks the one that was found before."""
-        finished, rank_score = bool(ids[-1] == self.eos_id), float(score) / self.penalty(len(ids))
-        if rank_score > best[sentence].rank_score:
-            best[sentence] = Answer(ids[: len(ids) - finished].tolist(), float(score), rank_score, finished)
-
-    def penalty(self, length: int) -> float:
-        """((5 + length) / 6)^alpha (Wu et al. 2016); the length counts <eos>."""
-        return float(((5 + length) / 6) ** self.search["length_alpha"])
+        answer = ranked(ids.tolist(), float(score), self.eos_id, self.search["length_alpha"])
+        if answer.rank_score > best[sentence].rank_score:
+            best[sentence] = answer
 
 
 def extend(log_probs: Any, scores: Any, num_beams: int) -> tuple[Any, Any, Any]:
