@@ -70,19 +70,16 @@ def held_rows(sources: Hashes, fraction: float, max_rows: int, seed: int) -> NDA
     np.random.default_rng(seed).shuffle(order)
     smallest = int(sizes[firsts].min())
     chosen: list[int] = []
-    for start in range(0, len(order), _BLOCK):
+    for row in firsts[order]:
         if rest < smallest:
             break
-        block = firsts[order[start : start + _BLOCK]]
-        for row in block[sizes[block] <= rest].tolist():
-            if sizes[row] <= rest:
-                chosen.append(row)
-                rest -= int(sizes[row])
+        if sizes[row] <= rest:
+            chosen.append(int(row))
+            rest -= int(sizes[row])
     if not chosen:
-        chosen = [int(firsts[int(np.argmin(sizes[firsts]))])]
-    wanted = np.unique(sources[np.array(chosen)])
-    blocks = (np.isin(sources[start : start + _BLOCK], wanted) for start in range(0, n_rows, _BLOCK))
-    return np.flatnonzero(np.concatenate(list(blocks)))
+        chosen = [int(firsts[np.argmin(sizes[firsts])])]
+    wanted, blocks = np.unique(sources[chosen]), np.array_split(sources, n_rows // _BLOCK + 1)
+    return np.flatnonzero(np.concatenate([np.isin(block, wanted) for block in blocks]))
 
 
 def _group_sizes(sources: Hashes) -> NDArray[np.int32]:
@@ -99,9 +96,7 @@ def _group_sizes(sources: Hashes) -> NDArray[np.int32]:
 
 def _parts(hashes: Hashes) -> Iterator[NDArray[np.int64]]:
     """Yield the rows of the smallest hashes, then those of the next larger ones, and so on."""
-    part_of = np.empty(len(hashes), np.uint8)
-    for start in range(0, len(hashes), _BLOCK):
-        part_of[start : start + _BLOCK] = hashes[start : start + _BLOCK] >> np.uint64(60)
+    part_of = (hashes >> np.uint64(60)).astype(np.uint8)
     return (np.flatnonzero(part_of == part) for part in range(_PARTS))
 
 
