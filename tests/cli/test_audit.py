@@ -52,14 +52,16 @@ def test_each_finding_is_printed_with_rows_and_advice_and_nothing_is_changed(cal
     assert f"  {dirty}: 1 of 123 rows (0.8 %) repeats an earlier row, source and target\n" in answer.out
     assert f"row 121:  {CLEAN[0][0]} → {CLEAN[0][1]}  (the same as row 1)" in answer.out
     assert "to do: " in answer.out
-    assert "option: --drop-contradictions\n" in answer.out
+    assert "option: --set data.drop_contradictions=true\n" in answer.out
     assert "1 error, 3 warnings" in answer.out.splitlines()[-1]
     assert dirty.read_bytes() == before
 
 
 def test_what_an_option_would_leave_is_examined_and_nothing_is_changed(call, dirty):
     before = dirty.read_bytes()
-    options = ("--drop-duplicates", "--drop-contradictions", "--strip-controls", "--max-length", "30")
+    cleaning = ("drop_duplicates=true", "drop_contradictions=true", "strip_controls=true")
+    limits = ("max_source_length=30", "max_target_length=30")
+    options = [word for setting in (*cleaning, *limits) for word in ("--set", f"data.{setting}")]
     answer = call("audit", dirty, *options, "--json")
     assert answer.code == 0, answer.err
     assert (

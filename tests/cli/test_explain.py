@@ -222,7 +222,7 @@ def test_the_page_is_written_with_weights(call, run, tmp_path, monkeypatch):
     path.write_text("something else")
     refused = call("explain", run, TEXT, "--html", path)
     assert refused.code == 1
-    assert "the page exists already" in refused.err
+    assert "the output exists already" in refused.err
     replaced = call("explain", run, TEXT, "--html", path, "--overwrite")
     assert "left out to stay below 20 MB: the weights" in replaced.err
     assert len(written) == 2

@@ -68,7 +68,7 @@ def tables_of(verb: str) -> list[object]:
 def test_a_hostile_table_ends_in_an_exit_code_and_a_message(call, run, tmp_path, verb, name):
     path = write(TABLES[name], tmp_path)
     words = {
-        "audit": ("audit", path, "--strip-controls", "--drop-contradictions", "--json"),
+        "audit": ("audit", path, "--set", "data.strip_controls=true", "--json"),
         "split": ("split", path, "--out", tmp_path / "parts"),
         "translate": ("translate", run, path, "--column", "0", "--set", "decoding.max_new_tokens=2"),
         "evaluate": ("evaluate", run, path, "--beam", "1", "--set", "decoding.max_new_tokens=2"),

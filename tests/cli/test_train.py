@@ -132,16 +132,9 @@ def test_rows_that_an_option_drops_or_changes_are_counted_in_ledger_model_and_ca
     ]
     table, valid = (table_of(tmp_path / name, [("iso", "english"), *rows]) for name in ("t.csv", "v.csv"))
     words = ("train", table, "--out", tmp_path / "run", "--valid", valid)
-    cleaning = (
-        "--drop-duplicates",
-        "--drop-contradictions",
-        "--strip-controls",
-        "--max-ratio",
-        "20",
-        "--max-length",
-        "90",
-    )
-    answer = call(*words, *cleaning, *small(training__steps="2"))
+    switches = {f"data__{name}": "true" for name in ("drop_duplicates", "drop_contradictions", "strip_controls")}
+    limits = {"data__max_ratio": "20", "data__max_source_length": "90", "data__max_target_length": "90"}
+    answer = call(*words, *small(training__steps="2", **switches, **limits))
     assert answer.code == 0, answer.err
     entries = [json.loads(line) for line in (tmp_path / "run" / "ledger.jsonl").read_text("utf-8").splitlines()]
     found = [(entry["file"], entry["row"], entry["reason"], entry["line"]) for entry in entries]
@@ -175,12 +168,10 @@ def test_rows_that_an_option_drops_or_changes_are_counted_in_ledger_model_and_ca
     assert (resumed.code, "done in" in resumed.err) == (0, True), resumed.err
 
 
-@pytest.mark.parametrize(
-    "option", [("--min-ratio", "0"), ("--max-length", "0"), ("--min-ratio", "3", "--max-ratio", "2")]
-)
-def test_limits_that_no_row_can_have_are_refused(tmp_path, call, table, option):
-    answer = call("train", table, "--out", tmp_path / "run", *option)
-    assert answer.code == 2
+@pytest.mark.parametrize("limits", [["min_ratio=0"], ["max_source_length=0"], ["min_ratio=3", "max_ratio=2"]])
+def test_limits_that_no_row_can_have_are_refused(tmp_path, call, table, limits):
+    words = [word for limit in limits for word in ("--set", f"data.{limit}")]
+    assert call("train", table, "--out", tmp_path / "run", *words).code == 2
     assert not (tmp_path / "run").exists()
 
 

@@ -242,7 +242,7 @@ def test_a_long_text_can_be_split_at_its_sentences(call, run):
 
 
 def test_a_log_has_a_line_of_progress_a_minute(call, run, monkeypatch):
-    monkeypatch.setattr("glassformer.cli.narrate_job.LOG_SECONDS", 0.0)
+    monkeypatch.setattr("glassformer.cli.progress.LOG_SECONDS", 0.0)
     answer = call("translate", run, "-", stdin="".join(f"{date}\n" for date in DATES).encode())
     assert answer.err.splitlines()[-1].startswith("4 rows, ")
     assert answer.err.splitlines()[-1].endswith(" rows/s")
@@ -250,7 +250,7 @@ def test_a_log_has_a_line_of_progress_a_minute(call, run, monkeypatch):
 
 
 def test_a_line_of_progress_says_the_time_that_is_left():
-    from glassformer.cli.narrate_job import progress_line
+    from glassformer.cli.progress import progress_line
 
     assert progress_line(1_000, 400, 10_000, 60.0) == "1,000 of 10,000 rows, 10.0 rows/s, 15 min left"
     assert progress_line(1_000, 0, None, 100.0) == "1,000 rows, 10.0 rows/s"

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import io
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
 
 import typer
 
 from glassformer.cli.audit import audit
 from glassformer.cli.check import check
-from glassformer.cli.command import Command
-from glassformer.cli.console import printable_lines
+from glassformer.cli.command import Command, as_options
+from glassformer.cli.console import print_error
 from glassformer.cli.demo import demo
 from glassformer.cli.evaluate import evaluate
 from glassformer.cli.explain import explain
@@ -32,7 +28,7 @@ from glassformer.cli.split import split
 from glassformer.cli.tokens import tokens
 from glassformer.cli.train import train
 from glassformer.cli.translate import translate
-from glassformer.errors import EXIT_INTERRUPTED, INTERRUPTED, GlassformerError
+from glassformer.errors import GlassformerError
 
 app = typer.Typer(
     help="Train an encoder-decoder Transformer on a table of text pairs, and inspect how each translation is computed.",
@@ -44,42 +40,16 @@ app = typer.Typer(
 )
 
 
-def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a verb so that it prints a message when Ctrl-C ends it (typer prints none)."""
-
-    @functools.wraps(verb)
-    def run_verb(*args: Any, **options: Any) -> None:
-        try:
-            verb(*args, **options)
-        except KeyboardInterrupt:
-            _print_error(INTERRUPTED)
-            raise typer.Exit(EXIT_INTERRUPTED) from None
-
-    return run_verb
-
-
-VERBS = (
-    demo,
-    audit,
-    check,
-    split,
-    train,
-    translate,
-    evaluate,
-    score,
-    explain,
-    heads,
-    tokens,
-    neighbors,
-    info,
-    runs,
-    settings,
-    serve,
-    export,
-    import_,
-)
-for verb in VERBS:
-    app.command(verb.__name__.rstrip("_"), cls=Command)(_interruptible(verb))
+VERBS = {
+    "Data": (audit, split),
+    "Train": (demo, train, check, runs, settings),
+    "Use": (translate, evaluate, score),
+    "Look inside": (explain, heads, neighbors, tokens, info),
+    "Ship": (export, import_, serve),
+}
+for panel, verbs in VERBS.items():
+    for verb in verbs:
+        app.command(verb.__name__.rstrip("_"), cls=Command, rich_help_panel=panel)(as_options(verb))
 
 
 @app.callback(invoke_without_command=True)
@@ -102,19 +72,19 @@ def main() -> None:
             raise
     except GlassformerError as error:
         if not error.is_told:
-            _print_error(f"error: {error}")
+            print_error(f"error: {error}")
         sys.exit(error.exit_code)
     except BrokenPipeError:  # the reader of the output has closed it
         sys.exit(1)
     except OSError as error:
-        _print_error(
+        print_error(
             f"error: operating system error\n  where: {error.filename or 'an output'}\n  got: {error.strerror or error}"
         )
         sys.exit(1)
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error).lower():
             raise
-        _print_error("error: out of memory\n  next: choose a smaller training.batch_tokens or model, or a smaller beam")
+        print_error("error: out of memory\n  next: choose a smaller training.batch_tokens or model, or a smaller beam")
         sys.exit(1)
     finally:
         _drop_what_cannot_be_written()
@@ -136,8 +106,3 @@ def _prepare_streams() -> None:
             setattr(sys, name, os.fdopen(nothing, "r" if name == "stdin" else "w", encoding="utf-8"))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
-
-
-def _print_error(text: str) -> None:
-    with contextlib.suppress(OSError):
-        sys.stderr.write(printable_lines(text) + "\n")

@@ -2,95 +2,83 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console, Group
+from rich.text import Text
 
-from glassformer.cli import options as opt
-from glassformer.cli.console import Reporter, check_output, print_json
-from glassformer.cli.inputs import read_pairs
-from glassformer.cli.narrate_audit import audit_page, print_audit
+from glassformer.cli.console import Reporter, check_output, plain_table, printable, standard_output
+from glassformer.cli.narrate import example_text
+from glassformer.cli.options import Columns, PairTable
 from glassformer.errors import EXIT_FINDINGS
 
 if TYPE_CHECKING:
+    from glassformer.before.audit import Audit, Finding, Lengths, Severity
     from glassformer.data.tables import Table
     from glassformer.paper.settings import Settings
 
-ValidTable = Annotated[str | None, typer.Option("--valid", metavar="TABLE", help="The table to validate on.")]
-TestTable = Annotated[str | None, typer.Option("--test", metavar="TABLE", help="The table to test on.")]
-SetTraining = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="A setting of the training, such as data.max_source_length=64 (repeatable)."),
-]
-HtmlFile = Annotated[Path | None, typer.Option("--html", help="Write the audit as one page that works offline.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if there is an error or a warning.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace --html.")]
+STYLES: dict[Severity, str] = {"error": "bold red", "warning": "yellow", "info": "dim"}
+BAR = 30  # characters of the longest bar
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Audit of a table</title>
+<style>{stylesheet} pre {{ white-space: pre-wrap; overflow-wrap: anywhere; margin: 18px; }}</style></head>
+<body><pre>{code}</pre></body></html>
+"""
 
 
 def audit(
-    table: opt.PairTable,
-    valid: ValidTable = None,
-    test: TestTable = None,
-    source: opt.SourceColumns = None,
-    features: opt.FeatureColumns = None,
-    target: opt.TargetColumn = None,
-    header: opt.Header = None,
-    bad_rows: opt.BadRows = None,
-    drop_duplicates: opt.DropDuplicates = None,
-    drop_contradictions: opt.DropContradictions = None,
-    max_length: opt.MaxLength = None,
-    min_ratio: opt.MinRatio = None,
-    max_ratio: opt.MaxRatio = None,
-    strip_controls: opt.StripControls = None,
-    assignments: SetTraining = None,
-    html: HtmlFile = None,
-    overwrite: Overwrite = False,
-    strict: Strict = False,
-    quiet: opt.Quiet = False,
-    as_json: opt.AsJson = False,
+    table: PairTable,
+    columns: Columns,
+    reporter: Reporter,
+    valid: Annotated[str | None, typer.Option("--valid", metavar="TABLE", help="The table to validate on.")] = None,
+    test: Annotated[str | None, typer.Option("--test", metavar="TABLE", help="The table to test on.")] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of the training, such as data.drop_duplicates=true (repeatable)."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write the audit as one page that works offline.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --html.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with code 3 if there is an error or a warning.")
+    ] = False,
 ) -> None:
     """Examine a table before training: duplicates, contradictions, overlap with --valid and --test, odd characters.
 
     Each finding has a severity, the number of rows, examples with their row numbers, and what to do.
-    Nothing is changed. With options that clean, what is examined is what they would leave to train on.
+    Nothing is changed. With settings that clean, what is examined is what they would leave to train on.
     """
     from glassformer.before.audit import audit
+    from glassformer.data.tables import check_same_columns
 
-    reporter = Reporter(quiet)
-    data = opt.data_options(source, target, header, bad_rows, features)
     paths = [path for path in (table, valid, test) if path is not None]
     check_output(html, "--html", overwrite=overwrite, inputs=",".join(paths))
-    train, held, tested = _read(reporter, (table, valid, test), data)
-    assert train is not None
-    data["data"] |= opt.cleaning_options(
-        max_length, drop_duplicates, drop_contradictions, min_ratio, max_ratio, strip_controls
-    )
-    train, settings = _cleaned(reporter, train, data, assignments)
-    found = audit(train, held, tested, settings)
+    train, *others = (columns.read(reporter, path) for path in paths)
+    for other in others:
+        check_same_columns(train, other)
+    held = others.pop(0) if valid is not None else None
+    train, settings = _cleaned(reporter, train, columns, assignments)
+    found = audit(train, held, others[0] if others else None, settings)
     if html is not None:
         from glassformer.ship.storage.files import write_text
 
         write_text(html, audit_page(found))
         reporter.print(f"wrote {html}")
-    print_json(found.to_json()) if as_json else print_audit(found)
+    reporter.result(found.to_json(), lambda: _print_audit(found))
     if strict and not found.is_clean:
         raise typer.Exit(EXIT_FINDINGS)
 
 
-def _read(reporter: Reporter, paths: tuple[str | None, ...], data: dict[str, Any]) -> list[Table | None]:
-    """Read the tables; the columns of the first one are those of all."""
-    from glassformer.data.tables import check_same_columns
-
-    tables = [None if path is None else read_pairs(reporter, path, data, None, overwrite=False) for path in paths]
-    for other in tables[1:]:
-        if other is not None and tables[0] is not None:
-            check_same_columns(tables[0], other)
-    return tables
-
-
 def _cleaned(
-    reporter: Reporter, table: Table, data: dict[str, Any], assignments: list[str] | None
+    reporter: Reporter, table: Table, columns: Columns, assignments: list[str] | None
 ) -> tuple[Table, Settings]:
     """The table that training would clean, and the settings of that training: advised, with `--set` over them."""
     from glassformer.before.advise import advise
@@ -98,8 +86,71 @@ def _cleaned(
     from glassformer.data.cleaning import clean
     from glassformer.paper.settings import DataSettings, Settings
 
-    given = check_settings(merge(parse_assignments(assignments or []), data))
+    given = check_settings(merge(parse_assignments(assignments or []), {"data": columns.data}))
     cleaned = clean(table, DataSettings(**given.get("data", {})))
     if cleaned is not table:
         reporter.print(f"after cleaning: {cleaned.ledger.summary()}")
     return cleaned, Settings(**merge(advise(cleaned.pairs, given, cleaned.inputs).settings, given))
+
+
+def _print_audit(audit: Audit) -> None:
+    console = standard_output()
+    for part in _parts(audit):
+        console.print(part, soft_wrap=isinstance(part, Text))
+
+
+def audit_page(audit: Audit) -> str:
+    """Return an audit as one HTML page without scripts, which needs no network: what is printed, and the tables."""
+    console = Console(highlight=False, emoji=False, record=True, file=StringIO(), width=118)
+    tables = [
+        (table.role, table.path, " → ".join(table.columns), f"{table.rows_read:,}", f"{table.rows_kept:,}")
+        for table in audit.tables
+    ]
+    settings = [(name, str(value)) for name, value in audit.recipe.items()]
+    console.print(plain_table("tables", ("", "table", "columns", "rows read", "rows kept"), tables))
+    for part in _parts(audit):
+        console.print(part, soft_wrap=isinstance(part, Text))
+    console.print(plain_table("settings of the tokens", ("setting", "value"), settings))
+    return console.export_html(code_format=PAGE)
+
+
+def _parts(audit: Audit) -> Iterator[Group | Text]:
+    """Yield the tables and lines of an audit: lengths, findings, and a summary."""
+    from glassformer.before.audit.findings import severities_text
+
+    columns = ("", "mean", "min", "5 %", "50 %", "95 %", "99 %", "max", "limit")
+    yield plain_table("lengths of the table to train on", columns, [_length_row(lengths) for lengths in audit.lengths])
+    for lengths in audit.lengths:
+        if lengths.limit is None:
+            yield plain_table(f"characters of a {lengths.side}", ("", "rows", ""), list(_bars(lengths)))
+    for finding in audit.findings:
+        yield Text()
+        yield Text(f"{finding.severity}: {finding.kind}", style=STYLES[finding.severity])
+        yield from (Text(printable(line)) for line in _lines(finding))
+    yield from (Text(printable(f"note: {note}")) for note in audit.notes)
+    tables = ", ".join(f"{table.path} ({table.rows_kept:,} rows)" for table in audit.tables)
+    yield Text()
+    yield Text(printable(f"{severities_text(audit)} in {tables}"))
+
+
+def _length_row(lengths: Lengths) -> tuple[str, ...]:
+    named = lengths.unit if lengths.limit is None else f"tokens ({lengths.unit})"
+    limit = "" if lengths.limit is None else f"{lengths.limit:,}"
+    percentiles = (f"{value:,}" for value in lengths.percentiles.values())
+    return (f"{lengths.side}, {named}", f"{lengths.mean:.1f}", *percentiles, limit)
+
+
+def _bars(lengths: Lengths) -> Iterator[tuple[str, str, str]]:
+    longest = max(rows for _, _, rows in lengths.histogram)
+    for first, last, rows in lengths.histogram:
+        bar = "█" * round(BAR * rows / longest) or ("▏" if rows else "")
+        yield f"{first:,}" if first == last else f"{first:,} to {last:,}", f"{rows:,}", bar
+
+
+def _lines(finding: Finding) -> Iterator[str]:
+    yield f"  {finding.table}: {finding.text}"
+    for example in finding.examples:
+        yield f"    {example_text(example, finding.table)}"
+    yield from textwrap.wrap(f"to do: {finding.advice}", 118, initial_indent="  ", subsequent_indent="  ")
+    if finding.option is not None:
+        yield f"  option: {finding.option}"

@@ -1,24 +1,115 @@
-"""The class of every verb's command: an option that takes one value can be given once, and a removed one is named."""
+"""How a verb, a function, becomes a command.
+
+A parameter of a verb that is a dataclass, such as `options.Columns`, stands for the options in its fields: options
+that several verbs share are declared once, next to what they decide.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from inspect import Parameter
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from glassformer.errors import UsageError
+from glassformer.cli.console import print_error
+from glassformer.errors import EXIT_INTERRUPTED, INTERRUPTED, UsageError
 
-REMOVED = {
-    "translate --shards": "--on ray --out FILE translates on several machines, without shards",
-    "translate --merge": "--on ray --out FILE writes all answers in the order of the rows",
-    "serve --api-key-file": "a proxy in front of the server checks who may use it: docs/http-api.md",
+CLEANING = {
+    "--drop-duplicates": "--set data.drop_duplicates=true",
+    "--drop-contradictions": "--set data.drop_contradictions=true",
+    "--strip-controls": "--set data.strip_controls=true",
+    "--min-ratio": "--set data.min_ratio=NUMBER",
+    "--max-ratio": "--set data.max_ratio=NUMBER",
+    "--max-length": "--set data.max_source_length=N --set data.max_target_length=N",
 }
-"""Options of earlier versions -> what to write instead."""
+REMOVED = {
+    "train": CLEANING,
+    "audit": CLEANING,
+    "check": CLEANING,
+    "translate": {
+        "--shards": "--on ray --out FILE translates on several machines, without shards",
+        "--merge": "--on ray --out FILE writes all answers in the order of the rows",
+    },
+    "serve": {"--api-key-file": "a proxy in front of the server checks who may use it: docs/http-api.md"},
+}
+"""Options of earlier versions of a verb -> what to write instead."""
+
+RARE = {"translate": {*("header", "bad_rows", "ledger", "from_", "to", "prefix_column", "alignments", "engine")}}
+"""Options that `--help-all` prints and `--help` does not: no verb prints more than 20."""
+
+
+def _print_all_options(ctx: typer.Context, requested: bool) -> None:
+    """Print the help of a command with its rare options, and end it."""
+    if requested:
+        command = copy.copy(ctx.command)
+        command.params = [copy.copy(param) for param in command.params]
+        for param in command.params:
+            param.hidden = False  # type: ignore[attr-defined]
+        sys.stdout.write(command.get_help(ctx))
+        raise typer.Exit
+
+
+HelpAll = Annotated[
+    bool,
+    typer.Option(
+        "--help-all", callback=_print_all_options, is_eager=True, help="Show this message with the rare options too."
+    ),
+]
+
+
+def as_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Return a verb as a function of options; Ctrl-C ends it with a message (typer prints none)."""
+    hints = get_type_hints(verb, include_extras=True)
+    groups: dict[str, type] = {
+        name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)
+    }
+    parameters: list[Parameter] = []
+    for name, given in inspect.signature(verb).parameters.items():
+        own = [Parameter(name, Parameter.KEYWORD_ONLY, default=given.default, annotation=hints[name])]
+        parameters += _options_of(groups[name]) if name in groups else own
+    if verb.__name__ in RARE:
+        parameters.append(Parameter("help_all", Parameter.KEYWORD_ONLY, default=False, annotation=HelpAll))
+
+    @functools.wraps(verb)
+    def run_verb(**values: Any) -> None:
+        values.pop("help_all", None)
+        try:
+            for name, group in groups.items():
+                values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+            verb(**values)
+        except KeyboardInterrupt:
+            print_error(INTERRUPTED)
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+
+    run_verb.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run_verb.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run_verb
+
+
+def _options_of(group: type) -> list[Parameter]:
+    """Return the fields of a dataclass as parameters; each has a default."""
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+        for field in fields(group)
+    ]
 
 
 class Command(TyperCommand):
     """A command that refuses an option with two values, of which click alone would silently take the last."""
+
+    def __init__(self, name: str | None, **options: Any) -> None:
+        super().__init__(name, **options)
+        for param in self.params:
+            if param.name in RARE.get(name or "", ()):
+                param.hidden = True  # type: ignore[attr-defined]
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]  # its click is private
         """Raises UsageError, with the option and its values, unless help is requested."""
@@ -39,12 +130,9 @@ class Command(TyperCommand):
         try:
             values, _, _ = parser.parse_args(args)
         except Exception as error:  # typer's copy of click is private
-            name = getattr(error, "option_name", "")
-            self._explain_too_few_values(name)
-            if hint := REMOVED.get(f"{self.name} {name}"):
-                raise UsageError(f"the option {name} was removed", hint=hint) from None
+            self._explain(getattr(error, "option_name", ""))
             raise
-        if values.get("help"):
+        if values.get("help") or values.get("help_all"):
             return
         for option in single:
             given = values.get(option.name, [])
@@ -55,8 +143,10 @@ class Command(TyperCommand):
                     hint="give it once",
                 )
 
-    def _explain_too_few_values(self, name: str) -> None:
-        """Raises UsageError with the names of the values, if it is an option of several."""
+    def _explain(self, name: str) -> None:
+        """Raise UsageError for an option that was removed, or that has too few values."""
+        if hint := REMOVED.get(self.name or "", {}).get(name):
+            raise UsageError(f"the option {name} was removed", hint=hint) from None
         for option in self.params:
             if isinstance(option, TyperOption) and option.nargs > 1 and name in option.opts:
                 raise UsageError(

@@ -5,15 +5,19 @@ Results go to standard output; everything else goes to standard error, and `--qu
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
@@ -24,6 +28,10 @@ from glassformer.ship.storage.files import shown
 if TYPE_CHECKING:
     from glassformer.data.ledger import Ledger
 
+COMMON = "Common options"
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing but results and errors.", rich_help_panel=COMMON)
+]
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
 
 
@@ -45,13 +53,27 @@ def is_first_process() -> bool:
     return "WORLD_SIZE" not in os.environ or os.environ.get("RANK") == "0"
 
 
+@dataclass(frozen=True)
 class Reporter:
-    """Prints messages to standard error; with `quiet`, and in all but the first process, it prints nothing."""
+    """The options of what is printed, and what prints: results to standard output, messages to standard error.
 
-    def __init__(self, quiet: bool) -> None:
-        quiet = quiet or not is_first_process()
-        self.console = Console(stderr=True, quiet=quiet, highlight=False, emoji=False)
+    With `quiet`, and in all but the first process, it prints no messages.
+    """
+
+    quiet: Quiet = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=COMMON)] = False
+
+    def __post_init__(self) -> None:
         warnings.showwarning = lambda message, *_, **__: self.warn(str(message))
+
+    @cached_property
+    def console(self) -> Console:
+        """The terminal or file of the messages."""
+        return Console(stderr=True, quiet=self.quiet or not is_first_process(), highlight=False, emoji=False)
+
+    def result(self, value: Any, show: Callable[[], None]) -> None:
+        """Print the result of a verb: with --json as JSON, otherwise as `show` prints it."""
+        print_json(value) if self.as_json else show()
 
     def print(self, text: str) -> None:
         """Print text without markup; control characters are escaped."""
@@ -79,17 +101,24 @@ def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, 
 
 def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     """Print the result of a verb as a table on standard output."""
-    Console(highlight=False, emoji=False).print(plain_table(title, columns, rows))
+    standard_output().print(plain_table(title, columns, rows))
 
 
-def print_json(value: Any) -> None:
+def print_line(text: str = "", *, mark: str = "", style: str = "") -> None:
+    """Print a line of the result of a verb; `style` is that of the mark, or of all of it where there is none."""
+    line = Text.assemble((mark, style), printable(text)) if mark else Text(printable(text), style)
+    standard_output().print(line, soft_wrap=True)
+
+
+def standard_output() -> Console:
+    """The terminal or file of the results; nothing is printed to it in all but the first process."""
+    return Console(quiet=not is_first_process(), highlight=False, emoji=False)
+
+
+def print_json(value: Any, indent: int | None = 2) -> None:
     """Print the result of a verb as one JSON document on standard output, in the first process."""
     if is_first_process():
-        sys.stdout.write(shown(json.dumps(value, ensure_ascii=False, indent=2)) + "\n")
-
-
-def print_json_line(value: Any) -> None:
-    sys.stdout.write(shown(json.dumps(value, ensure_ascii=False)) + "\n")
+        sys.stdout.write(shown(json.dumps(value, ensure_ascii=False, indent=indent)) + "\n")
 
 
 def check_output(path: Path | None, option: str, *, overwrite: bool, inputs: str = "") -> None:
@@ -116,3 +145,9 @@ def write_ledger(reporter: Reporter, ledger: Ledger, path: Path | None) -> None:
     if path is not None:
         ledger.write(path)
         reporter.print(f"wrote {len(ledger.entries):,} {'entry' if len(ledger.entries) == 1 else 'entries'} to {path}")
+
+
+def print_error(text: str) -> None:
+    """Print an error, also where nothing else is printed."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(printable_lines(text) + "\n")

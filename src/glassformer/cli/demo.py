@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.console import Reporter, print_json, print_table
+from glassformer.cli.console import COMMON, Reporter, print_table
 from glassformer.cli.narrate import follow, print_plan, print_report
-from glassformer.cli.options import COMMON, AsJson, Device, Quiet
+from glassformer.cli.options import Device
 
 if TYPE_CHECKING:
     from glassformer.before.demo import Demo
     from glassformer.inference.translator import Translator
-
-Folder = Annotated[Path, typer.Option("--out", "-o", help="A directory for the tables and the run.")]
-DemoSeed = Annotated[int, typer.Option("--seed", min=0, help="The random seed.", rich_help_panel=COMMON)]
 
 NEXT = """
 next, with your own table (two columns are enough):
@@ -30,11 +27,10 @@ with this model:
 
 
 def demo(
-    out: Folder = Path("demo"),
+    reporter: Reporter,
+    out: Annotated[Path, typer.Option("--out", "-o", help="A directory for the tables and the run.")] = Path("demo"),
     device: Device = "auto",
-    seed: DemoSeed = 1,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The random seed.", rich_help_panel=COMMON)] = 1,
 ) -> None:
     """Write a table of dates, train on it, evaluate, translate.
 
@@ -45,7 +41,7 @@ def demo(
     from glassformer.inference.evaluation import evaluate
     from glassformer.inference.translator import Translator
 
-    reporter, found = Reporter(quiet), Demo(out, seed)
+    found = Demo(out, seed)
     table, test, run = found.table, found.test_table, found.run.path
     is_trained = found.write_tables()
     reporter.print(f"wrote {table} ({N_TRAIN:,} rows to train on) and {test} ({N_TEST:,} rows to test on)")
@@ -57,11 +53,9 @@ def demo(
         follow(planned.run(device), reporter, f"glassformer train {table} --out {run} --resume")
     translator = Translator.load(run, device=device)
     report = evaluate(translator, found.test_pairs)
-    if as_json:
-        print_json(report.to_json())
-        return
-    print_report(report, str(test))
-    reporter.print(NEXT.format(run=run, test=test, source=_show(reporter, translator, found)))
+    reporter.result(report.to_json(), lambda: print_report(report, str(test)))
+    if not reporter.as_json:
+        reporter.print(NEXT.format(run=run, test=test, source=_show(reporter, translator, found)))
 
 
 def _show(reporter: Reporter, translator: Translator, found: Demo) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from glassformer.cli import options as opt
-from glassformer.cli.console import Reporter, print_json, write_ledger
-from glassformer.cli.inputs import read_pairs
-from glassformer.cli.narrate import print_comparison, print_report, warn_about_sources, warn_cut_off, warn_short_limit
+from glassformer.cli.console import Reporter
+from glassformer.cli.narrate import measured_number, print_report, warn_about_sources, warn_cut_off, warn_short_limit
 
 if TYPE_CHECKING:
     from glassformer.data.tables import Pair
@@ -17,66 +19,49 @@ if TYPE_CHECKING:
 def evaluate(
     model: opt.Model,
     table: opt.PairTable,
-    source: opt.SourceColumns = None,
-    features: opt.ModelFeatures = None,
-    target: opt.TargetColumn = None,
-    header: opt.Header = None,
-    bad_rows: opt.BadRows = None,
-    ledger: opt.LedgerFile = None,
-    overwrite: opt.OverwriteLedger = False,
+    columns: opt.ColumnsWithLedger,
+    computing: opt.ComputingWithEngine,
+    reporter: Reporter,
     beam: opt.Beam = None,
-    bleu_tokenize: opt.BleuTokenize = "13a",
-    no_group: opt.NoGroup = False,
-    ensemble: opt.Ensemble = None,
+    bleu_tokenize: Annotated[
+        str, typer.Option("--bleu-tokenize", help="sacreBLEU's tokenizer: 13a, none, char, intl, zh, …")
+    ] = "13a",
+    no_group: Annotated[
+        bool, typer.Option("--no-group", help="Score each row separately, even if rows have the same source.")
+    ] = False,
     assignments: opt.SetDecoding = None,
-    device: opt.Device = "auto",
-    precision: opt.DecodePrecision = "float32",
-    engine: opt.Engine = "torch",
     seed: opt.SamplingSeed = None,
-    quiet: opt.Quiet = False,
-    as_json: opt.AsJson = False,
 ) -> None:
     """Translate the sources of a table, and compare the answers with its targets.
 
     Rows with the same source count once: an answer that equals any of their targets is right. Each metric is printed
     with a 95 % bootstrap interval, resampled over the sources.
     """
-    from glassformer.inference.translator import Translator
-
-    reporter = Reporter(quiet)
-    options = opt.decoding_options(assignments, num_beams=beam, seed=seed)
-    data = opt.data_options(source, target, header, bad_rows, features)
-    translator = Translator.load(model, ensemble=ensemble or [], device=device, precision=precision, engine=engine)
-    warn_short_limit(reporter, translator.model_file, translator.settings.decoding.override(options))
-    pairs = read_pairs(reporter, table, data, ledger, overwrite=overwrite, model_file=translator.model_file)
-    _evaluate(reporter, translator, pairs, {"bleu_tokenize": bleu_tokenize, "group": not no_group, **options}, as_json)
-    write_ledger(reporter, pairs.ledger, ledger)
-
-
-def _evaluate(reporter: Reporter, translator: Translator, table: Any, options: dict[str, Any], as_json: bool) -> None:
     from glassformer.inference.evaluation import evaluate
 
-    report = evaluate(translator, table.pairs, rows_read=table.ledger.read, where=table.locations, **options)
+    options = opt.decoding_options(assignments, num_beams=beam, seed=seed)
+    translator = computing.load(model)
+    warn_short_limit(reporter, translator.model_file, translator.settings.decoding.override(options))
+    pairs = columns.read(reporter, table, translator.model_file)
+    options |= {"bleu_tokenize": bleu_tokenize, "group": not no_group}
+    report = evaluate(translator, pairs.pairs, rows_read=pairs.ledger.read, where=pairs.locations, **options)
     if translator.agreement:
         reporter.print(str(translator.agreement))
         if not translator.agreement.is_exact:
-            _compare(reporter, translator, table.pairs[: translator.agreement.rows], options)
-    warn_about_sources(reporter, translator, table)
+            _compare(reporter, translator, pairs.pairs[: translator.agreement.rows], options)
+    warn_about_sources(reporter, translator, pairs)
     warn_cut_off(reporter, report.unfinished)
-    if as_json:
-        print_json(report.to_json())
-    else:
-        print_report(report, table.path)
+    reporter.result(report.to_json(), lambda: print_report(report, pairs.path))
+    columns.write_ledger(reporter, pairs)
 
 
-def _compare(reporter: Reporter, translator: Translator, pairs: list[Pair], options: dict[str, Any]) -> None:
+def _compare(reporter: Reporter, translator: Translator, pairs: Sequence[Pair], options: dict[str, Any]) -> None:
     """Print the metrics of the first rows for PyTorch and for the engine, side by side."""
     from glassformer.inference.evaluation import evaluate
     from glassformer.inference.translator import Translator
 
     assert translator.agreement is not None
-    engines = (
-        ("torch, float32", Translator(translator.model_file)),
-        (f"ctranslate2, {translator.agreement.precision}", translator),
-    )
-    print_comparison(reporter, [(name, evaluate(engine, pairs, **options)) for name, engine in engines])
+    engine = f"ctranslate2, {translator.agreement.precision}"
+    both = [evaluate(one, pairs, **options) for one in (Translator(translator.model_file), translator)]
+    rows = [(name, *(measured_number(name, one.metrics[name].value) for one in both)) for name in both[0].metrics]
+    reporter.table(f"the first {both[0].rows_scored:,} rows", ("metric", "torch, float32", engine), rows)

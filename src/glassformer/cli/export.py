@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli import options as opt
 from glassformer.cli.console import Reporter, print_json
-from glassformer.cli.inputs import read_pairs
-from glassformer.cli.narrate import print_export
+from glassformer.cli.options import Columns, Ensemble, Model
 
-To = Annotated[str, typer.Option("--to", help="onnx, ctranslate2, huggingface or html.")]
-Out = Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")]
-Precision = Annotated[
-    str | None,
-    typer.Option("--precision", help="Precision of the weights: float32, float16 or int8 (default: the format's)."),
-]
-CheckTable = Annotated[
-    str | None,
-    typer.Option("--check", metavar="TABLE", help="A table to check the answers on (default: held-out rows)."),
-]
+if TYPE_CHECKING:
+    from glassformer.ship.export import Exported
 
 
 def export(
-    model: opt.Model,
-    to: To,
-    out: Out,
-    precision: Precision = None,
-    check: CheckTable = None,
-    source: opt.SourceColumns = None,
-    features: opt.ModelFeatures = None,
-    target: opt.TargetColumn = None,
-    header: opt.Header = None,
-    bad_rows: opt.BadRows = None,
-    ensemble: opt.Ensemble = None,
-    quiet: opt.Quiet = False,
-    as_json: opt.AsJson = False,
+    model: Model,
+    to: Annotated[str, typer.Option("--to", help="onnx, ctranslate2, huggingface or html.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")],
+    columns: Columns,
+    reporter: Reporter,
+    precision: Annotated[
+        str | None,
+        typer.Option("--precision", help="Precision of the weights: float32, float16 or int8 (default: the format's)."),
+    ] = None,
+    check: Annotated[
+        str | None,
+        typer.Option("--check", metavar="TABLE", help="A table to check the answers on (default: held-out rows)."),
+    ] = None,
+    ensemble: Ensemble = None,
 ) -> None:
     """Write a model for another runtime, and check its answers there.
 
@@ -45,15 +36,9 @@ def export(
     those of the model, with scores within a bound; otherwise nothing is written. check.json says what was compared.
     """
     from glassformer.ship.export import export
-    from glassformer.ship.storage.hub import local_model
     from glassformer.ship.storage.modelfile import ModelFile
 
-    reporter = Reporter(quiet)
-    data = opt.data_options(source, target, header, bad_rows, features)
-    table = None
-    if check is not None:
-        model_file = ModelFile.load(local_model(model))
-        table = read_pairs(reporter, check, data, None, overwrite=False, model_file=model_file)
+    table = None if check is None else columns.read(reporter, check, ModelFile.load(model))
     exported = export(
         model,
         to,
@@ -64,6 +49,24 @@ def export(
         where=table.locations if table else None,
         progress=reporter.print,
     )
-    print_export(reporter, exported)
-    if as_json:
+    _print_exported(reporter, exported)
+    if reporter.as_json:
         print_json(exported.to_json())
+
+
+def _print_exported(reporter: Reporter, exported: Exported) -> None:
+    """Print what was compared, and where the export is."""
+    for search in exported.check.searches:
+        name = "greedy search" if search.num_beams == 1 else f"beam of {search.num_beams}"
+        parts = [f"{search.equal:,} of {search.rows:,} answers equal"]
+        parts += [f"{search.ties:,} tied (as probable)"] if search.ties else []
+        parts += [f"{search.other:,} found by the rules of its own beam"] if search.other else []
+        reporter.print(f"{name}: {', '.join(parts)}")
+    bound = exported.check.score_bound
+    limit = "" if bound is None else f" (at most {bound:g} allowed)"
+    reporter.print(f"scores differ by at most {exported.check.score_difference:.1e} nats{limit}")
+    if metric := exported.check.metric:
+        change = f"{metric.before:.4f} in float32, {metric.after:.4f} in {exported.precision}"
+        reporter.print(f"{metric.name} on {metric.rows:,} rows: {change}")
+    size = f"{exported.n_bytes / 1e6:.1f} MB"
+    reporter.success(f"wrote {exported.folder} ({exported.format}, {exported.precision}, {size})")

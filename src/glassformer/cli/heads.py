@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from glassformer.cli import options as opt
-from glassformer.cli.console import Reporter, print_json, print_table, write_ledger
-from glassformer.cli.inputs import read_pairs
+from glassformer.cli.console import Reporter, print_line, print_table
 
 if TYPE_CHECKING:
     from glassformer.glassbox.run_records import HeadEffects
@@ -17,20 +15,11 @@ if TYPE_CHECKING:
 def heads(
     model: opt.Model,
     table: opt.PairTable,
-    source: opt.SourceColumns = None,
-    features: opt.ModelFeatures = None,
-    target: opt.TargetColumn = None,
-    header: opt.Header = None,
-    bad_rows: opt.BadRows = None,
-    ledger: opt.LedgerFile = None,
-    overwrite: opt.OverwriteLedger = False,
+    columns: opt.ColumnsWithLedger,
+    computing: opt.Computing,
+    reporter: Reporter,
     beam: opt.Beam = None,
-    ensemble: opt.Ensemble = None,
     assignments: opt.SetDecoding = None,
-    device: opt.Device = "auto",
-    precision: opt.DecodePrecision = "float32",
-    quiet: opt.Quiet = False,
-    as_json: opt.AsJson = False,
 ) -> None:
     """Measure exact match on a table with one attention head switched off at a time; largest decrease first.
 
@@ -41,21 +30,19 @@ def heads(
     from glassformer.ship.storage.modelfile import ModelFile
 
     options = opt.decoding_options(assignments, num_beams=beam)
-    reporter = Reporter(quiet)
     model_file = ModelFile.load(model)
-    data = opt.data_options(source, target, header, bad_rows, features)
-    pairs = read_pairs(reporter, table, data, ledger, overwrite=overwrite, model_file=model_file)
+    pairs = columns.read(reporter, table, model_file)
     found = head_effects(
         model_file,
         pairs.pairs,
-        ensemble=[ModelFile.load(other) for other in ensemble or ()],
+        ensemble=[ModelFile.load(other) for other in computing.ensemble or ()],
         decoding=model_file.settings.decoding.override(options),
-        device=device,
-        precision=precision,
+        device=computing.device,
+        precision=computing.precision,
         where=pairs.locations,
     )
-    write_ledger(reporter, pairs.ledger, ledger)
-    print_json(asdict(found)) if as_json else _print_heads(found)
+    columns.write_ledger(reporter, pairs)
+    reporter.result(asdict(found), lambda: _print_heads(found))
 
 
 def _print_heads(found: HeadEffects) -> None:
@@ -74,4 +61,4 @@ def _print_heads(found: HeadEffects) -> None:
     if unneeded:
         n_heads = sum(map(len, unneeded.values()))
         named = "; ".join(f"{attention} {', '.join(heads)}" for attention, heads in unneeded.items())
-        sys.stdout.write(f"{n_heads} of {len(found.heads)} heads change no answer: {named}\n")
+        print_line(f"{n_heads} of {len(found.heads)} heads change no answer: {named}")

@@ -7,15 +7,17 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.console import Reporter, check_output
-from glassformer.cli.options import MarianFolder, Quiet
+from glassformer.cli.console import Quiet, Reporter, check_output
+from glassformer.cli.options import MarianFolder
 from glassformer.errors import MissingExtraError
 
-Out = Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace --out.")]
 
-
-def import_(folder: MarianFolder, out: Out, overwrite: Overwrite = False, quiet: Quiet = False) -> None:
+def import_(
+    folder: MarianFolder,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out.")] = False,
+    quiet: Quiet = False,
+) -> None:
     """Read a MarianMT model of Hugging Face, such as those of OPUS-MT, and write it as a model file.
 
     DIR is a folder with config.json, source.spm, target.spm, vocab.json and model.safetensors or pytorch_model.bin, or

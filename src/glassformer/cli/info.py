@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.console import print_json, print_table
+from glassformer.cli.console import Reporter, print_table
 from glassformer.cli.narrate import ON_THEIR_OWN_SCALE
-from glassformer.cli.options import AsJson, Model
+from glassformer.cli.options import Model
 
 if TYPE_CHECKING:
     from glassformer.ship.storage.modelfile import ModelFile
 
 
-def info(model: Model, as_json: AsJson = False) -> None:
+def info(model: Model, reporter: Reporter) -> None:
     """Print the shape, the training data and the metrics of a model."""
     from glassformer.ship.storage.modelfile import ModelFile, find_model
 
     model_file = ModelFile.load(model)
-    if as_json:
-        print_json({"path": str(find_model(model)), **model_file.describe()})
-        return
-    print_table(str(find_model(model)), ("", ""), list(_rows(model_file)))
+    path = str(find_model(model))
+    reporter.result(
+        {"path": path, **model_file.describe()}, lambda: print_table(path, ("", ""), list(_rows(model_file)))
+    )
 
 
 def _metrics(found: dict[str, Any]) -> Iterator[str]:

@@ -1,11 +1,9 @@
-"""Text for the terminal: how a table was read, the plan and the events of a run, and reports."""
+"""Text that several verbs print: how a table was read, the plan and the events of a run, warnings, reports."""
 
 from __future__ import annotations
 
 import contextlib
-import shlex
 import signal
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,37 +11,33 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from glassformer.cli.console import Reporter, print_table, printable
+from glassformer.cli.console import Reporter, print_line, print_table, printable
+from glassformer.cli.progress import progress_bar
 from glassformer.errors import EXIT_INTERRUPTED, shortened
 
 if TYPE_CHECKING:
+    from glassformer.before.audit import Example
     from glassformer.before.plan import Plan
+    from glassformer.before.selftest import SelfTest
     from glassformer.data.rows import OpenRows
     from glassformer.data.tables import Table
     from glassformer.inference.evaluation import Report
     from glassformer.inference.metrics import Measure
     from glassformer.inference.translator import Translator
     from glassformer.paper.settings import DecodingSettings
-    from glassformer.ship.export import Exported
     from glassformer.ship.storage.modelfile import ModelFile
     from glassformer.training import Run
     from glassformer.training.logs import Log
 
 QUOTED = 300  # characters of a text in a table
 SHOWN_UNLIKE = 3  # texts that are unlike the training, in a warning
+EXAMPLE = 60  # characters of a text in an example
 ON_THEIR_OWN_SCALE = ("bleu", "chrf")
 
 # Tables
 
 
-def print_reading(reporter: Reporter, table: Table, ledger: Path | None) -> None:
-    """Print how a table of pairs was read and which rows were left out; `ledger` is the file that lists them."""
-    print_reading_of(reporter, table, f"source: {table.taken[0]} · target: {table.taken[1]}", ledger)
-
-
-def print_reading_of(
-    reporter: Reporter, table: Table | OpenRows, taken: str, ledger: Path | None, *, arrives: bool = False
-) -> None:
+def print_reading(reporter: Reporter, table: Table | OpenRows, taken: str = "", *, arrives: bool = False) -> None:
     """Print how a table was read, with its columns as `taken`; `arrives`: its rows are yet to come."""
     from glassformer.data.tables import first_row_note
 
@@ -53,21 +47,27 @@ def print_reading_of(
     read = "reading" if arrives else "read"
     counts = "" if arrives else f": {table.ledger.summary()}"
     reporter.print(f"{read} {printable(table.path)} ({table.format}, {header}){counts}")
-    reporter.print(printable(taken))
+    reporter.print(printable(taken or f"source: {table.taken[0]} · target: {table.taken[1]}"))
     if note := first_row_note(table):
         reporter.print(printable(note))
+
+
+def print_ledger(reporter: Reporter, table: Table | OpenRows, ledger: Path | None) -> None:
+    """Print which file lists the rows that are not kept, or which option would."""
     if table.ledger.entries and ledger is not None:
         reporter.print(f"each row that is not kept will be listed in {ledger}")
     elif table.ledger.entries:
         reporter.print("list each row that was not kept with --ledger FILE")
 
 
-def print_parts(parts: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print the parts of a table that was split."""
-    rows = [
-        (name, f"{part['rows']:,}", f"{part['sources']:,}", ",".join(part["files"])) for name, part in parts.items()
-    ]
-    print_table("no source is in two parts", ("part", "rows", "sources", "table"), rows)
+def example_text(example: Example, table: str) -> str:
+    """Return a row that was found as one line, without invisible characters; with its file, if not `table`."""
+    from glassformer.before.audit.characters import visible
+
+    row = f"row {example.row}" if example.table == table else f"row {example.row} of {printable(example.table)}"
+    texts = " → ".join(shortened(visible(text), EXAMPLE) for text in (example.source, example.target) if text)
+    note = f"({example.note})" if texts and example.note else example.note
+    return "  ".join(part for part in (f"{row}:", texts, note) if part)
 
 
 # Training
@@ -77,11 +77,13 @@ def _listed(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def print_plan(reporter: Reporter, planned: Plan) -> None:
+def print_plan(reporter: Reporter, planned: Plan, ledger: Path | None = None) -> None:
     """Print the plan of a run: the tables, the choices with their reasons, and the notices."""
     for table in (planned.table, planned.valid, planned.test):
         if table is not None:
-            print_reading(reporter, table, planned.directory.ledger)
+            print_reading(reporter, table)
+            if ledger is not None:
+                print_ledger(reporter, table, ledger)
     if planned.init is not None:
         reporter.print(f"tokens and shape of the model are those of {planned.init}")
     if planned.choices:
@@ -92,6 +94,13 @@ def print_plan(reporter: Reporter, planned: Plan) -> None:
             reporter.print(notice.text)
         elif notice.kind != "first row":  # printed with its table
             reporter.warn(notice.text)
+
+
+def summary(tested: SelfTest) -> str:
+    """Return the number of checks that failed as one line."""
+    if tested.passed:
+        return f"all {len(tested.checks)} checks passed"
+    return f"{len(tested.failed)} of {len(tested.checks)} checks failed: {', '.join(one.name for one in tested.failed)}"
 
 
 def follow(run: Run, reporter: Reporter, resume_command: str, logs: Sequence[Log] = ()) -> None:
@@ -118,7 +127,7 @@ def follow(run: Run, reporter: Reporter, resume_command: str, logs: Sequence[Log
                     _print_validated(reporter, event, rows)
                     metric = f" · {event.metric} {event.value:.4f}"
                 case events.Skipped() | events.Restored() | events.Spiked() | events.Split():
-                    reporter.warn(printable(_unusual(event)))
+                    reporter.warn(_unusual(event))
                 case events.Stopped():
                     progress.stop()
                     reporter.print(
@@ -149,36 +158,6 @@ def _jump(run: Run, finished: Any) -> str:
         f"the best validation had {finished.metric} {best:.4f}: it translated "
         f"{min(settings.training.validate_rows, n_all):,} of the {n_all:,} held-out sources, with {searches[0]}; "
         f"the model was measured on all of them, with {searches[1]}"
-    )
-
-
-def print_next(reporter: Reporter, out: Path) -> None:
-    """Print the commands that use a finished run, and those that look inside, with a held-out source of the run."""
-    from glassformer.glassbox.history import last_sample
-    from glassformer.ship.storage.modelfile import ModelFile
-
-    run = shlex.quote(str(out))
-    source = None if ModelFile.load(out).source_tokenizer.inputs else last_sample(out)
-    explain = [] if source is None else [f"glassformer explain {run} {shlex.quote(source)} --html report.html"]
-    reporter.print("next, look inside:")
-    for command in (*explain, f"glassformer serve {run}", f"glassformer info {run}"):
-        reporter.print(f"  {command}")
-    reporter.print(f"and use it:\n  glassformer translate {run} INPUT\n  glassformer evaluate {run} TABLE")
-
-
-def progress_bar(reporter: Reporter) -> Any:
-    """Return a progress bar with the time that is left."""
-    from rich import progress
-
-    return progress.Progress(
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TextColumn("left"),
-        progress.TimeRemainingColumn(),
-        console=reporter.console,
-        transient=True,
     )
 
 
@@ -251,9 +230,9 @@ def _stop_gently(run: Run, reporter: Reporter) -> Iterator[None]:
 def print_report(report: Report, table: str) -> None:
     """Print a report as a table, and the worst answers."""
     if report.items < report.rows_scored:
-        sys.stdout.write(
+        print_line(
             f"{report.rows_scored:,} rows, {report.items:,} sources, {report.items_with_several_references:,} of them "
-            "with several targets (evaluate --no-group scores every row by itself)\n"
+            "with several targets (evaluate --no-group scores every row by itself)"
         )
     rows = []
     without = report.trained_on.metrics_without
@@ -262,7 +241,7 @@ def print_report(report: Report, table: str) -> None:
         rows.append((name, *_measured(name, measure), *others, measure.signature or ""))
     title = f"{report.rows_scored:,} of {report.rows_read:,} rows of {table} in {report.seconds:.1f} s"
     print_table(title, ("metric", "value", "95 % interval", *(("not trained on",) if without else ()), ""), rows)
-    sys.stdout.write(_trained_on(report) + "\n")
+    print_line(_trained_on(report))
     if report.examples:
         columns: tuple[str, ...] = ("source", "gold", "answer", "edits")
         if report.items_with_several_references:
@@ -281,7 +260,9 @@ def _short(text: str) -> str:
 def _measured(name: str, measure: Measure) -> tuple[str, str]:
     """Return the value and the interval of a metric as text."""
     unit = "" if name in ON_THEIR_OWN_SCALE else " %"
-    return _number(name, measure.value) + unit, f"{_number(name, measure.low)} – {_number(name, measure.high)}"
+    return measured_number(
+        name, measure.value
+    ) + unit, f"{measured_number(name, measure.low)} – {measured_number(name, measure.high)}"
 
 
 def _trained_on(report: Report) -> str:
@@ -299,14 +280,7 @@ def _trained_on(report: Report) -> str:
     return text + (f"; there may be more, because {found.unknown}" if found.unknown else "")
 
 
-def print_comparison(reporter: Reporter, reports: Sequence[tuple[str, Report]]) -> None:
-    """Print the metrics of several reports on the same rows, side by side."""
-    first = reports[0][1]
-    rows = [(name, *(_number(name, report.metrics[name].value) for _, report in reports)) for name in first.metrics]
-    reporter.table(f"the first {first.rows_scored:,} rows", ("metric", *(name for name, _ in reports)), rows)
-
-
-def _number(metric: str, value: float) -> str:
+def measured_number(metric: str, value: float) -> str:
     """Return a value as text; fractions become percentages."""
     return f"{value if metric in ON_THEIR_OWN_SCALE else 100 * value:.2f}"
 
@@ -364,24 +338,3 @@ def warn_short_limit(reporter: Reporter, model_file: ModelFile, decoding: Decodi
 
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-# Exports
-
-
-def print_export(reporter: Reporter, exported: Exported) -> None:
-    """Print what was compared, and where the export is."""
-    for search in exported.check.searches:
-        name = "greedy search" if search.num_beams == 1 else f"beam of {search.num_beams}"
-        parts = [f"{search.equal:,} of {search.rows:,} answers equal"]
-        parts += [f"{search.ties:,} tied (as probable)"] if search.ties else []
-        parts += [f"{search.other:,} found by the rules of its own beam"] if search.other else []
-        reporter.print(f"{name}: {', '.join(parts)}")
-    bound = exported.check.score_bound
-    limit = "" if bound is None else f" (at most {bound:g} allowed)"
-    reporter.print(f"scores differ by at most {exported.check.score_difference:.1e} nats{limit}")
-    if metric := exported.check.metric:
-        change = f"{metric.before:.4f} in float32, {metric.after:.4f} in {exported.precision}"
-        reporter.print(f"{metric.name} on {metric.rows:,} rows: {change}")
-    size = f"{exported.n_bytes / 1e6:.1f} MB"
-    reporter.success(f"wrote {exported.folder} ({exported.format}, {exported.precision}, {size})")

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import difflib
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from glassformer.cli.console import print_json, print_table, printable
-from glassformer.cli.narrate_alignment import print_alignment
+from glassformer.cli.console import Reporter, print_line, print_table, printable
 from glassformer.errors import QUOTED, UsageError
 
 if TYPE_CHECKING:
-    from glassformer.glassbox.schema import Axis, Node, Outputs, Search, Tensor, Trace
+    from glassformer.glassbox.schema import Axis, Node, Outputs, Search, Tensor, Token, Trace
 
 MAX_COLUMNS = 64  # of a matrix that is printed
+BLOCKS = "·░▒▓█"
+"""Below 10, 30, 50 and 70 percent of the largest number of the row, and above."""
+MAX_ROWS, MAX_LABEL = 40, 8  # of the picture of the alignment
 LIST = "list"  # the value of --tensor that prints the names of all
 
 
 # One tensor
 
 
-def print_tensor(trace: Trace, name: str, head: int | None, as_json: bool) -> None:
+def print_tensor(reporter: Reporter, trace: Trace, name: str, head: int | None) -> None:
     """Print a tensor, or one head of it. Raises UsageError for a name or a head that does not exist."""
     requested, name = name, name if name in trace.tensors else name.replace("_attention", "")
     if name not in trace.tensors:
@@ -39,12 +40,16 @@ def print_tensor(trace: Trace, name: str, head: int | None, as_json: bool) -> No
         if head >= len(numbers):
             raise UsageError(f"there is no head {head} in {name!r}", expected=f"0 to {len(numbers) - 1}")
         numbers, axes = numbers[head], axes[1:]
-    if as_json:
-        described = [{"name": axis, **vars(trace.axes[axis])} for axis in axes]
-        print_json({"name": name, "head": head, "axes": described, "numbers": numbers.tolist()})
-        return
+    described = [{"name": axis, **vars(trace.axes[axis])} for axis in axes]
+    reporter.result(
+        {"name": name, "head": head, "axes": described, "numbers": numbers.tolist()},
+        lambda: _print_tensor(trace, name, head, numbers, axes),
+    )
+
+
+def _print_tensor(trace: Trace, name: str, head: int | None, numbers: Any, axes: Sequence[str]) -> None:
     for line in _description(trace, name, trace.tensors[name]):
-        sys.stdout.write(line + "\n")
+        print_line(line)
     if axes[:1] == ["head"]:
         for index, matrix in enumerate(numbers):
             _print_matrix(trace, f"head {index}", matrix, axes[1:])
@@ -52,18 +57,16 @@ def print_tensor(trace: Trace, name: str, head: int | None, as_json: bool) -> No
         _print_matrix(trace, "" if head is None else f"head {head}", numbers, axes)
 
 
-def print_names(trace: Trace, as_json: bool) -> None:
+def print_names(reporter: Reporter, trace: Trace) -> None:
     """Print the names of all tensors, by part of the model."""
     names = _names(trace)
-    if as_json:
-        print_json({"tensors": names})
-        return
     parts: dict[str, list[str]] = {}
     for name in names:
         part, _, last = name.rpartition(".")
         parts.setdefault(part, []).append(last)
     rows = [(part or "(no part)", ", ".join(lasts)) for part, lasts in parts.items()]
-    print_table(f"{len(names)} tensors; a name is part.tensor: decoder.0.cross.weights", ("part", "tensors"), rows)
+    title = f"{len(names)} tensors; a name is part.tensor: decoder.0.cross.weights"
+    reporter.result({"tensors": names}, lambda: print_table(title, ("part", "tensors"), rows))
 
 
 def _names(trace: Trace) -> list[str]:
@@ -117,7 +120,7 @@ def _print_matrix(trace: Trace, title: str, numbers: Any, axes: Sequence[str]) -
             table.add_row(escape(label), *row[block])
         console.print(table)
     if n_shown < len(column_labels):
-        sys.stdout.write(f"… and {len(column_labels) - n_shown} more columns: --json has them\n")
+        print_line(f"… and {len(column_labels) - n_shown} more columns: --json has them")
 
 
 def _number(cell: Any) -> str:
@@ -145,9 +148,10 @@ def print_summary(trace: Trace) -> None:
     """Print the translation, its tokens, decoder rows, search, gold target, edits and checks."""
     best = trace.search.beam.answers[0]
     end = "" if best.finished else f"  (cut off at {trace.search.beam.max_new_tokens:,} tokens)"
-    text, translation = printable(trace.text), printable(trace.translation)
-    sys.stdout.write(f"{text}\n→ {translation}   probability {math.exp(best.score):.4f}{end}\n\n")
-    print_alignment(trace)
+    print_line(trace.text)
+    print_line(f"→ {trace.translation}   probability {math.exp(best.score):.4f}{end}")
+    print_line()
+    _print_alignment(trace)
     _print_source(trace)
     _print_rows(trace)
     _print_evidence(trace)
@@ -158,7 +162,44 @@ def print_summary(trace: Trace) -> None:
     if trace.difference is not None:
         _print_difference(trace)
     for line in _verdict(trace):
-        sys.stdout.write(line + "\n")
+        print_line(line)
+
+
+def _print_alignment(trace: Trace) -> None:
+    """Print a row of blocks for each output token; nothing without evidence, a sentence where it does not fit."""
+    if trace.evidence is None:
+        return
+    columns = [_label(token) for token in trace.tokens.source]
+    rows = [_label(token) for token in trace.tokens.target_out]
+    width = max(map(cell_len, columns)) + 1
+    left = max(map(cell_len, rows)) + 2
+    if left + width * len(columns) > Console().width or len(rows) > MAX_ROWS:
+        print_line("the picture of the alignment does not fit here: --html FILE has it")
+        print_line()
+        return
+    print_line(" " * left + "".join(_centered(label, width) for label in columns).rstrip())
+    for label, numbers in zip(rows, trace.array(trace.evidence.occlusion), strict=True):
+        largest = float(numbers.max())
+        blocks = "".join(_centered(_block(float(number), largest), width) for number in numbers)
+        print_line(f"{' ' * (left - 2 - cell_len(label))}{label}  {blocks.rstrip()}")
+    print_line(f"{BLOCKS[-1]} the log-probability of the output token falls most without this source token")
+    print_line()
+
+
+def _label(token: Token) -> str:
+    text = _visible(token.text)
+    return text if cell_len(text) <= MAX_LABEL else set_cell_size(text, MAX_LABEL - 1) + "…"
+
+
+def _centered(text: str, width: int) -> str:
+    before = (width - cell_len(text)) // 2
+    return " " * before + text + " " * (width - cell_len(text) - before)
+
+
+def _block(number: float, largest: float) -> str:
+    if largest <= 0 or number <= 0:
+        return BLOCKS[0]
+    return BLOCKS[sum(number / largest >= limit for limit in (0.1, 0.3, 0.5, 0.7))]
 
 
 def _print_source(trace: Trace) -> None:
@@ -173,7 +214,7 @@ def _print_source(trace: Trace) -> None:
         for position, token in enumerate(trace.tokens.source)
     ]
     print_table("source tokens", ("position", "token", "id", "kind", "times trained"), rows)
-    sys.stdout.write("\n")
+    print_line()
 
 
 def _print_rows(trace: Trace) -> None:
@@ -201,15 +242,13 @@ def _peak(trace: Trace, row: Any) -> str:
 def _print_evidence(trace: Trace) -> None:
     if trace.evidence is not None:
         token = trace.evidence.occluded_by
-        without = "it is hidden" if token == "mask" else f"{printable(token)} replaces it"
-        sys.stdout.write(
-            "attends to: the source token with the largest weight of cross-attention, mean of layers and heads\n"
-            f"most influential token: the log-probability falls most when {without}\n"
-        )
+        without = "it is hidden" if token == "mask" else f"{token} replaces it"
+        print_line("attends to: the source token with the largest weight of cross-attention, mean of layers and heads")
+        print_line(f"most influential token: the log-probability falls most when {without}")
         for name, correlation in trace.evidence.correlations.items():
             value = "undefined" if correlation.all is None else f"{correlation.all:.2f}"
-            sys.stdout.write(f"rank correlation of attention with {name}: {value}\n")
-    sys.stdout.write("\n")
+            print_line(f"rank correlation of attention with {name}: {value}")
+    print_line()
 
 
 def _print_answers(trace: Trace) -> None:
@@ -222,7 +261,8 @@ def _print_answers(trace: Trace) -> None:
     ]
     title = f"answers of a beam of {search.num_beams}; the encoder ran once, the decoder {search.decoder_runs} times"
     print_table(title, ("answer", "log-probability", "after the penalty", ""), rows)
-    sys.stdout.write(f"stopped: {search.stopped}\n\n")
+    print_line(f"stopped: {search.stopped}")
+    print_line()
 
 
 def _print_pruned(search: Search) -> None:
@@ -239,7 +279,7 @@ def _print_pruned(search: Search) -> None:
     ]
     columns = ("step", "answer", "probability", "best pruned candidate", "its sum", "why")
     print_table("pruned candidates, why they were pruned", columns, rows)
-    sys.stdout.write("\n")
+    print_line()
 
 
 def _best_and_pruned(search: Search) -> Iterator[tuple[Node, Node]]:
@@ -274,7 +314,7 @@ def _print_gold(trace: Trace) -> None:
     smoothing = trace.provenance.settings["training"]["label_smoothing"]
     columns = ("row", "fed", "target", "cross-entropy", f"with label smoothing {smoothing:g}")
     print_table(f"the gold target: mean loss {losses.mean():.4f} nats", columns, rows)
-    sys.stdout.write("\n")
+    print_line()
 
 
 def _print_difference(trace: Trace) -> None:
@@ -286,7 +326,7 @@ def _print_difference(trace: Trace) -> None:
     largest = sorted(difference.largest.items(), key=lambda item: -item[1])[:5]
     changed = [(name, f"{change:.4f}") for name, change in largest]
     print_table("most changed, when fed the answer before the edits", ("tensor", "largest change"), changed)
-    sys.stdout.write("\n")
+    print_line()
 
 
 def _outputs(outputs: Outputs) -> tuple[str, str, str]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.console import print_json, print_table
-from glassformer.cli.options import AsJson, Model, Side
+from glassformer.cli.console import Reporter, print_table
+from glassformer.cli.options import Model, Side
 
 if TYPE_CHECKING:
     from glassformer.glassbox.neighbors import Expected, Neighbor, Neighbors
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 def neighbors(
     model: Model,
+    reporter: Reporter,
     token: Annotated[
         str | None, typer.Argument(metavar="TOKEN", help="A token; with --analogy, the expected one (optional).")
     ] = None,
@@ -24,7 +25,6 @@ def neighbors(
     ] = None,
     side: Annotated[Side, typer.Option("--side", help="The embedding of the source or of the target.")] = Side.source,
     count: Annotated[int, typer.Option("--count", min=1, max=1000, help="Number of neighbors.")] = 10,
-    as_json: AsJson = False,
 ) -> None:
     """Print the tokens nearest to a token by cosine in the embedding, or those nearest to A − B + C.
 
@@ -39,7 +39,7 @@ def neighbors(
         found = embedding.neighbors(model, token, side=side.value, count=count)
     else:
         raise UsageError("the token is missing", expected="TOKEN, or --analogy A B C")
-    print_json(found.to_json()) if as_json else _print_neighbors(found)
+    reporter.result(found.to_json(), lambda: _print_neighbors(found))
 
 
 def _print_neighbors(found: Neighbors) -> None:

@@ -1,48 +1,31 @@
-"""The options of the command line: each is declared once, and means the same for every verb."""
+"""The options that verbs share: each is declared once, and means the same for every verb.
+
+A dataclass is a group of options (see `command.as_options`), with what they decide.
+"""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.console import COMMON, Reporter, check_output, write_ledger
+from glassformer.cli.narrate import print_ledger, print_reading
+
 if TYPE_CHECKING:
+    from glassformer.before.plan import Plan
+    from glassformer.data.tables import Table
+    from glassformer.inference.translator import Translator
+    from glassformer.ship.storage.modelfile import ModelFile
     from glassformer.text.inputs import Inputs
 
-COMMON = "Common options"
-
-# Common options
-
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel=COMMON)]
-TrainingPrecision = Annotated[
-    str | None, typer.Option("--precision", help="auto, float32 or bfloat16.", rich_help_panel=COMMON)
-]
-DecodePrecision = Annotated[
-    str,
-    typer.Option(
-        "--precision",
-        help="float32, bfloat16 or auto; int8 with ctranslate2. Only float32 promises the same answer in any batch.",
-        rich_help_panel=COMMON,
-    ),
-]
-Engine = Annotated[str, typer.Option("--engine", help="torch, or ctranslate2 (an extra).", rich_help_panel=COMMON)]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=COMMON)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=COMMON)]
-TrainingSeed = Annotated[
-    int | None,
-    typer.Option(
-        "--seed", min=0, help="Random seed of the split, the weights, dropout and batches.", rich_help_panel=COMMON
-    ),
-]
-SamplingSeed = Annotated[
-    int | None,
-    typer.Option("--seed", min=0, help="Random seed of sampling (decoding.do_sample=true).", rich_help_panel=COMMON),
-]
 
-# Models and tables
+# Models
 
 
 def local(text: str) -> Path:
@@ -57,7 +40,6 @@ def _local_folder(text: str) -> Path:
 def _fetched(text: str, *, as_folder: bool) -> Path:
     if not text.startswith("hf:/"):
         return Path(text)
-    from glassformer.cli.console import Reporter
     from glassformer.ship.storage.hub import fetch, model_of
 
     quiet = not {"--quiet", "-q"}.isdisjoint(sys.argv)  # options that follow are not parsed yet
@@ -81,37 +63,48 @@ Ensemble = Annotated[
         "--ensemble", metavar="MODEL", help="A further model; probabilities are averaged (repeatable).", parser=local
     ),
 ]
+
+
+@dataclass(frozen=True)
+class Computing:
+    """Which models compute together, on what, and how exactly."""
+
+    ensemble: Ensemble = None
+    device: Device = "auto"
+    precision: Annotated[
+        str,
+        typer.Option(
+            "--precision",
+            help="float32, bfloat16 or auto; int8 with ctranslate2. Only float32 promises the same answer in any "
+            "batch.",
+            rich_help_panel=COMMON,
+        ),
+    ] = "float32"
+
+    def load(self, model: Path) -> Translator:
+        """Load the translator of a model."""
+        from glassformer.inference.translator import Translator
+        from glassformer.ship.storage.modelfile import ModelFile
+
+        options = asdict(self) | {"ensemble": [ModelFile.load(path) for path in self.ensemble or ()]}
+        return Translator(ModelFile.load(model), **options)
+
+
+@dataclass(frozen=True)
+class ComputingWithEngine(Computing):
+    """The same, with a choice of the engine."""
+
+    engine: Annotated[
+        str, typer.Option("--engine", help="torch, or ctranslate2 (an extra).", rich_help_panel=COMMON)
+    ] = "torch"
+
+
+# Tables
+
 PairTable = Annotated[
     str,
     typer.Argument(
         metavar="TABLE", help="CSV, TSV, JSON Lines or Parquet (also .gz, .zst), or two text files: a.en,a.de"
-    ),
-]
-SourceColumns = Annotated[
-    list[str] | None,
-    typer.Option("--source", help="Source column: a name, or a position from 0 (repeatable: several texts)."),
-]
-FeatureColumns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--feature",
-        metavar="NAME=COLUMN",
-        help="A further source column whose values are symbols, such as tags; NAME alone is its column (repeatable).",
-    ),
-]
-ModelFeatures = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--feature",
-        metavar="NAME=COLUMN",
-        help="The column of a feature of the model (repeatable; default: NAME alone, the column of that name).",
-    ),
-]
-TargetColumn = Annotated[str | None, typer.Option("--target", help="Target column: a name, or a position from 0.")]
-InputValues = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--feature", metavar="NAME=VALUE", help="A further input of the model, as in tags=V;PST (repeatable)."
     ),
 ]
 Header = Annotated[
@@ -127,36 +120,86 @@ BadRows = Annotated[
 LedgerFile = Annotated[
     Path | None, typer.Option("--ledger", help="Write each row that is not kept, with its reason, as JSON Lines.")
 ]
-OverwriteLedger = Annotated[bool, typer.Option("--overwrite", help="Replace --ledger.")]
-
-# Cleaning of the table to train on
-
-CLEANING = "Cleaning (of the table to train on only)"
-DropDuplicates = Annotated[
-    bool | None,
-    typer.Option("--drop-duplicates", help="Drop rows that repeat an earlier one.", rich_help_panel=CLEANING),
-]
-DropContradictions = Annotated[
-    bool | None,
+InputValues = Annotated[
+    list[str] | None,
     typer.Option(
-        "--drop-contradictions",
-        help="Of a source with several targets, keep the rows with the most frequent one; none if two are.",
-        rich_help_panel=CLEANING,
+        "--feature", metavar="NAME=VALUE", help="A further input of the model, as in tags=V;PST (repeatable)."
     ),
 ]
-MaxLength = Annotated[
-    int | None,
-    typer.Option("--max-length", min=1, help="Leave out rows with more tokens on a side.", rich_help_panel=CLEANING),
-]
-_RATIO = "Drop rows with {} target characters for each source character."
-MinRatio = Annotated[float | None, typer.Option("--min-ratio", help=_RATIO.format("fewer"), rich_help_panel=CLEANING)]
-MaxRatio = Annotated[float | None, typer.Option("--max-ratio", help=_RATIO.format("more"), rich_help_panel=CLEANING)]
-StripControls = Annotated[
-    bool | None,
-    typer.Option(
-        "--strip-controls", help="Remove control and invisible characters from the texts.", rich_help_panel=CLEANING
-    ),
-]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How a table of pairs is read."""
+
+    source: Annotated[
+        list[str] | None,
+        typer.Option("--source", help="Source column: a name, or a position from 0 (repeatable: several texts)."),
+    ] = None
+    features: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--feature",
+            metavar="NAME=COLUMN",
+            help="A further source column whose values are symbols, such as tags; NAME alone is its column "
+            "(repeatable).",
+        ),
+    ] = None
+    target: Annotated[str | None, typer.Option("--target", help="Target column: a name, or a position from 0.")] = None
+    header: Header = None
+    bad_rows: BadRows = None
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The options that are given, as fields of DataSettings."""
+        source = self.source or None
+        return given(
+            source=source[0] if source and len(source) == 1 else source,
+            features=self.features or None,
+            target=self.target,
+            header=header_setting(self.header),
+            bad_rows=self.bad_rows,
+        )
+
+    def read(self, reporter: Reporter, path: str, model_file: ModelFile | None = None) -> Table:
+        """Read the pairs of a table, and print how.
+
+        With a model that has several inputs, columns that were not given have the names that it was trained with.
+        """
+        from glassformer.data.columns import columns_of_model
+        from glassformer.data.tables import read_table
+        from glassformer.paper.settings import DataSettings
+
+        data = self.data
+        if model_file is not None:
+            data = columns_of_model(model_file.source_tokenizer.inputs, model_file.data.columns[1], data)
+        table = read_table(path, DataSettings(**data))
+        print_reading(reporter, table)
+        return table
+
+
+@dataclass(frozen=True)
+class ColumnsWithLedger(Columns):
+    """The same, with a file for the rows that are not kept."""
+
+    ledger: LedgerFile = None
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --ledger.")] = False
+
+    def read(self, reporter: Reporter, path: str, model_file: ModelFile | None = None) -> Table:
+        """Read the pairs of a table; the path of the ledger is checked before."""
+        check_output(self.ledger, "--ledger", overwrite=self.overwrite, inputs=path)
+        table = super().read(reporter, path, model_file)
+        print_ledger(reporter, table, self.ledger)
+        return table
+
+    def write_ledger(self, reporter: Reporter, table: Table) -> None:
+        """Write the rows that were not kept to --ledger, if it is given."""
+        write_ledger(reporter, table.ledger, self.ledger)
+
+
+def header_setting(header: bool | None) -> str | None:
+    """--header or --no-header as the setting data.header; None if neither is given."""
+    return None if header is None else "yes" if header else "no"
 
 
 class Side(StrEnum):
@@ -171,93 +214,66 @@ class Side(StrEnum):
 Beam = Annotated[
     int | None, typer.Option("--beam", min=1, help="Beam width; 1 is greedy search (default: the model's).")
 ]
-NBest = Annotated[int | None, typer.Option("--nbest", min=1, help="Number of answers for each line, as JSON Lines.")]
 SetDecoding = Annotated[
     list[str] | None,
     typer.Option("--set", help="A setting of the search, such as decoding.length_alpha=1 (repeatable)."),
 ]
-BleuTokenize = Annotated[
-    str, typer.Option("--bleu-tokenize", help="sacreBLEU's tokenizer: 13a, none, char, intl, zh, …")
-]
-NoGroup = Annotated[
-    bool, typer.Option("--no-group", help="Score each row separately, even if rows have the same source.")
+SamplingSeed = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, help="Random seed of sampling (decoding.do_sample=true).", rich_help_panel=COMMON),
 ]
 
 # Training
 
-RunOut = Annotated[Path, typer.Option("--out", "-o", help="The run directory to write.")]
-ValidTable = Annotated[str | None, typer.Option("--valid", help="A table to validate on (default: held-out rows).")]
-TestTable = Annotated[str | None, typer.Option("--test", help="A table to evaluate on at the end.")]
-Recipe = Annotated[
-    str | None,
-    typer.Option("--recipe", help="Settings to use: a TOML file, or a name that `settings --recipes` prints."),
-]
-SetAny = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="One setting, such as training.steps=500; it replaces that of --recipe (repeatable)."),
-]
-Init = Annotated[
-    Path | None,
-    typer.Option(
-        "--init", metavar="MODEL", help="A model to start from; new characters or words are added.", parser=local
-    ),
-]
-Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in --out; --set changes its settings.")]
-OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")]
 
-Logs = Annotated[
-    list[str] | None,
-    typer.Option("--log", help="tensorboard (extra): its event files, in RUN/tensorboard."),
-]
+@dataclass(frozen=True)
+class Training(Columns):
+    """The settings of a training, and where it starts."""
 
+    valid: Annotated[
+        str | None, typer.Option("--valid", metavar="TABLE", help="A table to validate on (default: held-out rows).")
+    ] = None
+    recipe: Annotated[
+        str | None,
+        typer.Option("--recipe", help="Settings to use: a TOML file, or a name that `settings --recipes` prints."),
+    ] = None
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="One setting, such as training.steps=500 or data.drop_duplicates=true; it replaces that of --recipe "
+            "(repeatable).",
+        ),
+    ] = None
+    init: Annotated[
+        Path | None,
+        typer.Option(
+            "--init", metavar="MODEL", help="A model to start from; new characters or words are added.", parser=local
+        ),
+    ] = None
+    device: Device = "auto"
+    precision: Annotated[
+        str | None, typer.Option("--precision", help="auto, float32 or bfloat16.", rich_help_panel=COMMON)
+    ] = None
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed", min=0, help="Random seed of the split, the weights, dropout and batches.", rich_help_panel=COMMON
+        ),
+    ] = None
 
-def data_options(
-    source: list[str] | None,
-    target: str | None,
-    header: bool | None,
-    bad_rows: str | None,
-    features: list[str] | None = None,
-) -> dict[str, dict[str, Any]]:
-    """The options that say how a table is read, as settings."""
-    options = {
-        "source": source[0] if source and len(source) == 1 else source or None,
-        "features": features or None,
-        "target": target,
-        "header": {None: None, True: "yes", False: "no"}[header],
-        "bad_rows": bad_rows,
-    }
-    return {"data": given(**options)}
+    def plan(self, table: str, out: Path, **more: Any) -> Plan:
+        """Plan the training: the recipe, `--set` over it, and options over both. The device is checked first."""
+        from glassformer.before.plan import plan
+        from glassformer.before.recipes import find_recipe
+        from glassformer.before.recipes.overrides import merge, parse_assignments, read_recipe
+        from glassformer.inference.engines.torch import find_device
 
-
-def cleaning_options(
-    max_length: int | None,
-    drop_duplicates: bool | None,
-    drop_contradictions: bool | None,
-    min_ratio: float | None,
-    max_ratio: float | None,
-    strip_controls: bool | None,
-) -> dict[str, Any]:
-    """The options that clean the table to train on, as fields of DataSettings."""
-    return given(
-        max_source_length=max_length,
-        max_target_length=max_length,
-        drop_duplicates=drop_duplicates,
-        drop_contradictions=drop_contradictions,
-        min_ratio=min_ratio,
-        max_ratio=max_ratio,
-        strip_controls=strip_controls,
-    )
-
-
-def training_options(
-    recipe: str | None, assignments: list[str] | None, data: dict[str, Any], **training: Any
-) -> dict[str, Any]:
-    """The settings of a training that were given: a recipe, `--set` over it, and options over both."""
-    from glassformer.before.recipes import find_recipe
-    from glassformer.before.recipes.overrides import merge, parse_assignments, read_recipe
-
-    base = read_recipe(find_recipe(recipe)) if recipe is not None else {}
-    return merge(base, parse_assignments(assignments or []), data, {"training": given(**training)})
+        base = read_recipe(find_recipe(self.recipe)) if self.recipe is not None else {}
+        options = {"data": self.data, "training": given(seed=self.seed, precision=self.precision)}
+        overrides = merge(base, parse_assignments(self.assignments or []), options)
+        find_device(self.device)
+        return plan(table, out, overrides=overrides, valid=self.valid, init=self.init, **more)
 
 
 def source_of(text: str, inputs: Inputs, features: list[str] | None) -> str | dict[str, str]:

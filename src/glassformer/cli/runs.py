@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.console import Reporter, print_json, print_table
-from glassformer.cli.options import AsJson
+from glassformer.cli.console import Reporter, print_table
 
 if TYPE_CHECKING:
     from glassformer.before.runs import RunSummary
@@ -18,20 +18,21 @@ Runs = Annotated[Path, typer.Argument(metavar="DIR", help="A directory that cont
 COLUMNS = ("run", "state", "best", "size", "rows", "steps", "minutes", "tokens/s")
 
 
-def runs(folder: Runs, as_json: AsJson = False) -> None:
+def runs(folder: Runs, reporter: Reporter) -> None:
     """Compare runs: the best first, with the settings that differ between them."""
     from glassformer.before.runs import compare_runs
 
     compared = compare_runs(folder)
-    if as_json:
-        print_json(compared.to_json())
-        return
-    if compared.runs:
-        print_table(f"runs in {folder}", COLUMNS, [_row(run) for run in compared.runs])
-    if any(run.settings for run in compared.runs):
-        print_table("settings that differ", ("run", ""), [(run.name, _settings(run)) for run in compared.runs])
+    reporter.result(compared.to_json(), lambda: _print_runs(f"runs in {folder}", compared.runs))
     for name, reason in compared.left_out.items():
-        Reporter(quiet=False).warn(f"{name} is left out: {reason}")
+        reporter.warn(f"{name} is left out: {reason}")
+
+
+def _print_runs(title: str, runs: Sequence[RunSummary]) -> None:
+    if runs:
+        print_table(title, COLUMNS, [_row(run) for run in runs])
+    if any(run.settings for run in runs):
+        print_table("settings that differ", ("run", ""), [(run.name, _settings(run)) for run in runs])
 
 
 def _row(run: RunSummary) -> tuple[str, ...]:
@@ -45,8 +46,4 @@ def _row(run: RunSummary) -> tuple[str, ...]:
 
 
 def _settings(run: RunSummary) -> str:
-    return ", ".join(f"{name}={_shown(value)}" for name, value in run.settings.items())
-
-
-def _shown(value: object) -> str:
-    return "unset" if value is None else str(value)
+    return ", ".join(f"{name}={'unset' if value is None else value}" for name, value in run.settings.items())

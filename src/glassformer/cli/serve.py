@@ -7,17 +7,19 @@ import os
 import re
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from glassformer.cli.console import Reporter
-from glassformer.cli.options import DecodePrecision, Device, Ensemble, Quiet, local
+from glassformer.cli.console import Quiet, Reporter
+from glassformer.cli.options import Computing, local
 from glassformer.errors import MissingExtraError, TextError, UsageError, quoted
 
 if TYPE_CHECKING:
     from glassformer.ship.server.limits import Limits
+    from glassformer.ship.server.served import Served
 
 KEY = "GLASSFORMER_API_KEY"
 """The variable of a server that checked keys, which is refused: it would be open to everybody."""
@@ -43,38 +45,31 @@ def _named(text: str) -> Named:
     return Named(path.resolve().stem if path.suffix == ".safetensors" else path.resolve().name, local(text))
 
 
-Models = Annotated[
-    list[Named],
-    typer.Argument(
-        metavar="[NAME=]MODEL",
-        help="A .safetensors model file, a run directory, or hf://owner/name; several are served by name.",
-        parser=_named,
-    ),
-]
-Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
-Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0: any free port.")]
-Text = Annotated[str | None, typer.Option("--text", help="The text that the page opens with.")]
-TimeLimit = Annotated[
-    float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Maximum computing time of one request.")
-]
-Workers = Annotated[
-    int,
-    typer.Option("--workers", min=1, metavar="N", help="Number of processes, each with its own copy of the models."),
-]
-Log = Annotated[bool, typer.Option("--log", help="Print each request as a line of JSON, without its texts.")]
-
-
 def serve(
-    models: Models,
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
-    text: Text = None,
-    time_limit: TimeLimit = 60,
-    workers: Workers = 1,
-    log: Log = False,
-    ensemble: Ensemble = None,
-    device: Device = "auto",
-    precision: DecodePrecision = "float32",
+    models: Annotated[
+        list[Named],
+        typer.Argument(
+            metavar="[NAME=]MODEL",
+            help="A .safetensors model file, a run directory, or hf://owner/name; several are served by name.",
+            parser=_named,
+        ),
+    ],
+    computing: Computing,
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0: any free port.")] = 8000,
+    text: Annotated[str | None, typer.Option("--text", help="The text that the page opens with.")] = None,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Maximum computing time of one request.")
+    ] = 60,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers", min=1, metavar="N", help="Number of processes, each with its own copy of the models."
+        ),
+    ] = 1,
+    log: Annotated[
+        bool, typer.Option("--log", help="Print each request as a line of JSON, without its texts.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Serve a page that explains the translation of any text, and the same data as JSON over HTTP.
@@ -82,53 +77,50 @@ def serve(
     The server listens on this machine only, unless --host names another address. Ctrl-C stops it.
     """
     _check_installed()
-    from glassformer.ship.server.api import create_app
     from glassformer.ship.server.limits import Limits
     from glassformer.ship.server.run import listen
-    from glassformer.ship.server.run import serve as run
     from glassformer.ship.server.served import load_models
     from glassformer.ship.server.workers import run_workers
 
     reporter = Reporter(quiet)
-    paths = _check(models, text, ensemble)
+    paths = _check(models, text, computing.ensemble)
     with listen(host, port) as listening:  # closed where a model cannot be loaded, too
         address, hosts = _names(host, listening.getsockname()[0])
         limits = Limits(compute_seconds=time_limit)
-        options: dict[str, Any] = {
-            "ensemble": ensemble or [],
-            "device": device,
-            "precision": precision,
-            "example": text,
-        }
-        served = load_models(paths, limits=limits, **options)
+        options = {"limits": limits, "example": text, **vars(computing), "ensemble": computing.ensemble or []}
+        served = load_models(paths, **options)
         reporter.print(f"open http://{address}:{listening.getsockname()[1]}   (Ctrl-C stops it)")
         if hosts == ["*"]:
             reporter.warn("anybody who reaches this machine can use the model")
         if workers == 1:
-            _log_requests(log)
-            run(create_app(*served, hosts=hosts), listening, limits, served[0].worker)
+            _serve(served, listening, limits, hosts, log)
         else:
             del served  # it showed that the models can be loaded
-            run_workers(_work, (listening, paths, limits, options, hosts, log), workers)
+            run_workers(_work, (listening, paths, options, hosts, log), workers)
     reporter.print("stopped")
 
 
 def _work(
-    listening: socket.socket,
-    paths: dict[str, Path],
-    limits: Limits,
-    options: dict[str, Any],
-    hosts: list[str],
-    log: bool,
+    listening: socket.socket, paths: dict[str, Path], options: dict[str, Any], hosts: list[str], log: bool
 ) -> None:
     """Serve in one of several processes."""
-    from glassformer.ship.server.api import create_app
-    from glassformer.ship.server.run import serve as run
     from glassformer.ship.server.served import load_models
 
-    served = load_models(paths, limits=limits, **options)
-    _log_requests(log)
-    run(create_app(*served, hosts=hosts), listening, limits, served[0].worker)
+    _serve(load_models(paths, **options), listening, options["limits"], hosts, log)
+
+
+def _serve(served: Sequence[Served], listening: socket.socket, limits: Limits, hosts: list[str], log: bool) -> None:
+    """Serve models in this process; `log`: print each request to standard output."""
+    from glassformer.ship.server.api import create_app
+    from glassformer.ship.server.run import serve
+
+    if log:
+        handler, logger = logging.StreamHandler(sys.stdout), logging.getLogger("glassformer.ship.server.access")
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+    serve(create_app(*served, hosts=hosts), listening, limits, served[0].worker)
 
 
 def _check_installed() -> None:
@@ -168,13 +160,3 @@ def _names(host: str, bound: str) -> tuple[str, list[str]]:
     host = bound if anywhere else host
     address = f"[{host}]" if ":" in host else host
     return address, ["*"] if anywhere else [host.strip("[]"), address, "127.0.0.1", "localhost"]
-
-
-def _log_requests(enabled: bool) -> None:
-    """Print the log of requests to standard output; errors go to standard error."""
-    if enabled:
-        handler, logger = logging.StreamHandler(sys.stdout), logging.getLogger("glassformer.ship.server.access")
-        handler.setFormatter(logging.Formatter("%(message)s"))
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-        logger.propagate = False

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.console import print_json, print_table
-from glassformer.cli.options import AsJson
+from glassformer.cli.console import Reporter, print_line, print_table
 
 if TYPE_CHECKING:
     from glassformer.before.settings_reference import SettingInfo
@@ -20,6 +19,7 @@ COLUMNS = ("setting", "default", "limits or choices", "meaning")
 
 
 def settings(
+    reporter: Reporter,
     word: Annotated[
         str,
         typer.Argument(
@@ -29,30 +29,32 @@ def settings(
     recipes: Annotated[
         bool, typer.Option("--recipes", help="Print the recipes that `train` takes by name instead.")
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Print every setting with its meaning, default and limits.
 
     The defaults are the paper's. `train` chooses many settings from the data, and prints what it chose.
     """
-    if recipes:
-        _print_recipes(word, as_json)
-        return
     from glassformer.before.settings_reference import find_settings
 
-    found = find_settings(word)
-    if as_json:
-        print_json([asdict(info) for info in found])
-        return
+    if recipes:
+        listed = _find_recipes(word)
+        values = [{"name": name, "description": text} for name, text in listed]
+        reporter.result(values, lambda: print_table("recipes", ("name", "description"), listed))
+    else:
+        found = find_settings(word)
+        reporter.result([asdict(info) for info in found], lambda: _print_settings(found))
+
+
+def _print_settings(found: Sequence[SettingInfo]) -> None:
     for i, (section, members) in enumerate(groupby(found, key=lambda info: info.section)):
         if i:
-            sys.stdout.write("\n")
+            print_line()
         rows = [(info.name, _value(info.default), limits(info), info.description) for info in members]
         print_table(section, COLUMNS, rows)
 
 
-def _print_recipes(word: str, as_json: bool) -> None:
-    """Print the recipes whose name or description contains the word. Raises SettingsError when there is none."""
+def _find_recipes(word: str) -> list[tuple[str, str]]:
+    """Return name and description of the recipes that contain the word. Raises SettingsError when there is none."""
     from glassformer.before.recipes import description, list_recipes
     from glassformer.errors import SettingsError, nearest
 
@@ -60,10 +62,7 @@ def _print_recipes(word: str, as_json: bool) -> None:
     found = [row for row in known if any(word.casefold() in text.casefold() for text in row)]
     if not found:
         raise SettingsError(f"no recipe contains {word!r}", hint=nearest(word, [name for name, _ in known]))
-    if as_json:
-        print_json([{"name": name, "description": text} for name, text in found])
-    else:
-        print_table("recipes", ("name", "description"), found)
+    return found
 
 
 def limits(info: SettingInfo) -> str:

@@ -6,19 +6,19 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.console import print_json, print_table
-from glassformer.cli.options import AsJson, InputValues, Model, Side, source_of
+from glassformer.cli.console import Reporter, print_table
+from glassformer.cli.options import InputValues, Model, Side, source_of
 
 
 def tokens(
     model: Model,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to tokenize.")],
+    reporter: Reporter,
     side: Annotated[Side, typer.Option("--side", help="The tokenizer of the source or of the target.")] = Side.source,
     features: InputValues = None,
     pad_to: Annotated[
         int, typer.Option("--pad-to", min=0, max=100_000, help="Pad with <pad> to this many tokens.")
     ] = 0,
-    as_json: AsJson = False,
 ) -> None:
     """Print the tokens and ids of a text, with <bos> and <eos>."""
     from glassformer.ship.storage.modelfile import ModelFile
@@ -31,8 +31,8 @@ def tokens(
     ids = tokenizer.frame(tokenizer.encode(source))
     ids += [tokenizer.vocabulary.pad_id] * (pad_to - len(ids))
     pieces = tokenizer.tokens(ids)
-    if as_json:
-        print_json({"text": given, "tokens": pieces, "ids": ids, "unknown": tokenizer.unknown(source)})
-        return
     rows = [(str(position), piece, str(id_)) for position, (piece, id_) in enumerate(zip(pieces, ids, strict=True))]
-    print_table(f"{len(ids)} {side.value} tokens", ("position", "token", "id"), rows)
+    reporter.result(
+        {"text": given, "tokens": pieces, "ids": ids, "unknown": tokenizer.unknown(source)},
+        lambda: print_table(f"{len(ids)} {side.value} tokens", ("position", "token", "id"), rows),
+    )

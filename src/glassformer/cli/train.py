@@ -4,85 +4,93 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from glassformer.cli import options as opt
-from glassformer.cli.console import Reporter, is_first_process, print_json
-from glassformer.cli.narrate import follow, print_next, print_plan, print_report, warn_about_sources, warn_cut_off
-from glassformer.cli.narrate_check import report_before_training
+import typer
+
+from glassformer.cli.console import Reporter, is_first_process
+from glassformer.cli.narrate import follow, print_plan, print_report, summary, warn_about_sources, warn_cut_off
+from glassformer.cli.options import PairTable, Training
+
+if TYPE_CHECKING:
+    from glassformer.before.plan import Plan
+    from glassformer.before.selftest import SelfTest
 
 
 def train(
-    table: opt.PairTable,
-    out: opt.RunOut,
-    source: opt.SourceColumns = None,
-    features: opt.FeatureColumns = None,
-    target: opt.TargetColumn = None,
-    header: opt.Header = None,
-    bad_rows: opt.BadRows = None,
-    valid: opt.ValidTable = None,
-    test: opt.TestTable = None,
-    drop_duplicates: opt.DropDuplicates = None,
-    drop_contradictions: opt.DropContradictions = None,
-    max_length: opt.MaxLength = None,
-    min_ratio: opt.MinRatio = None,
-    max_ratio: opt.MaxRatio = None,
-    strip_controls: opt.StripControls = None,
-    recipe: opt.Recipe = None,
-    assignments: opt.SetAny = None,
-    init: opt.Init = None,
-    resume: opt.Resume = False,
-    overwrite: opt.OverwriteRun = False,
-    log: opt.Logs = None,
-    device: opt.Device = "auto",
-    precision: opt.TrainingPrecision = None,
-    seed: opt.TrainingSeed = None,
-    quiet: opt.Quiet = False,
-    as_json: opt.AsJson = False,
+    table: PairTable,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The run directory to write.")],
+    training: Training,
+    reporter: Reporter,
+    test: Annotated[
+        str | None, typer.Option("--test", metavar="TABLE", help="A table to evaluate on at the end.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume the run in --out; --set changes its settings.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
+    log: Annotated[
+        list[str] | None,
+        typer.Option("--log", help="tensorboard (extra): its event files, in RUN/tensorboard."),
+    ] = None,
 ) -> None:
     """Train a model on a table of pairs.
 
     Settings that are not given are chosen from the data, printed with the reason, and saved in the recipe of the run.
     """
-    from glassformer.before.plan import plan
     from glassformer.before.selftest import check_before_training
-    from glassformer.inference.engines.torch import find_device
     from glassformer.training.logs import open_log
 
-    reporter = Reporter(quiet)
-    data = opt.data_options(source, target, header, bad_rows, features)
-    data["data"] |= opt.cleaning_options(
-        max_length, drop_duplicates, drop_contradictions, min_ratio, max_ratio, strip_controls
-    )
-    given = opt.training_options(recipe, assignments, data, seed=seed, precision=precision)
     logs = [open_log(name, out, reporter.warn) for name in dict.fromkeys(log or []) if is_first_process()]
-    find_device(device)  # before a long table is read
-    planned = plan(table, out, overrides=given, valid=valid, test=test, init=init, resume=resume, overwrite=overwrite)
-    print_plan(reporter, planned)
-    report_before_training(reporter, check_before_training(planned, device))
-    again = resume_command(table, out, valid=valid, test=test, device=device, logs=log)
-    follow(planned.run(device), reporter, again, logs)
+    planned = training.plan(table, out, test=test, resume=resume, overwrite=overwrite)
+    print_plan(reporter, planned, planned.directory.ledger)
+    _report_self_test(reporter, check_before_training(planned, training.device))
+    again = resume_command(table, out, valid=training.valid, test=test, device=training.device, logs=log)
+    follow(planned.run(training.device), reporter, again, logs)
     if planned.processes.is_first:
-        _finish(reporter, planned, device, as_json)
+        _finish(reporter, planned, training.device)
 
 
-def _finish(reporter: Reporter, planned: Any, device: str, as_json: bool) -> None:
-    """Score the test table, if there is one, and print the result."""
+def _report_self_test(reporter: Reporter, tested: SelfTest | None) -> None:
+    """Print the self-test of a long run in one line, and a warning for each check that failed."""
+    if tested is None:
+        return
+    figures = {one.name: one.text for one in tested.checks}
+    known = "; ".join(figures[name] for name in ("time", "speed", "memory") if name in figures)
+    reporter.print(f"self-test: {summary(tested)}; {known}")
+    for one in tested.failed:
+        reporter.warn(f"{one.name}: {one.text}. To do: {one.advice}")
+
+
+def _finish(reporter: Reporter, planned: Plan, device: str) -> None:
+    """Score the test table, if there is one, and print the result and the next commands."""
     from glassformer.inference.translator import Translator
 
     out = planned.directory.path
     result: dict[str, Any] = {"run": str(out)}
+    report = None
     if planned.test is not None:
         translator = Translator.load(out, device=device)
         report = planned.evaluate_test(translator)
         warn_about_sources(reporter, translator, planned.test)
         warn_cut_off(reporter, report.unfinished)
         result["test"] = report.to_json()
-        if not as_json:
-            print_report(report, planned.test.path)
-    if as_json:
-        print_json(result)
-    print_next(reporter, out)
+    reporter.result(result, lambda: print_report(report, planned.test.path) if report and planned.test else None)
+    _print_next(reporter, out)
+
+
+def _print_next(reporter: Reporter, out: Path) -> None:
+    """Print the commands that use a finished run, and those that look inside, with a held-out source of the run."""
+    from glassformer.glassbox.history import last_sample
+    from glassformer.ship.storage.modelfile import ModelFile
+
+    run = shlex.quote(str(out))
+    source = None if ModelFile.load(out).source_tokenizer.inputs else last_sample(out)
+    explain = [] if source is None else [f"glassformer explain {run} {shlex.quote(source)} --html report.html"]
+    reporter.print("next, look inside:")
+    for command in (*explain, f"glassformer serve {run}", f"glassformer info {run}"):
+        reporter.print(f"  {command}")
+    reporter.print(f"and use it:\n  glassformer translate {run} INPUT\n  glassformer evaluate {run} TABLE")
 
 
 def resume_command(

@@ -2,102 +2,257 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
 import typer
 
 from glassformer.cli import options as opt
-from glassformer.cli.console import Reporter
-from glassformer.cli.jobs import Files, Models, Rows, Shape, run_job
+from glassformer.cli.console import Reporter, check_output, write_ledger
+from glassformer.cli.narrate import (
+    print_ledger,
+    print_reading,
+    warn_cut_off,
+    warn_short_limit,
+    warn_unknown_tokens,
+    warn_unlike,
+)
+from glassformer.cli.progress import show_progress
+from glassformer.errors import EXIT_LEFT_OUT, UsageError
 
-Input = Annotated[str, typer.Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column.")]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="A file to write (default: standard output).")]
-TextColumn = Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")]
-Features = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--feature",
-        metavar="NAME=VALUE",
-        help="A further input of the model: its column in a table (default: the one of that name), or its value for "
-        "plain lines, as in tags=V;PST (repeatable).",
-    ),
-]
-Keep = Annotated[
-    list[str] | None,
-    typer.Option("--keep", metavar="COLUMN,…", help="Columns to pass through, before the answers (repeatable)."),
-]
-From = Annotated[
-    str | None,
-    typer.Option("--from", help="Table on standard input: csv, tsv, jsonl, parquet (default: by its first line)."),
-]
-To = Annotated[
-    str | None,
-    typer.Option(
-        "--to",
-        help="lines, csv, tsv, jsonl or parquet (default: by the suffix of --out; with --keep as the input; or lines).",
-    ),
-]
-Prefix = Annotated[str, typer.Option("--prefix", metavar="TEXT", help="The forced start of every answer.")]
-PrefixColumn = Annotated[str | None, typer.Option("--prefix-column", help="The column with the forced starts.")]
-Scores = Annotated[bool, typer.Option("--scores", help="Add the log-probability (nats) of each answer and its tokens.")]
-Alignments = Annotated[
-    bool, typer.Option("--alignments", help="Add pairs of source token and token of the answer, by attention: 0-0 1-2.")
-]
-Long = Annotated[
-    str,
-    typer.Option(
-        "--long",
-        help="A text longer than the model takes: skip (its row is left empty; exit code 4), stop (an error), or "
-        "split (prose, at its sentences). A row without an input of the model: an error with stop, else left empty.",
-    ),
-]
-Resume = Annotated[bool, typer.Option("--resume", help="Resume the interrupted job of --out.")]
-On = Annotated[
-    str | None,
-    typer.Option("--on", metavar="ray", help="Translate on the machines of a Ray cluster (extra), or on all cores."),
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace --out and --ledger.")]
+if TYPE_CHECKING:
+    from glassformer.data.rows import OpenRows
+    from glassformer.inference.jobs.inputs import Input
+    from glassformer.inference.jobs.job import Job
+    from glassformer.inference.jobs.layout import Layout
+    from glassformer.inference.jobs.output import FileOutput
+    from glassformer.inference.jobs.progress import Progress
+    from glassformer.inference.jobs.stream import Long
+    from glassformer.text.inputs import Inputs
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files that a job writes, and whether it may replace or resume them."""
+
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file to write (default: standard output).")] = None
+    ledger: opt.LedgerFile = None
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the interrupted job of --out.")] = False
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out and --ledger.")] = False
+
+    def check(self, source: str) -> tuple[FileOutput | None, Progress | None]:
+        """Return the output, and the progress to resume, before any work. Raises an error for files in the way."""
+        from glassformer.inference.jobs.requests import choose_output
+
+        if self.ledger is not None and self.out is not None and self.ledger.resolve() == self.out.resolve():
+            raise UsageError("--out and --ledger are the same file", where=str(self.out), hint="another --ledger")
+        check_output(self.ledger, "--ledger", overwrite=self.overwrite or self.resume, inputs=source)
+        check_output(self.out, "--out", overwrite=True, inputs=source)  # it may be one to resume
+        return choose_output(self.out, resume=self.resume, overwrite=self.overwrite)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is translated of the input."""
+
+    column: Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")] = None
+    features: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--feature",
+            metavar="NAME=VALUE",
+            help="A further input of the model: its column in a table (default: the one of that name), or its value "
+            "for plain lines, as in tags=V;PST (repeatable).",
+        ),
+    ] = None
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", metavar="COLUMN,…", help="Columns to pass through, before the answers (repeatable)."),
+    ] = None
+    header: opt.Header = None
+    bad_rows: opt.BadRows = None
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", help="Table on standard input: csv, tsv, jsonl, parquet (default: by its first line)."),
+    ] = None
+    prefix: Annotated[str, typer.Option("--prefix", metavar="TEXT", help="The forced start of every answer.")] = ""
+    prefix_column: Annotated[str | None, typer.Option("--prefix-column", help="The column with the forced starts.")] = (
+        None
+    )
+
+    def of(self, source: str, inputs: Inputs, *, ledger: bool) -> Input:
+        """Return the input of a model with these inputs."""
+        from glassformer.inference.jobs.requests import choose_input
+
+        if self.prefix and self.prefix_column is not None:
+            raise UsageError("--prefix and --prefix-column are both given", hint="give one of them")
+        return choose_input(
+            _standard_input() if source == "-" else source,
+            inputs,
+            column=self.column,
+            features=self.features or (),
+            stream_format=self.from_,
+            data=opt.given(header=opt.header_setting(self.header), bad_rows=self.bad_rows),
+            ledger=ledger,
+            keep=tuple(name for names in self.keep or () for name in names.split(",") if name),
+            prefix_column=self.prefix_column,
+        )
+
+
+@dataclass(frozen=True)
+class Form:
+    """What of an answer is written, and how."""
+
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            help="lines, csv, tsv, jsonl or parquet (default: by the suffix of --out; with --keep as the input; or "
+            "lines).",
+        ),
+    ] = None
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Add the log-probability (nats) of each answer and its tokens.")
+    ] = False
+    alignments: Annotated[
+        bool,
+        typer.Option("--alignments", help="Add pairs of source token and token of the answer, by attention: 0-0 1-2."),
+    ] = False
+
+    def of(self, given: Input, opened: OpenRows, out: Path | None, *, full: bool) -> Layout:
+        """Return the form of the output; `full`: JSON Lines with all that is known of an answer."""
+        from glassformer.inference.jobs.requests import choose_layout
+
+        return choose_layout(given, opened, out, self.to, full=full, scores=self.scores, alignments=self.alignments)
+
+
+@dataclass(frozen=True)
+class ComputingAnywhere(opt.ComputingWithEngine):
+    """Which models translate, and where they run."""
+
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on", metavar="ray", help="Translate on the machines of a Ray cluster (extra), or on all cores."
+        ),
+    ] = None
 
 
 def translate(
     model: opt.Model,
-    source: Input = "-",
-    out: Out = None,
+    files: Files,
+    rows: Rows,
+    form: Form,
+    computing: ComputingAnywhere,
+    reporter: Reporter,
+    source: Annotated[
+        str, typer.Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column.")
+    ] = "-",
     beam: opt.Beam = None,
-    nbest: opt.NBest = None,
-    column: TextColumn = None,
-    features: Features = None,
-    keep: Keep = None,
-    header: opt.Header = None,
-    bad_rows: opt.BadRows = None,
-    ledger: opt.LedgerFile = None,
-    from_: From = None,
-    to: To = None,
-    prefix: Prefix = "",
-    prefix_column: PrefixColumn = None,
-    scores: Scores = False,
-    alignments: Alignments = False,
-    long: Long = "skip",
-    ensemble: opt.Ensemble = None,
+    nbest: Annotated[
+        int | None, typer.Option("--nbest", min=1, help="Number of answers for each line, as JSON Lines.")
+    ] = None,
+    long: Annotated[
+        str,
+        typer.Option(
+            "--long",
+            help="A text longer than the model takes: skip (its row is left empty; exit code 4), stop (an error), or "
+            "split (prose, at its sentences). A row without an input of the model: an error with stop, else left "
+            "empty.",
+        ),
+    ] = "skip",
     assignments: opt.SetDecoding = None,
-    resume: Resume = False,
-    overwrite: Overwrite = False,
-    on: On = None,
-    device: opt.Device = "auto",
-    precision: opt.DecodePrecision = "float32",
-    engine: opt.Engine = "torch",
     seed: opt.SamplingSeed = None,
-    quiet: opt.Quiet = False,
-    as_json: opt.AsJson = False,
 ) -> None:
     """Translate lines of text, or a column of a table.
 
     Row i of the output answers row i of the input; an empty one is empty. With --json or --nbest: one JSON object each.
     """
+    from glassformer.inference.jobs.requests import check_cluster, job_output, make_job
+    from glassformer.inference.jobs.stream import Search
+    from glassformer.ship.storage.modelfile import ModelFile
+
     options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=nbest, seed=seed)
-    files = Files(out, ledger, resume, overwrite)
-    models = Models(model, ensemble or [], device, precision, engine, on)
-    rows = Rows(source, column, features or [], keep or [], prefix_column, from_, header, bad_rows)
-    shape = Shape(to, as_json or "num_return_sequences" in options, scores, alignments)
-    run_job(Reporter(quiet), files, models, rows, shape, options, prefix=prefix, long=long)
+    check_cluster(computing.on, source)
+    output, resumed = files.check(source)
+    if output is not None and resumed is not None and output.is_finished(resumed):
+        output.finish(resumed)
+        reporter.print(f"{files.out} is complete; there was nothing left to do")
+        return
+    models = [ModelFile.load(path) for path in (model, *(computing.ensemble or ()))]
+    given = rows.of(source, models[0].source_tokenizer.inputs, ledger=files.ledger is not None)
+    search = Search(models[0].settings.decoding.override(options), cast("Long", long))
+    warn_short_limit(reporter, models[0], search.decoding)
+    scanned = None if given.arrives else given.scan()
+    with given.open() as opened:
+        _print_input(reporter, given, scanned or opened, files.ledger)
+        layout = form.of(given, opened, files.out, full=reporter.as_json or "num_return_sequences" in options)
+        with job_output(output, files.out, sys.stdout.buffer) as destination:
+            placed = {name: value for name, value in vars(computing).items() if name != "ensemble"}
+            job = make_job(given, opened, models, search, layout, destination, prefix=rows.prefix, **placed)
+            progress = _follow(reporter, job, opened, resumed, None if scanned is None else scanned.ledger.read)
+    write_ledger(reporter, opened.ledger, files.ledger)
+    if output is not None:
+        reporter.print(f"wrote {progress.rows:,} {'lines' if layout.format == 'lines' else 'rows'} to {files.out}")
+    if progress.left_out.count:
+        raise typer.Exit(EXIT_LEFT_OUT)
+
+
+def _standard_input() -> BinaryIO:
+    """Return standard input as a stream of its own, which a thread can still be reading when the program ends."""
+    try:
+        return os.fdopen(sys.stdin.fileno(), "rb", closefd=False)
+    except (OSError, AttributeError):  # a stream that is not a file, as in a test
+        return sys.stdin.buffer
+
+
+def _follow(reporter: Reporter, job: Job, opened: OpenRows, resumed: Progress | None, total: int | None) -> Progress:
+    """Run a job to its end, with its progress and its warnings."""
+    from glassformer.inference.jobs.job import Here
+    from glassformer.inference.jobs.output import FileOutput
+    from glassformer.inference.jobs.progress import Progress
+
+    progress = resumed or Progress()
+    to_terminal = not isinstance(job.output, FileOutput) and sys.stdout.isatty()
+    try:
+        with show_progress(reporter, total, progress.rows, to_terminal=to_terminal) as on_answers:
+            for done in job.run(opened, resumed, on_answers):
+                progress = done
+    finally:
+        if isinstance(job.workers, Here) and job.workers.translator.agreement:
+            reporter.print(str(job.workers.translator.agreement))
+        _warn_about(reporter, progress)
+        if isinstance(job.output, FileOutput) and job.output.record.exists():
+            reporter.print(f"{progress.rows:,} rows are done, in {job.output.part}; --resume continues")
+    return progress
+
+
+def _print_input(reporter: Reporter, given: Input, opened: OpenRows, ledger: Path | None) -> None:
+    """Print how a table was read, or is being read if its rows arrive; `ledger` is the file for rows not kept."""
+    if given.column is None:
+        return
+    n_texts, taken = len(given.texts), opened.taken
+    text = f"column: {' + '.join(taken[:n_texts]).removeprefix('column ')}"
+    if given.keep:
+        text += f" · kept: {', '.join(taken[n_texts:][: len(given.keep)])}"
+    if given.prefix_column is not None:
+        text += f" · prefix: {taken[-1]}"
+    print_reading(reporter, opened, text, arrives=given.arrives)
+    print_ledger(reporter, opened, ledger)
+    if n_empty := len(opened.ledger.entries):
+        rows = "1 row has no cell and gets" if n_empty == 1 else f"{n_empty:,} rows have no cell and get"
+        reporter.warn(f"{rows} an empty line")
+
+
+def _warn_about(reporter: Reporter, progress: Progress) -> None:
+    """Warn about unknown tokens, texts unlike the training, answers that were cut off, rows that were left empty."""
+    warn_unknown_tokens(reporter, progress.unknown, progress.unknown_rows)
+    warn_unlike(reporter, progress.unlike.count, progress.unlike.named)
+    warn_cut_off(reporter, progress.unfinished.count, progress.unfinished.named)
+    left_out = progress.left_out
+    if left_out.count:
+        rows = "1 row was" if left_out.count == 1 else f"{left_out.count:,} rows were"
+        reporter.warn(f"{rows} left empty: {left_out}; --long stop makes this an error")

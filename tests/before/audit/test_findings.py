@@ -23,8 +23,8 @@ from glassformer.before.audit.characters import looks_misdecoded, restored
 from glassformer.before.audit.lookalikes import find_ends
 from glassformer.before.audit.quick import quick_audit
 from glassformer.before.audit.splits import grams, near_duplicates
-from glassformer.before.recipes.overrides import merge, nested
-from glassformer.cli.narrate_audit import audit_page
+from glassformer.before.recipes.overrides import merge, nested, parse_assignments
+from glassformer.cli.audit import audit_page
 from glassformer.data.cleaning import Groups, clean, has_control
 from glassformer.data.datasets import dates
 from glassformer.data.ledger import Ledger
@@ -136,8 +136,7 @@ def test_a_table_that_has_it_is_found_with_its_rows_and_a_clean_one_is_not(kind:
 def test_the_option_of_a_finding_removes_it_and_nothing_else(kind: Kind) -> None:
     table = table_of(TABLES[kind][0])
     finding = only(audit(table, settings=settings_of()), kind)
-    name, *value = (finding.option or "").removeprefix("--").split()
-    cleaned = clean(table, DataSettings(**{name.replace("-", "_"): value[0] if value else True}))
+    cleaned = clean(table, DataSettings(**parse_assignments((finding.option or "").split("--set ")[1:])["data"]))
     found = audit(cleaned, settings=settings_of())
     assert kind not in {each.kind for each in found.findings}
     n_dropped = 0 if kind == "control characters" else finding.count
@@ -148,9 +147,9 @@ def test_the_option_of_a_finding_removes_it_and_nothing_else(kind: Kind) -> None
 def test_the_options_of_a_length_ratio_drop_only_rows_that_were_found() -> None:
     pairs = [*prose(200), ("word " * 20, "@@"), ("a", "bcdefgh " * 20), ("b b b b b", "b b b b b b b b b b b b b b")]
     finding = only(found_in(pairs), "length ratio")
-    low, minimum, high, maximum = (finding.option or "").split()
-    assert (low, high) == ("--min-ratio", "--max-ratio")
-    entries = clean(table_of(pairs), DataSettings(min_ratio=minimum, max_ratio=maximum)).ledger.entries
+    settings = parse_assignments((finding.option or "").split("--set ")[1:])["data"]
+    assert settings.keys() == {"min_ratio", "max_ratio"}
+    entries = clean(table_of(pairs), DataSettings(**settings)).ledger.entries
     assert {entry.row for entry in entries} <= {202, 203, 204}
     assert f"the option drops {len(entries)} rows of these, and no other" in finding.advice
 

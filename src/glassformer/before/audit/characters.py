@@ -102,7 +102,7 @@ def _find_control(table: Table, side: Side, texts: Sequence[str], *, trained: bo
         found,
         f"have control or invisible characters in the {side}: {named}",
         "each becomes a token that nobody sees: remove it, or replace it by a space",
-        "--strip-controls" if trained else None,
+        "--set data.strip_controls=true" if trained else None,
         lambda index: _named(CONTROL.findall(texts[index])),
     )
 

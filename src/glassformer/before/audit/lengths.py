@@ -105,7 +105,7 @@ def _ratio_option(ratios: NDArray[np.float64], found: Counts) -> tuple[str, int]
     others = np.delete(ratios, found)
     low, high = (math.floor(others.min() * 100) / 100, math.ceil(others.max() * 100) / 100)
     n_low, n_high = int((ratios < low).sum()), int((ratios > high).sum())
-    options = [f"--min-ratio {low:g}"] * (n_low > 0) + [f"--max-ratio {high:g}"] * (n_high > 0)
+    options = [f"--set data.min_ratio={low:g}"] * (n_low > 0) + [f"--set data.max_ratio={high:g}"] * (n_high > 0)
     return " ".join(options), n_low + n_high
 
 

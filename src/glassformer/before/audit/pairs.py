@@ -106,7 +106,7 @@ def find_duplicates(table: Table, groups: Groups) -> Iterator[Finding]:
         np.flatnonzero(groups.is_repetition).tolist(),
         "repeat an earlier row, source and target",
         "training counts a repeated row as often as it occurs; drop repeated rows unless their frequency matters",
-        "--drop-duplicates",
+        "--set data.drop_duplicates=true",
         lambda index: f"the same as {table.row_name(groups.first_equal(index))}",
     )
 
@@ -129,7 +129,7 @@ def find_contradictions(table: Table, groups: Groups) -> Iterator[Finding]:
         + f"; with one right answer a row, exact match cannot exceed {100 * groups.best_exact_match:.2f} %",
         "if all targets are right, nothing: evaluate accepts any of them (--no-group scores every row by itself); "
         "if some are wrong, correct the table, or train on the most frequent target of each source only",
-        "--drop-contradictions",
+        "--set data.drop_contradictions=true",
         tuple(Example.of(table, index, note) for (index, _), note in zip(firsts, notes, strict=True)),
     )
 

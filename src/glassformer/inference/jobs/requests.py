@@ -1,0 +1,176 @@
+"""The parts of a job, decided from what was requested: its input, its output, their form, and what translates.
+
+Each function raises UsageError, before any work, for a request that no job can fulfil.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from glassformer.data.rows import PLAIN, OpenRows
+from glassformer.errors import UsageError, nearest
+from glassformer.inference.jobs.inputs import Input
+from glassformer.inference.jobs.job import Here, Job, Workers, describe_job
+from glassformer.inference.jobs.layout import OF_SUFFIX, Layout, choose_format, free_name
+from glassformer.inference.jobs.output import FileOutput, StreamOutput
+from glassformer.inference.jobs.progress import Progress
+from glassformer.inference.jobs.stream import Search
+from glassformer.inference.translator import Translator
+from glassformer.paper.settings import DataSettings
+from glassformer.ship.storage.files import cannot_write
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.text.inputs import Inputs, named_values
+
+RAY = "ray"
+Output = StreamOutput | FileOutput
+
+
+def choose_input(
+    source: str | BinaryIO,
+    inputs: Inputs,
+    *,
+    column: str | None = None,
+    features: Sequence[str] = (),
+    stream_format: str | None = None,
+    data: dict[str, Any] | None = None,
+    ledger: bool = False,
+    **more: Any,
+) -> Input:
+    """Return the input of a model: a table where a column is named, plain lines otherwise.
+
+    A model with several inputs takes its first column by the name that it has in the model. `stream_format` is that of
+    a stream, `data` and `more` are fields of DataSettings and of Input; `ledger`: there is one.
+    """
+    is_stream = not isinstance(source, str)
+    is_table = stream_format is not None if is_stream else _suffix(str(source)) in OF_SUFFIX
+    if column is None and is_table and inputs:
+        column = inputs[0].name
+    if column is None and is_table:
+        raise UsageError(
+            "this input is a table",
+            where="standard input" if is_stream else str(source),
+            hint="name the column to translate: --column NAME (or a position from 0)",
+        )
+    if column is None and (data or ledger):
+        raise UsageError(
+            "--header, --bad-rows and --ledger are for tables, and the input is plain lines", hint="--column NAME"
+        )
+    if stream_format is not None and not is_stream:
+        hint = "a file has the suffix of its format"
+        raise UsageError("--from is for standard input", where=str(source), hint=hint)
+    return Input(
+        source,
+        column,
+        inputs=inputs,
+        others=tuple(named_values(inputs[1:], features, is_column=column is not None).values()),
+        suffix=None if stream_format is None else f".{stream_format}",
+        data=DataSettings(**(data or {})),
+        **more,
+    )
+
+
+def _suffix(path: str) -> str:
+    return Path(path.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
+
+
+def choose_output(out: Path | None, *, resume: bool, overwrite: bool) -> tuple[FileOutput | None, Progress | None]:
+    """Return the file to write, or None for a stream, and the progress of an interrupted job to resume."""
+    if out is None or _is_device(out):
+        if resume:
+            raise UsageError("only a file can be resumed", hint="--out FILE")
+        return None, None
+    output = FileOutput(out)
+    return output, output.check(resume=resume, overwrite=overwrite)
+
+
+@contextmanager
+def job_output(file: FileOutput | None, out: Path | None, standard_output: BinaryIO) -> Iterator[Output]:
+    """Open the output: a file, or else `out` as a device or pipe, or else standard output."""
+    if file is not None or out is None:
+        yield file or StreamOutput(standard_output)
+        return
+    try:
+        with out.open("wb") as stream:
+            yield StreamOutput(stream)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise cannot_write(out, error) from None
+
+
+def _is_device(path: Path) -> bool:
+    """Whether a path is a device or a pipe, which is written to directly."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def choose_layout(
+    given: Input,
+    opened: OpenRows,
+    out: Path | None,
+    requested: str | None,
+    *,
+    full: bool,
+    scores: bool,
+    alignments: bool,
+) -> Layout:
+    """Return the form of the output: the requested format, or that of `out` or of the input."""
+    columns = bool(given.keep) or scores or alignments
+    form = choose_format(requested, out, opened.format, full=full, columns=columns and not full)
+    kept = opened.names[len(given.texts) :][: len(given.keep)]
+    header = opened.header or opened.format in (PLAIN, "parallel text")
+    layout = Layout(form, full, scores, alignments, kept, free_name(kept), header)
+    if len(set(layout.names)) < len(layout.names):
+        what = "two columns of the output have the same name"
+        raise UsageError(what, got=", ".join(layout.names), hint="leave one out of --keep")
+    return layout
+
+
+def check_cluster(on: str | None, source: str) -> None:
+    """Check where a job is to run: Ray, which cannot have a stream; None is this process."""
+    if on is None:
+        return
+    from glassformer.inference.jobs.on_ray import load_ray
+
+    if on != RAY:
+        raise UsageError(f"--on {on} is not available", hint=nearest(on, [RAY]))
+    if source == "-":
+        raise UsageError("--on ray is for a file, and the input is standard input", hint="a table, or lines")
+    load_ray()
+
+
+def make_job(
+    given: Input,
+    opened: OpenRows,
+    models: Sequence[ModelFile],
+    search: Search,
+    layout: Layout,
+    output: Output,
+    *,
+    prefix: str,
+    on: str | None,
+    **computing: str,
+) -> Job:
+    """Return the job of these parts; `computing` has the device, the precision and the engine of its translator."""
+    if isinstance(output, FileOutput) and layout.format == "parquet":
+        output.parquet = layout.names
+    name = describe_job(
+        models, search, layout, opened, prefix=prefix, precision=computing["precision"], engine=computing["engine"]
+    )
+    load: Callable[[Sequence[ModelFile]], Translator] = partial(_load, computing)
+    workers: Workers
+    if on is None:
+        workers = Here.of(load(models), alignments=layout.alignments)
+    else:
+        from glassformer.inference.jobs.on_ray import OnRay
+
+        workers = OnRay(load, models, layout.alignments, n_gpus=int(computing["device"].startswith("cuda")))
+    return Job(given, workers, search, layout, output, prefix, name)
+
+
+def _load(computing: Mapping[str, str], files: Sequence[ModelFile]) -> Translator:
+    first, *others = files
+    return Translator(first, ensemble=others, **computing)
