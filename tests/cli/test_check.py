@@ -53,12 +53,11 @@ def test_the_report_is_one_json_document(call, table, small):
     assert [one["name"] for one in report["checks"] if not one["passed"]] == ["padding leak"]
 
 
-def test_the_finder_adds_a_rate_and_a_batch_size(call, table, small):
+def test_the_finder_adds_a_rate(call, table, small):
     answer = call("check", table, *small(), "--find", "--json")
     assert answer.code == 0, answer.err
     report = json.loads(answer.out)
     assert report["rate"]["points"]
-    assert [one["batch_tokens"] for one in report["batches"]]
 
 
 def test_a_model_to_start_from_is_tested(call, table, run):

@@ -23,7 +23,7 @@ from glassformer.before.checks import (
     check_speed,
     check_tokens,
 )
-from glassformer.before.finder import RATE_STEPS, BatchSpeed, RateTest, check_batch, check_rate, find_batch, find_rate
+from glassformer.before.finder import RATE_STEPS, RateTest, check_rate, find_rate
 from glassformer.before.measure import Measurement, time_validation
 from glassformer.before.plan import Plan
 from glassformer.errors import RunError
@@ -40,14 +40,13 @@ SLOW_STEP, SLOW_SPEED = 0.02, 2e10
 class SelfTest:
     """The checks of a plan. `seconds` is the expected time of the training, None where it was not measured.
 
-    `rate` and `batches` are the results of the finder, if it was used.
+    `rate` is the range test of learning rates, if it was made.
     """
 
     checks: tuple[Check, ...]
     seconds: float | None
     measured: Measurement | None
     rate: RateTest | None = None
-    batches: tuple[BatchSpeed, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -76,7 +75,7 @@ def check(
 ) -> SelfTest:
     """Test a plan before its run. Writes nothing; `on_check` gets each check when it is made.
 
-    `find` also tests learning rates and batch sizes. Raises DeviceError for a device that is not available or is too
+    `find` also tests learning rates. Raises DeviceError for a device that is not available or is too
     small for the model.
     """
     made: list[Check] = []
@@ -102,10 +101,7 @@ def check(
         return SelfTest(tuple(made), seconds, measured)
     rate = find_rate(planned.run(device))
     add(check_rate(rate))
-    run = planned.run(device)
-    batches = find_batch(run)
-    add(check_batch(run, batches))
-    return SelfTest(tuple(made), seconds, measured, rate, batches)
+    return SelfTest(tuple(made), seconds, measured, rate)
 
 
 def check_before_training(planned: Plan, device: str = "auto") -> SelfTest | None:

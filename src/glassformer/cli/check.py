@@ -22,7 +22,7 @@ def check(
     table: PairTable,
     training: Training,
     reporter: Reporter,
-    find: Annotated[bool, typer.Option("--find", help="Test learning rates and batch sizes too.")] = False,
+    find: Annotated[bool, typer.Option("--find", help="Test learning rates too.")] = False,
 ) -> None:
     """Test a training before a long run: masks, gradients, tokens, memory, speed, expected time.
 
