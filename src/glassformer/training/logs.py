@@ -10,8 +10,6 @@ A log that cannot be written never ends a training: it says so once, and the tra
 from __future__ import annotations
 
 import math
-import queue
-import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -20,7 +18,6 @@ from typing import Any, Protocol
 
 from glassformer.errors import MissingExtraError, UsageError, quoted
 
-CLOSE_SECONDS = 30.0
 METRICS = {
     "progress": ("loss", "perplexity", "learning_rate", "gradient_norm", "tokens_per_second"),
     "validated": ("loss",),
@@ -56,55 +53,37 @@ def _warn(text: str) -> None:
 
 
 class Log:
-    """Writes event files for TensorBoard in a thread of its own, so that a slow disk does not slow down the training.
-
-    The last event of a run closes it.
-    """
+    """Writes event files for TensorBoard, next to the history of the run. The last event of a run closes it."""
 
     def __init__(self, folder: Path, on_failure: Callable[[str], None]) -> None:
         self.folder, self._on_failure = folder, on_failure
-        self._events: queue.SimpleQueue[tuple[dict[str, Any], float] | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._file: Any = None
+        self._has_failed = False
 
     def __call__(self, event: LoggedEvent) -> None:
         """Log an event."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="log", daemon=True)
-            self._thread.start()
-        fields = event.to_json()
-        self._events.put((fields, time.time()))
-        if fields["event"] in ("finished", "stopped"):
-            self.close()
-
-    def close(self) -> None:
-        """Write what is left, for at most CLOSE_SECONDS."""
-        if self._thread is not None:
-            self._events.put(None)
-            self._thread.join(CLOSE_SECONDS)
-            if self._thread.is_alive():
-                self._fail("the last events could not be written in time")
-            self._thread = None
-
-    def _work(self) -> None:
+        if self._has_failed:
+            return
         try:
-            from tensorboardX.event_file_writer import EventsWriter
-            from tensorboardX.proto.event_pb2 import Event
-            from tensorboardX.summary import scalar
-
-            self.folder.mkdir(parents=True, exist_ok=True)
-            file = EventsWriter(str(self.folder / "events"))
-            while (found := self._events.get()) is not None:
-                fields, now = found
-                for name, value in _scalars(fields).items():
-                    file.write_event(Event(wall_time=now, step=fields["step"], summary=scalar(name, value)))
-                file.flush()
-            file.close()
+            self._write(event.to_json())
         except Exception as error:  # of a library: whatever it is, the training continues
-            text = str(error).strip() or type(error).__name__
-            self._fail(text.splitlines()[0][:300])
+            self._has_failed = True
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+            self._on_failure(f"the log for tensorboard is not complete; the training continues without it: {reason}")
 
-    def _fail(self, reason: str) -> None:
-        self._on_failure(f"the log for tensorboard is not complete; the training continues without it: {reason}")
+    def _write(self, fields: dict[str, Any]) -> None:
+        from tensorboardX.event_file_writer import EventsWriter
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.summary import scalar
+
+        if self._file is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._file = EventsWriter(str(self.folder / "events"))
+        for name, value in _scalars(fields).items():
+            self._file.write_event(Event(wall_time=time.time(), step=fields["step"], summary=scalar(name, value)))
+        self._file.flush()
+        if fields["event"] in ("finished", "stopped"):
+            self._file.close()
 
 
 def _scalars(event: dict[str, Any]) -> dict[str, float]:
