@@ -14,7 +14,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from glassformer.before.advise import Advice, advise
-from glassformer.before.recipes.overrides import merge
+from glassformer.before.recipes.overrides import flat, merge
 from glassformer.data.datasets import dates
 from glassformer.data.tables import Pair, read_table
 from glassformer.paper.settings import DataSettings, Settings
@@ -136,29 +136,15 @@ def test_sources_are_trimmed_where_none_has_white_space_at_its_ends() -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_each_kind_of_table_gets_its_kind_of_tokens(name):
+def test_each_kind_of_table_gets_its_tokens_a_reason_for_each_choice_and_room_for_every_row(name):
     make, wanted = TABLES[name]
-    assert kinds(advise(make())) == wanted
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_the_advice_is_a_valid_recipe_and_every_choice_has_a_reason(name):
-    advice = advise(TABLES[name][0]())
-    settings = Settings(**advice.settings)
-    assert len({choice.setting for choice in advice.choices}) == len(advice.choices)
-    for choice in advice.choices:
-        assert choice.reason.strip(), choice
-        value = settings
-        for key in choice.setting.split("."):
-            value = getattr(value, key)
-        assert value == choice.value
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_there_is_room_for_every_row(name):
-    make, _ = TABLES[name]
     pairs = make()
-    settings = Settings(**advise(pairs).settings)
+    advice = advise(pairs)
+    assert kinds(advice) == wanted
+    settings = Settings(**advice.settings)
+    values = flat(settings.model_dump())
+    assert len({choice.setting for choice in advice.choices}) == len(advice.choices)
+    assert all(choice.reason.strip() and values[choice.setting] == choice.value for choice in advice.choices)
     for side, limit in ((0, settings.data.max_source_length), (1, settings.data.max_target_length)):
         kind = (settings.tokens.source, settings.tokens.target)[side].kind
         length = len if kind == "characters" else lambda text: len(text.split())
@@ -344,10 +330,3 @@ def test_real_tables_get_the_tokens_that_people_would_choose(data_dir: Path, pat
     advice = advise(table.pairs)
     assert kinds(advice) == wanted
     Settings(**advice.settings)
-
-
-@pytest.mark.data
-@pytest.mark.slow
-def test_every_language_of_g2p_is_spelled_on_one_side_and_told_in_phones_on_the_other(data_dir: Path):
-    for path in sorted((data_dir / "g2p").glob("*_train.tsv")):
-        assert kinds(advise(read_table(path, DataSettings()).pairs)) == ("characters", "words"), path.name

@@ -11,7 +11,7 @@ import torch
 
 from glassformer.before.plan import train
 from glassformer.before.resume import changes_of
-from glassformer.errors import RunError, UsageError
+from glassformer.errors import UsageError
 from glassformer.paper.settings import Settings, all_settings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import Finished, Progress, Started, Stopped, Validated
@@ -261,12 +261,3 @@ def test_a_process_killed_between_resume_file_and_recipe_can_be_resumed(tmp_path
     assert again.settings.training.steps == 5
     again.finish()
     assert "steps = 5\n" in again.directory.recipe.read_text("utf-8")
-
-
-def test_a_recipe_that_was_edited_says_how_to_change_a_setting(tmp_path):
-    stopped_after(2, tmp_path / "run", settings())
-    recipe = tmp_path / "run" / "recipe.toml"
-    recipe.write_text(recipe.read_text("utf-8").replace("\nsteps = 6\n", "\nsteps = 9\n"), encoding="utf-8")
-    with pytest.raises(RunError, match="the recipe was changed after this run began") as caught:
-        resumed(tmp_path / "run", training__steps=9)
-    assert "change a setting with --resume --set NAME=VALUE" in (caught.value.hint or "")

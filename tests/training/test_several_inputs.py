@@ -24,22 +24,8 @@ from tests.training.test_loop import settings
 
 LANGUAGES = {"a": {"V;PST": "ed", "V;PRS": "s"}, "b": {"V;PST": "te", "V;PRS": "t"}}
 LEMMAS = (
-    "bap",
-    "bok",
-    "dal",
-    "dim",
-    "gup",
-    "gor",
-    "kip",
-    "kam",
-    "lod",
-    "lup",
-    "mal",
-    "mok",
-    "nad",
-    "nip",
-    "pol",
-    "rik",
+    *("bap", "bok", "dal", "dim", "gup", "gor", "kip", "kam"),
+    *("lod", "lup", "mal", "mok", "nad", "nip", "pol", "rik"),
 )
 PAIRS = [
     ({"lemma": lemma, "tags": tags, "language": language}, lemma + ending)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from glassformer.before.recipes.overrides import merge
+from glassformer.before.recipes.overrides import nested
 from glassformer.data.corpus import spread
 from glassformer.data.tables import Pair
 from glassformer.paper.settings import TokenKind
@@ -33,10 +33,7 @@ TAGS = 2  # minimum of the mean number of feature symbols in a source that is a 
 MIN_EPOCHS, MAX_EPOCHS, MAX_TAGGED_EPOCHS = 3, 200, 300
 MIN_STEPS = 500
 CLOSED_STEPS, OPEN_STEPS, MAX_OPEN_STEPS = 1_300, 6_000, 20_000  # minimum; minimum and maximum for open vocabularies
-LONG_COMPOSED_STEPS, LONG_PROSE_STEPS = (
-    9_500,
-    15_000,
-)  # maximum for words on both sides and for prose
+LONG_COMPOSED_STEPS, LONG_PROSE_STEPS = 9_500, 15_000  # maximum for words on both sides and for prose
 MIN_LENGTH, MAX_LENGTH = 128, 512
 SUBWORDS_A_WORD = 1.5
 
@@ -128,12 +125,7 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
     choices += _choose_training(len(pairs), d_model, kinds, lengths, is_open, is_tagged, fixed)
     if "subwords" in kinds:
         choices.append(Choice("decoding.length_alpha", 1.0, "prose is too short with the paper's 0.6"))
-    settings: dict[str, Any] = {}
-    for choice in choices:
-        branch: Any = choice.value
-        for key in reversed(choice.setting.split(".")):
-            branch = {key: branch}
-        settings = merge(settings, branch)
+    settings = nested({choice.setting: choice.value for choice in choices})
     return Advice(settings, tuple(choices))
 
 

@@ -48,16 +48,14 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
         keys = path.strip().split(".")
         _check_path(keys)
         try:
-            branch: Any = _toml_value(text.strip())
+            value = _toml_value(text.strip())
         except ValueError:
             raise SettingsError(
                 f"the setting {path.strip()!r} cannot take this value",
                 got=quoted(text.strip()),
                 expected="a number of fewer digits",
             ) from None
-        for key in reversed(keys):
-            branch = {key: branch}
-        parsed = merge(parsed, branch)
+        parsed = merge(parsed, _branch(keys, value))
     return parsed
 
 
@@ -109,7 +107,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
     try:
         recipe = tomllib.loads(text)
         base = preset(recipe.pop("preset")) if "preset" in recipe else {}
-        for keys in _leaves(recipe):
+        for keys, _ in _leaves(recipe):
             if ".".join(keys) not in REMOVED:
                 _check_path(keys)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -124,13 +122,13 @@ def read_recipe(path: Path) -> dict[str, Any]:
     return merge(base, recipe)
 
 
-def _leaves(branch: Mapping[str, Any]) -> Iterator[list[str]]:
-    """Yield the path of keys to each value that is not a table."""
+def _leaves(branch: Mapping[str, Any]) -> Iterator[tuple[list[str], Any]]:
+    """Yield the path of keys to each value that is not a table, and the value."""
     for key, value in branch.items():
         if isinstance(value, Mapping):
-            yield from ([key, *rest] for rest in _leaves(value))
+            yield from (([key, *rest], leaf) for rest, leaf in _leaves(value))
         else:
-            yield [key]
+            yield [key], value
 
 
 def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,24 +138,20 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for name, value in overrides.items():
-        branch: Any = value
-        for key in reversed(name.split(".")):
-            branch = {key: branch}
-        found = merge(found, branch)
-    for keys in _leaves(found):
+        found = merge(found, _branch(name.split("."), value))
+    for keys, _ in _leaves(found):
         _check_path(keys)
     return found
 
 
+def _branch(keys: Sequence[str], value: Any) -> dict[str, Any]:
+    """Return a value as nested dicts."""
+    return {keys[0]: _branch(keys[1:], value) if keys[1:] else value}
+
+
 def flat(branch: Mapping[str, Any]) -> dict[str, Any]:
     """Return nested settings by their full names: `{"training.steps": 500}`."""
-    found: dict[str, Any] = {}
-    for keys in _leaves(branch):
-        value: Any = branch
-        for key in keys:
-            value = value[key]
-        found[".".join(keys)] = value
-    return found
+    return {".".join(keys): value for keys, value in _leaves(branch)}
 
 
 def check_settings(given: Mapping[str, Any]) -> dict[str, Any]:
