@@ -108,6 +108,18 @@ def test_the_connection_that_waited_longest_gives_way(model_path: Path) -> None:
             assert read_answer(second) == (200, {"status": "ok"})
 
 
+def test_a_connection_whose_client_does_not_read_gives_way(model_path: Path) -> None:
+    with running(model_path, connections=1) as server, server.connect() as deaf:
+        deaf.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3000)  # more than the buffers of a socket hold
+        time.sleep(2)  # until they are full
+        end, answer = time.monotonic() + GUARD, b""
+        while not answer.startswith(b"HTTP/1.1 200 "):
+            assert time.monotonic() < end
+            with server.connect() as other, contextlib.suppress(ConnectionError):
+                other.sendall(b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                answer = other.recv(100)
+
+
 @pytest.fixture(scope="module")
 def slow_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model whose trace takes minutes: its answers have 1,000 tokens."""

@@ -40,7 +40,8 @@ TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-Afte
 class Connection(HttpToolsProtocol):
     """An HTTP/1.1 connection with the time since which it waits.
 
-    Above the limit, the one that has waited longest is closed; where none waits, the new one.
+    Above the limit, the one that has waited longest is closed; where none waits, one whose client does not read its
+    answer; where there is none of these, the new one.
     """
 
     def __init__(self, limit: int, **options: Any) -> None:
@@ -53,8 +54,8 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         found = [each for each in cast("set[Connection]", self.connections) if not each.transport.is_closing()]
         if len(found) > self._limit:
-            waiting = (other for other in found if other is not self and other.is_waiting)
-            oldest = min(waiting, key=lambda other: other.since, default=None)
+            idle = (other for other in found if other is not self and (other.is_waiting or other.is_unread))
+            oldest = min(idle, key=lambda other: (other.is_unread, other.since), default=None)
             if oldest is None:
                 transport.write(TOO_MANY)
                 transport.close()
@@ -92,7 +93,12 @@ class Connection(HttpToolsProtocol):
     def is_waiting(self) -> bool:
         """Whether no complete request has arrived since the last answer, and that answer is sent."""
         is_answered = self.cycle is None or self.cycle.response_complete
-        return self.transport.get_write_buffer_size() == 0 and (is_answered or self.cycle.more_body)
+        return not self.is_unread and (is_answered or self.cycle.more_body)
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether a part of an answer waits for the client to read it."""
+        return self.transport.get_write_buffer_size() > 0
 
 
 class Server(uvicorn.Server):
