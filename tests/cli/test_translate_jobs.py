@@ -323,25 +323,6 @@ def test_another_model_does_not_resume(call, interrupted, ascii_run):
     assert (answer.code, "the interrupted job is another one: model" in answer.err) == (1, True)
 
 
-def test_another_input_does_not_resume(call, interrupted, many):
-    words, _ = interrupted
-    many.write_text(many.read_text().replace("0,", "7,", 1))
-    answer = call(*words, "--resume")
-    assert (answer.code, "the input is not that of the interrupted job" in answer.err) == (1, True)
-
-
-def test_without_resume_an_interrupted_job_is_not_replaced(call, interrupted):
-    words, _ = interrupted
-    answer = call(*words)
-    assert (answer.code, "an interrupted job is here" in answer.err) == (1, True)
-    assert call(*words, "--overwrite").code == 0
-
-
-def test_nothing_to_resume_is_an_error(tmp_path, call, run, many):
-    answer = call("translate", run, many, "--column", "iso", "--out", tmp_path / "o.csv", "--resume")
-    assert (answer.code, "there is no interrupted job to resume" in answer.err) == (1, True)
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_device_that_is_full_is_an_error(call, run):
     answer = call("translate", run, "-", "--out", "/dev/full", stdin=b"1845-01-05\n")

@@ -178,7 +178,6 @@ def test_parquet_is_written_at_the_end_and_resumed_like_the_others(table, tmp_pa
     layout = Layout("parquet", kept=("id",), scores=True)
     interrupted(job_of(table, out, layout=layout), 2)
     job = job_of(table, out, layout=layout)
-    job.output.parquet = layout.names
     run(job, resume=True)
     rows = parquet.read_table(out).to_pylist()
     assert [(row["id"], row["translation"]) for row in rows] == [(str(n), f"WORD {n}") for n in range(200)]

@@ -112,7 +112,7 @@ class Job:
                 progress.add(rows, answers, digest.hexdigest(), self.search.greedy_first)
                 self.output.save(progress)
                 yield progress
-            self.output.finish(progress)
+            self.output.finish(progress, self.layout)
 
     def _skip(self, opened: OpenRows, progress: Progress) -> hashlib._Hash:
         """Read the rows that are done; return their SHA-256. Raises RunError when they are not those of before."""

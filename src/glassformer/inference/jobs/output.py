@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 
 from glassformer.data.lines import compressed, pyarrow
 from glassformer.errors import RunError
-from glassformer.inference.jobs.layout import SCORE, TOKEN_SCORES
+from glassformer.inference.jobs.layout import SCORE, TOKEN_SCORES, Layout
 from glassformer.inference.jobs.progress import Progress
 from glassformer.ship.storage.files import cannot_write, check_path, check_writable, replace_file
 
@@ -45,7 +45,7 @@ class StreamOutput:
     def save(self, _progress: Progress) -> None:
         """Do nothing: a stream cannot be resumed."""
 
-    def finish(self, _progress: Progress) -> None:
+    def finish(self, _progress: Progress, _layout: Layout | None = None) -> None:
         """Do nothing: the rows are written."""
 
 
@@ -58,8 +58,6 @@ class FileOutput:
         self.part, self.record = self._beside(".part"), self._beside(".progress.json")
         # Names of our own, which a killed process leaves and the next one uses again.
         self._temporary, self._lock = self._beside(".new"), self._beside(".lock")
-        self.parquet: tuple[str, ...] = ()
-        """The columns of a Parquet file, which is written from rows of JSON Lines at the end."""
         self._file: BinaryIO | None = None
 
     def _beside(self, suffix: str) -> Path:
@@ -134,16 +132,16 @@ class FileOutput:
             self._temporary.write_text(progress.to_json(), encoding="utf-8", errors="backslashreplace")
             replace_file(self._temporary, self.record)
 
-    def finish(self, progress: Progress) -> None:
-        """Give the output its name, and remove the record."""
+    def finish(self, progress: Progress, layout: Layout | None = None) -> None:
+        """Give the output its name, and remove the record. A Parquet file is written from the rows of JSON Lines."""
         if self._file is not None:
             self._file.close()
         if not self.is_finished(progress):
             progress.complete = True
             self.save(progress)
             with self._errors(progress):
-                if self.parquet:
-                    _write_parquet(self.part, self.parquet, self._temporary)
+                if layout is not None and layout.format == "parquet":
+                    _write_parquet(self.part, layout.names, self._temporary)
                     replace_file(self._temporary, self._target)
                     self.part.unlink()
                 else:

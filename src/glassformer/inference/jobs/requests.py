@@ -155,8 +155,6 @@ def make_job(
     **computing: str,
 ) -> Job:
     """Return the job of these parts; `computing` has the device, the precision and the engine of its translator."""
-    if isinstance(output, FileOutput) and layout.format == "parquet":
-        output.parquet = layout.names
     name = describe_job(
         models, search, layout, opened, prefix=prefix, precision=computing["precision"], engine=computing["engine"]
     )
