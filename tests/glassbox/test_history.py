@@ -151,9 +151,8 @@ def test_a_line_of_the_history_that_is_not_an_event_is_named(case, folder, conte
 
 def test_a_history_that_is_not_text_is_refused(case, folder):
     (folder / "history.jsonl").write_bytes(b"\xff\n")
-    with pytest.raises(RunError, match="cannot read the history of the run") as caught:
+    with pytest.raises(RunError, match="cannot read the history of the run"):
         explain(folder, case.text, history=True, evidence=False)
-    assert caught.value.where == str(folder / "history.jsonl")
 
 
 EXAMPLE = {"source": "a", "gold": "b", "answer": "c", "score": -1.0}
@@ -185,6 +184,7 @@ def test_wrong_answers_of_a_wrong_form_are_refused(case, folder, content):
 
 def test_the_last_sample_is_the_first_of_the_last_validation_that_has_any(folder):
     assert last_sample(folder) is None
+    assert last_sample(folder / "not there") is None
     write(folder, [VALIDATED | {"samples": [["a", "b", "c"]]}, VALIDATED | {"samples": [["d", "e", "f"], ["g"]]}])
     assert last_sample(folder) == "d"
     write(folder, [VALIDATED | {"samples": [["a", "b", "c"]]}, VALIDATED | {"samples": []}])
@@ -195,10 +195,6 @@ def test_the_last_sample_is_the_first_of_the_last_validation_that_has_any(folder
 def test_a_sample_of_a_wrong_form_is_passed_over(folder, samples):
     write(folder, [VALIDATED | {"samples": [["a", "b", "c"]]}, VALIDATED | {"samples": samples}])
     assert last_sample(folder) == "a"
-
-
-def test_without_a_history_there_is_no_sample(folder):
-    assert last_sample(folder / "not there") is None
 
 
 @pytest.mark.parametrize("step", ["", "last", "-1", "5²", "9" * 100])

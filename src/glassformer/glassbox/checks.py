@@ -33,11 +33,8 @@ Array = NDArray[Any]
 
 def check(trace: Trace, weights: Mapping[str, tuple[Array, tuple[str, ...]]] | None = None) -> list[Check]:
     """Recompute every step and compare the labels. `weights`, numbers and axes, are for a trace without its own."""
-    known: dict[str, Named] = {}
-    for name, (array, axes) in (weights or {}).items():
-        known[name] = Named(array, axes)
-    for name, tensor in trace.tensors.items():
-        known[name] = Named(tensor.array(trace.axes), tuple(tensor.axes))
+    known = {name: Named(array, axes) for name, (array, axes) in (weights or {}).items()}
+    known |= {name: Named(trace.array(name), tuple(tensor.axes)) for name, tensor in trace.tensors.items()}
     return [*(_check_step(step, known) for step in trace.steps), *_check_labels(trace.axes, trace.tokens)]
 
 

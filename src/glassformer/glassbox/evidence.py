@@ -78,10 +78,8 @@ def gradient_times_input(
 
 def correlate(attention: Numbers, measure: Numbers) -> Correlation:
     """Spearman's correlation of the absolute values of two `[T S]`, over all cells and for each row."""
-    pairs = zip(np.abs(attention), np.abs(measure), strict=True)
-    return Correlation(
-        spearman(np.abs(attention).ravel(), np.abs(measure).ravel()), [spearman(*pair) for pair in pairs]
-    )
+    one, other = np.abs(attention), np.abs(measure)
+    return Correlation(spearman(one.ravel(), other.ravel()), list(map(spearman, one, other)))
 
 
 def spearman(one: Numbers, other: Numbers) -> float | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import NotFiniteError, TextError, UsageError, quoted
-from glassformer.glassbox.catalogue import AXES, trace_name, vocabulary_axis, weight_axes
+from glassformer.glassbox.catalogue import AXES, GOLD, trace_name, vocabulary_axis, weight_axes
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import Answer, Axis, Provenance, Search, Searches, Token, TokenKind, Tokens, Vocabulary
 from glassformer.glassbox.search import search
@@ -26,7 +26,7 @@ from glassformer.glassbox.whatif import Edits
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.inference.translator import Source, Translator, encode_prefix, max_new_tokens_of
 from glassformer.paper import reference
-from glassformer.paper.reference import Array, Note, Value
+from glassformer.paper.reference import Array, Value
 from glassformer.paper.search import SearchConstraints
 from glassformer.paper.settings import DecodingSettings, ModelSettings
 from glassformer.ship.storage.hub import local_model
@@ -82,37 +82,31 @@ class ForwardPass:
         logits = self._record_decoder(recorder, fed, memory)
         reference.log_softmax(logits, recorder)
         if gold is not None:
-            targets = np.array(gold[1])
-            with recorder.gold():
-                recorder("target_ids", targets)
-                logits = self._record_decoder(recorder, gold[0], memory)
-                reference.cross_entropy(logits, targets, label_smoothing, recorder)
+            targets, note = np.array(gold[1]), reference.under(recorder, GOLD[:-1])
+            note("target_ids", targets)
+            logits = self._record_decoder(recorder, gold[0], memory, GOLD)
+            reference.cross_entropy(logits, targets, label_smoothing, note)
         return recorder
 
-    def _record_decoder(self, recorder: Recorder, fed: Ids, memory: Array) -> Array:
+    def _record_decoder(self, recorder: Recorder, fed: Ids, memory: Array, prefix: str = "") -> Array:
+        """The logits, under names that begin with `prefix`; and those after each layer, as if it were the last."""
         check_time_limit()
-        hidden = reference.decode(self.weights, self.model, np.array(fed), memory, self.visible, recorder)
-        logits = reference.project(self.weights, self.model, hidden, recorder)
-        if logits.size * (self.model.n_decoder_layers - 1) <= LENS_CELLS:
-            self._record_lens(recorder)
+        note = reference.under(recorder, prefix[:-1]) if prefix else recorder
+        hidden = reference.decode(self.weights, self.model, np.array(fed), memory, self.visible, note)
+        logits = reference.project(self.weights, self.model, hidden, note)
+        others = range(self.model.n_decoder_layers - 1)
+        for i in others if logits.size * len(others) <= LENS_CELLS else ():
+            lens = reference.under(note, f"decoder.{i}.lens")
+            hidden = recorder.last_of(f"{prefix}decoder.{i}.feed_forward")
+            if self.model.norm == "pre":
+                hidden = reference.norm(self.weights, "decoder_norm", hidden, self.model, lens)
+            reference.project(self.weights, self.model, hidden, lens)
         return logits
 
-    def _record_lens(self, recorder: Recorder) -> None:
-        """The prediction after each layer but the last, as if it were the last."""
-        for i in range(self.model.n_decoder_layers - 1):
-            note = reference.under(recorder, f"decoder.{i}.lens")
-            hidden = recorder.last_of(f"decoder.{i}.feed_forward")
-            if self.model.norm == "pre":
-                hidden = reference.norm(self.weights, "decoder_norm", hidden, self.model, note)
-            reference.project(self.weights, self.model, hidden, note)
-
-    @property
-    def _edited(self) -> Note:
-        def note(name: str, value: Value, /, *made_of: Any) -> Value:  # noqa: ARG001
-            edited: Value = self.edits.quantity(trace_name(name), value)
-            return edited
-
-        return note
+    def _edited(self, name: str, value: Value, /, *made_of: Any) -> Value:  # noqa: ARG002
+        """The note of a pass that is not recorded."""
+        edited: Value = self.edits.quantity(trace_name(name), value)
+        return edited
 
     def named_weights(self) -> dict[str, tuple[NDArray[Any], tuple[str, ...]]]:
         """The weights, with the names of their axes."""
@@ -121,10 +115,10 @@ class ForwardPass:
 
 @dataclass(frozen=True)
 class Explained:
-    """A model and a text. `name` is that of the model file; `pad_to` is the length of the source with padding."""
+    """A model and a text. `path` is the model file, if it is one; `pad_to` is the length of the source with padding."""
 
     translator: Translator
-    name: str
+    path: Path | None
     text: str
     decoding: DecodingSettings
     pad_to: int = 0
@@ -142,19 +136,19 @@ class Explained:
 
         Raises UsageError for more than MAX_BEAMS and MAX_POSITIONS.
         """
-        name = "a model in memory"
+        path = None
         if isinstance(model, str | Path):
-            name, model = str(find_model(local_model(model))), ModelFile.load(local_model(model))
+            path = find_model(local_model(model))
+            model = ModelFile.load(path)
         translator = model if isinstance(model, Translator) else Translator(model, device="cpu")
         base = decoding or translator.settings.decoding
         chosen = base.override(options | {"do_sample": False})
-        limits = (("beam", chosen.num_beams, MAX_BEAMS), ("padded source", pad_to, MAX_POSITIONS))
-        for limited, number, limit in limits:
+        for limited, number, limit in (("beam", chosen.num_beams, MAX_BEAMS), ("padded source", pad_to, MAX_POSITIONS)):
             if number > limit:
                 what = f"the {limited} is too large to be explained"
                 raise UsageError(what, got=quoted(number), expected=f"at most {limit}")
         source = compose_values(text, "the text", translator.inputs)
-        return cls(translator, name, source, chosen, pad_to)
+        return cls(translator, path, source, chosen, pad_to)
 
     @property
     def file(self) -> ModelFile:
@@ -246,7 +240,7 @@ class Explained:
         """The model and its settings."""
         file, max_new_tokens = self.file, self.constraints(Edits()).max_new_tokens
         return Provenance(
-            model=self.name,
+            model="a model in memory" if self.path is None else str(self.path),
             model_hash=hash_tensors(file.tensors),
             data_hash=file.data.fingerprint,
             settings=file.settings.model_dump(mode="json"),
@@ -289,21 +283,26 @@ class Explained:
 
     def vocabularies(self) -> dict[Side, Vocabulary]:
         """The two vocabularies, without the labels of their axes."""
-        sides: tuple[Side, ...] = ("source", "target")
-        return {
-            side: Vocabulary(
-                vocabulary_axis(side, self.file.settings.model),
-                self._specials(side),
-                self._counts(side),
-                list(self._tokenizer(side).vocabulary.input_ids),
-                self.file.seen.to_json() if self.file.seen and side == "source" else {},
-            )
-            for side in sides
-        }
+        seen = self.file.seen.to_json() if self.file.seen else {}
+        return {"source": self._vocabulary("source", seen), "target": self._vocabulary("target", {})}
+
+    def _vocabulary(self, side: Side, seen: dict[str, int | str]) -> Vocabulary:
+        inputs = list(self._tokenizer(side).vocabulary.input_ids)
+        axis = vocabulary_axis(side, self.file.settings.model)
+        return Vocabulary(axis, self._specials(side), self._counts(side), inputs, seen)
 
     def axes(self, tokens: Tokens) -> dict[str, Axis]:
         """All axes of a trace, with their lengths and labels."""
         model = self.file.settings.model
+        axes = {}
+        rows = {"source": (tokens.source, None), "target": (tokens.target_in, tokens.target_out)}
+        if tokens.gold_in is not None:
+            rows["gold_target"] = (tokens.gold_in, tokens.gold)
+        for name, (fed, targets) in rows.items():
+            key, labels = f"{name}_key", [token.text for token in fed]
+            predicted = None if targets is None else [token.text for token in targets]
+            axes[name] = Axis(len(labels), AXES[name.removeprefix("gold_")], labels, predicted)
+            axes[key] = Axis(len(labels), AXES[key.removeprefix("gold_")], labels)
         widths = {
             "head": model.n_heads,
             "d_model": model.d_model,
@@ -315,13 +314,9 @@ class Explained:
         }
         if model.positions == "learned":
             widths["max_length"] = model.max_length
-        axes = dict(_position_axes("source", tokens.source))
-        axes |= _position_axes("target", tokens.target_in, tokens.target_out)
-        if tokens.gold_in is not None:
-            axes |= _position_axes("gold_target", tokens.gold_in, tokens.gold)
         axes |= {name: Axis(length, AXES[name]) for name, length in widths.items()}
         for side in ("source", "target"):
-            name = vocabulary_axis(side, self.file.settings.model)
+            name = vocabulary_axis(side, model)
             pieces = list(self._tokenizer(side).vocabulary.pieces)
             axes[name] = Axis(len(pieces), AXES[name], pieces)
         return axes
@@ -340,15 +335,6 @@ class Explained:
 
     def _counts(self, side: str) -> list[int]:
         return list(self.file.data.counts(side))
-
-
-def _position_axes(
-    name: str, tokens: Sequence[Token], targets: Sequence[Token] | None = None
-) -> Iterator[tuple[str, Axis]]:
-    labels = [token.text for token in tokens]
-    predicted = None if targets is None else [token.text for token in targets]
-    yield name, Axis(len(labels), AXES[name.removeprefix("gold_")], labels, predicted)
-    yield f"{name}_key", Axis(len(labels), AXES[f"{name}_key".removeprefix("gold_")], labels)
 
 
 def hash_tensors(tensors: dict[str, NDArray[Any]]) -> str:

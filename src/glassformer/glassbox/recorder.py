@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -23,8 +22,7 @@ Edit = Callable[[str, Any], Any]
 class Recorder:
     """Keeps quantities by their names in a trace, and the step of each in `steps`; `given` are those without a step.
 
-    The inputs of a step are recognized by identity: they are arrays that the reference noted before. Names
-    noted in `with recorder.gold():` begin with "gold.".
+    The inputs of a step are recognized by identity: they are arrays that the reference noted before.
     """
 
     def __init__(
@@ -39,12 +37,11 @@ class Recorder:
         self.axes: dict[str, tuple[str, ...]] = {}
         self.given: set[str] = set()
         self.steps: list[Step] = []
-        self._prefix = ""
         self._name_of: dict[int, str] = {id(array): name for name, array in weights.items()}
         self._noted: dict[str, Any] = {}  # an array that was freed could give its id to another
 
     def __call__(self, name: str, value: Value, /, *made_of: Array | np.float64 | str | None) -> Value:
-        name = self._prefix + trace_name(name)
+        name = trace_name(name)
         entry = describe(name, self.model)
         edited = value if self.edit is None else self.edit(name.removeprefix(GOLD), value)
         inputs = [found for part in made_of if part is not None for found in self._inputs(part)]
@@ -74,20 +71,9 @@ class Recorder:
         words = entry.title, entry.words, entry.formula, entry.section
         self.steps.append(Step(name, op, inputs, name, self._attributes(op, name), *words))
 
-    @contextmanager
-    def gold(self) -> Iterator[None]:
-        """Put "gold." before the names of the quantities of this block: those of the gold target."""
-        self._prefix = GOLD
-        try:
-            yield
-        finally:
-            self._prefix = ""
-
     def last_of(self, part: str) -> Array:
         """The residual stream after a sublayer."""
-        last: Array = self._noted[
-            self._prefix + (f"{part}.residual" if self.model.norm == "pre" else f"{part}_norm.output")
-        ]
+        last: Array = self._noted[f"{part}.residual" if self.model.norm == "pre" else f"{part}_norm.output"]
         return last
 
     def tensors(self, axes: dict[str, Axis], *, as_text: bool) -> dict[str, Tensor]:

@@ -73,7 +73,7 @@ def search(
     left = [node for node in live if node is not None]
     for node in left:
         record.set_reason(node, f"still live when the search stopped: {stopped}")
-    answers = _answers(record, [] if reason else left, decode)
+    answers = _answers(record, [] if reason else left, constraints.eos_id, decode)
     return Search(
         num_beams=num_beams,
         length_alpha=alpha,
@@ -144,19 +144,17 @@ def _reason_to_stop(
     return f"no live hypothesis can still win: at best {hope:.4g} after the penalty, against {worst:.4g}"
 
 
-def _answers(record: _Record, cut_off: Sequence[Node], decode: Callable[[Sequence[int]], str]) -> list[Answer]:
+def _answers(
+    record: _Record, cut_off: Sequence[Node], eos_id: int, decode: Callable[[Sequence[int]], str]
+) -> list[Answer]:
     """All answers, best first: finished ones, and those that the limit cut off."""
     ended = [*record.found, *cut_off]
     ranked = sorted(ended, key=lambda node: rank_key(node.state == "finished", node.rank_score))
+    answers = []
     for position, node in enumerate(ranked):
         behind = f", {ranked[0].rank_score - node.rank_score:.3g} behind the best" if position else ""
         end = "finished" if node.state == "finished" else "cut off"
         record.set_reason(node, f"{end}, answer {position + 1} of {len(ranked)}{behind}")
-    return [_answer(record, node, decode) for node in ranked]
-
-
-def _answer(record: _Record, node: Node, decode: Callable[[Sequence[int]], str]) -> Answer:
-    finished = node.state == "finished"
-    ids = list(record.ids[node.id])
-    ids = ids[:-1] if finished else ids
-    return Answer(node.id, decode(ids), ids, node.sum, node.rank_score, finished)
+        ids = [token for token in record.ids[node.id] if token != eos_id]
+        answers.append(Answer(node.id, decode(ids), ids, node.sum, node.rank_score, node.state == "finished"))
+    return answers

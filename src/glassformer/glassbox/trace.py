@@ -38,8 +38,7 @@ from glassformer.glassbox.schema import (
 from glassformer.glassbox.whatif import Edit, Edits, attentions
 from glassformer.inference.translator import Source, Translator
 from glassformer.paper.settings import DecodingSettings
-from glassformer.ship.storage.hub import local_model
-from glassformer.ship.storage.modelfile import ModelFile, find_model
+from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import readable
 
 TOP = 10  # most probable tokens of a prediction
@@ -81,9 +80,9 @@ def explain(
     changes.check(explained.file.settings.model)
     opened = _Opened.of(explained, changes, target)
     trace = opened.trace(evidence=evidence, weights=weights, as_text=numbers_as_text)
-    folder = find_model(local_model(model)).parent if history is True and isinstance(model, str | Path) else history
-    if isinstance(folder, str | Path):
-        folder = Path(folder)
+    run = explained.path.parent if history is True and explained.path else history
+    if isinstance(run, str | Path):
+        folder = Path(run)
         trace = replace(trace, training=training_of(folder, explained, opened.targets), errors=errors_of(folder))
     pytorch = opened.pytorch
     checks = [
@@ -197,21 +196,19 @@ class _Opened:
         def score(ids: Ids, visible: NDArray[np.bool_]) -> NDArray[np.float64]:
             return replace(forward, ids=tuple(ids), visible=visible).token_scores(fed, targets)
 
-        weights = [self.recorder.arrays[f"{name}.weights"].mean(axis=0) for name in cross]
-        gradient = gradient_times_input(self.pytorch.model, forward.ids, forward.visible, fed, targets)
-        measured = {
-            "evidence.attention": np.mean(weights, axis=0),
-            "evidence.occlusion": occlude(score, forward.ids, forward.visible, unknown),
-            "evidence.gradient": gradient,
+        attention = np.mean([self.recorder.arrays[f"{name}.weights"].mean(axis=0) for name in cross], axis=0)
+        others = {
+            "occlusion": occlude(score, forward.ids, forward.visible, unknown),
+            "gradient": gradient_times_input(self.pytorch.model, forward.ids, forward.visible, fed, targets),
         }
-        attention, others = measured["evidence.attention"], ("occlusion", "gradient")
+        measured = {f"evidence.{name}": numbers for name, numbers in {"attention": attention, **others}.items()}
         return measured, Evidence(
             attention="evidence.attention",
             occlusion="evidence.occlusion",
             gradient="evidence.gradient",
             occluded_by="mask" if unknown is None else vocabulary.pieces[unknown],
             gradient_before_edits=not forward.edits.supported_by_pytorch,
-            correlations={name: correlate(attention, measured[f"evidence.{name}"]) for name in others},
+            correlations={name: correlate(attention, numbers) for name, numbers in others.items()},
         )
 
 

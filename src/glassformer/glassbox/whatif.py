@@ -1,15 +1,4 @@
-"""Edits of a model or a text: parsed, written, checked and applied.
-
-    token 3=7                                        another source token at position 3 (0 is <bos>)
-    prefix Jan                                       the answer has to start with this
-    head encoder.0.self 2 off                        the head's columns of W_O become 0
-    attention decoder.1.cross off                    the output of the sublayer is 0; residual and norm stay
-    feed-forward decoder.1 off                       the same
-    layer encoder.2 off                              all sublayers of the layer
-    positions off                                    nothing is added to the embeddings
-    causal off                                       a decoder row attends to later rows too
-    scale off                                        scores are not divided by √d_k
-    attention decoder.0.cross head 1 row 2 = 0,1,0   these weights instead of those computed
+"""Edits of a model or a text: parsed, written, checked and applied. FORMS has an example of each.
 
 `parse_edit` reads one edit and `str(edit)` writes it. `Edits` are several, applied to source ids, weights and the
 quantities that the reference notes. Heads, layers, rows and positions count from 0.
@@ -174,16 +163,16 @@ _FORMS: tuple[tuple[str, Callable[..., Edit]], ...] = (
     ),
 )
 FORMS = (
-    "token 3=x",
-    "prefix x",
-    "head encoder.0.self 2 off",
-    "attention decoder.1.cross off",
-    "feed-forward decoder.1 off",
-    "layer encoder.2 off",
-    "positions off",
-    "causal off",
-    "scale off",
-    "attention decoder.0.cross head 1 row 2 = 0,1,0",
+    "token 3=x",  # another source token at position 3 (0 is <bos>)
+    "prefix x",  # the answer has to start with this
+    "head encoder.0.self 2 off",  # the head's columns of W_O become 0
+    "attention decoder.1.cross off",  # the output of the sublayer is 0; residual and norm stay
+    "feed-forward decoder.1 off",  # the same
+    "layer encoder.2 off",  # all sublayers of the layer
+    "positions off",  # nothing is added to the embeddings
+    "causal off",  # a decoder row attends to later rows too
+    "scale off",  # scores are not divided by √d_k
+    "attention decoder.0.cross head 1 row 2 = 0,1,0",  # these weights instead of those computed
 )
 """An example of each form of an edit."""
 
