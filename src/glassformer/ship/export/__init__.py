@@ -28,8 +28,6 @@ from glassformer.ship.storage.rundirectory import HELD_OUT_COLUMNS, RunDirectory
 from glassformer.text.inputs import compose
 
 CHECK_FILE = "check.json"
-
-
 FORMATS = ("onnx", "ctranslate2", "huggingface", "html")
 """The formats; each has a module of its name with its `FORMAT`."""
 MAX_FLOAT16 = 65504.0

@@ -12,17 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from glassformer.errors import MissingExtraError
-from glassformer.ship.export.programs import Format, script_answers, write_programs
+from glassformer.ship.export.programs import RUNNERS, Format, script_answers, write_programs
 from glassformer.ship.export.tokenizer_json import tokenizer_files
 from glassformer.ship.storage.modelfile import ModelFile
 
 WEIGHTS_FILE = "weights.bin"
-NODE_FILES = (
-    "run.mjs",
-    "lines.mjs",
-    "engine.mjs",
-    *(f"{name}.js" for name in ("search", "source", "text", "segmenters", "sentencepiece")),
-)
 
 
 def check_supported(_: ModelFile) -> None:
@@ -37,7 +31,8 @@ def write(model_file: ModelFile, folder: Path, precision: str) -> None:
     write_graphs(model_file, folder, precision)
     for name, content in tokenizer_files(model_file).items():
         (folder / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8", newline="\n")
-    write_programs(model_file, folder, "onnx_engine.py", NODE_FILES)
+    for_node = sorted(path.name for path in RUNNERS.iterdir() if path.suffix in (".js", ".mjs"))
+    write_programs(model_file, folder, "onnx_engine.py", for_node)
 
 
 def write_graphs(model_file: ModelFile, folder: Path, precision: str) -> None:

@@ -7,14 +7,7 @@ import { Trace } from 'glassbox/trace.js';
 import { show } from 'glassbox/view.js';
 import { traceText } from 'glassbox/whatif.js';
 import { addressOf } from 'translator/answers.js';
-import {
-  Tokenizer,
-  cellsOf,
-  decodeParts,
-  encodeSource,
-  readTensor,
-  readable,
-} from 'translator/engine.js';
+import { Tokenizer, cellsOf, decodeParts, encodeSource, readTensor, readable } from 'translator/engine.js';
 import { fieldsOf } from 'translator/inputs.js';
 
 /** Replace the page by the glass box of a source. */
