@@ -9,11 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.corpus import Corpus, Sequences, spread
-from glassformer.data.tables import Pair
-from glassformer.errors import TextError
-from glassformer.paper.settings import SideSettings
-from glassformer.text import learn
+from glassformer.data.corpus import Sequences, spread
 
 quick = settings(max_examples=50, deadline=None)
 sequences = st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=12)
@@ -50,28 +46,6 @@ def test_ids_are_counted(lists):
 def test_no_sequences_can_be_packed_too():
     packed = Sequences.pack([])
     assert (len(packed), packed.lengths.tolist(), packed.counts(2)) == (0, [], [0, 0])
-
-
-# Corpus
-
-
-def test_both_sides_are_framed_and_stay_aligned():
-    source = learn(["ab", "b"], SideSettings(kind="characters"))
-    target = learn(["x y", "y"], SideSettings(kind="words"))
-    corpus = Corpus.encode([Pair("ab", "y x"), Pair("b", "y"), Pair("bab", "x")], source, target)
-    assert len(corpus) == 3
-    # <pad> 0, <bos> 1, <eos> 2, <unk> 3; then a, b; then y (twice in the texts), x.
-    assert corpus.source.ids.tolist() == [1, 4, 5, 2, 1, 5, 2, 1, 5, 4, 5, 2]
-    assert corpus.target.ids.tolist() == [1, 4, 5, 2, 1, 4, 2, 1, 5, 2]
-    assert corpus.source.lengths.tolist() == [4, 3, 5]
-    assert corpus.target.lengths.tolist() == [4, 3, 3]
-
-
-def test_a_text_that_cannot_be_encoded_is_named_by_its_number():
-    known = learn(["ab"], SideSettings(kind="characters", unknown=False))
-    with pytest.raises(TextError, match=r"the character 'z' .* is not in the vocabulary") as caught:
-        Corpus.encode([Pair("ab", "ab"), Pair("az", "b")], known, known)
-    assert caught.value.where == "text 2, column 2"
 
 
 @pytest.mark.parametrize(

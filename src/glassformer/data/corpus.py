@@ -9,10 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.pairs import Pair
-from glassformer.text import Tokenizer
-from glassformer.text.blocks import BlockEncoder
-
 _BLOCK = 2**20  # ids that are counted at once
 
 
@@ -70,20 +66,6 @@ class Corpus:
 
     def __len__(self) -> int:
         return len(self.source)
-
-    @classmethod
-    def encode(
-        cls,
-        pairs: Sequence[Pair],
-        source_tokenizer: Tokenizer,
-        target_tokenizer: Tokenizer,
-        where: Sequence[str] | None = None,
-    ) -> Corpus:
-        """Encode pairs. Raises TextError for a piece without an id; `where[i]` names pair i in it."""
-        name = None if where is None else where.__getitem__
-        source = BlockEncoder(source_tokenizer).encode([pair.source for pair in pairs], name)
-        target = BlockEncoder(target_tokenizer).encode([pair.target for pair in pairs], name)
-        return cls(Sequences.of(*source), Sequences.of(*target))
 
 
 def spread(n_rows: int, max_rows: int) -> NDArray[np.int64]:
