@@ -13,18 +13,9 @@ from glassformer.before.measure import largest_batch, maximum_rate, updates
 from glassformer.before.plan import Plan, plan
 from glassformer.data.datasets import dates
 from glassformer.training.update import Updater
+from tests.before.test_selftest import SMALL as TINY
 
-SMALL = {
-    "model.d_model": 32,
-    "model.d_ff": 32,
-    "model.n_heads": 2,
-    "model.n_encoder_layers": 1,
-    "model.n_decoder_layers": 1,
-    "training.steps": 50,
-    "training.batch_tokens": 256,
-    "training.learning_rate": 0.01,
-    "training.precision": "float32",
-}
+SMALL = {**TINY, "training.steps": 50, "training.batch_tokens": 256}
 
 
 @pytest.fixture

@@ -126,13 +126,9 @@ def test_train_is_the_short_form(tmp_path, table):
 @pytest.mark.parametrize(
     ("arguments", "error", "what"),
     [
-        ({"overrides": {"training.stepps": 5}}, SettingsError, "there is no setting 'training.stepps'"),
         ({"overrides": {"training": {"steps": 0}}}, SettingsError, "the setting 'training.steps' cannot take"),
         ({"overrides": {"data.source": "nope"}}, ColumnError, "there is no column 'nope'"),
         ({"resume": True, "overrides": {"training.steps": 5}}, RunError, "there is no run to resume"),
-        ({"resume": True, "init": "m"}, UsageError, "resume and init exclude each other"),
-        ({"resume": True, "overwrite": True}, UsageError, "resume and overwrite exclude each other"),
-        ({"resume": True}, RunError, "there is no run to resume"),
         ({"valid": "nope.csv"}, TableError, "there is no such file"),
         ({"test": [("1" * 999, "x")]}, TextError, "a text is longer than the model takes"),
     ],

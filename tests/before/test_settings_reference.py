@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 
-from glassformer.before.recipes.overrides import merge, parse_assignments
+from glassformer.before.recipes.overrides import merge, nested, parse_assignments
 from glassformer.before.recipes.synonyms import SYNONYMS
 from glassformer.before.settings_reference import SettingInfo, find_settings, list_settings
 from glassformer.errors import SettingsError
@@ -43,11 +42,8 @@ def test_a_setting_has_its_type_default_choices_and_limits(name, facts):
 
 
 def with_setting(info: SettingInfo, value: object) -> Settings:
-    nested: Any = value
-    for key in reversed(info.name.split(".")):
-        nested = {key: nested}
     needed = {"tokens": {"shared": False}, "model": {"tied_embeddings": "target"}}
-    return Settings(**merge(needed if info.name.startswith("tokens.") else {}, nested))
+    return Settings(**merge(needed if info.name.startswith("tokens.") else {}, nested({info.name: value})))
 
 
 @pytest.mark.parametrize("info", list_settings(), ids=lambda info: info.name)

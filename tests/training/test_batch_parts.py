@@ -10,13 +10,12 @@ import pytest
 import torch
 
 from glassformer.before.plan import train
-from glassformer.data.datasets import dates
 from glassformer.paper.settings import Settings
 from glassformer.training import Run, Saved
 from glassformer.training.update import batch_parts
+from tests.training import test_loop
+from tests.training.test_loop import PAIRS
 
-PAIRS = dates(40, seed=5)
-SHAPE = {"d_model": 16, "d_ff": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
 CPU = torch.device("cpu")
 
 
@@ -28,17 +27,9 @@ def _cores() -> Iterator[None]:
 
 
 def settings(parts: int, dropout: float = 0.3, **training: object) -> Settings:
-    chosen = {"batch_tokens": 200, "schedule": "constant", "warmup_steps": 0, "learning_rate": 1e-3, "steps": 8}
-    chosen |= {
-        "validate_every": 4,
-        "keep_snapshots": 0,
-        "average_last": 0,
-        "batch_parts": parts,
-        "precision": "float32",
-    }
-    tokens = {"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False}
-    model = SHAPE | {"tied_embeddings": "none", "dropout": dropout}
-    return Settings(tokens=tokens, model=model, training=chosen | training)
+    chosen = {"steps": 8, "learning_rate": 1e-3, "validate_every": 4, "keep_snapshots": 0, "average_last": 0}
+    chosen |= {"batch_parts": parts} | training
+    return test_loop.settings(model={"dropout": dropout}, training=chosen)
 
 
 def start(out: Path, *given: object, **training: object) -> Run:
@@ -46,7 +37,7 @@ def start(out: Path, *given: object, **training: object) -> Run:
 
 
 def weights(run: Run) -> list[torch.Tensor]:
-    return [parameter.detach().clone() for parameter in run.model.parameters()]
+    return list(test_loop.weights(run).values())
 
 
 def test_parts_give_the_gradient_of_the_whole_batch(tmp_path):

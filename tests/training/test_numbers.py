@@ -9,16 +9,16 @@ import pytest
 import torch
 
 from glassformer.before.plan import train
-from glassformer.data.datasets import dates
 from glassformer.errors import RunError
-from glassformer.paper.settings import Settings
 from glassformer.training import Finished, Progress, Restored, Run, Saved, Skipped, Spiked
 from glassformer.training.loop import MAX_RESTORED, MAX_SKIPPED
 from glassformer.training.meter import MIN_STEPS, Usual
+from tests.training.test_loop import PAIRS, settings
+from tests.training.test_loop import weights as named_weights
 
-PAIRS = dates(40, seed=5)
-SHAPE = {"d_model": 16, "d_ff": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1, "dropout": 0.0}
-TOKENS = {"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False}
+
+def weights(run: Run) -> list[torch.Tensor]:
+    return list(named_weights(run).values())
 
 
 @pytest.fixture(autouse=True)
@@ -27,10 +27,8 @@ def _every_update_tells(monkeypatch):
 
 
 def start(out: Path, **training: object) -> Run:
-    chosen = {"batch_tokens": 200, "precision": "float32", "schedule": "constant", "warmup_steps": 0, "steps": 12}
-    chosen |= {"learning_rate": 1e-3, "validate_every": 4, "keep_snapshots": 0, "average_last": 0} | training
-    model = SHAPE | {"tied_embeddings": "none"}
-    return train(PAIRS, Settings(tokens=TOKENS, model=model, training=chosen), out, device="cpu")
+    chosen = {"steps": 12, "learning_rate": 1e-3, "validate_every": 4, "keep_snapshots": 0, "average_last": 0}
+    return train(PAIRS, settings(training=chosen | training), out, device="cpu")
 
 
 def spoil(run: Run, monkeypatch: pytest.MonkeyPatch, calls: range, *, factor: float = float("nan")) -> None:
@@ -46,10 +44,6 @@ def spoil(run: Run, monkeypatch: pytest.MonkeyPatch, calls: range, *, factor: fl
         return losses
 
     monkeypatch.setattr(run.updater, "_forward_backward", spoiled)
-
-
-def weights(run: Run) -> list[torch.Tensor]:
-    return [parameter.detach().clone() for parameter in run.model.parameters()]
 
 
 @pytest.mark.parametrize("fused", [True, False])

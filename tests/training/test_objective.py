@@ -68,11 +68,6 @@ def test_noam_has_its_peak_at_the_end_of_the_warm_up():
     assert learning_rate(4000, TrainingSettings(), 512) == pytest.approx(6.987712e-4, rel=1e-6)
 
 
-def test_the_learning_rate_is_a_factor_of_noam():
-    twice = TrainingSettings(learning_rate=2.0)
-    assert learning_rate(70, twice, 512) == pytest.approx(2 * learning_rate(70, TrainingSettings(), 512))
-
-
 @pytest.mark.parametrize(
     ("schedule", "step", "expected"),
     [

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from glassformer.data.batches import plan_batches
 from glassformer.data.corpus import Corpus
 from glassformer.paper.settings import Settings, TrainingSettings
+from glassformer.training.epoch import batches_of_epoch
 from glassformer.training.loop import Run
 from glassformer.training.objective import learning_rate
 
@@ -43,8 +43,7 @@ class Measurement:
 def updates(corpus: Corpus, training: TrainingSettings) -> Iterator[list[NDArray[np.int64]]]:
     """Yield the batches of one update after the other, without end, in the order of a run."""
     for epoch in count():
-        lengths = corpus.source.lengths, corpus.target.lengths
-        batches = plan_batches(*lengths, training.batch_tokens, training.seed, epoch)
+        batches = batches_of_epoch(corpus, training, epoch)
         for first in range(0, len(batches), training.accumulate):
             yield batches[first : first + training.accumulate]
 
@@ -116,8 +115,10 @@ def peak_memory(device: torch.device) -> int | None:
 def largest_batch(corpus: Corpus, training: TrainingSettings) -> NDArray[np.int64]:
     """Return the rows of the batch of the first epoch with the most padded positions: it needs the most memory."""
     sides = corpus.source.lengths, corpus.target.lengths
-    batches = plan_batches(*sides, training.batch_tokens, training.seed, 0)
-    return max(batches, key=lambda rows: len(rows) * sum(int(lengths[rows].max()) for lengths in sides))
+    return max(
+        batches_of_epoch(corpus, training, 0),
+        key=lambda rows: len(rows) * sum(int(lengths[rows].max()) for lengths in sides),
+    )
 
 
 @dataclass

@@ -141,7 +141,9 @@ class _Encoding:
         kept = np.ones(len(rows), np.bool_)
         for side, (_, lengths) in enumerate(found):
             n_tokens = lengths - self._frames[side]
-            self._counts[side] = _added(self._counts[side], np.bincount(n_tokens, minlength=1))
+            counts = np.bincount(n_tokens, minlength=len(self._counts[side]))
+            counts[: len(self._counts[side])] += self._counts[side]
+            self._counts[side] = counts
             is_long = kept & (n_tokens > self._limits[side])
             self._too_long[side].extend(zip(rows[is_long].tolist(), n_tokens[is_long].tolist(), strict=True))
             kept &= ~is_long
@@ -169,13 +171,6 @@ class _Encoding:
         source, target = (sink.finish() for sink in self._sinks)
         counts = source.counts(len(self._tokenizers[0])), target.counts(len(self._tokenizers[1]))
         return Encoded(Corpus(source, target), self._tokenizers, self._too_long, counts)
-
-
-def _added(counts: NDArray[np.int64], more: NDArray[np.int64]) -> NDArray[np.int64]:
-    total = np.zeros(max(len(counts), len(more)), np.int64)
-    total[: len(counts)] = counts
-    total[: len(more)] += more
-    return total
 
 
 class _Sink:

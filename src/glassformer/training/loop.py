@@ -35,11 +35,11 @@ from glassformer.training.events import (
     Validated,
 )
 from glassformer.training.meter import Clock, Meter, Update, Usual
-from glassformer.training.output import Output, best_model, kept_weights
+from glassformer.training.output import Output, best_model, chosen_mean, kept_weights
 from glassformer.training.prepare import Prepared
 from glassformer.training.processes import Processes
 from glassformer.training.update import Sums, Updater
-from glassformer.training.validation import BEST_VALIDATION, Validator
+from glassformer.training.validation import Validator
 
 PROGRESS_SECONDS = 1.0
 MAX_SKIPPED = 5  # updates in a row that were not finite, before the run goes back to its newest checkpoint
@@ -145,7 +145,7 @@ class Run:
                 directory.card.unlink(missing_ok=True)
             position.apply(self.new_changes)
             self.updater.take(position)
-            mean = self._from_first(self._chosen_mean)
+            mean = self._from_first(lambda: chosen_mean(directory))
             if mean is not None:
                 measured = self.validator.measure_weights(mean)
                 position.best_value, position.best_loss = measured.value, measured.loss
@@ -153,13 +153,6 @@ class Run:
             self._save()  # so that the previous checkpoint has the changes, too
         if self.changes or not directory.recipe.exists():
             self.output.recipe(self.changes)
-
-    def _chosen_mean(self) -> Arrays | None:
-        """Return the mean that the run chose as its model when it ended; None if it has not ended, or chose no mean."""
-        if not self.directory.model.exists():
-            return None
-        chosen = ModelFile.load(self.directory.model)
-        return None if chosen.metrics.chosen in (None, BEST_VALIDATION) else chosen.tensors
 
     def _events(self) -> Iterator[Event]:
         yield started_event(self.prepared, self.position, self.device, resumed=self.resumed, changes=self.new_changes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -38,8 +38,8 @@ class Reading:
     plain: float
     norm: float
     tokens_per_second: float
-    skipped: list[Update] = field(default_factory=list)
-    spikes: list[tuple[int, float, float]] = field(default_factory=list)
+    skipped: list[Update]
+    spikes: list[tuple[int, float, float]]
 
 
 @dataclass
@@ -97,20 +97,18 @@ class Meter:
         """Return the means and what was unusual, and start again."""
         updates, seconds = self.updates, self.seconds
         self.restart()
-        if not updates:
-            return Reading(0, math.nan, math.nan, math.nan, 0.0)
-        rows = [torch.stack([sums.smoothed, sums.plain, sums.norm]) for sums in (update.sums for update in updates)]
-        numbers = torch.stack(rows).double().cpu().numpy()
+        sums = [torch.stack([update.sums.smoothed, update.sums.plain, update.sums.norm]) for update in updates]
+        numbers = (torch.stack(sums) if sums else torch.empty(0, 3)).double().cpu().numpy()
         finite = np.isfinite(numbers[:, 0]) & np.isfinite(numbers[:, 2])
         skipped = [update for update, is_finite in zip(updates, finite, strict=True) if not is_finite]
         spikes = []
-        for update, (smoothed, _, _) in zip(updates, numbers, strict=True):
-            loss, usual = float(smoothed) / update.sums.n_tokens, self.usual.mean
+        for update, smoothed in zip(updates, numbers[:, 0].tolist(), strict=True):
+            loss, usual = smoothed / update.sums.n_tokens, self.usual.mean
             if math.isfinite(loss) and self.usual.is_spike(loss):
                 spikes.append((update.step, loss, usual))
         n_tokens = sum(update.sums.n_tokens for update, is_finite in zip(updates, finite, strict=True) if is_finite)
         if not n_tokens:
             return Reading(0, math.nan, math.nan, math.nan, 0.0, skipped, spikes)
-        smoothed, plain, _ = numbers[finite].sum(axis=0)
+        smoothed, plain, _ = numbers[finite].sum(axis=0).tolist()
         norm, speed = float(numbers[finite, 2].mean()), n_tokens / seconds
-        return Reading(n_tokens, float(smoothed) / n_tokens, float(plain) / n_tokens, norm, speed, skipped, spikes)
+        return Reading(n_tokens, smoothed / n_tokens, plain / n_tokens, norm, speed, skipped, spikes)

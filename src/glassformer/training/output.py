@@ -20,6 +20,9 @@ from glassformer.training.checkpoints import newest_step
 from glassformer.training.curve import write_curve
 from glassformer.training.events import Change, Event, Finished, Validated
 from glassformer.training.prepare import Prepared
+from glassformer.training.validation import BEST_VALIDATION
+
+NO_MEAN = (None, BEST_VALIDATION)  # what a model says that was chosen, unless it is a mean
 
 
 class Output:
@@ -161,6 +164,13 @@ def init_of(recipe: Path) -> str | None:
 def best_model(directory: RunDirectory) -> ModelFile:
     """Read the model of a run. Raises ModelFileError, which says how the run writes it again."""
     return _load(directory.model, "delete it and resume the run: it is written again")
+
+
+def chosen_mean(directory: RunDirectory) -> Arrays | None:
+    """Return the mean that a run chose as its model when it ended; None if it has not ended, or chose no mean."""
+    if not directory.model.exists() or (chosen := ModelFile.load(directory.model)).metrics.chosen in NO_MEAN:
+        return None
+    return chosen.tensors
 
 
 def kept_weights(directory: RunDirectory) -> list[Arrays]:
