@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.glassbox.schema import Search
 from glassformer.glassbox.search import search
 from glassformer.paper.search import SearchConstraints, beam_search, greedy_search, length_penalty
+from tests.paper.search.toys import Stepper, start
 
 BOS, EOS = 0, 1
 
@@ -33,23 +32,9 @@ def table(seed: int, vocabulary: int) -> Any:
     return next_log_probs
 
 
-@dataclass
-class Prefixes:
-    """The state of a step function that remembers all tokens of each hypothesis."""
-
-    ids: list[tuple[int, ...]]
-
-    def select(self, rows: torch.Tensor) -> Prefixes:
-        return Prefixes([self.ids[row] for row in rows[0].tolist()])
-
-
-def as_step(next_log_probs: Any) -> Any:
-    def step(last: torch.Tensor, state: Prefixes) -> tuple[torch.Tensor, Prefixes]:
-        longer = Prefixes([(*ids, token) for ids, token in zip(state.ids, last[0].tolist(), strict=True)])
-        rows = [next_log_probs(ids[1:]) for ids in longer.ids]
-        return torch.from_numpy(np.stack(rows))[None], longer
-
-    return step
+def stepper(next_log_probs: Any) -> Stepper:
+    """The same for the searches of the engine."""
+    return Stepper(lambda _sentence, ids: next_log_probs(ids).tolist())
 
 
 def recorded(
@@ -75,7 +60,7 @@ def test_it_finds_what_the_search_of_the_engine_finds(
     next_log_probs, where = table(seed, vocabulary), space(longest, forced)
     found = recorded(next_log_probs, where, num_beams, alpha, n_best).answers[:n_best]
     expected = beam_search(
-        as_step(next_log_probs), Prefixes([()]), 1, where, num_beams=num_beams, alpha=alpha, n_best=n_best
+        stepper(next_log_probs), start(1), 1, where, num_beams=num_beams, alpha=alpha, n_best=n_best
     )[0]
     assert [(tuple(each.ids), each.finished) for each in found] == [(each.ids, each.finished) for each in expected]
     for one, other in zip(found, expected, strict=True):
@@ -88,7 +73,7 @@ def test_it_finds_what_the_search_of_the_engine_finds(
 def test_one_beam_is_greedy_search(seed: int, vocabulary: int, longest: int) -> None:
     next_log_probs = table(seed, vocabulary)
     found = recorded(next_log_probs, space(longest), 1).answers[0]
-    expected = greedy_search(as_step(next_log_probs), Prefixes([()]), 1, space(longest))[0][0]
+    expected = greedy_search(stepper(next_log_probs), start(1), 1, space(longest))[0][0]
     assert (tuple(found.ids), found.finished) == (expected.ids, expected.finished)
 
 
