@@ -60,9 +60,9 @@ def test_the_live_page_opens_another_text_and_makes_edits(window: Any, live: str
     expected = explain(case.model, "abcde", edits=[words])
     window.panel("whatif")
     window.press(f"toggle-{words}")
-    window.page.wait_for_selector("[data-outcome='beam']")
+    window.page.wait_for_selector("[data-side='after']")
     assert expected.difference is not None
-    after = window.page.locator("[data-outcome='beam'] td").nth(1).inner_text()
+    after = window.page.inner_text("[data-side='after'] .token")
     assert after == expected.difference.beam.after.text.replace(" ", "␣")
     assert window.complaints == []
 

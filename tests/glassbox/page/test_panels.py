@@ -81,12 +81,14 @@ def test_switching_off_a_head_gives_what_the_command_line_gives(
     window.settle()
     window.panel("whatif")
     assert expected.difference is not None
-    for name, outputs in (("greedy", expected.difference.greedy), ("beam", expected.difference.beam)):
-        before, after, *_, first = window.page.locator(f"[data-outcome='{name}'] td").all_inner_texts()
-        visible = str.maketrans(" ", "␣")
-        assert (before, after) == (outputs.before.text.translate(visible), outputs.after.text.translate(visible))
-        assert first == ("none" if outputs.first_changed_step is None else str(outputs.first_changed_step))
-    assert f"--edit '{words}'" in window.page.inner_text("pre")
+    beam, greedy = expected.difference.beam, expected.difference.greedy
+    visible = str.maketrans(" ", "␣")
+    for side, answer in (("before", beam.before), ("after", beam.after)):
+        assert window.page.inner_text(f"[data-side='{side}'] .token") == answer.text.translate(visible)
+    verdict = window.page.inner_text(".verdict")
+    for step in (beam.first_changed_step, greedy.first_changed_step):
+        assert ("the same" if step is None else f"from step {step} on") in verdict
+    assert f"--edit '{words}'" in str(window.page.get_attribute("[data-key='copy-command']", "title"))
     assert window.checks()[1] == 0
     window.press("edit-none")
     window.settle()

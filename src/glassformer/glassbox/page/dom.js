@@ -30,14 +30,13 @@ function fill(element, classes, { on = {}, data = {}, style = {}, class: more, .
   Object.assign(element.dataset, data);
   for (const [name, value] of Object.entries(style)) element.style.setProperty(name, value);
   for (const [event, listener] of Object.entries(on)) element.addEventListener(event, listener);
-  element.append(
-    ...children
-      .flat(Infinity)
-      .filter((child) => child !== null && child !== undefined && child !== false)
-      .map(node),
-  );
+  element.append(...shown(children).map(node));
   return element;
 }
+
+/** Nodes and texts, without the lists around them and without what is null or false. */
+export const shown = (children) =>
+  children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false && child !== '');
 
 const node = (child) => (child instanceof Node ? child : document.createTextNode(String(child)));
 
@@ -48,56 +47,70 @@ export function button(label, onClick, options = {}) {
   return el('button', { type: 'button', ...options, on: { click: onClick } }, label);
 }
 
+/** Values with their texts: an object, or pairs where the values are not strings. */
+const pairs = (options) => (Array.isArray(options) ? options : Object.entries(options));
+
 /** One of several choices; the native element has keyboard support and a name. */
-export function select(label, choices, chosen, onChange, key = label) {
-  const options = choices.map(([value, text]) =>
-    el('option', { value, selected: String(value) === String(chosen) }, text),
-  );
-  const control = el('select', { data: { key }, on: { change: () => onChange(control.value) } }, options);
+export function select(label, options, chosen, onChange, key = label) {
+  const isChosen = (value) => String(value) === String(chosen);
+  const listed = pairs(options).map(([value, text]) => el('option', { value, selected: isChosen(value) }, text));
+  const control = el('select', { data: { key }, on: { change: () => onChange(control.value) } }, listed);
   return el('label.field', el('span', label), control);
 }
 
 /** A row of mutually exclusive choices. */
 export function choices(label, options, chosen, onChoose) {
-  return el(
-    'div.choices',
-    { role: 'group', 'aria-label': label },
-    options.map(([value, text]) =>
-      button(text, () => onChoose(value), {
-        'aria-pressed': String(value === chosen),
-        data: { key: `${label}-${value}` },
-      }),
-    ),
-  );
+  const attributes = (value) => ({ 'aria-pressed': String(value === chosen), data: { key: `${label}-${value}` } });
+  const buttons = pairs(options).map(([value, text]) => button(text, () => onChoose(value), attributes(value)));
+  return el('div.choices', { role: 'group', 'aria-label': label }, buttons);
 }
 
-export function slider(label, { min = 0, max, value, step = 1 }, onInput, key = label) {
-  const control = el('input', {
-    type: 'range',
-    min,
-    max,
-    step,
-    value,
-    data: { key },
-    on: { input: () => onInput(Number(control.value)) },
-  });
-  return el('label.field', el('span', label), control, el('output', String(value)));
+/** A number on a scale, which is written next to it; `onChange` gets it when the slider is released. */
+export function slider(label, { min = 0, max, value, step = 1 }, onInput, { key = label, onChange = () => {} } = {}) {
+  const output = el('output', String(value));
+  const input = () => {
+    output.textContent = control.value;
+    onInput(Number(control.value));
+  };
+  const on = { input, change: () => onChange(Number(control.value)) };
+  const control = el('input', { type: 'range', min, max, step, value, data: { key }, on });
+  return el('label.field', el('span', label), control, output);
 }
 
-export const table = (caption, columns, rows, options = {}) =>
-  el(
-    'table.plain',
-    options,
-    caption ? el('caption', caption) : null,
-    el(
-      'thead',
-      el(
-        'tr',
-        columns.map((column) => (column === '' ? el('td') : el('th', { scope: 'col' }, column))),
-      ),
-    ),
-    el('tbody', rows),
-  );
+/** @param {HTMLElement[]} rows  see `row` */
+export function table(caption, columns, rows, options = {}) {
+  const headings = columns.map((column) => (column === '' ? el('td') : el('th', { scope: 'col' }, column)));
+  return el('table.plain', options, caption && el('caption', caption), el('thead', el('tr', headings)), el('tbody', rows));
+}
+
+/** A row of a table: its heading and its cells, after attributes if there are any. */
+export function row(...parts) {
+  const [attributes, [heading, ...cells]] = split(parts);
+  const isCell = (cell) => cell instanceof Element && cell.matches('td');
+  return el('tr', attributes, el('th', { scope: 'row' }, heading), cells.map((cell) => (isCell(cell) ? cell : el('td', cell))));
+}
+
+/** What may be wider than its place: it scrolls sideways. */
+export const wide = (...parts) => el('div.scroller', parts);
+
+/** A part of a panel: its name for screen readers, its title, attributes if there are any, and what is in it. */
+export function section(name, title, ...parts) {
+  const [attributes, children] = split(parts);
+  return el('section', { 'aria-label': name, ...attributes }, title ? el('h2', title) : null, children);
+}
+
+/** A picture of a size in pixels, and what it shows in words. */
+export const image = (width, height, label, ...parts) =>
+  svg('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': label }, parts);
+
+/** The indices of a list of this length. */
+export const range = (length) => Array.from({ length }, (_, i) => i);
+
+/** Which way an arrow key goes: rows down, columns to the right. */
+export const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+/** The first characters of a text that is longer. */
+export const cut = (text, length) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
 
 /** What scrolls sideways and has nothing in it that takes the focus takes it itself, so that the keyboard scrolls it. */
 export function letKeyboardScroll(root) {

@@ -19,6 +19,8 @@ export const neighbors = (rows, query, without = new Set()) =>
 /** a − b + c */
 export const analogy = (a, b, c) => a.map((number, i) => number - b[i] + c[i]);
 
+export const difference = (one, other) => one.map((number, i) => number - other[i]);
+
 const ROUNDS = 200;
 
 /**

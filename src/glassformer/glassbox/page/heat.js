@@ -47,10 +47,14 @@ export function heat(x, scale, attributes = {}) {
   );
 }
 
-/** From which index to which one a square covers. */
-const span = (at, squares, length) => [Math.floor((at * length) / squares), Math.floor(((at + 1) * length) / squares)];
+/** From which index to which one a square covers, at least one. */
+export function span(at, squares, length) {
+  const from = Math.floor((at * length) / squares);
+  return [from, Math.max(from + 1, Math.floor(((at + 1) * length) / squares))];
+}
 
-function largestOf(x, [top, bottom], [left, right]) {
+/** The number with the largest absolute value in a block. */
+export function largestOf(x, [top, bottom], [left, right]) {
   let found = 0;
   for (let row = top; row < bottom; row += 1)
     for (let column = left; column < right; column += 1) {
@@ -62,6 +66,3 @@ function largestOf(x, [top, bottom], [left, right]) {
 
 /** Whether a square stands for several numbers. */
 export const isThinned = (x) => x.shape.some((length) => length > MAX_CELLS);
-
-/** The largest absolute value of a matrix, for its scale. */
-export const scaleOf = (x) => x.numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12);

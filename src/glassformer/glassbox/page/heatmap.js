@@ -2,8 +2,8 @@
 
 import { el, svg } from 'glassbox/dom.js';
 import { saveButtons } from 'glassbox/figure.js';
-import { heat, isThinned, scaleOf } from 'glassbox/heat.js';
-import { at, digits, grouped } from 'glassbox/numbers.js';
+import { heat, isThinned } from 'glassbox/heat.js';
+import { at, digits, grouped, scaleOf } from 'glassbox/numbers.js';
 
 const [LEFT, TOP, RIGHT, BOTTOM] = [46, 8, 10, 38];
 const [LETTER, MAX_LABEL] = [6.7, 24]; // pixels and number of the characters of a row label

@@ -6,7 +6,7 @@
  */
 
 import { erf } from 'glassbox/erf.js';
-import { dot, named, sizeOf } from 'glassbox/numbers.js';
+import { dot, meanOf, named, sizeOf } from 'glassbox/numbers.js';
 
 /** @typedef {import('./numbers.js').Named} Named */
 
@@ -168,8 +168,6 @@ function concatenateHeads([x]) {
   }
   return found;
 }
-
-const meanOf = (row) => row.reduce((sum, number) => sum + number, 0) / row.length;
 
 const mean = ([x]) => byRow(x, meanOf);
 

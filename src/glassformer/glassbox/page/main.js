@@ -3,6 +3,7 @@
 import { read } from 'glassbox/address.js';
 import { computing } from 'glassbox/ask.js';
 import { button, drawn, el } from 'glassbox/dom.js';
+import { stopButton } from 'glassbox/result.js';
 import { Server, Stopped } from 'glassbox/server.js';
 import { show } from 'glassbox/view.js';
 
@@ -15,7 +16,7 @@ async function start() {
   const wait = (text) =>
     part('panel').replaceChildren(
       el('p.lead', { role: 'status' }, computing(text)),
-      button('stop', () => server.stop(), { data: { key: 'stop' } }),
+      stopButton(server),
     );
   show(inlined ? JSON.parse(inlined.textContent) : await server.first(read(), wait), server);
 }

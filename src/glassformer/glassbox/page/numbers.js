@@ -59,6 +59,13 @@ export function dot(a, aFrom, b, bFrom, length) {
   return sum;
 }
 
+export const sumOf = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
+
+export const meanOf = (numbers) => sumOf(numbers) / numbers.length;
+
+/** The largest absolute value, for the scale of a picture. */
+export const scaleOf = (x) => x.numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12);
+
 /** With a real minus sign, and without one before zeros. */
 const fixed = (number, decimals) => {
   const text = number.toFixed(decimals);

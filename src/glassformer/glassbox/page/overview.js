@@ -1,8 +1,9 @@
 /** A large matrix as a picture as wide as the card; a frame, which is dragged, marks the part that the table shows. */
 
 import { el, slider } from 'glassbox/dom.js';
+import { largestOf, span } from 'glassbox/heat.js';
 import { tensorTitle } from 'glassbox/labels.js';
-import { grouped } from 'glassbox/numbers.js';
+import { grouped, scaleOf } from 'glassbox/numbers.js';
 
 const [MIN_HEIGHT, MAX_HEIGHT, ROW] = [32, 120, 4];
 
@@ -56,19 +57,16 @@ export function overview(view, go) {
 
 function controls({ name, x }, { height, width }, go, now) {
   const [rows, columns] = x.shape;
-  const found = [];
-  if (width < columns) {
-    const max = columns - width;
-    const field = slider('columns from', { max, value: 0 }, (left) => go(now().top, left), `${name}-left`);
-    field.querySelector('input').name = 'left';
-    found.push(field);
-  }
-  if (height < rows) {
-    const field = slider('rows from', { max: rows - height, value: 0 }, (top) => go(top, now().left), `${name}-top`);
-    field.querySelector('input').name = 'top';
-    found.push(field);
-  }
-  return found;
+  const control = (label, side, max, onInput) => {
+    if (max <= 0) return [];
+    const field = slider(label, { max, value: 0 }, onInput, { key: `${name}-${side}` });
+    field.querySelector('input').name = side;
+    return [field];
+  };
+  return [
+    ...control('columns from', 'left', columns - width, (left) => go(now().top, left)),
+    ...control('rows from', 'top', rows - height, (top) => go(top, now().left)),
+  ];
 }
 
 /** Press and drag: `move` gets the place of the pointer as fractions. */
@@ -93,28 +91,17 @@ function paint(canvas, x) {
   const context = canvas.getContext('2d');
   const style = getComputedStyle(document.documentElement);
   const [ground, plus, minus] = ['--cell', '--plus', '--minus'].map((name) => rgb(style.getPropertyValue(name)));
-  const scale = x.numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12);
+  const scale = scaleOf(x);
   const image = context.createImageData(width, height);
   for (let i = 0; i < width * height; i += 1) {
-    const number = largestOf(x, [Math.floor(i / width), height, rows], [i % width, width, columns]);
+    const [down, across] = [span(Math.floor(i / width), height, rows), span(i % width, width, columns)];
+    const number = largestOf(x, down, across);
     const hue = number < 0 ? minus : plus;
     const strength = Math.sqrt(Math.abs(number) / scale);
     for (let c = 0; c < 3; c += 1) image.data[i * 4 + c] = ground[c] + (hue[c] - ground[c]) * strength;
     image.data[i * 4 + 3] = 255;
   }
   context.putImageData(image, 0, 0);
-}
-
-function largestOf(x, [y, height, rows], [left, width, columns]) {
-  const row = Math.floor((y * rows) / height);
-  const from = Math.floor((left * columns) / width);
-  const to = Math.max(from + 1, Math.floor(((left + 1) * columns) / width));
-  let found = 0;
-  for (let column = from; column < to; column += 1) {
-    const number = x.numbers[row * columns + column];
-    if (Math.abs(number) > Math.abs(found)) found = number;
-  }
-  return found;
 }
 
 const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.trim().slice(at, at + 2), 16));

@@ -1,9 +1,9 @@
 /** A product of matrices as a picture, Q × Kᵀ = scores, with the row and the column of the selected number. */
 
 import { el, svg } from 'glassbox/dom.js';
-import { heat, scaleOf } from 'glassbox/heat.js';
+import { heat } from 'glassbox/heat.js';
 import { axisName, tensorTitle } from 'glassbox/labels.js';
-import { headOf, named } from 'glassbox/numbers.js';
+import { headOf, named, scaleOf } from 'glassbox/numbers.js';
 
 const [MAX_SIDE, MIN_SIDE, GAPS] = [9, 1.2, 64]; // pixels of a square, and of what is between the matrices
 

@@ -13,30 +13,23 @@ export function result(app) {
   return el(
     'div.edited',
     { role: 'status' },
-    app.busy
-      ? el(
-          'span.computing',
-          app.busy,
-          app.canStop ? [' ', button('stop', () => app.server.stop(), { data: { key: 'stop' } })] : null,
-        )
-      : null,
-    app.notice ? message(app, 'notice') : null,
-    app.problem ? message(app, 'problem') : null,
+    app.busy ? el('span.computing', app.busy, app.canStop ? [' ', stopButton(app.server)] : null) : null,
+    app.notice ? message(app, 'notice', 'notice') : null,
+    app.problem ? message(app, 'problem', 'wrong') : null,
     app.edited ? effect(app) : null,
-    edits.length ? el('div.row.edits', el('span.size', 'edits'), edits.map((words) => pill(app, words)), tools(app)) : null,
+    edits.length ? el('div.row.edits', el('span.size', 'edits'), edits.map((words) => pill(app, words)), tools(app, edits)) : null,
   );
 }
 
-const message = (app, what) =>
-  el(
-    `span.${what === 'problem' ? 'wrong' : 'notice'}`,
-    app[what],
-    button('✕', () => dismiss(app, what), { class: 'link', 'aria-label': 'close this message', data: { key: 'dismiss' } }),
-  );
+export const stopButton = (server) => button('stop', () => server.stop(), { data: { key: 'stop' } });
 
-function dismiss(app, what) {
-  app[what] = '';
-  app.notify();
+function message(app, what, kind) {
+  const dismiss = () => {
+    app[what] = '';
+    app.notify();
+  };
+  const name = { class: 'link', 'aria-label': 'close this message', data: { key: 'dismiss' } };
+  return el(`span.${kind}`, app[what], button('✕', dismiss, name));
 }
 
 const pill = (app, words) =>
@@ -49,10 +42,15 @@ const pill = (app, words) =>
       })
     : el('span.pill', words);
 
-const tools = (app) => [
-  app.words.length > 0 ? button('undo all', () => app.edit([]), { class: 'link', data: { key: 'edit-none' } }) : null,
-  copyButton('copy as a command', () => commandOf(app, (app.edited ?? app.base).edits), { class: 'link', data: { key: 'copy-command' } }),
-];
+function tools(app, edits) {
+  const command = commandOf(app, edits);
+  return [
+    app.words.length > 0 ? button('undo all', () => app.edit([]), { class: 'link', data: { key: 'edit-none' } }) : null,
+    copyButton('copy as a command', () => command, { class: 'link', title: command, data: { key: 'copy-command' } }),
+  ];
+}
+
+const SIDES = { before: 'before', after: 'after', difference: 'difference' };
 
 /** The answers of beam search, one above the other. */
 function effect(app) {
@@ -84,25 +82,23 @@ function effect(app) {
       first === null ? '= the same answer' : `≠ from step ${first} on`,
       el('small', greedy.first_changed_step === null ? 'greedy search: the same' : `greedy search: from step ${greedy.first_changed_step} on`),
     ),
-    choices('compare', [['before', 'before'], ['after', 'after'], ['difference', 'difference']], app.state.compare, (compare) => app.set({ compare })),
+    choices('compare', SIDES, app.state.compare, (compare) => app.set({ compare })),
   );
 }
 
-const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+export const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** The command that explains a text with the model of a trace. */
+export const explainCommand = ({ provenance }, text, options) =>
+  ['glassformer explain', quoted(provenance.model.replace(/\/model\.safetensors$/, '')), quoted(text), ...options].join(' ');
 
 /** The command with the same effect. */
-export function commandOf({ base }, edits) {
-  const run = base.provenance.model.replace(/\/model\.safetensors$/, '');
-  const inputs = base.inputs ? Object.entries(base.inputs) : [['', base.text]];
-  const [[, text], ...others] = inputs;
-  return [
-    'glassformer explain',
-    quoted(run),
-    quoted(text),
+function commandOf({ base }, edits) {
+  const [text, ...others] = base.inputs ? Object.entries(base.inputs) : [['', base.text]];
+  const { num_beams: beams } = base.search.beam;
+  return explainCommand(base, text[1], [
     ...others.map(([name, cell]) => `--feature ${quoted(`${name}=${cell}`)}`),
-    base.search.beam.num_beams === base.provenance.decoding.num_beams ? null : `--beam ${base.search.beam.num_beams}`,
+    ...(beams === base.provenance.decoding.num_beams ? [] : [`--beam ${beams}`]),
     ...edits.map((words) => `--edit ${quoted(words)}`),
-  ]
-    .filter(Boolean)
-    .join(' ');
+  ]);
 }

@@ -53,6 +53,10 @@ export class Trace {
   open(name) {
     if (!this.isDerived(name)) return readTensor(this.tensors[name], this.axes);
     const step = this.stepOf.get(name);
+    return this.recomputed(step);
+  }
+
+  recomputed(step) {
     return recompute(
       step,
       step.inputs.map((input) => this.get(input)),
@@ -85,26 +89,17 @@ export class Trace {
   }
 
   judge(step) {
-    if (!step) return { passed: null, largest: 0, note: 'given, not computed' };
-    if (!this.has(step.output)) return { passed: null, largest: 0, note: 'not in this page' };
-    if (this.isDerived(step.output))
-      return { passed: null, largest: 0, note: 'computed by this page: the numbers are not in the file' };
+    if (!step) return unknown('given, not computed');
+    if (!this.has(step.output)) return unknown('not in this page');
+    if (this.isDerived(step.output)) return unknown('computed by this page: the numbers are not in the file');
     const mislabeled = this.get(step.output).axes.filter((axis) => this.mislabeled.has(axis));
-    if (mislabeled.length) {
-      return { passed: false, largest: 0, note: `the labels of ${mislabeled.join(', ')} are not the tokens` };
-    }
+    if (mislabeled.length) return wrong(`the labels of ${mislabeled.join(', ')} are not the tokens`);
     const missing = step.inputs.filter((name) => !this.has(name));
-    if (missing.length) return { passed: null, largest: 0, note: `not in this page: ${missing.join(', ')}` };
+    if (missing.length) return unknown(`not in this page: ${missing.join(', ')}`);
     try {
-      return compare(
-        recompute(
-          step,
-          step.inputs.map((name) => this.get(name)),
-        ),
-        this.get(step.output),
-      );
+      return compare(this.recomputed(step), this.get(step.output));
     } catch (error) {
-      return { passed: false, largest: 0, note: error.message };
+      return wrong(error.message);
     }
   }
 
@@ -146,22 +141,15 @@ export class Trace {
   }
 }
 
+const unknown = (note) => ({ passed: null, largest: 0, note });
+const wrong = (note) => ({ passed: false, largest: 0, note });
+
 /** @returns {Verdict} */
 function compare(recomputed, recorded) {
-  if (recomputed.axes.join() !== recorded.axes.join()) {
-    return {
-      passed: false,
-      largest: 0,
-      note: `its axes are recorded as ${recorded.axes.join(', ')}; they are ${recomputed.axes.join(', ')}`,
-    };
-  }
-  if (recomputed.shape.join() !== recorded.shape.join()) {
-    return {
-      passed: false,
-      largest: 0,
-      note: `its shape is recorded as ${recorded.shape.join(' × ')}; it is ${recomputed.shape.join(' × ')}`,
-    };
-  }
+  if (recomputed.axes.join() !== recorded.axes.join())
+    return wrong(`its axes are recorded as ${recorded.axes.join(', ')}; they are ${recomputed.axes.join(', ')}`);
+  if (recomputed.shape.join() !== recorded.shape.join())
+    return wrong(`its shape is recorded as ${recorded.shape.join(' × ')}; it is ${recomputed.shape.join(' × ')}`);
   let [size, largest] = [1, 0];
   recomputed.numbers.forEach((number, i) => {
     size = Math.max(size, Math.abs(number));
@@ -169,6 +157,14 @@ function compare(recomputed, recorded) {
   });
   largest /= size;
   return { passed: largest <= TOLERANCE, largest, note: '' };
+}
+
+/** The tokens of a side that are not special, each with its training count. */
+export function ordinary(trace, side) {
+  const { axis, counts, specials } = trace.vocabularies[side];
+  const special = new Set(Object.values(specials));
+  const all = trace.axes[axis].labels.map((text, id) => ({ id, text, count: counts[id] }));
+  return all.filter(({ id }) => !special.has(id));
 }
 
 /** The text with visible white space. */

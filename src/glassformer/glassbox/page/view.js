@@ -4,7 +4,7 @@ import { listen, read, write } from 'glassbox/address.js';
 import { App } from 'glassbox/app.js';
 import { arrive } from 'glassbox/arrive.js';
 import { askForm } from 'glassbox/ask.js';
-import { el, letKeyboardScroll } from 'glassbox/dom.js';
+import { el, letKeyboardScroll, shown } from 'glassbox/dom.js';
 import { bar, checks, header, steps, tabs, tools } from 'glassbox/frame.js';
 import { followTokens } from 'glassbox/hover.js';
 import { closeOnEscape, inspector, keepPlace } from 'glassbox/inspector.js';
@@ -84,19 +84,19 @@ function draw(app, isQuiet, onPaper = printed.matches) {
   const isSame = isQuiet && width === app.width;
   app.width = width;
   if (!isSame) {
-    if (app.formOf !== app.base) part('bar').replaceChildren(...compact(bar(app, app.form ?? askForm(app))));
+    if (app.formOf !== app.base) part('bar').replaceChildren(...shown(bar(app, app.form ?? askForm(app))));
     app.formOf = app.base;
     part('header').replaceChildren(header(app));
-    part('tools').replaceChildren(...compact(tools(app)));
-    part('result').replaceChildren(...compact([result(app)]));
+    part('tools').replaceChildren(...shown(tools(app)));
+    part('result').replaceChildren(...shown([result(app)]));
     part('tabs').replaceChildren(...tabs(app, panels));
     part('map').replaceChildren(...map(app));
     part('steps').replaceChildren(...steps(app));
     const { title, draw: drawPanel } = panels[app.state.panel];
-    part('panel').replaceChildren(el('h1', title), ...compact([drawPanel(app)]));
+    part('panel').replaceChildren(el('h1', title), ...shown([drawPanel(app)]));
     showCurrent(scrolled);
   } else markPicked(app);
-  part('inspector').replaceChildren(...compact(inspector(app)));
+  part('inspector').replaceChildren(...shown(inspector(app)));
   part('tools').dataset.shown = app.state.panel;
   part('tools').classList.toggle('no-matrix', !document.querySelector('#main .matrix, #main .scalar'));
   if (key && document.activeElement?.dataset.key !== key)
@@ -141,8 +141,6 @@ function scroll(app, isOther) {
   else if (isOther) scrollTo(0, 0);
   if (isOther && document.activeElement === document.body) part('panel').focus({ preventScroll: true });
 }
-
-const compact = (parts) => parts.flat(Infinity).filter((item) => item !== null && item !== undefined && item !== false);
 
 function markPicked({ state: { tensor, cell } }) {
   for (const old of document.querySelectorAll('td[aria-selected]')) old.removeAttribute('aria-selected');

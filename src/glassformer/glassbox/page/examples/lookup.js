@@ -1,8 +1,8 @@
 /** Attention as a lookup: a query is compared with keys, and the answer is the weighted mean of their values. */
 
-import { choices, el } from 'glassbox/dom.js';
-import { digits, dot, percent } from 'glassbox/numbers.js';
-import { finding, plain, Sheet, sheetOf } from 'glassbox/examples/sheet.js';
+import { choices, el, row } from 'glassbox/dom.js';
+import { digits, dot, percent, sumOf } from 'glassbox/numbers.js';
+import { fieldTable, finding, numbersOf, plain, Sheet, sheetOf } from 'glassbox/examples/sheet.js';
 
 const FEATURES = ['love', 'romance', 'ships'];
 const FILMS = ['Titanic', 'Notting Hill', 'Master and Commander'];
@@ -26,46 +26,32 @@ const LARGE = 30; // above it e to the power of a score is not written out
  *
  * @param {number[]} query  @param {number[][]} keys  @param {number[]} values  @param {number} scale
  */
-export function attend(query, keys, values, scale) {
+function attend(query, keys, values, scale) {
   const scores = keys.map((key) => dot(query, 0, key, 0, query.length));
   const scaled = scores.map((score) => score / scale);
   const largest = Math.max(...scaled);
   const shift = largest > LARGE || largest < -LARGE ? largest : 0;
   const powers = scaled.map((score) => Math.exp(score - shift));
-  const total = powers.reduce((sum, power) => sum + power, 0);
+  const total = sumOf(powers);
   const weights = powers.map((power) => power / total);
   return { scores, scaled, shift, powers, total, weights, answer: dot(weights, 0, values, 0, values.length) };
 }
 
-const ofQuery = (numbers) => Object.fromEntries(numbers.map((number, i) => [`query-${i}`, number]));
+const ofQuery = (numbers) => numbersOf('query', numbers);
 
 function start() {
-  const keys = KEYS.flatMap((key, film) => key.map((number, i) => [`key-${film}-${i}`, number]));
-  const values = MINUTES.map((minutes, film) => [`value-${film}`, minutes]);
-  const sheet = new Sheet({ ...ofQuery(QUERIES['love and ships']), ...Object.fromEntries([...keys, ...values]) }, [-1000, 1000]);
-  sheet.options = { isScaled: true };
-  return sheet;
+  const query = ofQuery(QUERIES['love and ships']);
+  return new Sheet({ ...query, ...numbersOf('key', KEYS), ...numbersOf('value', MINUTES) }, [-1000, 1000], { isScaled: true });
 }
 
 export function lookup(app) {
   const sheet = sheetOf(app, 'lookup', start);
-  const row = (name, cells, value) => el('tr', el('th', { scope: 'row' }, name), cells.map((cell) => el('td', cell)), el('td', value));
-  const fields = el(
-    'table.sheet',
-    el('caption', 'films, their features and their minutes; every number can be changed'),
-    el('thead', el('tr', el('td'), [...FEATURES, 'value'].map((name) => el('th', { scope: 'col' }, name)))),
-    el(
-      'tbody',
-      row('query', FEATURES.map((name, i) => sheet.field(`query-${i}`, `query, ${name}`)), ''),
-      FILMS.map((film, at) =>
-        row(
-          film,
-          FEATURES.map((name, i) => sheet.field(`key-${at}-${i}`, `key of ${film}, ${name}`)),
-          sheet.field(`value-${at}`, `value of ${film}`),
-        ),
-      ),
-    ),
-  );
+  const scales = [
+    [true, `÷ √${FEATURES.length}`],
+    [false, 'without the scale'],
+  ];
+  const fields = (name, label) => FEATURES.map((feature, i) => sheet.field(`${name}-${i}`, `${label}, ${feature}`));
+  const film = (name, i) => row(name, ...fields(`key-${i}`, `key of ${name}`), sheet.field(`value-${i}`, `value of ${name}`));
   return [
     el(
       'p.lead',
@@ -77,43 +63,41 @@ export function lookup(app) {
       'The key of a film says how much of each feature it has, the query says which features are looked for, and the value is ' +
         'the length of the film in minutes.',
     ),
-    el('div.scroller', fields),
-    el('div.row', el('span.size', 'a query for'), Object.entries(QUERIES).map(([name, query]) => sheet.preset(name, ofQuery(query)))),
+    fieldTable(
+      'films, their features and their minutes; every number can be changed',
+      ['', ...FEATURES, 'value'],
+      [row('query', ...fields('query', 'query'), ''), FILMS.map(film)],
+    ),
     el(
       'div.row',
-      choices(
-        'scale',
-        [
-          [true, `÷ √${FEATURES.length}`],
-          [false, 'without the scale'],
-        ],
-        sheet.options.isScaled,
-        (isScaled) => {
-          sheet.options.isScaled = isScaled;
-          app.notify(false, null);
-        },
-      ),
-      sheet.preset('numbers of lesson 1', { ...sheet.start }),
+      el('span.size', 'a query for'),
+      Object.entries(QUERIES).map(([name, query]) => sheet.preset(name, ofQuery(query))),
+    ),
+    el(
+      'div.row',
+      choices('scale', scales, sheet.options.isScaled, (isScaled) => sheet.choose(app, { isScaled })),
+      sheet.preset('numbers of lesson 1', sheet.start),
     ),
     sheet.result(() => computed(sheet)),
   ];
 }
 
 function computed(sheet) {
-  const numbers = (prefix) => FEATURES.map((_, i) => sheet.number(`${prefix}-${i}`));
-  const [query, keys] = [numbers('query'), FILMS.map((_, film) => numbers(`key-${film}`))];
-  const values = FILMS.map((_, film) => sheet.number(`value-${film}`));
+  const width = FEATURES.length;
+  const query = sheet.numbers('query', width);
+  const keys = FILMS.map((_, film) => sheet.numbers(`key-${film}`, width));
+  const values = sheet.numbers('value', FILMS.length);
   const { isScaled } = sheet.options;
-  const found = attend(query, keys, values, isScaled ? Math.sqrt(query.length) : 1);
+  const root = Math.sqrt(width);
+  const found = attend(query, keys, values, isScaled ? root : 1);
   const { scores, scaled, shift, powers, total, weights, answer } = found;
   const largest = weights.indexOf(Math.max(...weights));
   const isEqual = Math.max(...weights) - Math.min(...weights) < 1e-9;
-  const each = (kind, write) =>
-    el(
-      'ul.lines-of',
-      FILMS.map((film, i) => el('li', { data: { [kind]: String(found[kind][i]) } }, el('span', film), el('span', write(i)))),
-    );
+  const line = (kind, write) => (film, i) =>
+    el('li', { data: { [kind]: String(found[kind][i]) } }, el('span', film), el('span', write(i)));
+  const each = (kind, write) => el('ul.lines-of', FILMS.map(line(kind, write)));
   const step = (title, words, ...parts) => el('li', el('h2', title), el('p', words), parts);
+  const products = (ones, others) => others.map((other, i) => `${ones(i)} · ${signed(other)}`).join(' + ');
   return [
     finding(
       isEqual ? 'All keys have the same weight. ' : `The largest weight, ${percent(weights[largest])}, is that of ${FILMS[largest]}. `,
@@ -124,13 +108,13 @@ function computed(sheet) {
       step(
         'Scores',
         'The dot product of the query with each key: products feature by feature, and their sum.',
-        each('scores', (i) => [`${keys[i].map((number, at) => `${signed(query[at])} · ${signed(number)}`).join(' + ')} = `, el('b', plain(scores[i]))]),
+        each('scores', (i) => [`${products((at) => signed(query[at]), keys[i])} = `, el('b', plain(scores[i]))]),
       ),
       isScaled
         ? step(
             'Scale',
-            `Each score is divided by the square root of the number of features, √${query.length} = ${digits(Math.sqrt(query.length))}.`,
-            each('scaled', (i) => [`${plain(scores[i])} ÷ ${digits(Math.sqrt(query.length))} = `, el('b', digits(scaled[i]))]),
+            `Each score is divided by the square root of the number of features, √${width} = ${digits(root)}.`,
+            each('scaled', (i) => [`${plain(scores[i])} ÷ ${digits(root)} = `, el('b', digits(scaled[i]))]),
           )
         : null,
       step(
@@ -150,7 +134,7 @@ function computed(sheet) {
         el(
           'p.formula-line',
           { data: { answer: String(answer) } },
-          `${weights.map((weight, i) => `${digits(weight)} · ${signed(values[i])}`).join(' + ')} = `,
+          `${products((i) => digits(weights[i]), values)} = `,
           el('b', `${digits(answer)} minutes`),
         ),
       ),

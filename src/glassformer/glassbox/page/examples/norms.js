@@ -1,8 +1,8 @@
 /** Layer norm and batch norm of the same numbers: one has a mean for each row, the other for each column. */
 
-import { button, el } from 'glassbox/dom.js';
-import { digits } from 'glassbox/numbers.js';
-import { finding, plain, Sheet, sheetOf } from 'glassbox/examples/sheet.js';
+import { button, el, range, row, section, shown, table, wide } from 'glassbox/dom.js';
+import { digits, meanOf } from 'glassbox/numbers.js';
+import { fieldTable, finding, numbersOf, plain, Sheet, sheetOf } from 'glassbox/examples/sheet.js';
 
 const X = [
   [1, 2, 3, 4],
@@ -12,112 +12,69 @@ const X = [
 const PADDING = [100, 0, 0, 0]; // the row that is added
 const EPSILON = 1e-5;
 
-const mean = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
-const variance = (numbers) => mean(numbers.map((number) => (number - mean(numbers)) ** 2));
-const normalized = (numbers) => numbers.map((number) => (number - mean(numbers)) / Math.sqrt(variance(numbers) + EPSILON));
+const variance = (numbers) => meanOf(numbers.map((number) => (number - meanOf(numbers)) ** 2));
+const normalized = (numbers) => {
+  const deviation = Math.sqrt(variance(numbers) + EPSILON);
+  return numbers.map((number) => (number - meanOf(numbers)) / deviation);
+};
 const transposed = (rows) => rows[0].map((_, column) => rows.map((row) => row[column]));
 
-/** @param {number[][]} rows */
-export const layerNorm = (rows) => rows.map(normalized);
+const layerNorm = (rows) => rows.map(normalized);
+const batchNorm = (rows) => transposed(transposed(rows).map(normalized));
 
-/** @param {number[][]} rows */
-export const batchNorm = (rows) => transposed(transposed(rows).map(normalized));
+const start = () => new Sheet(numbersOf('x', [...X, PADDING]), [-1000, 1000], { hasPadding: false });
 
-function start() {
-  const all = [...X, PADDING];
-  const sheet = new Sheet(
-    Object.fromEntries(all.flatMap((row, r) => row.map((number, c) => [`x-${r}-${c}`, number]))),
-    [-1000, 1000],
-  );
-  sheet.options = { hasPadding: false };
-  return sheet;
-}
-
-const title = (row) => (row < X.length ? `token ${row}` : 'padding');
+const title = (i) => (i < X.length ? `token ${i}` : 'padding');
+const COLUMNS = ['', ...X[0].map((_, i) => `feature ${i}`)];
 
 export function norms(app) {
   const sheet = sheetOf(app, 'norms', start);
   const { hasPadding } = sheet.options;
-  const count = X.length + (hasPadding ? 1 : 0);
+  const count = X.length + hasPadding;
   const toggle = () => {
-    if (hasPadding) sheet.write(Object.fromEntries(PADDING.map((number, c) => [`x-${X.length}-${c}`, number])));
-    sheet.options.hasPadding = !hasPadding;
-    app.notify(false, null);
+    if (hasPadding) sheet.write(numbersOf(`x-${X.length}`, PADDING));
+    sheet.choose(app, { hasPadding: !hasPadding });
   };
+  const fields = (i) => X[0].map((_, c) => sheet.field(`x-${i}-${c}`, `${title(i)}, feature ${c}`));
   return [
     el(
       'p.lead',
       'Both subtract a mean and divide by √(σ² + ε). Layer norm computes μ and σ² for each row: one token, all its features. ' +
         'Batch norm computes them for each column: one feature, all tokens of the batch.',
     ),
-    el(
-      'div.scroller',
-      el(
-        'table.sheet',
-        el('caption', 'x: a row for each token, a column for each feature; every number can be changed'),
-        heading(['']),
-        el(
-          'tbody',
-          Array.from({ length: count }, (_, r) =>
-            el(
-              'tr',
-              el('th', { scope: 'row' }, title(r)),
-              X[0].map((_, c) => el('td', sheet.field(`x-${r}-${c}`, `${title(r)}, feature ${c}`))),
-            ),
-          ),
-        ),
-      ),
+    fieldTable(
+      'x: a row for each token, a column for each feature; every number can be changed',
+      COLUMNS,
+      range(count).map((i) => row(title(i), ...fields(i))),
     ),
     el(
       'div.row',
       button('add a padding token to the batch', toggle, { 'aria-pressed': String(hasPadding), data: { key: 'norm-padding' } }),
-      sheet.preset('numbers of lesson 4', { ...sheet.start }),
+      sheet.preset('numbers of lesson 4', sheet.start),
     ),
     sheet.result(() => computed(sheet, count)),
   ];
 }
 
-const heading = (last = []) =>
-  el(
-    'thead',
-    el(
-      'tr',
-      el('td'),
-      X[0].map((_, c) => el('th', { scope: 'col' }, `feature ${c}`)),
-      last.filter(Boolean).map((name) => el('th', { scope: 'col' }, name)),
-    ),
-  );
-
 function computed(sheet, count) {
-  const rows = Array.from({ length: count }, (_, r) => X[0].map((_, c) => sheet.number(`x-${r}-${c}`)));
+  const rows = range(count).map((i) => sheet.numbers(`x-${i}`, X[0].length));
   const [layer, batch] = [layerNorm(rows), batchNorm(rows)];
+  const byRow = layer.map((numbers, i) => line('layer', numbers, i, [meanOf(rows[i]), variance(rows[i])]));
+  const byColumn = batch.map((numbers, i) => line('batch', numbers, i));
+  const fact = ([name, reduce]) => row(name, ...transposed(rows).map((column) => plain(reduce(column))));
+  const facts = Object.entries({ μ: meanOf, 'σ²': variance }).map(fact);
   return [
     effect(rows, layer, batch),
     el(
       'div.columns.norms',
-      part(
-        'Layer norm: each row by itself',
-        `${count} means, one for each row (axis 1)`,
-        [heading(['μ', 'σ²']), el('tbody', layer.map((row, r) => line('layer', title(r), row, r, [mean(rows[r]), variance(rows[r])])))],
-        'rows',
-      ),
-      part(
+      normed('Layer norm: each row by itself', `${count} means, one for each row (axis 1)`, 'rows', ['μ', 'σ²'], byRow),
+      normed(
         'Batch norm: each column by itself',
         `${X[0].length} means, one for each column (axis 0)`,
-        [
-          heading(),
-          el('tbody', batch.map((row, r) => line('batch', title(r), row, r))),
-          el(
-            'tfoot',
-            [
-              ['μ', mean],
-              ['σ²', variance],
-            ].map(([name, reduce]) =>
-              el('tr', el('th', { scope: 'row' }, name), transposed(rows).map((column) => el('td', plain(reduce(column))))),
-            ),
-          ),
-        ],
         'columns',
+        [],
+        byColumn,
+        el('tfoot', facts),
       ),
     ),
     el(
@@ -129,25 +86,28 @@ function computed(sheet, count) {
   ];
 }
 
-const part = (name, words, inside, axis) =>
-  el('section', { 'aria-label': name }, el('h2', name), el('p.size', words), el('div.scroller', el(`table.normed.by-${axis}`, inside)));
+function normed(name, words, axis, facts, rows, foot = null) {
+  const found = table('', [...COLUMNS, ...facts], rows);
+  found.className = `normed by-${axis}`;
+  found.append(...shown([foot]));
+  return section(name, name, el('p.size', words), wide(found));
+}
 
-const line = (kind, name, numbers, row, facts = []) =>
-  el(
-    'tr',
-    el('th', { scope: 'row' }, name),
-    numbers.map((number, column) =>
+const line = (kind, numbers, i, facts = []) =>
+  row(
+    title(i),
+    ...numbers.map((number, column) =>
       el(
         'td',
         {
           class: number < 0 ? 'minus' : 'plus',
           style: { '--fraction': `${Math.round(Math.min(1, Math.abs(number) / 2) * 62)}%` },
-          data: { [kind]: `${row},${column}`, number: String(number) },
+          data: { [kind]: `${i},${column}`, number: String(number) },
         },
         digits(number),
       ),
     ),
-    facts.map((fact) => el('td.fact', plain(fact))),
+    ...facts.map((fact) => el('td.fact', plain(fact))),
   );
 
 /** What the padding token changes in the first token, by both. */

@@ -1,6 +1,6 @@
 /** A small search tree whose probabilities can be changed: greedy search loses where the first token is a garden path. */
 
-import { choices, el, svg, table } from 'glassbox/dom.js';
+import { choices, el, row, svg, table } from 'glassbox/dom.js';
 import { digits } from 'glassbox/numbers.js';
 import { beam, best, pathsOf, product, TOKENS } from 'glassbox/examples/garden.js';
 import { finding, Sheet, sheetOf } from 'glassbox/examples/sheet.js';
@@ -16,23 +16,26 @@ const [COLUMN, WIDE, HIGH, GAP, LEFT, TOP] = [154, 128, 74, 8, 58, 24]; // pixel
 const other = (path) => path.slice(0, -1) + (path.endsWith('A') ? 'B' : 'A');
 
 function start(length) {
-  const given = Object.entries(STARTS[length]).flatMap(([path, p]) => [
-    [`${path}A`, p],
-    [`${path}B`, 1 - p],
-  ]);
-  const sheet = new Sheet(Object.fromEntries(given), [0, 1]);
+  const sheet = new Sheet(bothOf(STARTS[length]), [0, 1]);
   sheet.follow = (path, p) => ({ [other(path)]: 1 - p });
   return sheet;
 }
 
+/** The probabilities of both tokens after each path, from those of A. */
+const bothOf = (given) =>
+  Object.fromEntries(
+    Object.entries(given).flatMap(([path, p]) => [
+      [`${path}A`, p],
+      [`${path}B`, 1 - p],
+    ]),
+  );
+
 export function search(app) {
-  const chosen = sheetOf(app, 'search', () => ({ length: 2, width: 2 }));
-  const { length, width } = chosen;
+  const chosen = sheetOf(app, 'search', () => new Sheet({}, [0, 1], { length: 2, width: 2 }));
+  const { length, width } = chosen.options;
   const sheet = sheetOf(app, `search of ${length}`, () => start(length));
-  const choose = (name) => (value) => {
-    chosen[name] = value;
-    app.notify(false, null);
-  };
+  const choose = (name) => (value) => chosen.choose(app, { [name]: value });
+  const good = Object.fromEntries(Object.keys(STARTS[length]).map((path) => [path, 0.7])); // for greedy search
   const size = { '--w': `${LEFT + length * COLUMN}px`, '--h': `${heightOf(length)}px` };
   const tree = el('div.editable-tree', { style: size }, el('div.edges'), nodes(sheet, length));
   const draw = () => {
@@ -56,17 +59,14 @@ export function search(app) {
     el('p.size', 'Change a probability. The other one after the same tokens follows, so that the two add up to 1.'),
     el('div.scroller', tree),
     legend(),
-    el('div.row', sheet.preset(length === 2 ? 'numbers of lesson 7' : 'first numbers', { ...sheet.start }), preset(sheet, length)),
+    el(
+      'div.row',
+      sheet.preset(length === 2 ? 'numbers of lesson 7' : 'first numbers', sheet.start),
+      sheet.preset('greedy search wins', bothOf(good)),
+    ),
     result,
   ];
 }
-
-/** Numbers with which greedy search finds the best answer. */
-const preset = (sheet, length) =>
-  sheet.preset(
-    'greedy search wins',
-    Object.fromEntries(Object.keys(STARTS[length]).flatMap((path) => [[`${path}A`, 0.7], [`${path}B`, 0.3]])),
-  );
 
 /** At least two digits after the point. */
 const probability = (p) => p.toFixed(4).replace(/0{1,2}$/, '');
@@ -187,16 +187,11 @@ function verdict(found, width, length) {
       table(
         '',
         ['search', 'answer', 'product', 'probability', 'sum of logarithms'],
-        rows.map(([name, { path, p }]) =>
-          el(
-            'tr',
-            { data: { search: name, answer: path, p: String(p) } },
-            el('th', { scope: 'row' }, name),
-            [path, [...path].map((_, i) => probability(found.given(path.slice(0, i + 1)))).join(' · '), probability(p), p > 0 ? digits(Math.log(p)) : '−∞'].map((part) =>
-              el('td', part),
-            ),
-          ),
-        ),
+        rows.map(([name, { path, p }]) => {
+          const factors = [...path].map((_, i) => probability(found.given(path.slice(0, i + 1)))).join(' · ');
+          const data = { search: name, answer: path, p: String(p) };
+          return row({ data }, name, path, factors, probability(p), p > 0 ? digits(Math.log(p)) : '−∞');
+        }),
       ),
     ),
     el(

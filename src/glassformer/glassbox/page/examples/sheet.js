@@ -3,7 +3,7 @@
  * again at each edit. The numbers are kept while the page is open.
  */
 
-import { button, el } from 'glassbox/dom.js';
+import { button, el, range, shown, table, wide } from 'glassbox/dom.js';
 
 const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)$/;
 
@@ -29,19 +29,31 @@ export class Sheet {
   /**
    * @param {Object<string, number>} start  the numbers by name
    * @param {[number, number]} limits  of every number
+   * @param {object} options  what else the reader chooses
    */
-  constructor(start, limits) {
+  constructor(start, limits, options = {}) {
     this.start = start;
     this.limits = limits;
     this.texts = texts(start);
     this.names = {}; // of the fields, for messages
-    this.options = {}; // what else the reader chose
+    this.options = options;
     this.show = () => {}; // draws the result
     this.follow = () => ({}); // numbers that follow from an edit
   }
 
   number(name) {
     return parse(this.texts[name], this.limits).number;
+  }
+
+  /** The numbers whose names are a prefix with an index. */
+  numbers(prefix, length) {
+    return range(length).map((i) => this.number(`${prefix}-${i}`));
+  }
+
+  /** Change what else the reader chooses, and draw again. */
+  choose(app, changes) {
+    Object.assign(this.options, changes);
+    app.notify(false, null);
   }
 
   /** In words, what is wrong with the numbers. */
@@ -93,14 +105,11 @@ export class Sheet {
 
   /** A button that writes numbers. */
   preset(label, numbers) {
-    return button(
-      label,
-      () => {
-        this.write(numbers);
-        this.show();
-      },
-      { data: { key: `preset-${label}` } },
-    );
+    const write = () => {
+      this.write(numbers);
+      this.show();
+    };
+    return button(label, write, { data: { key: `preset-${label}` } });
   }
 
   /**
@@ -114,14 +123,31 @@ export class Sheet {
     this.show = () => {
       const { problems } = this;
       if (problems.length) clear();
-      const parts = problems.length
-        ? [el('p.wrong', { role: 'alert' }, 'The result is not computed.'), el('ul.wrong', problems.map((problem) => el('li', problem)))]
-        : draw();
-      box.replaceChildren(...parts.flat(Infinity).filter(Boolean));
+      box.replaceChildren(...shown(problems.length ? wrong(problems) : draw()));
     };
     this.show();
     return box;
   }
+}
+
+const wrong = (problems) => [
+  el('p.wrong', { role: 'alert' }, 'The result is not computed.'),
+  el('ul.wrong', problems.map((problem) => el('li', problem))),
+];
+
+/** Numbers by name: the prefix, with the indices of the lists that they are in. */
+export const numbersOf = (prefix, numbers) =>
+  Object.fromEntries(
+    numbers.flatMap((one, i) =>
+      Array.isArray(one) ? Object.entries(numbersOf(`${prefix}-${i}`, one)) : [[`${prefix}-${i}`, one]],
+    ),
+  );
+
+/** A table of fields. */
+export function fieldTable(caption, columns, rows) {
+  const found = table(caption, columns, rows);
+  found.className = 'sheet';
+  return wide(found);
 }
 
 const texts = (numbers) => Object.fromEntries(Object.entries(numbers).map(([name, number]) => [name, written(number)]));

@@ -1,36 +1,29 @@
 /** The computation of attention: Q Kᵀ, ÷ √d_k, mask, softmax, · V, concatenation of the heads, W_O. */
 
-import { button, choices, el } from 'glassbox/dom.js';
-import { digits, entropies, headOf, percent, rowOf } from 'glassbox/numbers.js';
+import { button, choices, el, range, section } from 'glassbox/dom.js';
+import { digits, entropies, headOf, percent, rowOf, sumOf } from 'glassbox/numbers.js';
 import { lightOf } from 'glassbox/hover.js';
-import { attentionPicker, maskOf } from 'glassbox/panels/selection.js';
+import { attentionPicker, maskOf, rowOfPart } from 'glassbox/panels/selection.js';
 import { mistakes } from 'glassbox/panels/mistakes.js';
 import { product } from 'glassbox/product.js';
 import { stage, together } from 'glassbox/stage.js';
 
-const VIEWS = [
-  ['steps', 'computation'],
-  ['mistakes', 'mistakes lab'],
-];
-
 export function attention(app) {
-  const view = app.state.view ?? 'steps';
-  const draw = { steps, mistakes }[view];
-  return [choices('view', VIEWS, view, (chosen) => app.set({ view: chosen })), draw(app)];
+  const { view } = app.state;
+  const views = { steps: 'computation', mistakes: 'mistakes lab' };
+  return [choices('view', views, view, (chosen) => app.set({ view: chosen })), { steps, mistakes }[view](app)];
 }
 
 function steps(app) {
-  const { attention: name, head } = app.state;
-  const isDecoder = name.startsWith('decoder');
+  const { attention: name, head, locked } = app.state;
   const tensor = (kind) => app.name(`${name}.${kind}`);
-  const options = {
-    head,
+  const row = name.startsWith('decoder') ? rowOfPart(app, name) : {};
+  const keys = {
     mask: maskOf(app, name),
-    row: isDecoder ? app.row : undefined,
-    column: app.state.locked ?? undefined,
-    onRow: isDecoder ? (row) => app.set({ row }) : undefined,
-    onColumn: (column) => app.set({ locked: column === app.state.locked ? null : column }),
+    column: locked ?? undefined,
+    onColumn: (column) => app.set({ locked: column === locked ? null : column }),
   };
+  const options = { head, ...row, ...keys };
   const drawn = (kind) => {
     const step = app.trace.stepOf.get(tensor(kind));
     return step ? product(app, step, head, app.width) : null;
@@ -54,42 +47,31 @@ function steps(app) {
     }),
     oneRow(app, tensor('weights')),
     stage(app, tensor('heads'), {
-      ...options,
-      mask: undefined,
-      column: undefined,
-      onColumn: undefined,
+      head,
+      ...row,
       title: `output of head ${head}: weights · values`,
       after: drawn('heads'),
     }),
-    stage(app, tensor('concatenated'), { row: options.row }),
-    stage(app, tensor('output'), { row: options.row }),
+    ['concatenated', 'output'].map((kind) => stage(app, tensor(kind), { row: row.row })),
   ];
 }
 
 /** The sum of each row, and its entropy: 0 for one key with weight 1, log(columns) for equal weights. */
 function rowFacts(app, name) {
   const weights = headOf(app.trace.get(name), app.state.head);
-  const sums = Array.from({ length: weights.shape[0] }, (_, row) =>
-    rowOf(weights, row).reduce((sum, weight) => sum + weight, 0),
-  );
+  const sums = range(weights.shape[0]).map((row) => sumOf(rowOf(weights, row)));
   const entropy = entropies(weights);
-  const largest = Math.log(weights.shape[1]);
+  const span = (numbers) => `from ${digits(Math.min(...numbers))} to ${digits(Math.max(...numbers))}`;
+  const maximum = digits(Math.log(weights.shape[1]));
   return el(
     'details',
-    el(
-      'summary',
-      `row sums from ${digits(Math.min(...sums))} to ${digits(Math.max(...sums))}; entropy from ` +
-        `${digits(Math.min(...entropy))} to ${digits(Math.max(...entropy))} nats (maximum ${digits(largest)})`,
-    ),
+    el('summary', `row sums ${span(sums)}; entropy ${span(entropy)} nats (maximum ${maximum})`),
     el(
       'ul.facts',
-      sums.map((sum, row) =>
-        el(
-          'li',
-          el('bdi', `${row} ${app.trace.label(weights.axes[0], row)}`),
-          ` sum ${digits(sum)}, entropy ${digits(entropy[row])}`,
-        ),
-      ),
+      sums.map((sum, row) => {
+        const name = el('bdi', `${row} ${app.trace.label(weights.axes[0], row)}`);
+        return el('li', name, ` sum ${digits(sum)}, entropy ${digits(entropy[row])}`);
+      }),
     ),
   );
 }
@@ -98,23 +80,16 @@ function rowFacts(app, name) {
 function oneRow(app, name) {
   const weights = headOf(app.trace.get(name), app.state.head);
   const { locked } = app.state;
-  const isColumn = locked !== null && locked !== undefined && locked < weights.shape[1];
+  const isColumn = locked !== null && locked < weights.shape[1];
   const isEncoder = weights.axes[0] === 'source';
-  const row = isEncoder ? Math.min(app.state.column, weights.shape[0] - 1) : app.row;
-  const axis = isColumn ? 0 : 1;
-  const shown = isColumn
-    ? Array.from({ length: weights.shape[0] }, (_, i) => rowOf(weights, i)[locked])
-    : [...rowOf(weights, row)];
+  const { row } = rowOfPart(app, '', isEncoder);
+  const shown = isColumn ? range(weights.shape[0]).map((i) => rowOf(weights, i)[locked]) : [...rowOf(weights, row)];
   const index = isColumn ? locked : row;
-  const [whole, other] = [weights.axes[1 - axis], weights.axes[axis]];
-  return el(
-    'section',
-    { 'aria-label': 'one row or column' },
-    el(
-      'h2',
-      isColumn ? 'weights on column ' : 'weights of row ',
-      el('bdi', `${index} ${app.trace.label(whole, index)}`),
-    ),
+  const [whole, other] = isColumn ? weights.axes.toReversed() : weights.axes;
+  const heading = [isColumn ? 'weights on column ' : 'weights of row ', el('bdi', `${index} ${app.trace.label(whole, index)}`)];
+  return section(
+    'one row or column',
+    heading,
     isColumn
       ? button('show a row again', () => app.set({ locked: null }), { class: 'link', data: { key: 'unlock' } })
       : el(

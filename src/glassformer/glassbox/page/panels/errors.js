@@ -1,8 +1,9 @@
 /** Errors: the wrong answers on held-out rows, with their differences from the gold target, by kind, commonest first. */
 
-import { bdi, button, el, table } from 'glassbox/dom.js';
+import { bdi, button, el, section, table, wide } from 'glassbox/dom.js';
 import { digits, grouped, percent } from 'glassbox/numbers.js';
 import { difference, kindOf, kindOfWords, wordsOf } from 'glassbox/mistakekinds.js';
+import { explainCommand, quoted } from 'glassbox/result.js';
 import { normalize } from 'glassbox/text.js';
 import { cannotOpen, traceOf } from 'glassbox/typing.js';
 import { visible as withSpaces } from 'glassbox/trace.js';
@@ -11,10 +12,10 @@ const PROSE = 5; // words: longer texts are compared word by word
 const LISTED = 50;
 
 export function errors(app) {
-  const found = app.trace.errors;
-  if (!found) {
+  const { errors: found, notices = [] } = app.trace;
+  if (!found)
     return [
-      (app.trace.notices ?? []).map((notice) => el('p.wrong', notice)),
+      notices.map((notice) => el('p.wrong', notice)),
       el(
         'p.hint',
         'The wrong answers on held-out rows are not available in this trace. To list them: ',
@@ -24,32 +25,24 @@ export function errors(app) {
         '.',
       ),
     ];
-  }
   if (!found.wrong)
     return el('p.lead', `All ${grouped(found.rows)} held-out sources that were translated have a correct answer.`);
-  const isProse = found.examples.filter(({ gold }) => wordsOf(gold).length >= PROSE).length * 2 > found.examples.length;
-  const examples = found.examples.map((example) => ({
-    ...example,
-    parts: difference(example.gold, example.answer, isProse ? wordsOf : undefined),
-  }));
-  const groups = [...Map.groupBy(examples, (example) => groupOf(app, example, isProse))].sort(
-    ([, one], [, other]) => other.length - one.length,
-  );
+  const total = found.examples.length;
+  const isProse = found.examples.filter(({ gold }) => wordsOf(gold).length >= PROSE).length * 2 > total;
+  const split = isProse ? wordsOf : undefined;
+  const examples = found.examples.map((one) => ({ ...one, parts: difference(one.gold, one.answer, split) }));
+  const groups = [...Map.groupBy(examples, (example) => groupOf(app, example, isProse))];
+  groups.sort(([, one], [, other]) => other.length - one.length);
+  const [first] = groups;
   return [
     el(
       'p.lead',
       `${grouped(found.wrong)} of ${grouped(found.rows)} held-out sources that were translated ` +
         `have a wrong answer (${percent(found.wrong / found.rows)}).`,
-      found.examples.length < found.wrong ? ` The trace has ${grouped(found.examples.length)} of them.` : null,
+      total < found.wrong ? ` The trace has ${grouped(total)} of them.` : null,
     ),
-    groups.length
-      ? el(
-          'p.then',
-          el('strong', sentence(groups[0][0])),
-          ` in ${grouped(groups[0][1].length)} of ${grouped(examples.length)}.`,
-        )
-      : null,
-    kinds(groups, examples.length),
+    first ? el('p.then', el('strong', sentence(first[0])), ` in ${grouped(first[1].length)} of ${grouped(total)}.`) : null,
+    groups.length > 1 ? kinds(groups, total) : null,
     groups.map(([name, members], i) => group(app, name, members, i, isProse)),
   ];
 }
@@ -58,23 +51,19 @@ const sentence = (text) => text[0].toUpperCase() + text.slice(1);
 
 /** All kinds with their counts as bars; a link leads to the examples. */
 const kinds = (groups, total) =>
-  groups.length < 2
-    ? null
-    : el(
-        'ul.bars.kinds-of-errors',
-        groups.map(([name, members], i) =>
-          el(
-            'li',
-            { data: { kind: name } },
-            button(name, () => document.getElementById(`errors-${i}`).scrollIntoView(), {
-              class: 'link',
-              data: { key: `errors-${i}` },
-            }),
-            el('i', { style: { '--fraction': `${(members.length / total) * 100}%` } }),
-            el('span', grouped(members.length)),
-          ),
-        ),
+  el(
+    'ul.bars.kinds-of-errors',
+    groups.map(([name, members], i) => {
+      const show = () => document.getElementById(`errors-${i}`).scrollIntoView();
+      return el(
+        'li',
+        { data: { kind: name } },
+        button(name, show, { class: 'link', data: { key: `errors-${i}` } }),
+        el('i', { style: { '--fraction': `${(members.length / total) * 100}%` } }),
+        el('span', grouped(members.length)),
       );
+    }),
+  );
 
 /** The kind of error, from the texts alone. */
 function groupOf(app, { source, parts }, isProse) {
@@ -112,32 +101,20 @@ function marked(parts, side, isProse) {
 }
 
 function group(app, name, examples, i, isProse) {
-  return el(
-    'section',
-    { 'aria-label': name, id: `errors-${i}` },
-    el('h2', `${sentence(name)}: ${grouped(examples.length)}`),
-    el(
-      'div.scroller',
-      table(
-        '',
-        ['source', 'gold', 'answer', 'log-probability', 'look inside'],
-        examples.slice(0, LISTED).map((example) =>
-          el(
-            'tr',
-            el('td', bdi(isProse ? example.source : withSpaces(example.source))),
-            ['gold', 'answer'].map((side) => el('td', marked(example.parts, side, isProse))),
-            el('td', digits(example.score)),
-            el('td', opener(app, example)),
-          ),
-        ),
-        { class: isProse ? 'prose' : null },
-      ),
-    ),
+  const columns = ['source', 'gold', 'answer', 'log-probability', 'look inside'];
+  const lines = examples.slice(0, LISTED).map((example) => {
+    const source = bdi(isProse ? example.source : withSpaces(example.source));
+    const texts = ['gold', 'answer'].map((side) => marked(example.parts, side, isProse));
+    return el('tr', [source, ...texts, digits(example.score), opener(app, example)].map((part) => el('td', part)));
+  });
+  return section(
+    name,
+    `${sentence(name)}: ${grouped(examples.length)}`,
+    { id: `errors-${i}` },
+    wide(table('', columns, lines, { class: isProse ? 'prose' : null })),
     examples.length > LISTED ? el('p.size', `the first ${LISTED} of ${grouped(examples.length)}`) : null,
   );
 }
-
-const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** A button that opens the pair; where this page cannot, one that shows the command that does it, and copies it. */
 function opener(app, { source, gold }) {
@@ -145,8 +122,7 @@ function opener(app, { source, gold }) {
     const open = async () => app.open(await traceOf(app, { text: source, target: app.server ? gold : null }));
     return button('open', open, { class: 'link' });
   }
-  const model = app.trace.provenance.model.replace(/\/model\.safetensors$/, '');
-  const command = `glassformer explain ${[model, source].map(quoted).join(' ')} --target ${quoted(gold)} --html error.html`;
+  const command = explainCommand(app.trace, source, [`--target ${quoted(gold)}`, '--html error.html']);
   const copy = (event) => {
     navigator.clipboard?.writeText(command).catch(() => {});
     event.currentTarget.replaceWith(el('code.command', { tabindex: 0 }, command));

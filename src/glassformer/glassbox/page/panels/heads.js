@@ -3,13 +3,13 @@
  * kind; a checkbox switches a head off.
  */
 
-import { button, choices, el } from 'glassbox/dom.js';
+import { button, choices, el, range, section } from 'glassbox/dom.js';
 import { saveButtons } from 'glassbox/figure.js';
 import { KINDS, kindOf } from 'glassbox/headkinds.js';
 import { headPicture, headRows } from 'glassbox/headpicture.js';
 import { heat } from 'glassbox/heat.js';
 import { axisName, axisTitle, titleOf } from 'glassbox/labels.js';
-import { digits, entropies, grouped, headOf, percent } from 'glassbox/numbers.js';
+import { digits, entropies, grouped, headOf, meanOf, percent } from 'glassbox/numbers.js';
 import { noEdits } from 'glassbox/panels/selection.js';
 
 const GROUPS = [
@@ -20,9 +20,12 @@ const GROUPS = [
 const LEVELS = 4; // of the color of damage
 
 export function heads(app) {
+  const { heads: measured } = app.trace;
   const all = app.trace.attentions().flatMap((name) => headsOf(app, name));
-  const order = app.trace.heads || app.state.order !== 'damage' ? (app.state.order ?? 'layer') : 'layer';
-  const worst = all.reduce((most, head) => Math.max(most, head.damage ?? 0), 0);
+  const order = !measured && app.state.order === 'damage' ? 'layer' : app.state.order;
+  const orders = { layer: 'layer', ...(measured ? { damage: 'damage' } : {}), entropy: 'entropy', kind: 'kind' };
+  const worst = Math.max(0, ...all.map(({ damage }) => damage ?? 0));
+  const draw = (isNamed) => (head) => tile(app, head, isNamed, worst);
   return [
     el(
       'p.lead',
@@ -31,8 +34,13 @@ export function heads(app) {
     ),
     noEdits(app),
     legend(app, worst),
-    el('p.row', el('span.size', 'sort by'), sorting(app, order), saveButtons('heads', () => headPicture(all), () => headRows(all))),
-    order === 'layer' ? groups(app, all, worst) : sorted(app, all, order, worst),
+    el(
+      'p.row',
+      el('span.size', 'sort by'),
+      choices('sort', orders, order, (chosen) => app.set({ order: chosen })),
+      saveButtons('heads', () => headPicture(all), () => headRows(all)),
+    ),
+    order === 'layer' ? groups(all, draw(false)) : sorted(all, order, draw(true)),
   ];
 }
 
@@ -42,10 +50,9 @@ function headsOf(app, name) {
   const isCross = name.endsWith('.cross');
   const keys = app.trace.axes[weights.axes[2]].labels;
   const outputs = app.rows.targets.map((token) => token.text);
-  return Array.from({ length: weights.shape[0] }, (_, head) => {
+  return range(weights.shape[0]).map((head) => {
     const plane = headOf(weights, head);
-    const rows = entropies(plane);
-    const entropy = rows.reduce((sum, number) => sum + number, 0) / rows.length;
+    const entropy = meanOf(entropies(plane));
     return { name, head, plane, entropy, kind: kindOf(plane, isCross, keys, outputs), ...damageOf(app, name, head) };
   });
 }
@@ -58,14 +65,6 @@ function damageOf({ trace }, name, head) {
     : { damage: null };
 }
 
-const sorting = (app, order) =>
-  choices(
-    'sort',
-    [['layer', 'layer'], ...(app.trace.heads ? [['damage', 'damage']] : []), ['entropy', 'entropy'], ['kind', 'kind']],
-    order,
-    (chosen) => app.set({ order: chosen }),
-  );
-
 /** What is measured, in words and colors. */
 function legend(app, worst) {
   const { heads: measured } = app.trace;
@@ -77,10 +76,7 @@ function legend(app, worst) {
           el('b', 'Damage'),
           `: how many points exact match loses when the head is off; measured on ${grouped(measured.items)} sources ` +
             `(all heads: ${percent(measured.exact_match)}${app.words.length ? '; before the edits' : ''}). `,
-          el(
-            'span.damage-scale',
-            Array.from({ length: LEVELS + 1 }, (_, level) => el('i', { class: `damage-${level}` })),
-          ),
+          el('span.damage-scale', range(LEVELS + 1).map((level) => el(`i.damage-${level}`))),
           ` 0 to ${worst.toFixed(1)}`,
         )
       : el(
@@ -103,9 +99,7 @@ function legend(app, worst) {
       el('summary', 'Kinds of heads, for this text'),
       el(
         'dl.kinds',
-        Object.entries(KINDS).map(([kind, [title, words]]) =>
-          el('div', { data: { kind } }, el('dt', title), el('dd', words)),
-        ),
+        Object.entries(KINDS).map(([kind, [title, words]]) => el('div', { data: { kind } }, el('dt', title), el('dd', words))),
       ),
       el(
         'p.size',
@@ -115,21 +109,13 @@ function legend(app, worst) {
   );
 }
 
-const groups = (app, all, worst) =>
+const groups = (all, draw) =>
   GROUPS.map(([title, pattern]) => {
-    const names = [...new Set(all.filter(({ name }) => pattern.test(name)).map(({ name }) => name))];
-    return el(
-      'section',
-      { 'aria-label': title },
-      el('h2', title),
-      names.map((name) =>
-        el(
-          'div.head-row',
-          el('span.size', `layer ${name.split('.')[1]}`),
-          all.filter((head) => head.name === name).map((head) => tile(app, head, false, worst)),
-        ),
-      ),
+    const layers = Map.groupBy(all.filter(({ name }) => pattern.test(name)), ({ name }) => name);
+    const rows = [...layers].map(([name, heads]) =>
+      el('div.head-row', el('span.size', `layer ${name.split('.')[1]}`), heads.map(draw)),
     );
+    return section(title, title, rows);
   });
 
 const ORDERS = {
@@ -145,16 +131,9 @@ const ORDER_TITLES = {
   kind: 'by kind, largest weight first',
 };
 
-function sorted(app, all, order, worst) {
-  return el(
-    'section',
-    { 'aria-label': ORDER_TITLES[order] },
-    el('h2', ORDER_TITLES[order]),
-    el(
-      'div.head-row',
-      all.toSorted(ORDERS[order]).map((head) => tile(app, head, true, worst)),
-    ),
-  );
+function sorted(all, order, draw) {
+  const title = ORDER_TITLES[order];
+  return section(title, title, el('div.head-row', all.toSorted(ORDERS[order]).map(draw)));
 }
 
 function tile(app, { name, head, plane, entropy, kind, damage, newlyWrong }, isNamed, worst) {
@@ -176,22 +155,19 @@ function tile(app, { name, head, plane, entropy, kind, damage, newlyWrong }, isN
   });
   const level = damage > 0 && worst > 0 ? Math.ceil((damage / worst) * LEVELS) : 0;
   const [down, across] = plane.axes;
+  const open = () => app.set({ panel: 'attention', part: name, head, view: 'steps' });
   return el(
     'div.tile',
     { class: isOff ? 'off' : null, data: { head: `${name} ${head}`, kind: kind.kind, damage: damage ?? '', entropy } },
     el('label', checkbox, ` head ${head}`, el('span.visually-hidden', ` of ${titleOf(name)} is on`)),
     isNamed ? el('small.of', { 'aria-hidden': 'true' }, titleOf(name)) : null,
     el('span.axis-down', { 'aria-hidden': 'true' }, `${axisTitle(down).replace(/ \(.*/, '')} ↓`),
-    button(
-      heat(plane, 1, { 'aria-hidden': 'true' }),
-      () => app.set({ panel: 'attention', part: name, head, view: 'steps' }),
-      {
-        class: 'picture',
-        'aria-label': words.join(', '),
-        title: words.join('\n'),
-        data: { key: `tile-${name}-${head}` },
-      },
-    ),
+    button(heat(plane, 1, { 'aria-hidden': 'true' }), open, {
+      class: 'picture',
+      'aria-label': words.join(', '),
+      title: words.join('\n'),
+      data: { key: `tile-${name}-${head}` },
+    }),
     el('span.axis-across', { 'aria-hidden': 'true' }, `${axisName(across)} →`),
     damage === null
       ? null
@@ -201,9 +177,6 @@ function tile(app, { name, head, plane, entropy, kind, damage, newlyWrong }, isN
           `${damage > 0 ? '−' : ''}${Math.abs(damage).toFixed(1)} points`,
         ),
     el('span.fact', el('i', 'H '), digits(entropy), el('small', ` ≈ ${Math.exp(entropy).toFixed(1)} tokens`)),
-    el(
-      'span.fact',
-      kind.kind === 'mixed' ? el('small', 'mixed') : [kindTitle, el('small', ` ${percent(kind.weight)}`)],
-    ),
+    el('span.fact', kind.kind === 'mixed' ? el('small', 'mixed') : [kindTitle, el('small', ` ${percent(kind.weight)}`)]),
   );
 }

@@ -1,7 +1,7 @@
 /** Neighbors of a token by cosine, and a − b + c with the rank of an expected token and the differences of two pairs. */
 
-import { bdi, button, el, select, table } from 'glassbox/dom.js';
-import { analogy, cosine, neighbors } from 'glassbox/geometry.js';
+import { bdi, button, el, row, section, select, table } from 'glassbox/dom.js';
+import { analogy, cosine, difference, neighbors } from 'glassbox/geometry.js';
 import { heatmap } from 'glassbox/heatmap.js';
 import { digits, grouped, named } from 'glassbox/numbers.js';
 import { visible } from 'glassbox/trace.js';
@@ -11,80 +11,71 @@ const MAX_LISTED = 1000; // tokens of a list
 
 /** @typedef {{id: number, text: string, unseen: boolean}} Listed  a token that is not special */
 
-const lines = (tokens, found) =>
-  found
-    .slice(0, NEAREST)
-    .map(({ index, cosine: value }, i) =>
-      el(
-        'tr',
-        el('th', { scope: 'row' }, String(i + 1)),
-        el('td', bdi(visible(tokens[index].text))),
-        el('td', digits(value)),
-        el('td', tokens[index].unseen ? 'not in the training data' : ''),
-      ),
-    );
+const nearestTable = (caption, tokens, found) =>
+  table(
+    caption,
+    ['rank', 'token', 'cosine', ''],
+    found.slice(0, NEAREST).map(({ index, cosine: value }, i) => {
+      const { text, unseen } = tokens[index];
+      return row(String(i + 1), bdi(visible(text)), digits(value), unseen ? 'not in the training data' : '');
+    }),
+  );
+
+const listed = (tokens) => tokens.slice(0, MAX_LISTED).map((token, at) => [at, visible(token.text)]);
 
 /** @param {Listed[]} tokens  @param {number} picked  of the tokens */
-export function tokenSelect(app, tokens, picked, label, onPick, key) {
-  const listed = tokens.slice(0, MAX_LISTED).map((token, at) => [at, visible(token.text)]);
-  return select(label, listed, picked, (at) => onPick(Number(at)), key);
-}
+export const tokenSelect = (tokens, picked, label, onPick, key) =>
+  select(label, listed(tokens), picked, (at) => onPick(Number(at)), key);
 
 /** @param {Listed[]} tokens  @param {Float64Array[]} rows */
 export function nearest(app, name, tokens, rows, picked) {
   const { length } = tokens;
-  return el(
-    'section',
-    { 'aria-label': 'neighbors' },
-    el('h2', 'Neighbors of ', bdi(visible(tokens[picked].text))),
+  const inspect = () => app.pick(name, [tokens[picked].id, 0]);
+  return section(
+    'neighbors',
+    ['Neighbors of ', bdi(visible(tokens[picked].text))],
     el('p.hint', 'Select a point on the map, or a token here.'),
-    length > MAX_LISTED ? el('p.size', `The map and the lists have the first ${grouped(MAX_LISTED)} of ${grouped(length)} tokens.`) : null,
+    length > MAX_LISTED
+      ? el('p.size', `The map and the lists have the first ${grouped(MAX_LISTED)} of ${grouped(length)} tokens.`)
+      : null,
     el(
       'div.row',
-      tokenSelect(app, tokens, picked, 'token', (at) => app.set({ picked: at }), 'picked'),
-      button('inspect its embedding', () => app.pick(name, [tokens[picked].id, 0]), { class: 'link', data: { key: 'inspect-embedding' } }),
+      tokenSelect(tokens, picked, 'token', (at) => app.set({ picked: at }), 'picked'),
+      button('inspect its embedding', inspect, { class: 'link', data: { key: 'inspect-embedding' } }),
     ),
-    table(
-      'nearest by cosine',
-      ['rank', 'token', 'cosine', ''],
-      lines(tokens, neighbors(rows, rows[picked], new Set([picked]))),
-    ),
+    nearestTable('nearest by cosine', tokens, neighbors(rows, rows[picked], new Set([picked]))),
   );
 }
 
 export function arithmetic(app, tokens, rows) {
   const chosen = app.state.analogy ?? [0, 1, 2].map((i) => Math.min(i, tokens.length - 1));
-  const expected = app.state.expected ?? null;
-  const pick = (i, label) =>
-    tokenSelect(app, tokens, chosen[i], label, (at) => app.set({ analogy: chosen.with(i, at) }), `analogy-${i}`);
+  const pick = (label, i) =>
+    tokenSelect(tokens, chosen[i], label, (at) => app.set({ analogy: chosen.with(i, at) }), `analogy-${i}`);
   const query = analogy(...chosen.map((at) => rows[at]));
   const found = neighbors(rows, query, new Set(chosen));
-  const names = chosen.map((at) => visible(tokens[at].text));
-  const own = chosen.map((at, i) => el('li', bdi(names[i]), ` ${digits(cosine(rows[at], query))}`));
-  return el(
-    'section',
-    { 'aria-label': 'arithmetic' },
-    el('h2', 'a − b + c'),
-    el('div.row', pick(0, 'a'), pick(1, '− b'), pick(2, '+ c')),
-    table('nearest to a − b + c (without a, b and c)', ['rank', 'token', 'cosine', ''], lines(tokens, found)),
+  const own = chosen.map((at) => el('li', bdi(visible(tokens[at].text)), ` ${digits(cosine(rows[at], query))}`));
+  return section(
+    'arithmetic',
+    'a − b + c',
+    el('div.row', ['a', '− b', '+ c'].map(pick)),
+    nearestTable('nearest to a − b + c (without a, b and c)', tokens, found),
     el('p.size', 'cosines of a, b and c with a − b + c:'),
     el('ul.own', own),
-    expectedPart(app, tokens, rows, chosen, expected, found),
+    expectedPart(app, tokens, rows, chosen, found),
     el('p.hint', 'In a small model such sums often have no meaning. Compare the cosines.'),
   );
 }
 
 /** The token d that a − b + c should find: its rank, and the differences a − b and d − c. */
-function expectedPart(app, tokens, rows, chosen, expected, found) {
-  const listed = [['', 'none'], ...tokens.slice(0, MAX_LISTED).map((token, at) => [at, visible(token.text)])];
-  const field = select('expected d', listed, expected ?? '', (at) => app.set({ expected: at === '' ? null : Number(at) }), 'expected');
+function expectedPart(app, tokens, rows, chosen, found) {
+  const expected = app.state.expected ?? null;
+  const choose = (at) => app.set({ expected: at === '' ? null : Number(at) });
+  const field = select('expected d', [['', 'none'], ...listed(tokens)], expected ?? '', choose, 'expected');
   if (expected === null || expected >= tokens.length) return field;
   if (chosen.includes(expected)) return [field, el('p.wrong', 'd is one of a, b and c, which are not candidates.')];
-  const [a, b, c] = chosen.map((at) => rows[at]);
-  const difference = (one, other) => one.map((number, i) => number - other[i]);
-  const [one, other] = [difference(a, b), difference(rows[expected], c)];
+  const pairs = [[chosen[0], chosen[1]], [expected, chosen[2]]];
+  const [one, other] = pairs.map(([from, to]) => difference(rows[from], rows[to]));
   const rank = found.findIndex(({ index }) => index === expected);
-  const label = (i, j) => `${visible(tokens[i].text)} − ${visible(tokens[j].text)}`;
   const value = cosine(one, other);
   return [
     field,
@@ -100,7 +91,7 @@ function expectedPart(app, tokens, rows, chosen, expected, found) {
       across: 'feature',
       width: Math.min(app.width, 460),
       height: 110,
-      rows: [label(chosen[0], chosen[1]), label(expected, chosen[2])],
+      rows: pairs.map((pair) => pair.map((at) => visible(tokens[at].text)).join(' − ')),
     }),
   ];
 }

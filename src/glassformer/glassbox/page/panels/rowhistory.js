@@ -1,6 +1,6 @@
 /** The row of a token in the embedding matrix through the checkpoints of the run. */
 
-import { bdi, el, table } from 'glassbox/dom.js';
+import { bdi, el, row, section, table, wide } from 'glassbox/dom.js';
 import { cosine, neighbors } from 'glassbox/geometry.js';
 import { heatmap } from 'glassbox/heatmap.js';
 import { digits, dot, grouped, named } from 'glassbox/numbers.js';
@@ -17,7 +17,7 @@ export function rowHistory(app, name, tokens, picked) {
   const { embeddings = [], checkpoints = [] } = app.first.training ?? {};
   const found = embeddings.find((each) => each.name === name);
   if (!found?.rows.length)
-    return section(
+    return through(
       el(
         'p.hint',
         'This page has no rows of the embedding from the training. A page of a run directory has them: ',
@@ -26,31 +26,24 @@ export function rowHistory(app, name, tokens, picked) {
     );
   const at = new Map(found.ids.map((id, i) => [id, i]));
   const kept = tokens.filter(({ id }) => at.has(id));
-  if (!kept.length) return section(el('p.hint', 'This page has no rows of these tokens from the training.'));
+  if (!kept.length) return through(el('p.hint', 'This page has no rows of these tokens from the training.'));
   const token = at.has(tokens[picked].id) ? tokens[picked] : kept[0];
   const rows = found.rows.map((checkpoint) => checkpoint[at.get(token.id)]);
   const steps = checkpoints.map(({ step }) => step);
   const others = kept.map(({ id }) => at.get(id));
-  return section(
+  return through(
     el(
       'p.words',
       'Each line is the row of the token in a checkpoint. ',
       kept.length < tokens.length ? `The page has the rows of ${grouped(kept.length)} tokens, those of the text.` : '',
     ),
-    tokenSelect(
-      app,
-      kept,
-      kept.indexOf(token),
-      'token',
-      (index) => app.set({ picked: tokens.indexOf(kept[index]) }),
-      'history-token',
-    ),
+    tokenSelect(kept, kept.indexOf(token), 'token', (i) => app.set({ picked: tokens.indexOf(kept[i]) }), 'history-token'),
     picture(app, token, rows, steps),
-    el('div.scroller', facts(rows, steps, (k) => nearestOf(found.rows[k], at.get(token.id), others, kept))),
+    wide(facts(rows, steps, (k) => nearestOf(found.rows[k], at.get(token.id), others, kept))),
   );
 }
 
-const section = (...parts) => el('section', { 'aria-label': 'through training' }, el('h2', 'Through training'), parts);
+const through = (...parts) => section('through training', 'Through training', ...parts);
 
 function picture(app, token, rows, steps) {
   const numbers = named(['checkpoint', 'd_model'], [rows.length, rows[0].length], Float64Array.from(rows.flat()));
@@ -71,23 +64,12 @@ function nearestOf(checkpoint, own, others, kept) {
 }
 
 function facts(rows, steps, nearestAt) {
-  const last = rows.at(-1);
-  return table(
-    'the row in numbers',
-    ['step', 'length of the row', 'cosine with the last row', 'nearest token', 'its cosine'],
-    rows.map((row, k) => {
-      const near = nearestAt(k);
-      return el(
-        'tr',
-        { data: { step: steps[k] } },
-        el('th', { scope: 'row' }, grouped(steps[k])),
-        [
-          digits(Math.sqrt(dot(row, 0, row, 0, row.length))),
-          digits(cosine(row, last)),
-          near ? bdi(visible(near.token.text)) : '',
-          near ? digits(near.cosine) : '',
-        ].map((part) => el('td', part)),
-      );
-    }),
-  );
+  const lines = rows.map((numbers, k) => {
+    const near = nearestAt(k);
+    const length = digits(Math.sqrt(dot(numbers, 0, numbers, 0, numbers.length)));
+    const nearest = near ? [bdi(visible(near.token.text)), digits(near.cosine)] : ['', ''];
+    return row({ data: { step: steps[k] } }, grouped(steps[k]), length, digits(cosine(numbers, rows.at(-1))), ...nearest);
+  });
+  const columns = ['step', 'length of the row', 'cosine with the last row', 'nearest token', 'its cosine'];
+  return table('the row in numbers', columns, lines);
 }

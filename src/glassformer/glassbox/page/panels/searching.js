@@ -1,15 +1,16 @@
 /** Search: greedy search and beam search as a tree; a click opens the numbers of the hypothesis itself. */
 
 import { beamTree, chance, pathOf } from 'glassbox/beamtree.js';
-import { bdi, choices, el, table } from 'glassbox/dom.js';
+import { bdi, choices, el, row, table, wide } from 'glassbox/dom.js';
 import { saveButtons } from 'glassbox/figure.js';
 import { digits, grouped, percent } from 'glassbox/numbers.js';
 import { pickable } from 'glassbox/pick.js';
 import { visible } from 'glassbox/trace.js';
-import { decodeIds } from 'glassbox/whatif.js';
+import { force } from 'glassbox/panels/logits.js';
 
 export function searching(app) {
-  const kind = app.state.search ?? 'beam';
+  const kind = app.state.search;
+  const kinds = { greedy: 'greedy', beam: `beam width ${app.trace.search.beam.num_beams}` };
   const search = app.trace.search[kind];
   const readOut = el('div.so-far', { role: 'status' });
   const actions = {
@@ -26,15 +27,7 @@ export function searching(app) {
     ),
     el(
       'p.row',
-      choices(
-        'search',
-        [
-          ['greedy', 'greedy'],
-          ['beam', `beam width ${app.trace.search.beam.num_beams}`],
-        ],
-        kind,
-        (chosen) => app.set({ search: chosen }),
-      ),
+      choices('search', kinds, kind, (chosen) => app.set({ search: chosen })),
       el('span.badge.green', `encoder ran ${search.encoder_runs}×`),
       el('span.badge.gray', `decoder ran ${grouped(search.decoder_runs)}×`),
     ),
@@ -62,30 +55,16 @@ export function searching(app) {
 }
 
 function compared({ trace }) {
-  const rows = [
+  const answers = [
     ...trace.search.beam.answers.map((answer, i) => [`beam search, rank ${i + 1}`, answer]),
     ['greedy search', trace.search.greedy.answers[0]],
   ];
-  return el(
-    'div.scroller',
-    table(
-      'answers',
-      ['search', 'answer', 'probability', 'log-probability', 'with length penalty', 'end'],
-      rows.map(([name, answer]) =>
-        el(
-          'tr',
-          el('th', { scope: 'row' }, name),
-          el('td', bdi(visible(answer.text))),
-          [
-            percent(Math.exp(answer.score)),
-            digits(answer.score),
-            digits(answer.rank_score),
-            answer.finished ? 'finished' : 'cut off',
-          ].map((part) => el('td', part)),
-        ),
-      ),
-    ),
-  );
+  const columns = ['search', 'answer', 'probability', 'log-probability', 'with length penalty', 'end'];
+  const lines = answers.map(([name, { text, score, rank_score: ranked, finished }]) => {
+    const numbers = [percent(Math.exp(score)), digits(score), digits(ranked)];
+    return row(name, bdi(visible(text)), ...numbers, finished ? 'finished' : 'cut off');
+  });
+  return wide(table('answers', columns, lines));
 }
 
 const textOf = (search, node) =>
@@ -139,32 +118,19 @@ async function open(app, search, node) {
   }
   if (!app.canEdit) return;
   const { eos } = app.trace.vocabularies.target.specials;
-  const ids = pathOf(search, node)
-    .map(({ token }) => token)
-    .filter((id) => id !== eos);
-  const others = app.words.filter((edit) => !edit.startsWith('prefix '));
-  await app.edit(ids.length ? [...others, `prefix ${decodeIds(app.base, 'target', ids)}`] : others);
+  const ids = pathOf(search, node).map(({ token }) => token);
+  await force(app, ids.filter((id) => id !== eos));
   if (!app.problem) app.set(there);
 }
 
 /** The candidates of the selected decoding step as a table. */
 function depthTable(app, search) {
   const nodes = search.nodes.filter((node) => node.step === Math.min(app.row, search.nodes.at(-1).step));
-  return el(
-    'div.scroller',
-    table(
-      `candidates of step ${nodes[0].step}`,
-      ['rank', 'tokens', 'log of this token', 'log of all so far', 'with length penalty', 'state', 'reason'],
-      nodes.map((node) =>
-        el(
-          'tr',
-          { class: node.state },
-          el('th', { scope: 'row' }, String(node.rank)),
-          el('td', bdi(textOf(search, node))),
-          [digits(node.log_prob), digits(node.sum), digits(node.rank_score), node.state].map((part) => el('td', part)),
-          el('td.reason', node.reason),
-        ),
-      ),
-    ),
-  );
+  const columns = ['rank', 'tokens', 'log of this token', 'log of all so far', 'with length penalty', 'state', 'reason'];
+  const lines = nodes.map((node) => {
+    const numbers = [node.log_prob, node.sum, node.rank_score].map(digits);
+    const reason = el('td.reason', node.reason);
+    return row({ class: node.state }, String(node.rank), bdi(textOf(search, node)), ...numbers, node.state, reason);
+  });
+  return wide(table(`candidates of step ${nodes[0].step}`, columns, lines));
 }

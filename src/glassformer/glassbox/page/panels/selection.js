@@ -1,29 +1,33 @@
-/** The selected part of the architecture: an attention, a head, a sublayer. */
+/** The selected part of the architecture: an attention, a head, a row. */
 
-import { choices, el, select } from 'glassbox/dom.js';
+import { choices, el, range, select } from 'glassbox/dom.js';
 import { titleOf } from 'glassbox/labels.js';
 
-export { titleOf };
+/** A list of parts to select one from. */
+export const partSelect = (app, label, parts, part) =>
+  select(label, parts.map((name) => [name, titleOf(name)]), part, (chosen) => app.set({ part: chosen }));
+
+export const attentionSelect = (app) => partSelect(app, 'attention', app.trace.attentions(), app.state.attention);
 
 /** Controls that select an attention and a head. */
 export function attentionPicker(app) {
-  const { attention, head } = app.state;
-  const heads = Array.from({ length: app.trace.axes.head.length }, (_, i) => [i, String(i)]);
+  const heads = range(app.trace.axes.head.length).map((i) => [i, String(i)]);
   return el(
     'div.row',
-    select(
-      'attention',
-      app.trace.attentions().map((name) => [name, titleOf(name)]),
-      attention,
-      (part) => app.set({ part }),
-    ),
+    attentionSelect(app),
     el(
       'span.field',
       { title: 'layers and heads count from 0' },
       el('span', 'head'),
-      choices('head', heads, head, (chosen) => app.set({ head: chosen })),
+      choices('head', heads, app.state.head, (chosen) => app.set({ head: chosen })),
     ),
   );
+}
+
+/** The row of a part that is selected: of the encoder a source token, of the decoder a step; and what selects another. */
+export function rowOfPart(app, part, isEncoder = part.startsWith('encoder')) {
+  const row = isEncoder ? Math.min(app.state.column, app.trace.axes.source.length - 1) : app.row;
+  return { row, onRow: (chosen) => app.set(isEncoder ? { column: chosen } : { row: chosen }) };
 }
 
 /** The mask of an attention. */
@@ -38,6 +42,5 @@ export const noEdits = (app) =>
     ? null
     : el(
         'p.hint',
-        'Edits are not available: this page does not include the weights ' +
-          'of the model. Use “glassformer serve MODEL”.',
+        'Edits are not available: this page does not include the weights of the model. Use “glassformer serve MODEL”.',
       );

@@ -1,30 +1,23 @@
 /** Embedding map: tokens in the plane of the first two principal components, neighbors, a − b + c, rows through training. */
 
-import { choices, el, svg } from 'glassbox/dom.js';
+import { choices, cut, el, svg } from 'glassbox/dom.js';
 import { principal } from 'glassbox/geometry.js';
 import { saveButtons } from 'glassbox/figure.js';
 import { grouped, percent, rowOf } from 'glassbox/numbers.js';
 import { arithmetic, nearest } from 'glassbox/panels/neighbors.js';
 import { rowHistory } from 'glassbox/panels/rowhistory.js';
-import { visible } from 'glassbox/trace.js';
+import { ordinary, visible } from 'glassbox/trace.js';
 
 const [MAX_WIDTH, HEIGHT, EDGE] = [760, 420, 26];
 const MAX_TOKENS = 1000; // in the plane
 const MAX_LABEL = 24; // characters
 
 export function space(app) {
-  const side = app.state.map ?? 'source';
-  const { axis, counts, specials } = app.trace.vocabularies[side];
+  const side = app.state.map;
   const name = app.trace.stepOf.get(`${side}.embedded`).inputs[1];
   const matrix = app.trace.get(name);
-  const both = choices(
-    'vocabulary',
-    [
-      ['source', 'source'],
-      ['target', 'target'],
-    ],
-    side,
-    (map) => app.set({ map, picked: null, analogy: null, expected: null }),
+  const both = choices('vocabulary', { source: 'source', target: 'target' }, side, (map) =>
+    app.set({ map, picked: null, analogy: null, expected: null }),
   );
   if (!matrix)
     return [
@@ -35,10 +28,8 @@ export function space(app) {
           'In Python, “glassformer.explain(model, text, weights=True)” includes the weights.',
       ),
     ];
-  const special = new Set(Object.values(specials));
-  const ids = app.trace.axes[axis].labels.map((_, id) => id).filter((id) => !special.has(id));
-  const rows = ids.map((id) => rowOf(matrix, id));
-  const tokens = ids.map((id) => ({ id, text: app.trace.axes[axis].labels[id], unseen: counts[id] === 0 }));
+  const tokens = ordinary(app.trace, side).map(({ id, text, count }) => ({ id, text, unseen: count === 0 }));
+  const rows = tokens.map(({ id }) => rowOf(matrix, id));
   const picked = Math.min(app.state.picked ?? 0, tokens.length - 1);
   return [
     el(
@@ -64,12 +55,8 @@ function plane(app, name, tokens, rows, picked) {
     EDGE + ((number - Math.min(...all)) / (Math.max(...all) - Math.min(...all) || 1)) * (length - 2 * EDGE);
   const [x, y] = [scale(xs, width), scale(ys, HEIGHT)];
   const spots = points.map(([left, up]) => [x(left), y(-up + Math.max(...ys) + Math.min(...ys))]);
-  const labels = placeLabels(
-    spots,
-    shown.map((token) => labelOf(token.text)),
-    picked,
-    width,
-  );
+  const texts = shown.map(({ text }) => cut(visible(text), MAX_LABEL)); // the name of a point has all of its token
+  const labels = placeLabels(spots, texts, picked, width);
   const marks = shown.map((token, at) => {
     const choose = () => app.set({ picked: at });
     return svg(
@@ -85,7 +72,7 @@ function plane(app, name, tokens, rows, picked) {
         on: { click: choose, keydown: (event) => (event.key === 'Enter' || event.key === ' ' ? choose() : null) },
       },
       svg('circle', { r: at === picked ? 6 : 3 }),
-      svg('text', labels[at] ?? inward(spots[at], width), labelOf(token.text)),
+      svg('text', labels[at] ?? inward(spots[at], width), texts[at]),
     );
   });
   const image = svg(
@@ -130,9 +117,6 @@ function walkOver(spots) {
 }
 
 const [LETTER, LINE] = [7.3, 12]; // pixels of a label
-
-/** A token as a label; a very long one ends with "…", and the name of its point has all of it. */
-const labelOf = (text) => (visible(text).length > MAX_LABEL ? `${visible(text).slice(0, MAX_LABEL - 1)}…` : visible(text));
 
 /** Where a label is that is shown on demand: on the side where the plane has more room. */
 const inward = ([x], width) => (x > width / 2 ? { x: -7, y: 4, 'text-anchor': 'end' } : { x: 7, y: 4 });

@@ -1,51 +1,40 @@
 /** Tokens: text → tokens → ids; the decoder input and the target, shifted by one. */
 
-import { bdi, button, el, table } from 'glassbox/dom.js';
+import { bdi, button, el, range, row, section, table, wide } from 'glassbox/dom.js';
 import { digits, grouped, percent } from 'glassbox/numbers.js';
 import { noEdits } from 'glassbox/panels/selection.js';
 import { pickable } from 'glassbox/pick.js';
-import { visible } from 'glassbox/trace.js';
+import { ordinary, visible } from 'glassbox/trace.js';
 
 const LISTED = 200;
 
 export function tokens(app) {
-  const { depth } = app.state;
+  const { depth, gold } = app.state;
+  const withTable = (made) => (depth === 'words' ? null : made(app));
   return [
     el(
       'p.lead',
       'A model reads token ids, not text. The text is split into tokens, each token ' +
         `has an id, and ${app.trace.tokens.source[0].kind === 'bos' ? '<bos> and <eos> are' : '<eos> is'} added.`,
     ),
-    el(
-      'section',
-      { 'aria-label': 'source' },
-      el('h2', 'The source'),
-      chips(app),
-      depth === 'words' ? null : sourceTable(app),
-      noEdits(app),
-    ),
-    el(
-      'section',
-      { 'aria-label': 'target' },
-      el(
-        'h2',
-        app.state.gold ? 'Decoder input and target, shifted by one' : 'Decoder input and output, shifted by one',
-      ),
+    section('source', 'The source', chips(app), withTable(sourceTable), noEdits(app)),
+    section(
+      'target',
+      gold ? 'Decoder input and target, shifted by one' : 'Decoder input and output, shifted by one',
       el(
         'p.words',
-        app.state.gold
+        gold
           ? 'Each row has an input token of the decoder, and its target, the next token. The target is the ' +
               'whole sequence, shifted by one.'
           : 'Each row has an input token of the decoder, and the next token of the output, which is the next ' +
               'decoder input.',
       ),
       shifted(app),
-      depth === 'words' ? null : targetTable(app),
+      withTable(targetTable),
     ),
-    el(
-      'section',
-      { 'aria-label': 'vocabularies' },
-      el('h2', 'Vocabularies and training counts'),
+    section(
+      'vocabularies',
+      'Vocabularies and training counts',
       ['source', 'target'].map((side) => coverage(app, side)),
     ),
   ];
@@ -72,16 +61,14 @@ const chips = (app) => [
   ),
 ];
 
-function suggestions(app) {
-  const { axis, specials } = app.base.vocabularies.source;
-  const special = new Set(Object.values(specials));
-  const pieces = app.base.axes[axis].labels.filter((_, id) => !special.has(id)).slice(0, SUGGESTED);
-  return el(
+const suggestions = ({ base }) =>
+  el(
     'datalist',
     { id: 'pieces' },
-    pieces.map((value) => el('option', { value })),
+    ordinary(base, 'source')
+      .slice(0, SUGGESTED)
+      .map(({ text }) => el('option', { value: text })),
   );
-}
 
 /** A token as a field: another token is an edit. */
 function editable(app, token, position) {
@@ -111,55 +98,29 @@ const sourceTable = ({ trace }) =>
   table(
     'source tokens',
     ['position', 'token', 'id', 'kind', 'training count'],
-    trace.tokens.source.map((token, position) =>
-      el(
-        'tr',
-        { data: { at: `s${position}` } },
-        el('th', { scope: 'row' }, String(position)),
-        [bdi(visible(token.text)), String(token.id), bdi(kindOf(token)), count(token)].map((part) => el('td', part)),
-      ),
-    ),
+    trace.tokens.source.map((token, position) => {
+      const cells = [bdi(visible(token.text)), String(token.id), bdi(kindOf(token)), count(token)];
+      return row({ data: { at: `s${position}` } }, String(position), ...cells);
+    }),
   );
 
-const lightOfRow = (app, row) => `${app.state.gold ? 'g' : 't'}${row}`;
+/** How a decoder row is lit: where it is selected, and with its token, see hover.js. */
+const lit = (app, i) => ({
+  class: i === app.row ? 'lit' : null,
+  data: { at: `${app.state.gold ? 'g' : 't'}${i}` },
+});
 
 /** The decoder input and the target as two lines, one above the other. */
 function shifted(app) {
   const { inputs, targets, kind } = app.rows;
-  const line = (name, listed) =>
-    el(
-      'tr',
-      el('th', { scope: 'row' }, name),
-      listed.map((token, row) =>
-        el(
-          'td',
-          { class: row === app.row ? 'lit' : null, data: { at: lightOfRow(app, row) } },
-          bdi(visible(token.text), token.kind),
-        ),
-      ),
-    );
-  return el(
-    'div.scroller',
-    el(
-      'table.shift',
-      { 'aria-label': `decoder input and ${kind}` },
-      el(
-        'tbody',
-        el(
-          'tr',
-          el('th', { scope: 'row' }, 'step'),
-          inputs.map((_, row) =>
-            el(
-              'td',
-              button(String(row), () => app.set({ row }), { class: 'link', data: { key: `shift-${row}` } }),
-            ),
-          ),
-        ),
-        line('decoder input', inputs),
-        line(kind, targets),
-      ),
-    ),
-  );
+  const step = (i) => button(String(i), () => app.set({ row: i }), { class: 'link', data: { key: `shift-${i}` } });
+  const cells = (tokens) => tokens.map((token, i) => el('td', lit(app, i), bdi(visible(token.text), token.kind)));
+  const rows = [
+    row('step', ...range(inputs.length).map(step)),
+    row('decoder input', ...cells(inputs)),
+    row(kind, ...cells(targets)),
+  ];
+  return wide(el('table.shift', { 'aria-label': `decoder input and ${kind}` }, el('tbody', rows)));
 }
 
 function targetTable(app) {
@@ -168,30 +129,22 @@ function targetTable(app) {
   const losses = state.gold ? trace.get('gold.losses') : null;
   const smoothing = trace.provenance.settings.training?.label_smoothing ?? 0;
   const columns = ['step', 'decoder input', kind, 'id', 'training count', 'probability'];
+  const known = (log, text) => (log === null ? 'not available' : text(log));
+  const ofLoss = (log, i) => [
+    known(log, () => digits(-log)),
+    pickable(app, 'gold.losses', [i], digits(losses.numbers[i])),
+  ];
+  const lines = targets.map((token, i) => {
+    const log = logProbOf(app, i, token.id);
+    const probability = () => pickable(app, app.name('log_probs'), [i, token.id], percent(Math.exp(log)));
+    const texts = [inputs[i], token].map(({ text }) => bdi(visible(text)));
+    const numbers = [String(token.id), count(token), known(log, probability), ...(losses ? ofLoss(log, i) : [])];
+    return row(lit(app, i), String(i), ...texts, ...numbers);
+  });
   return table(
     state.gold ? 'gold target, teacher forcing' : 'output',
     losses ? [...columns, 'cross-entropy', `loss (label smoothing ${smoothing})`] : columns,
-    targets.map((token, row) => {
-      const log = logProbOf(app, row, token.id);
-      const cells = [
-        bdi(visible(inputs[row].text)),
-        bdi(visible(token.text)),
-        String(token.id),
-        count(token),
-        log === null ? 'not available' : pickable(app, app.name('log_probs'), [row, token.id], percent(Math.exp(log))),
-      ];
-      if (losses)
-        cells.push(
-          log === null ? 'not available' : digits(-log),
-          pickable(app, 'gold.losses', [row], digits(losses.numbers[row])),
-        );
-      return el(
-        'tr',
-        { class: row === app.row ? 'lit' : null, data: { at: lightOfRow(app, row) } },
-        el('th', { scope: 'row' }, String(row)),
-        cells.map((part) => el('td', part)),
-      );
-    }),
+    lines,
   );
 }
 
@@ -205,35 +158,27 @@ function logProbOf(app, row, id) {
 
 /** The vocabulary of a side; tokens that are not in the training data are gray, and counted. */
 function coverage({ trace }, side) {
-  const { axis, counts, specials } = trace.vocabularies[side];
-  const { labels } = trace.axes[axis];
-  const special = new Set(Object.values(specials));
-  if (!counts.length)
-    return el('p.hint', `${side}: ${grouped(labels.length)} tokens; the training counts are not available.`);
-  const listed = labels.map((text, id) => ({ text, id, count: counts[id] })).filter(({ id }) => !special.has(id));
-  const unseen = listed.filter((token) => token.count === 0);
+  const { axis, counts } = trace.vocabularies[side];
+  const all = trace.axes[axis].labels.length;
+  if (!counts.length) return el('p.hint', `${side}: ${grouped(all)} tokens; the training counts are not available.`);
+  const listed = ordinary(trace, side);
+  const unseen = listed.filter((token) => token.count === 0).length;
   return el(
     'div',
     el(
       'p',
-      `${side}: ${grouped(labels.length)} tokens, ${special.size} of them special. ` +
-        (unseen.length
-          ? `${grouped(unseen.length)} of the other ${grouped(listed.length)} are not in the training data (gray).`
+      `${side}: ${grouped(all)} tokens, ${all - listed.length} of them special. ` +
+        (unseen
+          ? `${grouped(unseen)} of the other ${grouped(listed.length)} are not in the training data (gray).`
           : `All other ${grouped(listed.length)} are in the training data.`),
     ),
     el(
       'ul.vocabulary',
       { 'aria-label': `${side} vocabulary` },
-      listed.slice(0, LISTED).map((token) =>
-        el(
-          'li',
-          {
-            class: token.count === 0 ? 'never' : null,
-            title: `id ${token.id}, ${grouped(token.count)} times in the training data`,
-          },
-          el('bdi', visible(token.text)),
-        ),
-      ),
+      listed.slice(0, LISTED).map(({ id, text, count: times }) => {
+        const title = `id ${id}, ${grouped(times)} times in the training data`;
+        return el('li', { class: times === 0 ? 'never' : null, title }, el('bdi', visible(text)));
+      }),
     ),
     listed.length > LISTED ? el('p.size', `the first ${LISTED} of ${grouped(listed.length)}`) : null,
   );

@@ -1,6 +1,6 @@
 /** Training: loss, learning rate, gradient norm, metric; the same source translated by the saved checkpoints. */
 
-import { bdi, button, choices, el, letKeyboardScroll, slider } from 'glassbox/dom.js';
+import { bdi, button, choices, el, letKeyboardScroll, section, slider } from 'glassbox/dom.js';
 import { lines, markAt } from 'glassbox/chart.js';
 import { grouped, percent } from 'glassbox/numbers.js';
 import { picture } from 'glassbox/picture.js';
@@ -12,7 +12,7 @@ export function training(app) {
   const found = app.trace.training;
   if (!found) return absent(app);
   const { checkpoints = [] } = found;
-  const charts = el('section', { 'aria-label': 'history' });
+  const charts = section('history', 'History');
   const answer = checkpoints.length ? checkpointsPart(app, checkpoints, charts) : null;
   charts.append(...curves(app, found, answer));
   answer?.show(answer.at);
@@ -33,19 +33,10 @@ function curves(app, { history = [], validations = [] }, answer) {
     series(validations, 'loss', smoothing ? 'validation (no label smoothing)' : 'validation'),
   ];
   return [
-    el('h2', 'History'),
     answer
       ? el('p.hint', 'The line in each chart is the checkpoint above. Select a place in a chart to go there.')
       : null,
-    choices(
-      'loss',
-      [
-        ['linear', 'linear loss'],
-        ['log', 'log loss'],
-      ],
-      isLog ? 'log' : 'linear',
-      (loss) => app.set({ loss }),
-    ),
+    choices('loss', { linear: 'linear loss', log: 'log loss' }, app.state.loss, (loss) => app.set({ loss })),
     history.length ? lines('loss', losses, { ...step, log: isLog }) : null,
     validations.length ? lines(`${validations[0].metric} in validation`, [series(validations, 'value')], step) : null,
     history.length ? lines('learning rate', [series(history, 'learning_rate')], step) : null,
@@ -74,22 +65,24 @@ function checkpointsPart(app, checkpoints, charts) {
   const at = Math.min(app.state.time ?? last, last);
   const same = checkpoints.map((checkpoint) => checkpoint.text === app.base.translation);
   const answer = el('div');
-  const field = slider('checkpoint', { max: last, value: at }, (time) => show(time));
+  const onChange = (time) => app.set({ time });
+  const field = slider('checkpoint', { max: last, value: at }, (time) => show(time), { onChange });
   const input = field.querySelector('input');
-  input.addEventListener('change', () => app.set({ time: Number(input.value) }));
   let timer = null;
   const play = button('▶ play', () => (timer ? stop() : start()), { data: { key: 'play' }, 'aria-pressed': 'false' });
+  const say = (isPlaying) => {
+    play.textContent = isPlaying ? '❚❚ pause' : '▶ play';
+    play.setAttribute('aria-pressed', String(isPlaying));
+  };
   const stop = () => {
     clearInterval(timer);
     timer = null;
-    play.textContent = '▶ play';
-    play.setAttribute('aria-pressed', 'false');
+    say(false);
     app.state.time = Number(input.value);
   };
   const start = () => {
     if (Number(input.value) === last) show(0);
-    play.textContent = '❚❚ pause';
-    play.setAttribute('aria-pressed', 'true');
+    say(true);
     timer = setInterval(() => {
       if (play.isConnected && Number(input.value) < last) show(Number(input.value) + 1);
       if (!play.isConnected || Number(input.value) === last) stop();
@@ -108,10 +101,9 @@ function checkpointsPart(app, checkpoints, charts) {
     app.state.time = found;
     show(found);
   };
-  const element = el(
-    'section',
-    { 'aria-label': 'checkpoints' },
-    el('h2', 'The same source through the checkpoints'),
+  const element = section(
+    'checkpoints',
+    'The same source through the checkpoints',
     el('p.hint', 'Each checkpoint translates the source by greedy search. ✓: equal to the output above.'),
     el('div.row', play, field),
     answer,
@@ -133,16 +125,10 @@ function answerOf(app, checkpoints, at, same) {
     ),
     el(
       'ol.checkpoints',
-      checkpoints.map((checkpoint, i) =>
-        el(
-          'li',
-          { class: i === at ? 'lit' : null },
-          el('small', `step ${grouped(checkpoint.step)}`),
-          ' ',
-          bdi(visible(checkpoint.text)),
-          same[i] ? ' ✓' : '',
-        ),
-      ),
+      checkpoints.map((each, i) => {
+        const words = [el('small', `step ${grouped(each.step)}`), ' ', bdi(visible(each.text)), same[i] ? ' ✓' : ''];
+        return el('li', { class: i === at ? 'lit' : null }, words);
+      }),
     ),
     picture(
       'cross-attention weights, mean over layers and heads',

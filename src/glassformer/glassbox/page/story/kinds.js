@@ -4,7 +4,7 @@ import { svg } from 'glassbox/dom.js';
 import { figure } from 'glassbox/figure.js';
 import { KINDS, kindOf } from 'glassbox/headkinds.js';
 import { at, entropies, grouped, headOf, percent, probability } from 'glassbox/numbers.js';
-import { titleOf } from 'glassbox/panels/selection.js';
+import { titleOf } from 'glassbox/labels.js';
 import { canCompute, headsOfAnswer, neededMost } from 'glassbox/story/needed.js';
 import { mostNeeded } from 'glassbox/story/query.js';
 

@@ -3,7 +3,7 @@
 import { svg } from 'glassbox/dom.js';
 import { figure } from 'glassbox/figure.js';
 import { digits, rowOf } from 'glassbox/numbers.js';
-import { titleOf } from 'glassbox/panels/selection.js';
+import { titleOf } from 'glassbox/labels.js';
 import { stepName } from 'glassbox/story/parts.js';
 
 const [LINE, TOP] = [26, 26];
