@@ -105,8 +105,7 @@ def test_a_subword_is_forced_by_a_click_although_the_page_cannot_split_texts(
     keys = window.all("[data-key^='force-']", "each.dataset.key")
     window.press(keys[1])
     window.settle()
-    window.panel("whatif")
-    assert "--edit 'prefix " in window.page.inner_text("pre")
+    assert "--edit 'prefix " in str(window.page.get_attribute("[data-key='copy-command']", "title"))
     assert window.complaints == []
 
 
