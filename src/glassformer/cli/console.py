@@ -85,21 +85,28 @@ class Reporter:
     def success(self, text: str) -> None:
         self.console.print(f"[green]{escape(printable_lines(text))}[/green]", soft_wrap=True)
 
-    def table(self, title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    def table(self, title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> None:
         self.console.print(plain_table(title, columns, rows))
 
 
-def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Group:
-    """Return a table to print under its title; cells are text without markup or line breaks."""
+def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Group:
+    """Return a table to print under its title; a cell is text without markup or line breaks, a number, or None."""
     table = Table(box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, style=None if column else "dim", overflow="fold")
     for row in rows:
-        table.add_row(*(escape(printable(cell)) for cell in row))
+        table.add_row(*(escape(printable(_cell(value))) for value in row))
     return Group(Text(printable(title), style="bold"), table)  # a title of a Table is no wider than its rows
 
 
-def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+def _cell(value: Any) -> str:
+    """Return a number as text: 1,234 or 0.1234; None is empty."""
+    if value is None:
+        return ""
+    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> None:
     """Print the result of a verb as a table on standard output."""
     standard_output().print(plain_table(title, columns, rows))
 

@@ -47,7 +47,7 @@ def heads(
 
 def _print_heads(found: HeadEffects) -> None:
     rows = [
-        (head.attention, str(head.head), f"{head.exact_match:.2%}", f"{head.newly_wrong:,}", f"{head.newly_right:,}")
+        (head.attention, head.head, f"{head.exact_match:.2%}", head.newly_wrong, head.newly_right)
         for head in sorted(found.heads, key=lambda effect: effect.exact_match)
         if head.newly_wrong or head.newly_right
     ]

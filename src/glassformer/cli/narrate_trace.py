@@ -204,17 +204,15 @@ def _block(number: float, largest: float) -> str:
 
 def _print_source(trace: Trace) -> None:
     rows = [
-        (
-            str(position),
-            _visible(token.text),
-            str(token.id),
-            token.kind if token.input is None else printable(f"{token.kind}: {token.input}"),
-            "?" if token.count is None else f"{token.count:,}",
-        )
+        (position, _visible(token.text), str(token.id), _kind(token), "?" if token.count is None else token.count)
         for position, token in enumerate(trace.tokens.source)
     ]
     print_table("source tokens", ("position", "token", "id", "kind", "times trained"), rows)
     print_line()
+
+
+def _kind(token: Token) -> str:
+    return token.kind if token.input is None else f"{token.kind}: {token.input}"
 
 
 def _print_rows(trace: Trace) -> None:
@@ -228,7 +226,7 @@ def _print_rows(trace: Trace) -> None:
         prediction = trace.predictions["logits"][row]
         probability = math.exp(float(trace.array("log_probs")[row, target.id]))
         text, next_best = next(((text, p) for token, text, p in prediction.top if token != target.id), ("", 0.0))
-        cells = [str(row), _visible(fed.text), _visible(target.text), f"{probability:.4f}", str(prediction.rank)]
+        cells = (row, _visible(fed.text), _visible(target.text), probability, prediction.rank)
         rows.append((*cells, f"{_visible(text)} {next_best:.4f}", *(_peak(trace, table[row]) for table in measures)))
     print_table("decoder rows", tuple(columns), rows)
 
@@ -256,7 +254,7 @@ def _print_answers(trace: Trace) -> None:
     greedy = trace.search.greedy.answers[0]
     reasons = [*(search.nodes[answer.node].reason for answer in search.answers), "greedy search"]
     rows = [
-        (_visible(answer.text), f"{answer.score:.4f}", f"{answer.rank_score:.4f}", reason)
+        (_visible(answer.text), answer.score, answer.rank_score, reason)
         for answer, reason in zip([*search.answers, greedy], reasons, strict=True)
     ]
     title = f"answers of a beam of {search.num_beams}; the encoder ran once, the decoder {search.decoder_runs} times"
@@ -268,11 +266,11 @@ def _print_answers(trace: Trace) -> None:
 def _print_pruned(search: Search) -> None:
     rows = [
         (
-            str(node.step),
+            node.step,
             _visible(node.text),
-            f"{math.exp(node.log_prob):.4f}",
+            math.exp(node.log_prob),
             " ".join(_visible(step.text) for step in _path(search, pruned)),
-            f"{pruned.sum:.4f}",
+            pruned.sum,
             pruned.reason,
         )
         for node, pruned in _best_and_pruned(search)
@@ -302,13 +300,7 @@ def _print_gold(trace: Trace) -> None:
     assert trace.tokens.gold_in is not None
     assert trace.tokens.gold is not None
     rows = [
-        (
-            str(row),
-            _visible(fed.text),
-            _visible(target.text),
-            f"{-log_probs[row, target.id]:.4f}",
-            f"{losses[row]:.4f}",
-        )
+        (row, _visible(fed.text), _visible(target.text), -float(log_probs[row, target.id]), float(losses[row]))
         for row, (fed, target) in enumerate(zip(trace.tokens.gold_in, trace.tokens.gold, strict=True))
     ]
     smoothing = trace.provenance.settings["training"]["label_smoothing"]
@@ -324,8 +316,7 @@ def _print_difference(trace: Trace) -> None:
     rows = [(name, *_outputs(outputs)) for name, outputs in searches.items()]
     print_table("what if: " + "; ".join(trace.edits), ("search", "before", "after", "first changed step"), rows)
     largest = sorted(difference.largest.items(), key=lambda item: -item[1])[:5]
-    changed = [(name, f"{change:.4f}") for name, change in largest]
-    print_table("most changed, when fed the answer before the edits", ("tensor", "largest change"), changed)
+    print_table("most changed, when fed the answer before the edits", ("tensor", "largest change"), largest)
     print_line()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -45,14 +45,15 @@ def neighbors(
 def _print_neighbors(found: Neighbors) -> None:
     query = " ".join(f"{sign}{token!r}" for sign, token in zip(("", "− ", "+ "), found.query, strict=False))
     title = f"nearest to {query} of {found.candidates:,} {found.side} tokens"
-    rows = [(f"{rank:,}", repr(one.token), f"{one.cosine:.4f}", _note(one, found)) for rank, one in _ranked(found)]
+    rows: list[tuple[Any, ...]] = [
+        (rank, repr(one.token), one.cosine, _note(one, found)) for rank, one in _ranked(found)
+    ]
     if len(found.query) > 1:
-        rows += [("", repr(one.token), f"{one.cosine:.4f}", "in the query") for one in found.of_query]
+        rows += [(None, repr(one.token), one.cosine, "in the query") for one in found.of_query]
     if (expected := found.expected) is not None:
         a, b, c = (one.token for one in found.of_query)
-        difference = expected.difference_cosine
-        cosine = "" if difference is None else f"{difference:.4f}"
-        rows.append(("", f"{a!r} − {b!r}, {expected.token!r} − {c!r}", cosine, "between the differences"))
+        named = f"{a!r} − {b!r}, {expected.token!r} − {c!r}"
+        rows.append((None, named, expected.difference_cosine, "between the differences"))
     print_table(title, ("rank", "token", "cosine", ""), rows)
 
 

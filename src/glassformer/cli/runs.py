@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,14 +35,12 @@ def _print_runs(title: str, runs: Sequence[RunSummary]) -> None:
         print_table("settings that differ", ("run", ""), [(run.name, _settings(run)) for run in runs])
 
 
-def _row(run: RunSummary) -> tuple[str, ...]:
+def _row(run: RunSummary) -> tuple[Any, ...]:
     state = run.state if run.state == "finished" else f"{run.state} at {run.step:,}"
     best = "" if run.value is None else f"{run.metric} {run.value:.4f} at {run.best_step:,}"
-    numbers = (run.n_parameters, run.train_rows, run.steps)
-    cells = ["" if number is None else f"{number:,}" for number in numbers]
     minutes = "" if run.minutes is None else f"{run.minutes:.1f}"
     speed = "" if run.tokens_per_second is None else f"{run.tokens_per_second:,.0f}"
-    return (run.name, state, best, *cells, minutes, speed)
+    return (run.name, state, best, run.n_parameters, run.train_rows, run.steps, minutes, speed)
 
 
 def _settings(run: RunSummary) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -47,15 +47,15 @@ def split(
     parts = split(read.pairs, valid, test, seed)
     files = write_parts(read, data, parts, out)
     hashes = source_hashes(read.pairs)
-    n_sources = {name: len(set(hashes[indices].tolist())) for name, indices in parts.items()}
-    found = {
-        name: {"rows": len(indices), "sources": n_sources[name], "files": [str(file) for file in files[name]]}
+    found: dict[str, dict[str, Any]] = {
+        name: {
+            "rows": len(indices),
+            "sources": len(set(hashes[indices].tolist())),
+            "files": [str(file) for file in files[name]],
+        }
         for name, indices in parts.items()
     }
-    rows = [
-        (name, f"{len(indices):,}", f"{n_sources[name]:,}", ",".join(map(str, files[name])))
-        for name, indices in parts.items()
-    ]
+    rows = [(name, part["rows"], part["sources"], ",".join(part["files"])) for name, part in found.items()]
     reporter.result(
         {"seed": seed, "left_out": len(read.ledger.entries), "parts": found},
         lambda: print_table("no source is in two parts", ("part", "rows", "sources", "table"), rows),

@@ -31,7 +31,7 @@ def tokens(
     ids = tokenizer.frame(tokenizer.encode(source))
     ids += [tokenizer.vocabulary.pad_id] * (pad_to - len(ids))
     pieces = tokenizer.tokens(ids)
-    rows = [(str(position), piece, str(id_)) for position, (piece, id_) in enumerate(zip(pieces, ids, strict=True))]
+    rows = [(position, piece, str(id_)) for position, (piece, id_) in enumerate(zip(pieces, ids, strict=True))]
     reporter.result(
         {"text": given, "tokens": pieces, "ids": ids, "unknown": tokenizer.unknown(source)},
         lambda: print_table(f"{len(ids)} {side.value} tokens", ("position", "token", "id"), rows),
