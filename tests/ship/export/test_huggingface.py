@@ -277,7 +277,9 @@ def test_where_no_length_penalty_is_set_generate_searches_with_a_beam(tmp_path: 
     assert sum(one == other for one, other in zip(answers, expected, strict=True)) >= 0.9 * len(expected)
 
 
-def test_the_card_has_the_metadata_of_the_hub_and_what_is_different_here(tmp_path: Path) -> None:
+def test_the_card_has_the_metadata_of_the_hub_what_is_different_here_and_code_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model_file = untrained()
     model_file = replace(model_file, metrics=Metrics(metric="exact_match", value=0.5, step=1, rows="validation"))
     card = (exported(model_file, tmp_path) / "README.md").read_text(encoding="utf-8")
@@ -297,11 +299,6 @@ def test_the_card_has_the_metadata_of_the_hub_and_what_is_different_here(tmp_pat
     assert "at most 36 tokens, an answer at most 14 " in text
     assert "ranked by score / ((5 + length) / 6)^0.6" in text
     assert "The vocabulary has the target's tokens first" in text
-
-
-def test_the_code_of_the_card_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model_file = untrained()
-    card = (exported(model_file, tmp_path) / "README.md").read_text(encoding="utf-8")
     code = card.split("```python\n")[1].split("```")[0]
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
