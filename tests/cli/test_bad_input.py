@@ -82,14 +82,9 @@ def test_a_column_that_is_not_there_is_wrong_usage(tmp_path, call, run, options,
     ("assignment", "parts"),
     [
         ("training.stepz=9", ["no setting 'training.stepz'", "did you mean 'training.steps'?"]),
-        ("steps=9", ["no setting 'steps'", "did you mean 'training.steps'?"]),
-        ("training=9", ["'training' is not a single setting"]),
         ("training.steps", ["cannot read the setting 'training.steps'", "section.name=value"]),
         ("training.steps=many", ["'training.steps' cannot take this value", "got: 'many'"]),
-        ("training.steps=0", ["'training.steps' cannot take this value", "greater than or equal to 1"]),
-        ("model.d_model=wide", ["'model.d_model' cannot take this value", "got: 'wide'"]),
         ("model.d_model=0", ["'model.d_model' cannot take this value", "greater than or equal to 1"]),
-        ("training.metric=blue", ["'training.metric'", "did you mean 'bleu'?"]),
         ("model.d_model=33", ["d_model must be even, not 33"]),
         ("tokens.shared=true", ["do not fit together", "tokens.shared"]),
     ],
@@ -108,17 +103,11 @@ def test_a_setting_that_cannot_be_is_named_with_the_nearest(tmp_path, call, tabl
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
-        (["translate"], ["Missing argument 'MODEL'"]),
         (["train"], ["Missing argument 'TABLE'"]),
         (["train", "t.csv"], ["Missing option '--out'"]),
-        (["evaluate", "m"], ["Missing argument 'TABLE'"]),
-        (["score", "m"], ["Missing argument 'TABLE'"]),
-        (["tokens", "m"], ["Missing argument 'TEXT'"]),
-        (["info"], ["Missing argument 'MODEL'"]),
         (["translaet"], ["No such command 'translaet'"]),
         (["translate", "m", "--bean", "3"], ["No such option", "--beam"]),
         (["translate", "m", "--beam", "0"], ["--beam", "1"]),
-        (["translate", "m", "--nbest", "0"], ["--nbest", "1"]),
         (["translate", "m", "--beam", "two"], ["--beam"]),
         (["train", "t.csv", "--out", "r", "--seed", "-1"], ["--seed", "0"]),
         (["tokens", "m", "x", "--side", "left"], ["--side", "source", "target"]),
@@ -458,10 +447,9 @@ def test_what_a_model_says_never_acts_on_the_terminal(tmp_path, call, run):
     [
         (("a=RUN", "a=RUN"), 2, "two models have the same name"),
         (("a=RUN", "b=RUN", "--ensemble", "RUN"), 2, "an ensemble is one model"),
-        (("RUN", "--api-key-file", "FILE"), 2, "the option --api-key-file was removed"),
         (("RUN", "other=MISSING", "--port", "0"), 1, "the model does not exist"),
     ],
-    ids=["same name", "ensemble", "a key", "no model"],
+    ids=["same name", "ensemble", "no model"],
 )
 def test_a_server_that_cannot_be_as_requested_does_not_start(tmp_path, call, run, words, code, said):
     places = {"RUN": str(run), "MISSING": str(tmp_path / "missing")}

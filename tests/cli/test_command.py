@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+
+from glassformer.cli.command import REMOVED
 
 
 @pytest.mark.parametrize(
@@ -12,14 +16,10 @@ import pytest
         (["train", "t.csv", "--out", "r", "--out=s"], "--out", "'r', 's'"),
         (["train", "t.csv", "-o", "r", "--out", "s"], "--out", "'r', 's'"),
         (["train", "t.csv", "-or", "-o", "s"], "--out", "'r', 's'"),
-        (["train", "t.csv", "--out", "r", "--recipe", "g2p", "--recipe", "scan"], "--recipe", "'g2p', 'scan'"),
         (["translate", "m", "--beam", "2", "--beam", "3"], "--beam", "'2', '3'"),
-        (["translate", "m", "--beam=2", "--device", "cpu", "--beam=3"], "--beam", "'2', '3'"),
         (["translate", "--beam", "2", "m", "i.txt", "--beam", "2"], "--beam", "'2', '2'"),
         (["evaluate", "m", "t.csv", "--target", "1", "--target=2", "--target", "3"], "--target", "'1', '2', '3'"),
         (["evaluate", "m", "t.csv", "--header", "--no-header"], "--header / --no-header", "'--header', '--no-header'"),
-        (["score", "m", "t.csv", "--device=cpu", "--device=cuda"], "--device", "'cpu', 'cuda'"),
-        (["explain", "m", "x", "--html", "a.html", "--html", "b.html"], "--html", "'a.html', 'b.html'"),
         (["tokens", "m", "x", "--side", "source", "--side", "target"], "--side", "'source', 'target'"),
         (["serve", "m", "--port", "1", "--port", "2"], "--port", "'1', '2'"),
     ],
@@ -55,3 +55,18 @@ def test_options_that_take_several_values_are_repeatable(call, small, table, tmp
     assert answer.code == 0, answer.err  # some ten times --set
     edits = ("--edit", "no such edit", "--edit", "nor this one")
     assert "takes one value" not in call("explain", tmp_path / "run", "1845-01-05", *edits).err
+
+
+@pytest.mark.parametrize(("verb", "name"), [(verb, name) for verb, names in REMOVED.items() for name in names])
+def test_an_option_that_was_removed_says_what_to_write_instead(call, verb, name):
+    answer = call(verb, "x", name, "1")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == f"error: the option {name} was removed\n  next: {REMOVED[verb][name]}\n"
+
+
+def test_what_a_removed_option_names_does_what_it_did(call, table):
+    words = REMOVED["audit"]["--max-length"].replace("=N", "=12").split()
+    answer = call("audit", table, *words, "--json")
+    assert answer.code == 0, answer.err
+    recipe = json.loads(answer.out)["recipe"]
+    assert (recipe["data.max_source_length"], recipe["data.max_target_length"]) == (12, 12)

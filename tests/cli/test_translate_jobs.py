@@ -298,8 +298,6 @@ def test_a_device_that_is_full_is_an_error(call, run):
     ("more", "message", "code"),
     [
         (["--on", "slurm"], "--on slurm is not available", 2),
-        (["--shards", "2"], "the option --shards was removed", 2),
-        (["--merge"], "the option --merge was removed", 2),
         (["--on", "ray"], "pip install 'glassformer[ray]'", 1),
     ],
 )
