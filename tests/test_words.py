@@ -24,6 +24,7 @@ SOURCE = ROOT / "src/glassformer"
 PAGES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "src").rglob("README.md")),
     *sorted((ROOT / "lessons").rglob("*.md")),
 ]
 
