@@ -76,16 +76,16 @@ def _finish(reporter: Reporter, planned: Plan, device: str) -> None:
         warn_cut_off(reporter, report.unfinished)
         result["test"] = report.to_json()
     reporter.result(result, lambda: print_report(report, planned.test.path) if report and planned.test else None)
-    _print_next(reporter, out)
+    _print_next(reporter, planned)
 
 
-def _print_next(reporter: Reporter, out: Path) -> None:
+def _print_next(reporter: Reporter, planned: Plan) -> None:
     """Print the commands that use a finished run, and those that look inside, with a held-out source of the run."""
     from glassformer.glassbox.history import last_sample
-    from glassformer.ship.storage.modelfile import ModelFile
 
+    out = planned.directory.path
     run = shlex.quote(str(out))
-    source = None if ModelFile.load(out).source_tokenizer.inputs else last_sample(out)
+    source = None if planned.prepared.source_tokenizer.inputs else last_sample(out)
     explain = [] if source is None else [f"glassformer explain {run} {shlex.quote(source)} --html report.html"]
     reporter.print("next, look inside:")
     for command in (*explain, f"glassformer serve {run}", f"glassformer info {run}"):
