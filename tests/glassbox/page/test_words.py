@@ -52,37 +52,6 @@ def test_every_panel_uses_the_terms_of_the_field(window: Any, trace: Trace, tmp_
         assert avoided_words(window) == [], example
 
 
-def test_layers_are_numbered_as_in_the_names_of_tensors(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path)
-    window.panel("attention")
-    options = window.run("return [...document.querySelectorAll('option')].map((one) => [one.value, one.textContent]);")
-    titles = {part: title for part, title in options if part.endswith((".self", ".cross"))}
-    assert "encoder.0.self" in titles
-    for part, title in titles.items():
-        side, layer, _ = part.split(".")
-        assert title.startswith(f"{side} layer {layer}, ")
-
-
-@pytest.mark.medium
-def test_the_inspector_and_an_edit_use_the_terms_of_the_field(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path)
-    for step in trace.steps:
-        index = [0] * len(trace.tensors[step.output].axes)
-        window.run(
-            """const { inspector } = await import('glassbox/inspector.js');
-            const { App } = await import('glassbox/app.js');
-            globalThis.app ??= new App(JSON.parse(document.getElementById('trace').textContent));
-            app.state = { ...app.state, tensor: given.name, cell: given.index };
-            document.getElementById('inspector').replaceChildren(...inspector(app).flat(9).filter(Boolean));""",
-            {"name": step.output, "index": index},
-        )
-        assert avoided_words(window) == [], step.output
-    window.panel("whatif")
-    window.press("toggle-positions off")
-    window.settle()
-    assert avoided_words(window) == []
-
-
 def test_rows_are_called_by_what_their_targets_are(window: Any, trace: Trace, tmp_path: Path) -> None:
     window.open(trace, tmp_path)
     assert window.all(".shift th", "each.innerText") == ["step", "decoder input", "output token"]

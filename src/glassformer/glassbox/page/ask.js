@@ -1,7 +1,6 @@
 /** The form above the tabs: another text, its gold target, the beam width. */
 
-import { button, el } from 'glassbox/dom.js';
-import { cut } from 'glassbox/story/parts.js';
+import { button, cut, el } from 'glassbox/dom.js';
 import { cannotOpen, limitsOf, traceOf } from 'glassbox/typing.js';
 
 /** @param {import('./app.js').App} app */

@@ -1,13 +1,13 @@
 /** Which source tokens an answer depends on: cross-attention and occlusion, from the file or computed by this page. */
 
-import { named } from 'glassbox/numbers.js';
+import { named, sumOf } from 'glassbox/numbers.js';
 import { correlate } from 'glassbox/ranks.js';
 import { occlude } from 'glassbox/whatif.js';
 
 const MAX_WORK = 60e6; // weights times source tokens: occlusion computes the model once for each source token
 
 /** Cross-attention [T S], the mean over layers and heads. */
-export function meanCross(trace) {
+function meanCross(trace) {
   const cross = trace.attentions().filter((name) => name.endsWith('.cross')).map((name) => trace.get(`${name}.weights`));
   const [heads, rows, keys] = cross[0].shape;
   const mean = named(['target', 'source_key'], [rows, keys]);
@@ -39,13 +39,15 @@ export function measure(trace) {
   };
 }
 
-/** Whether the page can compute the occlusion of every source token in about a second. */
-export function canMeasure(trace) {
-  if (!trace.hasWeights) return false;
+/** How many weights a model has. */
+export function sizeOfModel(trace) {
   const weights = trace.names().filter((name) => /\.(weight|table)$/.test(name));
-  const size = weights.reduce((sum, name) => sum + trace.get(name).numbers.length, 0);
-  return size * trace.tokens.source.length <= MAX_WORK;
+  return sumOf(weights.map((name) => trace.get(name).numbers.length));
 }
+
+/** Whether the page can compute the occlusion of every source token in about a second. */
+export const canMeasure = (trace) =>
+  trace.hasWeights && sizeOfModel(trace) * trace.tokens.source.length <= MAX_WORK;
 
 /** The measure that a picture of the answer uses: occlusion where it is known, otherwise cross-attention. */
 export function influence(trace) {

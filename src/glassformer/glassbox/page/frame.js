@@ -94,40 +94,26 @@ function goldOf({ trace, base }) {
   return pair('gold', [bdi(gold), el('small', gold === trace.translation ? ' ✓ equal' : ' ✗ different')]);
 }
 
+const DEPTHS = { words: 'Words', numbers: 'Numbers', formula: 'Formula' };
+const ROWS = [
+  [false, 'output'],
+  [true, 'gold'],
+];
+
 /** How the panels show their numbers. */
 export const tools = (app) => [
   checks(app),
   app.trace.tokens.gold ? goldSwitch(app) : null,
-  choices(
-    'depth',
-    [
-      ['words', 'Words'],
-      ['numbers', 'Numbers'],
-      ['formula', 'Formula'],
-    ],
-    app.state.depth,
-    (depth) => app.set({ depth }),
-  ),
+  choices('depth', DEPTHS, app.state.depth, (depth) => app.set({ depth })),
 ];
 
 const goldSwitch = (app) =>
-  choices(
-    'decoder rows',
-    [
-      [false, 'output'],
-      [true, 'gold'],
-    ],
-    app.state.gold,
-    (gold) => app.set({ gold, row: 0, tensor: null, cell: null }),
-  );
+  choices('decoder rows', ROWS, app.state.gold, (gold) => app.set({ gold, row: 0, tensor: null, cell: null }));
 
 /** How many steps this page has recomputed so far, and how many of them are equal to the trace. */
 export function checks({ trace }) {
-  const found = [...trace.verdicts.values()].map((verdict) => verdict.passed);
-  const [right, wrong] = [
-    found.filter((passed) => passed === true).length,
-    found.filter((passed) => passed === false).length,
-  ];
+  const count = (wanted) => [...trace.verdicts.values()].filter(({ passed }) => passed === wanted).length;
+  const [right, wrong] = [count(true), count(false)];
   const kind = wrong ? 'red' : right ? 'green' : 'gray';
   const text = wrong
     ? `✗ ${wrong} of ${trace.steps.length} steps wrong`

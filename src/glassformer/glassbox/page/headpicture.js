@@ -1,6 +1,6 @@
 /** All heads as one picture and as one table, to be saved. */
 
-import { svg } from 'glassbox/dom.js';
+import { image, range, svg } from 'glassbox/dom.js';
 import { heat } from 'glassbox/heat.js';
 import { KINDS } from 'glassbox/headkinds.js';
 import { titleOf } from 'glassbox/labels.js';
@@ -15,10 +15,11 @@ export function headPicture(all) {
   const across = Math.max(...all.map(({ head }) => head)) + 1;
   const [width, height] = [LEFT + across * (TILE + GAP), TOP + names.length * (TILE + GAP)];
   const label = (x, y, text) => svg('text.label', { x, y }, text);
-  return svg(
-    'svg',
-    { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': 'attention weights of all heads' },
-    Array.from({ length: across }, (_, head) => label(LEFT + head * (TILE + GAP), 14, `head ${head}`)),
+  return image(
+    width,
+    height,
+    'attention weights of all heads',
+    range(across).map((head) => label(LEFT + head * (TILE + GAP), 14, `head ${head}`)),
     names.map((name, row) => label(4, TOP + row * (TILE + GAP) + TILE / 2, titleOf(name))),
     all.map(({ name, head, plane }) => {
       const [x, y] = [LEFT + head * (TILE + GAP), TOP + names.indexOf(name) * (TILE + GAP)];

@@ -1,7 +1,8 @@
 /** A matrix as a small picture: squares of a few shades, blue above 0, orange below; two bars follow the lit token. */
 
-import { svg } from 'glassbox/dom.js';
+import { el, range, svg } from 'glassbox/dom.js';
 import { lightKind } from 'glassbox/hover.js';
+import { digits } from 'glassbox/numbers.js';
 
 const SHADES = 16;
 const MAX_CELLS = 160; // along one side; of a larger matrix each square is the largest of several numbers
@@ -15,8 +16,8 @@ export function heat(x, scale, attributes = {}) {
   const [rows, columns] = x.shape;
   const [down, across] = [Math.min(rows, MAX_CELLS), Math.min(columns, MAX_CELLS)];
   const paths = new Map();
-  for (let row = 0; row < down; row += 1) {
-    for (let column = 0; column < across; column += 1) {
+  for (const row of range(down)) {
+    for (const column of range(across)) {
       const number = largestOf(x, span(row, down, rows), span(column, across, columns));
       const shade = Math.ceil(Math.min(1, Math.abs(number) / scale) * SHADES) / SHADES;
       if (Math.abs(number) < scale * 0.015) continue;
@@ -44,6 +45,20 @@ export function heat(x, scale, attributes = {}) {
     shapes,
     svg('rect.down', { x: 0, y: 0, width: across, height: down / rows }),
     svg('rect.across', { x: 0, y: 0, width: across / columns, height: down }),
+  );
+}
+
+/** The scale of colors. @param {string|null} words  instead of what the colors mean */
+export function colors(x, scale, words = null, ...parts) {
+  const isSigned = x.numbers.some((number) => number < 0);
+  const meaning = isSigned ? 'orange: below 0 · blue: above 0' : '';
+  return el(
+    'p.legend',
+    el('span', isSigned ? digits(-scale) : '0'),
+    el(isSigned ? 'i.scale.signed' : 'i.scale'),
+    el('span', digits(scale)),
+    el('small', words ?? meaning),
+    parts,
   );
 }
 

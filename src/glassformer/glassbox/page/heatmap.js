@@ -1,15 +1,14 @@
 /** A matrix as a picture with axes and a legend. The pointer and the arrow keys read its numbers. */
 
-import { el, svg } from 'glassbox/dom.js';
+import { ARROWS, cut, el, range, svg } from 'glassbox/dom.js';
 import { saveButtons } from 'glassbox/figure.js';
-import { heat, isThinned } from 'glassbox/heat.js';
-import { at, digits, grouped, scaleOf } from 'glassbox/numbers.js';
+import { colors, heat, isThinned } from 'glassbox/heat.js';
+import { at, digits, grouped, rowOf, scaleOf } from 'glassbox/numbers.js';
 
 const [LEFT, TOP, RIGHT, BOTTOM] = [46, 8, 10, 38];
 const [LETTER, MAX_LABEL] = [6.7, 24]; // pixels and number of the characters of a row label
 const MAX_TICKS = 6;
 const UNITS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000];
-const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 /**
  * @param {string} title
@@ -19,7 +18,7 @@ const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRi
  */
 export function heatmap(title, x, { down, across, width, height, rows: given = null }) {
   const scale = scaleOf(x);
-  const rows = given?.map((label) => (label.length > MAX_LABEL ? `${label.slice(0, MAX_LABEL - 1)}…` : label));
+  const rows = given?.map((label) => cut(label, MAX_LABEL));
   const left = rows ? Math.max(LEFT, (down ? 30 : 12) + Math.ceil(LETTER * Math.max(...rows.map((label) => label.length)))) : LEFT;
   const [plotWidth, plotHeight] = [width - left - RIGHT, height - TOP - BOTTOM];
   const step = [plotHeight / x.shape[0], plotWidth / x.shape[1]];
@@ -63,7 +62,7 @@ export function heatmap(title, x, { down, across, width, height, rows: given = n
     { style: { '--left': `${left}px` } },
     el('figcaption', el('b', title), saveButtons(title, image, () => numbersOf(x, down, across, given))),
     el('div.scroller', image),
-    legend(x, scale),
+    colors(x, Number(scale.toPrecision(6)), null, isThinned(x) ? el('small', ' · a square is the largest of several numbers') : null),
     reading,
   );
 }
@@ -74,7 +73,7 @@ const least = (x) => x.numbers.reduce((best, number) => Math.min(best, number), 
 /** Round numbers from 0 on, at most six. */
 function ticks(length) {
   const unit = UNITS.find((step) => (length - 1) / step < MAX_TICKS) ?? 2000;
-  return Array.from({ length: Math.floor((length - 1) / unit) + 1 }, (_, i) => i * unit);
+  return range(Math.floor((length - 1) / unit) + 1).map((i) => i * unit);
 }
 
 /** The pointer reads the cell below it, the arrow keys go from cell to cell. */
@@ -88,32 +87,17 @@ function follow(image, [rows, columns], step, left, read) {
     if (row >= 0 && row < rows && column >= 0 && column < columns) read(row, column);
   });
   image.addEventListener('keydown', (event) => {
-    if (!MOVES[event.key]) return;
+    if (!ARROWS[event.key]) return;
     event.preventDefault();
     const here = image.dataset.at?.split(',').map(Number);
-    const [down, right] = here ? MOVES[event.key] : [0, 0];
+    const [down, right] = here ? ARROWS[event.key] : [0, 0];
     const [row, column] = here ?? [0, 0];
     read(inside(row + down, rows), inside(column + right, columns));
   });
 }
 
-function legend(x, scale) {
-  const isSigned = least(x) < 0;
-  const full = Number(scale.toPrecision(6));
-  return el(
-    'p.legend',
-    el('span', isSigned ? digits(-full) : '0'),
-    el(isSigned ? 'i.scale.signed' : 'i.scale'),
-    el('span', digits(full)),
-    el('small', isSigned ? 'orange: below 0 · blue: above 0' : '', isThinned(x) ? ' · a square is the largest of several numbers' : ''),
-  );
-}
-
 function numbersOf(x, down, across, rows) {
   const [height, width] = x.shape;
-  const heading = [`${down} \\ ${across}`, ...Array.from({ length: width }, (_, i) => i)];
-  return [
-    heading,
-    ...Array.from({ length: height }, (_, row) => [rows ? rows[row] : row, ...x.numbers.subarray(row * width, (row + 1) * width)]),
-  ];
+  const lines = range(height).map((row) => [rows ? rows[row] : row, ...rowOf(x, row)]);
+  return [[`${down} \\ ${across}`, ...range(width)], ...lines];
 }

@@ -3,7 +3,7 @@
  * not on the screen, until something is selected. Escape closes it.
  */
 
-import { button, el } from 'glassbox/dom.js';
+import { button, el, section } from 'glassbox/dom.js';
 import { operation, placeParts, tensorTitle } from 'glassbox/labels.js';
 import { formula } from 'glassbox/mathml.js';
 import { matrix, size } from 'glassbox/matrix.js';
@@ -17,15 +17,11 @@ export function inspector(app) {
   const x = name && app.trace.get(name);
   if (!x) return [];
   const step = app.trace.stepOf.get(name);
+  const [title, ...parts] = tensorTitle(app.trace, name).split(' · ');
   return [
     button('✕', () => close(app), { class: 'close', 'aria-label': 'close the inspector', data: { key: 'close' } }),
-    el('h2', step?.title ?? tensorTitle(app.trace, name).split(' · ')[0]),
-    el(
-      'p.part',
-      tensorTitle(app.trace, name).split(' · ').slice(1).join(' · '),
-      ' ',
-      step ? badge(app.trace, name) : '',
-    ),
+    el('h2', step?.title ?? title),
+    el('p.part', parts.join(' · '), ' ', step ? badge(app.trace, name) : ''),
     cell && sizeOf(x.shape) ? cellPart(app, name, x, step, cell) : null,
     elsewhere(app, name, cell),
     step ? stepPart(app, step) : null,
@@ -36,41 +32,29 @@ export function inspector(app) {
 }
 
 function cellPart(app, name, x, step, cell) {
-  return el(
-    'section',
-    { 'aria-label': 'the cell' },
+  return section(
+    'the cell',
+    '',
     el('p.where', placeParts(app.trace, x.axes, cell)),
     el('output.value', { data: { value: String(at(x, cell)) } }, digits(at(x, cell))),
     step && x.axes[0] === 'head' ? product(app, step, cell[0], 270) : null,
     step
       ? termList(app, step, cell, open)
-      : el(
-          'p',
-          name.startsWith('evidence.')
-            ? 'This number is measured, see the panel “Alignment”.'
-            : 'This number is given, not computed.',
-        ),
+      : el('p', `This number is ${name.startsWith('evidence.') ? 'measured, see the panel “Alignment”' : 'given, not computed'}.`),
   );
 }
 
 /** The tensor itself, where the panel does not show it: weights, for example. */
 function elsewhere(app, name, cell) {
   if (document.querySelector(`#panel [data-tensor="${CSS.escape(name)}"]`)) return null;
-  return el(
-    'section',
-    { 'aria-label': 'numbers' },
-    el('h3', 'numbers'),
-    matrix(app, name, { head: cell?.length === 3 ? cell[0] : app.state.head, width: 330 }),
-  );
+  const head = cell?.length === 3 ? cell[0] : app.state.head;
+  return section('numbers', '', el('h3', 'numbers'), matrix(app, name, { head, width: 330 }));
 }
 
 /** Open a tensor in its panel, at a cell: the window of its matrix moves there. */
 function open(app, name, cell = null) {
   if (cell && cell.length > 1)
-    app.windows.set(
-      name,
-      cell.slice(-2).map((index) => index - 4),
-    );
+    app.windows.set(name, cell.slice(-2).map((index) => index - 4));
   app.goTo(name, cell);
   const found = cellOf(name, cell) ?? document.querySelector(`[data-stage="${CSS.escape(name)}"] h2`);
   found?.scrollIntoView({ block: 'center', inline: 'nearest' });
@@ -105,11 +89,9 @@ const link = (app, name, key) =>
 function stepPart(app, step) {
   const inputs = step.inputs.map((name) => {
     const x = app.trace.get(name);
-    return el(
-      'li',
-      x ? link(app, name, `input-${name}`) : el('code', name),
-      el('span.size', x ? ` ${size(x)}` : ' not in this page'),
-    );
+    return x
+      ? el('li', link(app, name, `input-${name}`), el('span.size', ` ${size(x)}`))
+      : el('li', el('code', name), el('span.size', ' not in this page'));
   });
   const { passed, largest, note } = app.trace.verdict(step.output);
   const verdict =
@@ -118,9 +100,9 @@ function stepPart(app, step) {
       : passed
         ? `Recomputed by this page from these inputs: largest difference ${largest.toExponential(1)}.`
         : `This tensor does not follow from its inputs: ${note || `largest difference ${largest.toPrecision(3)}`}.`;
-  return el(
-    'section',
-    { 'aria-label': 'the operation' },
+  return section(
+    'the operation',
+    '',
     el('p.words', step.words),
     formula(step.formula),
     el('h3', `${operation(step.op)}, of`),
@@ -133,37 +115,27 @@ function stepPart(app, step) {
 function statisticsPart(x, cell) {
   const part = cell && x.axes[0] === 'head' ? headOf(x, cell[0]) : x;
   if (sizeOf(part.shape) < 2) return null;
-  const found = statistics(part.numbers);
-  const rows = [
-    ['smallest', digits(found.smallest)],
-    ['largest', digits(found.largest)],
-    ['mean', digits(found.mean)],
-    ['standard deviation', digits(found.deviation)],
-    ['fraction of zeros', `${(found.zeros * 100).toFixed(1)}\u00a0%`],
-  ];
-  return el(
-    'section',
-    { 'aria-label': 'statistics' },
+  const { smallest, largest, mean, deviation, zeros } = statistics(part.numbers);
+  const rows = {
+    smallest: digits(smallest),
+    largest: digits(largest),
+    mean: digits(mean),
+    'standard deviation': digits(deviation),
+    'fraction of zeros': `${(zeros * 100).toFixed(1)}\u00a0%`,
+  };
+  return section(
+    'statistics',
+    '',
     el('h3', part === x ? 'all numbers of the tensor' : `all numbers of head ${cell[0]}`),
-    el(
-      'dl',
-      rows.map(([name, value]) => [el('dt', name), el('dd', value)]),
-    ),
+    el('dl', Object.entries(rows).map(([name, value]) => [el('dt', name), el('dd', value)])),
   );
 }
 
 function usersPart(app, name) {
   const users = app.trace.usersOf(name);
   if (!users.length) return null;
-  return el(
-    'section',
-    { 'aria-label': 'used by' },
-    el('h3', 'used by'),
-    el(
-      'ul.inputs',
-      users.slice(0, 12).map((step) => el('li', link(app, step.output, `user-${step.output}`))),
-    ),
-  );
+  const links = users.slice(0, 12).map(({ output }) => el('li', link(app, output, `user-${output}`)));
+  return section('used by', '', el('h3', 'used by'), el('ul.inputs', links));
 }
 
 /** Names as in the trace, for the command line. */
@@ -175,11 +147,7 @@ function identifier(name, x, step) {
     el('p', el('code', name)),
     step ? el('p', 'operation ', el('code', step.op), attributes.length ? ` (${attributes.join(', ')})` : '') : null,
     el('p.size', shapeText(x)),
-    el(
-      'p.size',
-      'Layers, heads, rows and positions count from 0. On the command line: ',
-      el('code', `--tensor ${name}`),
-    ),
+    el('p.size', 'Layers, heads, rows and positions count from 0. On the command line: ', el('code', `--tensor ${name}`)),
   );
 }
 

@@ -25,22 +25,21 @@ function checkAxes(one, other) {
   if (one.join() !== other.join()) throw new Error(`the axes do not match: ${one.join(', ')} and ${other.join(', ')}`);
 }
 
-function elementwise(combine) {
-  return ([x, y]) => {
+/** Each number of x changed. */
+const changed = (x, change) => named(x.axes, x.shape, x.numbers.map(change));
+
+const elementwise =
+  (combine) =>
+  ([x, y]) => {
     if (y.axes.length) checkAxes(x.axes, y.axes); // a scalar is broadcast
     const step = y.axes.length ? 1 : 0;
-    return named(
-      x.axes,
-      x.shape,
-      x.numbers.map((number, i) => combine(number, y.numbers[i * step])),
-    );
+    return changed(x, (number, i) => combine(number, y.numbers[i * step]));
   };
-}
 
 const unary =
   (change) =>
   ([x]) =>
-    named(x.axes, x.shape, x.numbers.map(change));
+    changed(x, change);
 
 /** One number of each row of x [r d]. */
 function byRow(x, reduce) {
@@ -181,15 +180,11 @@ function layerNorm([x, means, variances, gain, bias], { eps }) {
   for (const row of [means, variances]) checkAxes(row.axes, x.axes.slice(0, 1));
   for (const feature of [gain, bias]) checkAxes(feature.axes, x.axes.slice(1));
   const width = x.shape[1];
-  return named(
-    x.axes,
-    x.shape,
-    x.numbers.map((number, i) => {
-      const [row, column] = [Math.floor(i / width), i % width];
-      const normalized = (number - means.numbers[row]) / Math.sqrt(variances.numbers[row] + eps);
-      return normalized * gain.numbers[column] + bias.numbers[column];
-    }),
-  );
+  return changed(x, (number, i) => {
+    const [row, column] = [Math.floor(i / width), i % width];
+    const normalized = (number - means.numbers[row]) / Math.sqrt(variances.numbers[row] + eps);
+    return normalized * gain.numbers[column] + bias.numbers[column];
+  });
 }
 
 export function logSumExp(row) {
@@ -199,11 +194,7 @@ export function logSumExp(row) {
 
 function logSoftmax([x]) {
   const totals = byRow(x, logSumExp).numbers;
-  return named(
-    x.axes,
-    x.shape,
-    x.numbers.map((number, i) => number - totals[Math.floor(i / x.shape[1])]),
-  );
+  return changed(x, (number, i) => number - totals[Math.floor(i / x.shape[1])]);
 }
 
 function smoothTargets([ids, like], { label_smoothing: epsilon }) {
@@ -228,11 +219,7 @@ function crossEntropy([targets, logProbs]) {
 
 function overwrite([x, other, where]) {
   for (const input of [other, where]) checkAxes(x.axes, input.axes);
-  return named(
-    x.axes,
-    x.shape,
-    x.numbers.map((number, i) => (where.numbers[i] ? other.numbers[i] : number)),
-  );
+  return changed(x, (number, i) => (where.numbers[i] ? other.numbers[i] : number));
 }
 
 const OPERATIONS = {

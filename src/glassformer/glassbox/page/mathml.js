@@ -1,20 +1,7 @@
 /** Formulas: the MathML of a trace, read with a list of the allowed elements. */
 
 const NAMESPACE = 'http://www.w3.org/1998/Math/MathML';
-const ALLOWED = new Set([
-  'math',
-  'mrow',
-  'mi',
-  'mn',
-  'mo',
-  'msub',
-  'msup',
-  'msubsup',
-  'munder',
-  'mfrac',
-  'msqrt',
-  'mtext',
-]);
+const ALLOWED = new Set('math mrow mi mn mo msub msup msubsup munder mfrac msqrt mtext'.split(' '));
 const ENTITIES = { '&lt;': '<', '&gt;': '>', '&amp;': '&', '&quot;': '"' };
 const PARTS = /<(\/?)([a-z]+)[^>]*>|([^<]+)/g;
 

@@ -5,10 +5,11 @@
  * Words draws a square instead of the number: its area is the absolute value, and it is hollow below 0.
  */
 
-import { button, el } from 'glassbox/dom.js';
+import { ARROWS, button, el, range } from 'glassbox/dom.js';
+import { colors } from 'glassbox/heat.js';
 import { lightOf } from 'glassbox/hover.js';
 import { axisTitle, place, tensorTitle } from 'glassbox/labels.js';
-import { at, digits, grouped, headOf, shortDigits } from 'glassbox/numbers.js';
+import { at, digits, grouped, headOf, scaleOf, shortDigits } from 'glassbox/numbers.js';
 import { overview } from 'glassbox/overview.js';
 
 const MAX_ROWS = 20;
@@ -71,36 +72,20 @@ function windowOf({ app, name, x, width: available }) {
 
 function grid(view, shown) {
   const { app, name, x, options } = view;
-  const range = (from, count) => Array.from({ length: count }, (_, i) => from + i);
-  const [rows, columns] = [range(shown.top, shown.height), range(shown.left, shown.width)];
-  const scale = scaleOf(view);
+  const rows = range(shown.height).map((i) => shown.top + i);
+  const columns = range(shown.width).map((i) => shown.left + i);
+  const scale = fullColor(view);
   const partner = partnerOf(view);
-  const head = el(
-    'tr',
-    el('td.corner', corner(view)),
-    columns.map((column) =>
-      el(
-        'th',
-        {
-          scope: 'col',
-          class: column === options.column ? 'lit' : null,
-          data: lights(x.axes[1], column),
-        },
-        heading(view, 1, column, options.onColumn),
-      ),
-    ),
-  );
-  const body = rows.map((row) =>
-    el(
-      'tr',
-      {
-        class: `${row === options.row ? 'lit' : ''} ${row === partner ? 'partner' : ''}`,
-        data: lights(x.axes[0], row),
-      },
-      x.axes[0] ? el('th', { scope: 'row' }, heading(view, 0, row, options.onRow)) : el('td'),
-      columns.map((column) => cell(view, row, column, scale)),
-    ),
-  );
+  const top = columns.map((column) => {
+    const attributes = { scope: 'col', class: column === options.column ? 'lit' : null, data: lights(x.axes[1], column) };
+    return el('th', attributes, heading(view, 1, column, options.onColumn));
+  });
+  const body = rows.map((row) => {
+    const kind = `${row === options.row ? 'lit' : ''} ${row === partner ? 'partner' : ''}`;
+    const left = x.axes[0] ? el('th', { scope: 'row' }, heading(view, 0, row, options.onRow)) : el('td');
+    const cells = columns.map((column) => cell(view, row, column, scale));
+    return el('tr', { class: kind, data: lights(x.axes[0], row) }, left, cells);
+  });
   const label =
     `${tensorTitle(app.trace, name)}: ${grouped(x.shape[0])} rows, ${grouped(x.shape[1])} columns; rows ` +
     `${shown.top} to ${shown.top + shown.height - 1}, columns ${shown.left} to ${shown.left + shown.width - 1}`;
@@ -119,7 +104,7 @@ function grid(view, shown) {
           keydown: (event) => move(view, shown, event),
         },
       },
-      el('thead', head),
+      el('thead', el('tr', el('td.corner', corner(view)), top)),
       el('tbody', body),
     ),
   );
@@ -183,33 +168,21 @@ function cell(view, row, column, scale) {
 
 const isZero = (text) => Number(text.replace('−', '-')) === 0;
 
-/** What the colors mean. */
-function legend(view) {
-  const { app, x, options } = view;
-  const scale = scaleOf(view);
-  const isSigned = x.numbers.some((number) => number < 0);
-  return el(
-    'p.legend',
-    isSigned ? [el('span', digits(-scale)), el('i.scale.signed')] : [el('span', '0'), el('i.scale')],
-    el('span', digits(scale)),
-    el(
-      'small',
-      app.state.depth === 'words'
-        ? 'area: absolute value; hollow: below 0'
-        : isSigned
-          ? 'orange: below 0 · blue: above 0'
-          : '',
-    ),
-    options.mask && hasMasked(view) ? el('small', el('i.hatch'), ' masked') : null,
+/** What the colors mean; in the depth Words, what the squares mean. */
+const legend = (view) =>
+  colors(
+    view.x,
+    fullColor(view),
+    view.app.state.depth === 'words' ? 'area: absolute value; hollow: below 0' : null,
+    view.options.mask && hasMasked(view) ? el('small', el('i.hatch'), ' masked') : null,
   );
-}
 
 const hasMasked = ({ app, options }) => app.trace.get(options.mask)?.numbers.some((code) => code > 0);
 
 /** The absolute value with the full color: 1 for attention weights, otherwise the largest of the matrix. */
-function scaleOf({ x, name, options }) {
-  if (!options.whole && /\.weights(_edit|_before_edit)?$|^evidence\.attention$/.test(name)) return 1;
-  return x.numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12);
+function fullColor({ x, name, options }) {
+  const isWeights = /\.weights(_edit|_before_edit)?$|^evidence\.attention$/.test(name);
+  return isWeights && !options.whole ? 1 : scaleOf(x);
 }
 
 function reasonOf({ app, options }, row, column) {
@@ -222,8 +195,6 @@ function pick({ app, name }, target) {
   if (target) app.pick(name, target.dataset.cell.split(',').map(Number));
 }
 
-const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-
 /** The arrow keys move from cell to cell, and from the edge to the headings; the window follows. */
 function move(view, shown, event) {
   const target = event.target.closest('td[data-cell]');
@@ -235,15 +206,15 @@ function move(view, shown, event) {
     event.preventDefault();
     pick(view, target);
   }
-  if (!MOVES[event.key]) return;
+  if (!ARROWS[event.key]) return;
   event.preventDefault();
   const index = target.dataset.cell.split(',').map(Number);
   const [row, column] = index.length === 1 ? [0, index[0]] : index.slice(-2);
-  const [down, right] = MOVES[event.key];
+  const [down, right] = ARROWS[event.key];
   const [rows, columns] = view.x.shape;
   const [toRow, toColumn] = [clamp(row + down, rows), clamp(column + right, columns)];
   if (toRow === row && toColumn === column) {
-    neighbor(target, MOVES[event.key])?.querySelector('button')?.focus();
+    neighbor(target, ARROWS[event.key])?.querySelector('button')?.focus();
     return;
   }
   const slide = (from, length, index) => Math.max(Math.min(from, index), index - length + 1);
@@ -254,7 +225,7 @@ function move(view, shown, event) {
 
 /** From a heading to the next one, or to its cells. */
 function moveFrom(heading, event) {
-  const found = heading && MOVES[event.key] && neighbor(heading, MOVES[event.key]);
+  const found = heading && ARROWS[event.key] && neighbor(heading, ARROWS[event.key]);
   if (!found) return;
   event.preventDefault();
   (found.querySelector('button') ?? found).focus();

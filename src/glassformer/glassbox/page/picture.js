@@ -1,6 +1,6 @@
 /** A small matrix as SVG with its labels and numbers, which can be saved to a file. */
 
-import { el, svg } from 'glassbox/dom.js';
+import { ARROWS, cut, el, svg } from 'glassbox/dom.js';
 import { saveButtons } from 'glassbox/figure.js';
 
 const [CELL, HIGH, MAX_CELLS] = [40, 20, 60];
@@ -115,19 +115,15 @@ const cellButton = (row, column, onPick) => ({
   },
 });
 
-const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-
 /** The arrow keys move from cell to cell. */
 function walk(event) {
   const { row, column } = event.target.closest('.cell')?.dataset ?? {};
-  if (row === undefined || !(STEPS[event.key] || event.key === ' ')) return;
+  if (row === undefined || !(ARROWS[event.key] || event.key === ' ')) return;
   event.preventDefault();
-  const [down, right] = STEPS[event.key] ?? [0, 0];
+  const [down, right] = ARROWS[event.key] ?? [0, 0];
   const to = `.cell[data-row="${Number(row) + down}"][data-column="${Number(column) + right}"]`;
   event.currentTarget.querySelector(to)?.focus();
 }
-
-const cut = (label, length) => (label.length > length ? `${label.slice(0, length - 1)}…` : label);
 
 /** Two digits: ".05", "−.31", "8.74". */
 function short(number) {

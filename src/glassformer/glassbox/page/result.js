@@ -1,6 +1,6 @@
 /** The effect of the edits, above every panel: the answer before and after, with the differing tokens marked. */
 
-import { marked } from 'glassbox/compared.js';
+import { marked } from 'glassbox/differences.js';
 import { copyButton } from 'glassbox/copy.js';
 import { button, choices, el } from 'glassbox/dom.js';
 import { percent } from 'glassbox/numbers.js';

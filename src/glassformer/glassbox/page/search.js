@@ -5,7 +5,7 @@
  */
 
 /** ((5 + length) / 6)^alpha */
-export const lengthPenalty = (length, alpha) => ((5 + length) / 6) ** alpha;
+const lengthPenalty = (length, alpha) => ((5 + length) / 6) ** alpha;
 
 /**
  * @param {(ids: number[]) => Float64Array} nextLogProbs  ids after <bos> -> log-probabilities of the next token

@@ -1,6 +1,6 @@
 /** One tensor as all panels show it: title, shape, check, words or formula, numbers. */
 
-import { button, el } from 'glassbox/dom.js';
+import { button, el, range } from 'glassbox/dom.js';
 import { operation, tensorTitle } from 'glassbox/labels.js';
 import { saveButtons } from 'glassbox/figure.js';
 import { formula } from 'glassbox/mathml.js';
@@ -60,8 +60,8 @@ export const together = (...stages) => el('div.together', stages);
 function imageOf(trace, name, whole, head = 0) {
   const { axes, shape, numbers } = headOf(whole, head);
   const columns = shape.at(-1);
-  const rows = Array.from({ length: numbers.length / columns }, (_, row) => [...numbers.subarray(row * columns, (row + 1) * columns)]);
-  const labels = (axis, length) => Array.from({ length }, (_, i) => `${i} ${trace.label(axis, i)}`.trim());
+  const rows = range(numbers.length / columns).map((row) => [...numbers.subarray(row * columns, (row + 1) * columns)]);
+  const labels = (axis, length) => range(length).map((i) => `${i} ${trace.label(axis, i)}`.trim());
   const down = axes.length > 1 ? labels(axes[0], rows.length) : [''];
   return picture(name, rows, down, labels(axes.at(-1), columns)).querySelector('.scroller > svg');
 }
@@ -84,24 +84,11 @@ function explanation(app, step, words) {
   const { depth } = app.state;
   if (depth === 'words') return el('p.words', words ?? step?.words ?? 'Given, not computed.');
   if (depth === 'numbers' || !step) return null;
-  const from = step.inputs
-    .map((input) => app.trace.get(input))
-    .map((x, i) =>
-      el(
-        'li',
-        { title: step.inputs[i] },
-        tensorTitle(app.trace, step.inputs[i]),
-        x ? el('span.size', ` ${size(x)}`) : '',
-      ),
-    );
-  return el(
-    'div.formula',
-    formula(step.formula),
-    el(
-      'ul.inputs',
-      { 'aria-label': `inputs of the ${operation(step.op)}` },
-      el('li', `${operation(step.op)}, of`),
-      from,
-    ),
-  );
+  const operands = step.inputs.map((name) => {
+    const x = app.trace.get(name);
+    return el('li', { title: name }, tensorTitle(app.trace, name), x ? el('span.size', ` ${size(x)}`) : '');
+  });
+  const name = operation(step.op);
+  const list = el('ul.inputs', { 'aria-label': `inputs of the ${name}` }, el('li', `${name}, of`), operands);
+  return el('div.formula', formula(step.formula), list);
 }

@@ -1,6 +1,6 @@
 /** The terms of a cell as a list with bars; each operand is a link to its own cell. */
 
-import { button, choices, el } from 'glassbox/dom.js';
+import { ARROWS, button, choices, el, row, table } from 'glassbox/dom.js';
 import { digits } from 'glassbox/numbers.js';
 import { termsOf } from 'glassbox/terms.js';
 import { place, tensorTitle } from 'glassbox/labels.js';
@@ -22,38 +22,17 @@ export function termList(app, step, cell, open) {
   const isSum = found.sum !== null && found.rows.length > 1;
   const bySize = isSum && app.state.terms === 'size';
   const rows = bySize ? found.rows.toSorted((one, other) => Math.abs(term(other)) - Math.abs(term(one))) : found.rows;
-  const largest = rows.reduce((best, row) => Math.max(best, Math.abs(term(row))), 1e-12);
-  const shown = rows.slice(0, MAX_TERMS);
+  const largest = Math.max(1e-12, ...rows.map((row) => Math.abs(term(row))));
+  const orders = { order: 'in order', size: 'largest first' };
+  const name = (column) => column || el('span.visually-hidden', 'name');
+  const columns = [...found.columns.map(name), ...(isSum ? [el('span.visually-hidden', 'size')] : [])];
+  const lines = rows.slice(0, MAX_TERMS).map((row) => line(app, row, isSum ? term(row) / largest : null, open));
   return [
-    isSum
-      ? choices(
-          'terms',
-          [
-            ['order', 'in order'],
-            ['size', 'largest first'],
-          ],
-          bySize ? 'size' : 'order',
-          (terms) => app.set({ terms }),
-        )
-      : null,
+    isSum ? choices('terms', orders, bySize ? 'size' : 'order', (terms) => app.set({ terms })) : null,
     el(
       'div.terms',
       { tabindex: 0, role: 'region', 'aria-label': 'terms', on: { keydown: walk } },
-      el(
-        'table.plain',
-        el(
-          'thead',
-          el(
-            'tr',
-            found.columns.map((column) => el('th', { scope: 'col' }, column || el('span.visually-hidden', 'name'))),
-            isSum ? el('th', { scope: 'col' }, el('span.visually-hidden', 'size')) : null,
-          ),
-        ),
-        el(
-          'tbody',
-          shown.map((row) => line(app, row, isSum ? term(row) / largest : null, open)),
-        ),
-      ),
+      table('', columns, lines),
     ),
     rows.length > MAX_TERMS
       ? el('p.size', `… and ${rows.length - MAX_TERMS} more terms, which are part of the sum`)
@@ -70,47 +49,30 @@ function line(app, { label, cells, from }, fraction, open) {
     const title = [tensorTitle(app.trace, name), place(app.trace, app.trace.get(name).axes, index)].join(' · ');
     return button(text, () => open(app, name, index), { class: 'link', title, tabindex: -1, data: { to: name } });
   };
-  return el(
-    'tr',
-    { data: { term: String(cells.at(-1)) } },
-    el('th', { scope: 'row' }, el('bdi', label)),
-    cells.map((part, i) => el('td', number(part, i))),
-    fraction === null
-      ? null
-      : el('td.size-bar', {
-          class: fraction < 0 ? 'below' : 'above',
-          style: { '--fraction': `${Math.abs(fraction) * 100}%` },
-        }),
-  );
+  const style = { '--fraction': `${Math.abs(fraction) * 100}%` };
+  const bar = fraction === null ? [] : [el(`td.size-bar.${fraction < 0 ? 'below' : 'above'}`, { style })];
+  return row({ data: { term: String(cells.at(-1)) } }, el('bdi', label), ...cells.map(number), ...bar);
 }
 
-function totals(found) {
-  const one = (label, number, kind) =>
-    el(
-      'tr',
-      { class: kind, data: { [kind]: String(number) } },
-      el('th', { scope: 'row' }, label),
-      el('td', digits(number)),
-    );
-  if (found.sum === null && !found.after.length) return null;
+function totals({ rows, sum, after }) {
+  const one = (label, number, kind) => row({ class: kind, data: { [kind]: String(number) } }, label, digits(number));
+  if (sum === null && !after.length) return null;
   return el(
     'table.plain.totals',
     el(
       'tbody',
-      found.sum === null ? null : one(`sum of ${found.rows.length} terms`, found.sum, 'sum'),
-      found.after.map(([label, number]) => one(label, number, 'after')),
+      sum === null ? null : one(`sum of ${rows.length} terms`, sum, 'sum'),
+      after.map(([label, number]) => one(label, number, 'after')),
     ),
   );
 }
 
-const STEPS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
-
 /** The arrow keys move through the links, which are one stop for Tab. */
 function walk(event) {
-  const by = STEPS[event.key];
   const links = [...event.currentTarget.querySelectorAll('button')];
-  if (!by || !links.length) return;
+  if (!ARROWS[event.key] || !links.length) return;
   event.preventDefault();
+  const [down, right] = ARROWS[event.key];
   const at = links.indexOf(document.activeElement);
-  links[at < 0 ? 0 : Math.max(0, Math.min(links.length - 1, at + by))].focus();
+  links[at < 0 ? 0 : Math.max(0, Math.min(links.length - 1, at + down + right))].focus();
 }

@@ -9,9 +9,10 @@
  * `from` has the tensor and the index of each number that is a cell of an input.
  */
 
+import { range } from 'glassbox/dom.js';
 import { erf } from 'glassbox/erf.js';
 import { logSumExp, sinusoid } from 'glassbox/interpreter.js';
-import { at, headOf, rowOf } from 'glassbox/numbers.js';
+import { at, headOf, meanOf, rowOf, sumOf } from 'glassbox/numbers.js';
 
 /**
  * @param {import('./trace.js').Trace} trace
@@ -24,14 +25,14 @@ export function termsOf(trace, step, index) {
   const inputs = step.inputs.map((name) => trace.get(name));
   const label = (axis, i) => [i, trace.label(axis, i)].filter((part) => part !== '').join(' ');
   const found = MAKERS[step.op]({ inputs, index, attributes: step.attributes, label, reasons: trace.mask_reasons });
-  const named = (from) => from && [step.inputs[from[0]], from[1]];
-  return { ...found, rows: found.rows.map((row) => ({ ...row, from: (row.from ?? []).map(named) })) };
+  const cellOf = (from) => from && [step.inputs[from[0]], from[1]];
+  return { ...found, rows: found.rows.map((row) => ({ ...row, from: (row.from ?? []).map(cellOf) })) };
 }
 
-const total = (rows) => rows.reduce((sum, row) => sum + row.cells.at(-1), 0);
+const termsAdded = (rows) => sumOf(rows.map((row) => row.cells.at(-1)));
 
 function summed(columns, rows, after = []) {
-  const sum = total(rows);
+  const sum = termsAdded(rows);
   return { columns, rows, sum, after, value: after.length ? after.at(-1)[1] : sum };
 }
 
@@ -44,27 +45,32 @@ const single = (columns, label, cells, from) => ({
   value: cells.at(-1),
 });
 
-/** x[i] · w[i] for all indices of an axis; `indices(i)` are those of the two cells in inputs 0 and 1. */
-function products(axis, x, w, label, indices) {
-  return Array.from(x, (number, i) => ({
+/** No sum: operands by name, and what is computed from them one after the other. */
+const named = (operands, after) => ({
+  columns: ['', ''],
+  rows: operands.map(([label, number, from = null]) => ({ label, cells: [number], from: [from] })),
+  sum: null,
+  after,
+  value: after.at(-1)[1],
+});
+
+/** A term for each index of an axis; `from(i)` has the index of each cell in inputs 0, 1, … */
+const terms = (axis, label, numbers, cells, from) =>
+  Array.from(numbers, (number, i) => ({
     label: label(axis, i),
-    cells: [number, w[i], number * w[i]],
-    from: indices(i).map((index, input) => [input, index]),
+    cells: cells(number, i),
+    from: from(i).map((index, input) => [input, index]),
   }));
-}
+
+/** x[i] · w[i] for all indices of an axis. */
+const products = (axis, x, w, label, from) => terms(axis, label, x, (number, i) => [number, w[i], number * w[i]], from);
 
 /** Row `o` of x Wᵀ + b. */
 function linearCell({ inputs: [x, weight, bias], label }, row, o) {
-  const rows = products(x.axes[1], rowOf(x, row), rowOf(weight, o), label, (i) => [
-    [row, i],
-    [o, i],
-  ]);
-  const plain = total(rows);
-  return summed(
-    ['feature', 'x', 'W', 'x · W'],
-    rows,
-    bias ? [[`+ bias ${bias.numbers[o].toFixed(4)}`, plain + bias.numbers[o]]] : [],
-  );
+  const from = (i) => [[row, i], [o, i]];
+  const rows = products(x.axes[1], rowOf(x, row), rowOf(weight, o), label, from);
+  const after = bias ? [[`+ bias ${bias.numbers[o].toFixed(4)}`, termsAdded(rows) + bias.numbers[o]]] : [];
+  return summed(['feature', 'x', 'W', 'x · W'], rows, after);
 }
 
 function softmaxCell({ inputs: [scores, mask], index: [head, row, key], label, reasons }) {
@@ -72,15 +78,11 @@ function softmaxCell({ inputs: [scores, mask], index: [head, row, key], label, r
   const codes = rowOf(mask, row);
   const largest = Math.max(...line.filter((_, k) => codes[k] === 0));
   const power = (k) => (codes[k] ? 0 : Math.exp(line[k] - largest));
-  const rows = Array.from(line, (score, k) => ({
-    label: label(scores.axes[2], k),
-    cells: [codes[k] ? reasons[codes[k]] : score, power(k)],
-    from: [[0, [head, row, k]]],
-  }));
-  const sum = total(rows);
-  const value = sum > 0 ? power(key) / sum : 0;
+  const cells = (score, k) => [codes[k] ? reasons[codes[k]] : score, power(k)];
+  const rows = terms(scores.axes[2], label, line, cells, (k) => [[head, row, k]]);
+  const sum = termsAdded(rows);
   return summed(['key', 'score', `e^(score − ${largest.toFixed(4)})`], rows, [
-    [`÷ sum: weight of ${label(scores.axes[2], key)}`, value],
+    [`÷ sum: weight of ${label(scores.axes[2], key)}`, sum > 0 ? power(key) / sum : 0],
   ]);
 }
 
@@ -89,66 +91,56 @@ function layerNormCell({ inputs: [x, mean, variance, gain, bias], index, attribu
   const centered = at(x, index) - mean.numbers[row];
   const normalized = centered / Math.sqrt(variance.numbers[row] + eps);
   const scaled = normalized * gain.numbers[column];
-  return {
-    columns: ['', ''],
-    rows: [
-      ['x', at(x, index), [0, index]],
-      ['μ of the row', mean.numbers[row], [1, [row]]],
-      ['σ² of the row', variance.numbers[row], [2, [row]]],
-      ['ε', eps, null],
-      ['γ', gain.numbers[column], [3, [column]]],
-      ['β', bias.numbers[column], [4, [column]]],
-    ].map(([label, number, from]) => ({ label, cells: [number], from: [from] })),
-    sum: null,
-    after: [
-      ['x − μ', centered],
-      ['÷ √(σ² + ε)', normalized],
-      ['· γ', scaled],
-      ['+ β', scaled + bias.numbers[column]],
-    ],
-    value: scaled + bias.numbers[column],
-  };
+  const operands = [
+    ['x', at(x, index), [0, index]],
+    ['μ of the row', mean.numbers[row], [1, [row]]],
+    ['σ² of the row', variance.numbers[row], [2, [row]]],
+    ['ε', eps],
+    ['γ', gain.numbers[column], [3, [column]]],
+    ['β', bias.numbers[column], [4, [column]]],
+  ];
+  return named(operands, [
+    ['x − μ', centered],
+    ['÷ √(σ² + ε)', normalized],
+    ['· γ', scaled],
+    ['+ β', scaled + bias.numbers[column]],
+  ]);
 }
 
 const pair =
   (sign, combine) =>
   ({ inputs: [x, y], index }) => {
-    const [left, right] = [at(x, index), y.axes.length ? at(y, index) : y.numbers[0]];
-    const from = [
-      [0, index],
-      [1, y.axes.length ? index : []],
-    ];
-    return single(['', 'x', `${sign} y`, `x ${sign} y`], '', [left, right, combine(left, right)], from);
+    const own = y.axes.length ? index : [];
+    const [left, right] = [at(x, index), at(y, own)];
+    const cells = [left, right, combine(left, right)];
+    return single(['', 'x', `${sign} y`, `x ${sign} y`], '', cells, [[0, index], [1, own]]);
+  };
+
+/** An activation: h, what it is multiplied with, and the product. */
+const gate =
+  (sign, factor) =>
+  ({ inputs: [x], index }) => {
+    const h = at(x, index);
+    return single(['', 'h', `${sign}(h)`, `h · ${sign}(h)`], '', [h, factor(h), h * factor(h)], [[0, index]]);
   };
 
 const MAKERS = {
   embed: ({ inputs: [ids, table], index: [row, column], label }) => {
-    const id = ids.numbers[row];
-    return single(
-      ['row of the table', `feature ${column}`],
-      label(table.axes[0], id),
-      [at(table, [id, column])],
-      [[1, [id, column]]],
-    );
+    const cell = [ids.numbers[row], column];
+    const columns = ['row of the table', `feature ${column}`];
+    return single(columns, label(table.axes[0], cell[0]), [at(table, cell)], [[1, cell]]);
   },
   sinusoids: ({ inputs: [numbers], index: [row, column], attributes: { base, d_model: width } }) => {
     const exponent = (2 * Math.floor(column / 2)) / width;
-    const angle = numbers.numbers[row] / base ** exponent;
-    const wave = sinusoid(numbers.numbers[row], column, base, width);
-    const given = [
-      ['position p', numbers.numbers[row]],
+    const position = numbers.numbers[row];
+    const operands = [
+      ['position p', position],
       [`${base}^${exponent.toFixed(4)}`, base ** exponent],
     ];
-    return {
-      columns: ['', ''],
-      rows: given.map(([label, number]) => ({ label, cells: [number] })),
-      sum: null,
-      after: [
-        ['angle: p divided by this power', angle],
-        [column % 2 ? 'cosine of the angle' : 'sine of the angle', wave],
-      ],
-      value: wave,
-    };
+    return named(operands, [
+      ['angle: p divided by this power', position / base ** exponent],
+      [column % 2 ? 'cosine of the angle' : 'sine of the angle', sinusoid(position, column, base, width)],
+    ]);
   },
   multiply: pair('×', (x, y) => x * y),
   add: pair('+', (x, y) => x + y),
@@ -160,111 +152,66 @@ const MAKERS = {
   },
   matmul: ({ inputs: [x, y], index: [head, row, column], label }) => {
     const values = headOf(y, head);
-    const picked = Float64Array.from({ length: values.shape[0] }, (_, k) => at(values, [k, column]));
-    return summed(
-      ['key', 'weight', 'value', 'product'],
-      products(y.axes[1], rowOf(headOf(x, head), row), picked, label, (k) => [
-        [head, row, k],
-        [head, k, column],
-      ]),
-    );
+    const picked = range(values.shape[0]).map((k) => at(values, [k, column]));
+    const from = (k) => [[head, row, k], [head, k, column]];
+    const rows = products(y.axes[1], rowOf(headOf(x, head), row), picked, label, from);
+    return summed(['key', 'weight', 'value', 'product'], rows);
   },
-  matmul_transposed: ({ inputs: [x, y], index: [head, row, key], label }) =>
-    summed(
-      ['feature', 'q', 'k', 'q · k'],
-      products(x.axes[2], rowOf(headOf(x, head), row), rowOf(headOf(y, head), key), label, (i) => [
-        [head, row, i],
-        [head, key, i],
-      ]),
-    ),
+  matmul_transposed: ({ inputs: [x, y], index: [head, row, key], label }) => {
+    const [query, other] = [rowOf(headOf(x, head), row), rowOf(headOf(y, head), key)];
+    const from = (i) => [[head, row, i], [head, key, i]];
+    return summed(['feature', 'q', 'k', 'q · k'], products(x.axes[2], query, other, label, from));
+  },
   softmax: softmaxCell,
   concatenate_heads: ({ inputs: [x], index: [row, column] }) => {
     const [head, feature] = [Math.floor(column / x.shape[2]), column % x.shape[2]];
-    return single(
-      ['from', 'number'],
-      `head ${head}, feature ${feature}`,
-      [at(x, [head, row, feature])],
-      [[0, [head, row, feature]]],
-    );
+    const cell = [head, row, feature];
+    return single(['from', 'number'], `head ${head}, feature ${feature}`, [at(x, cell)], [[0, cell]]);
   },
   mean: ({ inputs: [x], index: [row], label }) => {
-    const rows = Array.from(rowOf(x, row), (number, i) => ({
-      label: label(x.axes[1], i),
-      cells: [number],
-      from: [[0, [row, i]]],
-    }));
-    return summed(['feature', 'x'], rows, [[`÷ ${rows.length}`, total(rows) / rows.length]]);
+    const rows = terms(x.axes[1], label, rowOf(x, row), (number) => [number], (i) => [[row, i]]);
+    return summed(['feature', 'x'], rows, [[`÷ ${rows.length}`, termsAdded(rows) / rows.length]]);
   },
   variance: ({ inputs: [x], index: [row], label }) => {
     const line = rowOf(x, row);
-    const mean = line.reduce((sum, number) => sum + number, 0) / line.length;
-    const rows = Array.from(line, (number, i) => ({
-      label: label(x.axes[1], i),
-      cells: [number - mean, (number - mean) ** 2],
-      from: [[0, [row, i]]],
-    }));
-    return summed(['feature', 'x − μ', '(x − μ)²'], rows, [[`÷ ${rows.length}`, total(rows) / rows.length]]);
+    const mean = meanOf(line);
+    const cells = (number) => [number - mean, (number - mean) ** 2];
+    const rows = terms(x.axes[1], label, line, cells, (i) => [[row, i]]);
+    return summed(['feature', 'x − μ', '(x − μ)²'], rows, [[`÷ ${rows.length}`, termsAdded(rows) / rows.length]]);
   },
   layer_norm: layerNormCell,
   relu: ({ inputs: [x], index }) =>
     single(['', 'h', 'max(0, h)'], '', [at(x, index), Math.max(0, at(x, index))], [[0, index]]),
-  gelu: ({ inputs: [x], index }) => {
-    const h = at(x, index);
-    const phi = (1 + erf(h / Math.SQRT2)) / 2;
-    return single(['', 'h', 'Φ(h)', 'h · Φ(h)'], '', [h, phi, h * phi], [[0, index]]);
-  },
-  swish: ({ inputs: [x], index }) => {
-    const h = at(x, index);
-    const sigma = 1 / (1 + Math.exp(-h));
-    return single(['', 'h', 'σ(h)', 'h · σ(h)'], '', [h, sigma, h * sigma], [[0, index]]);
-  },
+  gelu: gate('Φ', (h) => (1 + erf(h / Math.SQRT2)) / 2),
+  swish: gate('σ', (h) => 1 / (1 + Math.exp(-h))),
   log_softmax: ({ inputs: [x], index: [row, column], label }) => {
     const line = rowOf(x, row);
     const largest = line.reduce((best, number) => Math.max(best, number), -Infinity);
-    const rows = Array.from(line, (z, i) => ({
-      label: label(x.axes[1], i),
-      cells: [z, Math.exp(z - largest)],
-      from: [[0, [row, i]]],
-    }));
+    const rows = terms(x.axes[1], label, line, (z) => [z, Math.exp(z - largest)], (i) => [[row, i]]);
     const log = logSumExp(line);
     return summed(['token', 'z', `e^(z − ${largest.toFixed(4)})`], rows, [
       ['log of Σ e^z', log],
       [`z of ${label(x.axes[1], column)} − log Σ e^z`, line[column] - log],
     ]);
   },
-  smooth_targets: ({ inputs: [ids, like], index: [row, column], attributes: { label_smoothing: epsilon } }) =>
-    summed(
-      ['', ''],
-      [
-        {
-          label: `1 − ε if this is the target, id ${ids.numbers[row]}`,
-          cells: [ids.numbers[row] === column ? 1 - epsilon : 0],
-        },
-        { label: `ε ÷ ${like.shape[1]} tokens`, cells: [epsilon / like.shape[1]] },
-      ],
-    ),
+  smooth_targets: ({ inputs: [ids, like], index: [row, column], attributes: { label_smoothing: epsilon } }) => {
+    const id = ids.numbers[row];
+    const width = like.shape[1];
+    const rows = [
+      { label: `1 − ε if this is the target, id ${id}`, cells: [id === column ? 1 - epsilon : 0] },
+      { label: `ε ÷ ${width} tokens`, cells: [epsilon / width] },
+    ];
+    return summed(['', ''], rows);
+  },
   cross_entropy: ({ inputs: [targets, logProbs], index: [row], label }) => {
-    const [probabilities, logs] = [rowOf(targets, row), rowOf(logProbs, row)];
-    const rows = Array.from(probabilities, (q, i) => ({
-      label: label(targets.axes[1], i),
-      cells: [q, logs[i], -q * logs[i]],
-      from: [
-        [0, [row, i]],
-        [1, [row, i]],
-      ],
-    }));
+    const logs = rowOf(logProbs, row);
+    const cells = (q, i) => [q, logs[i], -q * logs[i]];
+    const rows = terms(targets.axes[1], label, rowOf(targets, row), cells, (i) => [[row, i], [row, i]]);
     return summed(['token', 'target q', 'log p', '−q · log p'], rows);
   },
   overwrite: ({ inputs: [x, other, where], index }) => {
-    const value = at(where, index) ? at(other, index) : at(x, index);
-    return single(
-      ['', 'computed', 'edited', 'result'],
-      '',
-      [at(x, index), at(other, index), value],
-      [
-        [0, index],
-        [1, index],
-      ],
-    );
+    const [computed, edited] = [at(x, index), at(other, index)];
+    const cells = [computed, edited, at(where, index) ? edited : computed];
+    return single(['', 'computed', 'edited', 'result'], '', cells, [[0, index], [1, index]]);
   },
 };

@@ -1,9 +1,44 @@
 /** A small search tree whose probabilities can be changed: greedy search loses where the first token is a garden path. */
 
-import { choices, el, row, svg, table } from 'glassbox/dom.js';
+import { pathOf as pathTo } from 'glassbox/beamtree.js';
+import { choices, el, range, row, svg, table } from 'glassbox/dom.js';
 import { digits } from 'glassbox/numbers.js';
-import { beam, best, pathsOf, product, TOKENS } from 'glassbox/examples/garden.js';
 import { finding, Sheet, sheetOf } from 'glassbox/examples/sheet.js';
+import { search as searchBeam } from 'glassbox/search.js';
+
+const TOKENS = ['A', 'B']; // a path is a text of them, such as "BA"
+
+/** All paths of a length. */
+const pathsOf = (length) =>
+  length === 0 ? [''] : pathsOf(length - 1).flatMap((path) => TOKENS.map((token) => path + token));
+
+/** The product of the probabilities along a path. @param {(path: string) => number} given  that of its last token */
+const product = (given, path) => [...path].reduce((p, _, i) => p * given(path.slice(0, i + 1)), 1);
+
+/**
+ * Beam search of the page over a table of probabilities; of width 1 it is greedy search.
+ *
+ * @returns {{answer: object, steps: {path: string, p: number, rank: number, isKept: boolean}[][]}}  candidates by rank
+ */
+function beam(given, width, length) {
+  const pathOf = (ids) => ids.map((id) => TOKENS[id]).join('');
+  const nextLogProbs = (ids) => TOKENS.map((token) => Math.log(given(pathOf(ids) + token)));
+  const constraints = { eos: null, forbidden: new Set(), maxNewTokens: length, forced: [] };
+  const texts = { tokenText: (id) => TOKENS[id], decode: pathOf };
+  const { nodes } = searchBeam(nextLogProbs, constraints, { beams: width, alpha: 0, best: width }, texts);
+  const candidate = (node) => {
+    const path = pathOf(pathTo({ nodes }, node).map(({ token }) => token));
+    return { path, p: product(given, path), rank: node.rank, isKept: node.state === 'kept' };
+  };
+  const steps = range(length).map((step) => nodes.filter((node) => node.step === step).map(candidate));
+  return { answer: steps.at(-1)[0], steps };
+}
+
+/** The most probable of all paths. */
+const bestOf = (given, length) =>
+  pathsOf(length)
+    .map((path) => ({ path, p: product(given, path) }))
+    .reduce((found, one) => (one.p > found.p ? one : found));
 
 /** The probability of A after each path; that of B is the rest. */
 const STARTS = {
@@ -102,7 +137,7 @@ function nodes(sheet, length) {
 
 function searched(sheet, width, length) {
   const given = (path) => sheet.number(path);
-  return { given, greedy: beam(given, 1, length), beam: beam(given, width, length), best: best(given, length) };
+  return { given, greedy: beam(given, 1, length), beam: beam(given, width, length), best: bestOf(given, length) };
 }
 
 /** The tree without what the searches did. */

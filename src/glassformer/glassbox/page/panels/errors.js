@@ -2,7 +2,7 @@
 
 import { bdi, button, el, section, table, wide } from 'glassbox/dom.js';
 import { digits, grouped, percent } from 'glassbox/numbers.js';
-import { difference, kindOf, kindOfWords, wordsOf } from 'glassbox/mistakekinds.js';
+import { difference, kindOf, kindOfWords, wordsOf } from 'glassbox/differences.js';
 import { explainCommand, quoted } from 'glassbox/result.js';
 import { normalize } from 'glassbox/text.js';
 import { cannotOpen, traceOf } from 'glassbox/typing.js';

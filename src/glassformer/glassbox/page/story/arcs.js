@@ -1,10 +1,10 @@
 /** Screen 1: the answer, and the source tokens that each output token depends on. */
 
-import { svg } from 'glassbox/dom.js';
+import { image, svg } from 'glassbox/dom.js';
 import { influence } from 'glassbox/evidence.js';
 import { figure } from 'glassbox/figure.js';
 import { at, percent, probability, rowOf, shortDigits } from 'glassbox/numbers.js';
-import { endOf, layOut, quoted, roomOf, tokenBox } from 'glassbox/story/parts.js';
+import { endOf, label, layOut, quoted, roomOf, tokenBox } from 'glassbox/story/parts.js';
 
 const [TOP, BOTTOM, HIGH] = [22, 200, 250];
 const FAINTEST = 0.12; // of the largest number of a row
@@ -29,20 +29,14 @@ export const arcs = {
           : 'Lines join each output token to the source tokens that it attends to: the wider the line, the larger the weight.',
         `Output token ${row}, ${quoted(outputs[row])}, depends most on source token ${best}, ${quoted(source[best])}${how}.`,
       ],
-      picture: drawn(app, x),
+      picture: figure('source tokens of each output token', draw(app, x), [
+        ['output token', ...source.map((token, i) => `${i} ${token.text}`)],
+        ...outputs.map((token, i) => [`${i} ${token.text}`, ...rowOf(x, i)]),
+      ]),
       proof: { label: 'Alignment: three measures side by side', changes: { panel: 'alignment' } },
     };
   },
 };
-
-function drawn(app, x) {
-  const { source, target_out: outputs } = app.trace.tokens;
-  const rows = [
-    ['output token', ...source.map((token, i) => `${i} ${token.text}`)],
-    ...outputs.map((token, i) => [`${i} ${token.text}`, ...rowOf(x, i)]),
-  ];
-  return figure('source tokens of each output token', draw(app, x), rows);
-}
 
 /** What hiding a source token does to an output token, as probabilities where they are in the page. */
 function fall(trace, row, change, source) {
@@ -68,16 +62,12 @@ function draw(app, x) {
   const scale = Math.max(...x.numbers, 1e-9);
   const curves = outputs.flatMap((_, row) => lines(x, row, scale, above, below, row === app.row));
   curves.sort((one, other) => one.isHere - other.isHere);
-  return svg(
-    'svg',
-    {
-      viewBox: `0 0 ${width + 4} ${HIGH}`,
-      width: width + 4,
-      height: HIGH,
-      role: 'img',
-      'aria-label': outputs.map((token, row) => `${quoted(token)} from ${quoted(source[largest(rowOf(x, row))])}`).join(', '),
-    },
-    svg('text.story-label', { x: 0, y: 14 }, 'source'),
+  const origin = (token, row) => `${quoted(token)} from ${quoted(source[largest(rowOf(x, row))])}`;
+  return image(
+    width + 4,
+    HIGH,
+    outputs.map(origin).join(', '),
+    label(0, 14, 'source'),
     curves.map(({ path }) => path),
     above.map((box, i) => tokenBox(box, TOP, source[i].kind, { data: { at: `s${i}` } })),
     below.map((box, row) =>
@@ -86,7 +76,7 @@ function draw(app, x) {
         on: { click: () => app.set({ row }), mouseenter: () => row !== app.row && app.set({ row }) },
       }),
     ),
-    svg('text.story-label', { x: 0, y: BOTTOM + 42 }, 'output'),
+    label(0, BOTTOM + 42, 'output'),
   );
 }
 

@@ -1,9 +1,10 @@
 /** Screen 6: the beam, and what it gave up. */
 
-import { svg } from 'glassbox/dom.js';
+import { pathOf } from 'glassbox/beamtree.js';
+import { image, svg } from 'glassbox/dom.js';
 import { figure } from 'glassbox/figure.js';
 import { digits, percent, powerOfTen, probability } from 'glassbox/numbers.js';
-import { LETTER } from 'glassbox/story/parts.js';
+import { LETTER, label } from 'glassbox/story/parts.js';
 import { visible } from 'glassbox/trace.js';
 
 const [LINE, TOP, LONGEST] = [26, 24, 22];
@@ -66,11 +67,7 @@ function closest({ nodes }, steps) {
   return gaps.reduce((one, other) => (other.gap < one.gap ? other : one), { step: 0, gap: Infinity }).step;
 }
 
-function textOf(search, node) {
-  const pieces = [];
-  for (let last = node; last; last = last.parent === null ? null : search.nodes[last.parent]) pieces.unshift(visible(last.text));
-  return pieces.join('');
-}
+const textOf = (search, node) => pathOf(search, node).map(({ text }) => visible(text)).join('');
 
 const tail = (text, length) => (text.length > length ? `…${text.slice(1 - length)}` : text);
 
@@ -83,22 +80,17 @@ function draw(app, search, nodes) {
   const x = (sum) => LEFT + (1 - sum / Math.LN10 / least) * BAR;
   const height = TOP + nodes.length * LINE + 24;
   const ticks = Array.from({ length: Math.min(-least, 12) + 1 }, (_, i) => Math.round((least * i) / Math.min(-least, 12)));
-  return svg(
-    'svg',
-    {
-      viewBox: `0 0 ${LEFT + BAR + 120} ${height}`,
-      width: LEFT + BAR + 120,
-      height,
-      role: 'img',
-      'aria-label': nodes.map((node) => `${textOf(search, node)}: ${onAxis(node.sum)}, ${node.state}`).join('; '),
-    },
-    svg('text.story-label', { x: app.width < 520 ? 0 : LEFT, y: 12 }, 'probability of the text so far, log scale'),
+  return image(
+    LEFT + BAR + 120,
+    height,
+    nodes.map((node) => `${textOf(search, node)}: ${onAxis(node.sum)}, ${node.state}`).join('; '),
+    label(app.width < 520 ? 0 : LEFT, 12, 'probability of the text so far, log scale'),
     [...new Set(ticks)].map((power, i, { length }) => {
       const at = x(power * Math.LN10);
       const isNamed = (length - 1 - i) % Math.ceil((length * 44) / BAR) === 0;
       return [
         svg('line.axis', { x1: at, x2: at, y1: TOP - 4, y2: height - 20 }),
-        isNamed ? svg('text.story-label', { x: at, y: height - 6, 'text-anchor': 'middle' }, power ? powerOfTen(power) : '1') : null,
+        isNamed ? label(at, height - 6, power ? powerOfTen(power) : '1', 'middle') : null,
       ];
     }),
     nodes.map((node, i) => {
@@ -110,7 +102,7 @@ function draw(app, search, nodes) {
         svg('title', `${text}: sum ${digits(node.sum)}, ${node.reason}`),
         svg('text', { x: LEFT - 10, y: y + 16, 'text-anchor': 'end' }, names[i]),
         svg('rect', { class: node.state === 'pruned' ? 'pruned' : 'plus', x: LEFT, y: y + 4, width: Math.max(1, x(node.sum) - LEFT), height: LINE - 10 }),
-        svg('text.story-label', { x: x(node.sum) + 6, y: y + 16 }, `${onAxis(node.sum)} ${node.state}`),
+        label(x(node.sum) + 6, y + 16, `${onAxis(node.sum)} ${node.state}`),
       );
     }),
   );

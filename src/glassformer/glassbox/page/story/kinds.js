@@ -1,14 +1,16 @@
 /** Screen 3: the head that the answer needs most, and heads that do different things. */
 
-import { svg } from 'glassbox/dom.js';
+import { image, range, svg } from 'glassbox/dom.js';
 import { figure } from 'glassbox/figure.js';
+import { heat } from 'glassbox/heat.js';
 import { KINDS, kindOf } from 'glassbox/headkinds.js';
-import { at, entropies, grouped, headOf, percent, probability } from 'glassbox/numbers.js';
+import { entropies, grouped, headOf, meanOf, percent, probability, rowOf } from 'glassbox/numbers.js';
 import { titleOf } from 'glassbox/labels.js';
 import { canCompute, headsOfAnswer, neededMost } from 'glassbox/story/needed.js';
+import { label } from 'glassbox/story/parts.js';
 import { mostNeeded } from 'glassbox/story/query.js';
 
-const [TILE, MAX_CELLS, MARGIN] = [150, 40, 6];
+const [TILE, MARGIN] = [150, 6];
 const ENOUGH = 0.5; // of the weight, as for the kinds of the panel Heads
 
 export const kinds = {
@@ -76,7 +78,7 @@ function headsOf(trace) {
   return trace.attentions().flatMap((name) => {
     const all = trace.get(`${name}.weights`);
     const keys = trace.axes[all.axes[2]].labels;
-    return Array.from({ length: all.shape[0] }, (_, head) => {
+    return range(all.shape[0]).map((head) => {
       const weights = headOf(all, head);
       const { weights: fits } = kindOf(weights, name.endsWith('.cross'), keys, outputs);
       return { name, head, weights, fits: { ...fits, even: evenness(weights) } };
@@ -99,54 +101,37 @@ function bestOfKinds(heads) {
 /** The mean entropy of the rows with more than one visible key, as a fraction of its maximum. */
 function evenness(weights) {
   const rows = entropies(weights).flatMap((entropy, row) => {
-    const keys = Array.from({ length: weights.shape[1] }, (_, key) => key).filter((key) => at(weights, [row, key]) > 0);
-    return keys.length > 1 ? [entropy / Math.log(keys.length)] : [];
+    const keys = rowOf(weights, row).filter((weight) => weight > 0).length;
+    return keys > 1 ? [entropy / Math.log(keys)] : [];
   });
-  return rows.length ? rows.reduce((sum, one) => sum + one, 0) / rows.length : 0;
+  return rows.length ? meanOf(rows) : 0;
 }
 
 function draw(app, found) {
-  const across = Math.max(1, Math.min(found.length, Math.floor((app.width + 20) / (TILE + 34))));
-  const down = Math.ceil(found.length / across);
   const [wide, high] = [TILE + 34, TILE + 76];
-  return svg(
-    'svg',
-    {
-      viewBox: `0 0 ${across * wide + MARGIN} ${Math.max(1, down * high)}`,
-      width: across * wide + MARGIN,
-      height: Math.max(1, down * high),
-      role: 'img',
-      'aria-label': found.map(({ title, words, name, head }) => `head ${head} of ${titleOf(name)}, ${title}: ${words}`).join('; '),
-    },
-    found.map((one, i) => tile(app, one, (i % across) * wide + MARGIN, Math.floor(i / across) * high)),
-  );
+  const across = Math.max(1, Math.min(found.length, Math.floor((app.width + 20) / wide)));
+  const down = Math.ceil(found.length / across);
+  const names = found.map(({ title, words, name, head }) => `head ${head} of ${titleOf(name)}, ${title}: ${words}`);
+  const tiles = found.map((one, i) => tile(app, one, (i % across) * wide + MARGIN, Math.floor(i / across) * high));
+  return image(across * wide + MARGIN, Math.max(1, down * high), names.join('; '), tiles);
 }
 
 function tile(app, { title, words, name, head, weights }, x, y) {
-  const [rows, columns] = weights.shape.map((length) => Math.min(length, MAX_CELLS));
-  const [across, down] = [TILE / columns, TILE / rows];
-  const cells = Array.from({ length: rows * columns }, (_, i) => {
-    const [row, column] = [Math.floor(i / columns), i % columns];
-    const weight = at(weights, [row, column]);
-    if (weight < 0.02) return null;
-    return svg('rect.plus', {
-      x: x + 14 + column * across,
-      y: y + 52 + row * down,
-      width: across - 0.6,
-      height: down - 0.6,
-      'fill-opacity': (0.12 + 0.88 * weight).toFixed(2),
-    });
-  });
   const open = () => app.set({ panel: 'attention', part: name, attention: name, head, view: 'steps' });
+  const square = { x: x + 14, y: y + 52, width: TILE, height: TILE };
+  const heading = label(x, y + 13, title);
+  heading.classList.add('strong');
+  const queries = label(x + 9, y + 52, '← queries', 'end');
+  queries.setAttribute('transform', `rotate(-90 ${x + 9} ${y + 52})`);
   return svg(
     'g.story-tile',
     { on: { click: open } },
-    svg('text.story-label.strong', { x, y: y + 13 }, title),
-    svg('text.story-label', { x, y: y + 29 }, `${titleOf(name).replace('-attention', '').replace('layer ', '')}, head ${head}`),
-    svg('text.story-label', { x, y: y + 44 }, words),
-    svg('rect.ground', { x: x + 14, y: y + 52, width: TILE, height: TILE }),
-    cells,
-    svg('text.story-label', { x: x + 14, y: y + TILE + 66 }, 'keys →'),
-    svg('text.story-label', { x: x + 9, y: y + 52, transform: `rotate(-90 ${x + 9} ${y + 52})`, 'text-anchor': 'end' }, '← queries'),
+    heading,
+    label(x, y + 29, `${titleOf(name).replace('-attention', '').replace('layer ', '')}, head ${head}`),
+    label(x, y + 44, words),
+    svg('rect.ground', square),
+    heat(weights, 1, square),
+    label(x + 14, y + TILE + 66, 'keys →'),
+    queries,
   );
 }

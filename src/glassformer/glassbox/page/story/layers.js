@@ -1,9 +1,9 @@
 /** Screen 4: what each layer would have said, if it were the last one. */
 
-import { svg } from 'glassbox/dom.js';
+import { cut, image, svg } from 'glassbox/dom.js';
 import { figure } from 'glassbox/figure.js';
 import { percent } from 'glassbox/numbers.js';
-import { LETTER, cut, quoted, stepName } from 'glassbox/story/parts.js';
+import { LETTER, label, quoted, stepName } from 'glassbox/story/parts.js';
 import { visible } from 'glassbox/trace.js';
 
 const [LEFT, LINE, TOP] = [64, 40, 44];
@@ -64,27 +64,24 @@ function draw(app, all) {
     return { x: x - width - 2, width };
   });
   const height = TOP + all.length * LINE + 6;
-  return svg(
-    'svg',
-    {
-      viewBox: `0 0 ${x} ${height}`,
-      width: x,
-      height,
-      role: 'img',
-      'aria-label': all.map((rows, layer) => `after layer ${layer}: ${rows.map(({ top }) => visible(top[0][1])).join(' ')}`).join('; '),
-    },
-    svg('text.story-label', { x: LEFT - 8, y: 16, 'text-anchor': 'end' }, 'output'),
-    columns.map((column, i) =>
-      svg('text', { x: column.x + column.width / 2, y: 16, 'text-anchor': 'middle', class: i === app.row ? 'strong' : '' }, texts[i][0]),
-    ),
-    columns.map((column, i) =>
-      svg('text.story-label', { x: column.x + column.width / 2, y: 32, 'text-anchor': 'middle' }, `step ${i}`.slice(columns.length > 9 ? 5 : 0)),
-    ),
+  const words = (rows, layer) => `after layer ${layer}: ${rows.map(({ top }) => visible(top[0][1])).join(' ')}`;
+  return image(
+    x,
+    height,
+    all.map(words).join('; '),
+    label(LEFT - 8, 16, 'output', 'end'),
+    columns.map((column, i) => {
+      const middle = column.x + column.width / 2;
+      return [
+        svg('text', { x: middle, y: 16, 'text-anchor': 'middle', class: i === app.row ? 'strong' : '' }, texts[i][0]),
+        label(middle, 32, columns.length > 9 ? String(i) : `step ${i}`, 'middle'),
+      ];
+    }),
     all.map((rows, layer) => {
       const y = TOP + (all.length - 1 - layer) * LINE;
       return svg(
         'g',
-        svg('text.story-label', { x: LEFT - 8, y: y + 22, 'text-anchor': 'end' }, `layer ${layer}`),
+        label(LEFT - 8, y + 22, `layer ${layer}`, 'end'),
         rows.map(({ top: [[id, , probability]] }, i) =>
           cell(app, columns[i], y, { text: texts[i][layer + 1], probability, isRight: id === outputs[i].id, row: i }),
         ),
@@ -100,5 +97,5 @@ const cell = (app, { x, width }, y, { text, probability, isRight, row }) =>
     svg('title', `${text}: ${percent(probability)}${isRight ? '' : ', not the output token'}`),
     svg('rect', { x, y, width, height: LINE - 4, rx: 4 }),
     svg('text', { x: x + width / 2, y: y + 16, 'text-anchor': 'middle' }, text),
-    svg('text.story-label', { x: x + width / 2, y: y + 31, 'text-anchor': 'middle' }, `${Math.round(probability * 100)}\u00a0%`),
+    label(x + width / 2, y + 31, `${Math.round(probability * 100)}\u00a0%`, 'middle'),
   );

@@ -1,6 +1,7 @@
 /** The head that the answer of a text needs most: its probability without each head, computed by this page. */
 
 import { editsBesideWeights } from 'glassbox/edits.js';
+import { sizeOfModel } from 'glassbox/evidence.js';
 import { Model } from 'glassbox/model.js';
 import { rowsOf, visibleSource } from 'glassbox/whatif.js';
 
@@ -27,9 +28,7 @@ export const neededMost = ({ heads }) => heads.reduce((one, other) => (other.sco
 
 export function canCompute(trace) {
   if (!trace.hasWeights) return false;
-  const weights = trace.names().filter((name) => /\.(weight|table)$/.test(name));
-  const size = weights.reduce((sum, name) => sum + trace.get(name).numbers.length, 0);
-  return size * trace.attentions().length * trace.axes.head.length <= MAX_WORK;
+  return sizeOfModel(trace) * trace.attentions().length * trace.axes.head.length <= MAX_WORK;
 }
 
 async function compute(app, trace) {

@@ -1,6 +1,6 @@
 /** What the screens of the story draw with: tokens in boxes, and names of parts for people. */
 
-import { svg } from 'glassbox/dom.js';
+import { cut, svg } from 'glassbox/dom.js';
 import { at } from 'glassbox/numbers.js';
 import { visible } from 'glassbox/trace.js';
 
@@ -8,7 +8,8 @@ export const LETTER = 7.9; // pixels of a letter of a token, in the widest of th
 const WIDEST = 860; // pixels of the card
 const LONGEST = 12; // letters of a token that are drawn
 
-export const cut = (text, length = LONGEST) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
+/** A word next to a part of a picture. */
+export const label = (x, y, text, anchor = 'start') => svg('text.story-label', { x, y, 'text-anchor': anchor }, text);
 
 /** The width of the card that a picture is in, as far as it is in sight. */
 export const roomOf = (app) => Math.min(app.width, WIDEST);
@@ -17,7 +18,7 @@ export const roomOf = (app) => Math.min(app.width, WIDEST);
 export function layOut(tokens, from = 0, least = 22) {
   let x = from;
   return tokens.map((token) => {
-    const text = cut(visible(token.text));
+    const text = cut(visible(token.text), LONGEST);
     const width = Math.max(least, text.length * LETTER + 10);
     x += width + 2;
     return { x: x - width - 2, width, text };

@@ -1,11 +1,11 @@
 /** Screen 7: the same model without the position encoding. */
 
-import { bdi, svg } from 'glassbox/dom.js';
-import { marked } from 'glassbox/compared.js';
+import { bdi, image } from 'glassbox/dom.js';
+import { marked } from 'glassbox/differences.js';
 import { figure } from 'glassbox/figure.js';
 import { percent } from 'glassbox/numbers.js';
 import { Stopped } from 'glassbox/server.js';
-import { endOf, layOut, tokenBox } from 'glassbox/story/parts.js';
+import { endOf, label, layOut, tokenBox } from 'glassbox/story/parts.js';
 import { visible } from 'glassbox/trace.js';
 
 const EDIT = 'positions off';
@@ -64,10 +64,11 @@ function draw(before, after) {
   const boxes = rows.map((tokens) => layOut(tokens, 128));
   const width = Math.max(...boxes.map(endOf)) + 4;
   const names = ['with positions', 'without'];
-  return svg(
-    'svg',
-    { viewBox: `0 0 ${width} 92`, width, height: 92, role: 'img', 'aria-label': `${before.translation}; without positions ${after.translation}` },
-    names.map((name, i) => svg('text.story-label', { x: 116, y: 24 + i * 44, 'text-anchor': 'end' }, name)),
+  return image(
+    width,
+    92,
+    `${before.translation}; without positions ${after.translation}`,
+    names.map((name, i) => label(116, 24 + i * 44, name, 'end')),
     boxes.flatMap((row, i) => row.map((box, at) => tokenBox(box, 8 + i * 44, marks[i][at] ? 'changed' : ''))),
   );
 }

@@ -1,10 +1,10 @@
 /** Screen 2: one query becomes scores, weights and a row of bars. */
 
-import { svg } from 'glassbox/dom.js';
+import { cut, image, range, svg } from 'glassbox/dom.js';
 import { influence } from 'glassbox/evidence.js';
 import { figure } from 'glassbox/figure.js';
 import { at, digits, headOf, percent, rowOf, shortDigits } from 'glassbox/numbers.js';
-import { LETTER, cut, leastCertain, quoted, stepName } from 'glassbox/story/parts.js';
+import { LETTER, label, leastCertain, quoted, stepName } from 'glassbox/story/parts.js';
 import { visible } from 'glassbox/trace.js';
 
 const [LINE, GAP] = [22, 58];
@@ -46,7 +46,7 @@ export const query = {
  * The cross-attention head whose loss hurts most, where the file has that measured; otherwise the one with the largest
  * weight on the source token that the row depends on most.
  */
-export function mainHead({ trace, base }, row) {
+function mainHead({ trace, base }, row) {
   const worst = mostNeeded(base, /cross$/);
   if (worst) return { part: worst.attention, attention: worst.attention, head: worst.head };
   const { x } = influence(trace);
@@ -57,7 +57,7 @@ export function mainHead({ trace, base }, row) {
     .filter((name) => name.endsWith('cross'))
     .flatMap((part) => {
       const weights = trace.get(`${part}.weights`);
-      return Array.from({ length: weights.shape[0] }, (_, head) => ({ part, head, weight: at(weights, [head, row, best]) }));
+      return range(weights.shape[0]).map((head) => ({ part, head, weight: at(weights, [head, row, best]) }));
     })
     .reduce((one, other) => (other.weight > one.weight ? other : one));
   return { part: found.part, attention: found.part, head: found.head };
@@ -78,19 +78,14 @@ function draw(app, scores, weights, best) {
   const size = Math.max(...[...scores].map(Math.abs), 1e-9);
   const [zero, second] = [NAME + BAR / 2, NAME + BAR + GAP];
   const sizes = { size, zero, second, NAME, BAR };
-  const label = (x, text, anchor = 'start') => svg('text.story-label', { x, y: 12, 'text-anchor': anchor }, text);
-  return svg(
-    'svg',
-    {
-      viewBox: `0 0 ${second + BAR + 76} ${shown.length * LINE + 24}`,
-      width: second + BAR + 76,
-      height: shown.length * LINE + 24,
-      role: 'img',
-      'aria-label': shown.map((token, i) => `${quoted(token)} score ${digits(scores[i])}, weight ${percent(weights[i])}`).join('; '),
-    },
-    label(NAME - 10, 'key', 'end'),
-    label(NAME, BAR > 100 ? 'score: q · k ÷ √d_k' : 'score'),
-    label(second, BAR > 100 ? 'weight: softmax' : 'weight'),
+  const words = (token, i) => `${quoted(token)} score ${digits(scores[i])}, weight ${percent(weights[i])}`;
+  return image(
+    second + BAR + 76,
+    shown.length * LINE + 24,
+    shown.map(words).join('; '),
+    label(NAME - 10, 12, 'key', 'end'),
+    label(NAME, 12, BAR > 100 ? 'score: q · k ÷ √d_k' : 'score'),
+    label(second, 12, BAR > 100 ? 'weight: softmax' : 'weight'),
     svg('line.axis', { x1: zero, x2: zero, y1: 18, y2: shown.length * LINE + 20 }),
     shown.map((token, i) => line(token, i, [scores[i], weights[i]], { ...sizes, isBest: i === best })),
   );
@@ -104,10 +99,10 @@ function line(token, i, [score, weight], { size, zero, second, NAME, BAR, isBest
   return svg(
     'g.story-bar',
     { class: isBest ? 'here' : '' },
-    svg('text.story-label', { x: 24, y: y + 15, 'text-anchor': 'end' }, String(i)),
+    label(24, y + 15, String(i), 'end'),
     svg('text', { x: NAME - 10, y: y + 15, 'text-anchor': 'end' }, nameOf(token)),
     svg('rect', { class: score < 0 ? 'minus' : 'plus', x: score < 0 ? zero - length : zero, y: y + 3, width: length, height: LINE - 7 }),
-    svg('text.story-label', { x: NAME + BAR + 4, y: y + 15 }, shortDigits(score)),
+    label(NAME + BAR + 4, y + 15, shortDigits(score)),
     svg('rect.track', { x: second, y: y + 3, width: BAR, height: LINE - 7 }),
     svg('rect.plus', { x: second, y: y + 3, width: BAR * weight, height: LINE - 7 }),
     svg('text', { x: second + BAR + 6, y: y + 15 }, percent(weight)),

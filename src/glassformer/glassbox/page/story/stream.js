@@ -1,10 +1,10 @@
 /** Screen 5: the residual stream grows: what each sublayer adds to it. */
 
-import { svg } from 'glassbox/dom.js';
+import { image, svg } from 'glassbox/dom.js';
 import { figure } from 'glassbox/figure.js';
 import { digits, rowOf } from 'glassbox/numbers.js';
 import { titleOf } from 'glassbox/labels.js';
-import { stepName } from 'glassbox/story/parts.js';
+import { label, stepName } from 'glassbox/story/parts.js';
 
 const [LINE, TOP] = [26, 26];
 const SHORT = { self: 'self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
@@ -46,23 +46,16 @@ function draw(app, start, lines, most) {
   const LEFT = isNarrow ? 104 : 210;
   const BAR = Math.max(90, Math.min(270, (app.width - LEFT - 24) / 2));
   const scale = Math.max(start, ...lines.map((line) => Math.max(line.stream, line.added))) || 1;
-  const width = LEFT + 2 * BAR;
   const bar = (x, y, number, kind) => [
     svg('rect', { class: kind, x, y: y + 5, width: Math.max(1, (number / scale) * (BAR - 66)), height: LINE - 11 }),
-    svg('text.story-label', { x: x + (number / scale) * (BAR - 66) + 5, y: y + 17 }, digits(number)),
+    label(x + (number / scale) * (BAR - 66) + 5, y + 17, digits(number)),
   ];
-  const height = TOP + (lines.length + 1) * LINE;
-  return svg(
-    'svg',
-    {
-      viewBox: `0 0 ${width} ${height}`,
-      width,
-      height,
-      role: 'img',
-      'aria-label': `the stream: ${digits(start)}, ${lines.map(({ stream: length }) => digits(length)).join(', ')}`,
-    },
-    svg('text.story-label', { x: LEFT, y: 14 }, isNarrow ? 'stream' : 'length of the stream'),
-    svg('text.story-label', { x: LEFT + BAR, y: 14 }, isNarrow ? 'added' : 'length of what is added'),
+  return image(
+    LEFT + 2 * BAR,
+    TOP + (lines.length + 1) * LINE,
+    `the stream: ${[start, ...lines.map((line) => line.stream)].map(digits).join(', ')}`,
+    label(LEFT, 14, isNarrow ? 'stream' : 'length of the stream'),
+    label(LEFT + BAR, 14, isNarrow ? 'added' : 'length of what is added'),
     svg('text', { x: LEFT - 10, y: TOP + 17, 'text-anchor': 'end' }, isNarrow ? 'embedding' : 'embedding and position'),
     bar(LEFT, TOP, start, 'plus'),
     lines.map((line, i) => {

@@ -1,9 +1,9 @@
 /** Screen 8: where the model is unsure or wrong. */
 
-import { svg } from 'glassbox/dom.js';
+import { cut, image, svg } from 'glassbox/dom.js';
 import { figure } from 'glassbox/figure.js';
 import { grouped, percent } from 'glassbox/numbers.js';
-import { cut, leastCertain, probabilityOf, quoted, roomOf, stepName } from 'glassbox/story/parts.js';
+import { label, leastCertain, probabilityOf, quoted, roomOf, stepName } from 'glassbox/story/parts.js';
 import { visible } from 'glassbox/trace.js';
 
 const [LINE, LEFT, COLUMN, HIGH] = [24, 92, 26, 72];
@@ -62,16 +62,11 @@ function draw(app, top) {
   const inLine = Math.floor((roomOf(app) - LEFT) / COLUMN);
   const width = Math.max(LEFT + BAR + 90, LEFT + Math.min(inLine, outputs.length) * COLUMN);
   const y0 = 24 + HIGH * Math.ceil(outputs.length / inLine);
-  return svg(
-    'svg',
-    {
-      viewBox: `0 0 ${width} ${y0 + shown.length * LINE + 10}`,
-      width,
-      height: y0 + shown.length * LINE + 10,
-      role: 'img',
-      'aria-label': shown.map(([, text, probability]) => `${visible(text)} ${percent(probability)}`).join(', '),
-    },
-    svg('text.story-label', { x: LEFT - 10, y: 34, 'text-anchor': 'end' }, 'every step'),
+  return image(
+    width,
+    y0 + shown.length * LINE + 10,
+    shown.map(([, text, probability]) => `${visible(text)} ${percent(probability)}`).join(', '),
+    label(LEFT - 10, 34, 'every step', 'end'),
     outputs.map((token, row) => {
       const p = probabilityOf(app, row);
       const [x, y] = [LEFT + (row % inLine) * COLUMN, HIGH * Math.floor(row / inLine)];
@@ -84,7 +79,7 @@ function draw(app, top) {
         svg('text', { x: x + 11, y: y + 66, 'text-anchor': 'middle' }, cut(visible(token.text), 3)),
       );
     }),
-    svg('text.story-label', { x: LEFT - 10, y: y0 + 15, 'text-anchor': 'end' }, `step ${app.row}`),
+    label(LEFT - 10, y0 + 15, `step ${app.row}`, 'end'),
     shown.map(([id, text, probability], i) => {
       const y = y0 + i * LINE;
       return svg(

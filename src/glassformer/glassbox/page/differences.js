@@ -1,4 +1,6 @@
-/** How a wrong answer differs from its gold target: the differences of the two texts, and their kind in words. */
+/** How two sequences differ, and of a wrong answer and its gold target the kind of the difference in words. */
+
+import { range } from 'glassbox/dom.js';
 
 /**
  * @typedef {{kind: 'same'|'missing'|'added'|'replaced', gold: string, answer: string}} Part
@@ -7,18 +9,24 @@
  * @param {(text: string) => string[]} split  into what is compared: by default characters
  * @returns {Part[]}  the fewest changes that lead from one to the other
  */
-export function difference(gold, answer, split = (text) => [...text]) {
-  const [one, other] = [split(gold), split(answer)];
-  const cost = Array.from({ length: one.length + 1 }, (_, i) =>
-    Array.from({ length: other.length + 1 }, (__, j) => (i === 0 ? j : j === 0 ? i : 0)),
-  );
+export const difference = (gold, answer, split = (text) => [...text]) => aligned(split(gold), split(answer));
+
+/** For each token of both sequences, whether it is changed. @param {{id: number}[]} one @param {{id: number}[]} other */
+export function marked(one, other) {
+  const reversed = (tokens) => tokens.map(({ id }) => id).reverse(); // of equal tokens the first ones are the same
+  const parts = aligned(reversed(one), reversed(other)).reverse();
+  const marks = (absent) => parts.filter(({ kind }) => kind !== absent).map(({ kind }) => kind !== 'same');
+  return [marks('added'), marks('missing')];
+}
+
+/** The fewest changes that lead from one list to the other, a part for each item. */
+function aligned(one, other) {
+  const cost = range(one.length + 1).map((i) => range(other.length + 1).map((j) => (i === 0 ? j : j === 0 ? i : 0)));
   for (let i = 1; i <= one.length; i += 1)
-    for (let j = 1; j <= other.length; j += 1)
-      cost[i][j] = Math.min(
-        cost[i - 1][j] + 1,
-        cost[i][j - 1] + 1,
-        cost[i - 1][j - 1] + (one[i - 1] === other[j - 1] ? 0 : 1),
-      );
+    for (let j = 1; j <= other.length; j += 1) {
+      const replaced = cost[i - 1][j - 1] + (one[i - 1] === other[j - 1] ? 0 : 1);
+      cost[i][j] = Math.min(cost[i - 1][j] + 1, cost[i][j - 1] + 1, replaced);
+    }
   const parts = [];
   let [i, j] = [one.length, other.length];
   while (i > 0 || j > 0) {
@@ -42,11 +50,10 @@ const classOf = (character) => CLASSES.find(([pattern]) => pattern.test(characte
 
 /** The kind of a difference, as what happened: "a doubled digit was dropped". @param {Part[]} parts */
 export function kindOf(parts) {
-  const changed = parts.map((part, at) => ({ ...part, at })).filter(({ kind }) => kind !== 'same');
+  const changed = changedOf(parts);
   if (changed.length === 1) return single(parts, changed[0]);
   if (isSwap(changed)) return `two neighboring ${pluralOf(changed)} were swapped`;
-  if (changed.every(({ kind }, i) => kind === 'missing' && changed[i].at === parts.length - changed.length + i))
-    return 'the end is missing';
+  if (isEndMissing(parts, changed)) return 'the end is missing';
   if (wordsChanged(parts) === 1) return 'one word is wrong';
   return changed.length === 2 ? 'two characters are wrong' : 'more than two characters are wrong';
 }
@@ -64,16 +71,20 @@ export const wordsOf = (text) => (text.match(/\S+/g) ?? []).map((word) => `${wor
 
 /** As `kindOf`, of a difference of words. @param {Part[]} parts */
 export function kindOfWords(parts) {
-  const changed = parts.map((part, at) => ({ ...part, at })).filter(({ kind }) => kind !== 'same');
+  const changed = changedOf(parts);
   const sorted = (side) => parts.map((part) => part[side]).filter(Boolean).sort().join('');
   if (changed.length === 1) return `one word was ${{ missing: 'dropped', added: 'added', replaced: 'replaced' }[changed[0].kind]}`;
   if (isSwap(changed)) return 'two neighboring words were swapped';
-  if (changed.every(({ kind }, i) => kind === 'missing' && changed[i].at === parts.length - changed.length + i))
-    return 'the end is missing';
+  if (isEndMissing(parts, changed)) return 'the end is missing';
   if (sorted('gold') === sorted('answer')) return 'the words are in another order';
   if (changed.length === 2) return 'two words are wrong';
   return changed.length * 2 < parts.length ? 'three words or more are wrong' : 'half of the words or more are wrong';
 }
+
+const changedOf = (parts) => parts.map((part, at) => ({ ...part, at })).filter(({ kind }) => kind !== 'same');
+
+const isEndMissing = (parts, changed) =>
+  changed.every(({ kind, at }, i) => kind === 'missing' && at === parts.length - changed.length + i);
 
 const isSwap = (changed) =>
   changed.length === 2 &&
