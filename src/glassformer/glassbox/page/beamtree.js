@@ -3,7 +3,7 @@
  * probability of the token given those before it, and the probability of all tokens so far.
  */
 
-import { svg } from 'glassbox/dom.js';
+import { cut, range, svg } from 'glassbox/dom.js';
 import { powerOfTen } from 'glassbox/numbers.js';
 import { visible } from 'glassbox/trace.js';
 
@@ -41,7 +41,7 @@ export function beamTree(search, step, actions) {
     'svg',
     { viewBox: `0 0 ${width} ${height}`, width, height, role: 'group', 'aria-label': `${search.nodes.length} candidates in ${steps} steps` },
     axis(layout, width),
-    Array.from({ length: steps }, (_, i) => svg('text.heading', { x: LEFT + i * COLUMN + 14, y: 14 }, `step ${i}`)),
+    range(steps).map((i) => svg('text.heading', { x: LEFT + i * COLUMN + 14, y: 14 }, `step ${i}`)),
     search.nodes.map((node) => edge(search, node, layout, best)),
     search.nodes.map((node) => box(node, layout, best, here, actions)),
   );
@@ -123,7 +123,7 @@ function box(node, { places }, best, here, actions) {
       data: { node: node.id, key: `node-${node.id}`, ...(isBest ? { at: `t${node.step}` } : {}) },
     },
     svg('rect.box', { width: WIDE, height: HIGH, rx: 4 }),
-    svg('text', { x: 6, y: 14 }, short.length > 6 ? `${short.slice(0, 5)}…` : short),
+    svg('text', { x: 6, y: 14 }, cut(short, 6)),
     svg('text.probability', { x: WIDE - 5, y: 14, 'text-anchor': 'end' }, chance(node.log_prob)),
     svg('rect.total', { x: 6, y: 20, width: WIDE - 58, height: 7 }),
     svg('rect.part', { x: 6, y: 20, width: (WIDE - 58) * Math.exp(node.sum), height: 7 }),

@@ -3,7 +3,8 @@
  * weight is, on average over the rows that count; otherwise it is mixed.
  */
 
-import { at } from 'glassbox/numbers.js';
+import { range } from 'glassbox/dom.js';
+import { at, meanOf, sumOf } from 'glassbox/numbers.js';
 
 const ENOUGH = 0.5; // of the weight
 
@@ -36,9 +37,9 @@ export function kindOf(weights, isCross, keys, outputs) {
   return { kind: weight >= ENOUGH ? kind : 'mixed', weight, weights: Object.fromEntries(known) };
 }
 
-const mean = (numbers) => (numbers.length ? numbers.reduce((sum, number) => sum + number, 0) / numbers.length : null);
+const mean = (numbers) => (numbers.length ? meanOf(numbers) : null);
 
-const rowsFrom = (weights, from) => Array.from({ length: Math.max(0, weights.shape[0] - from) }, (_, i) => i + from);
+const rowsFrom = (weights, from) => range(weights.shape[0]).slice(from);
 
 /** From row 2 on, where the previous, the same and the first position are three different ones. */
 const onOffset = (weights, offset) =>
@@ -52,8 +53,8 @@ const onFirst = (weights, from) => mean(rowsFrom(weights, from).map((row) => at(
 
 function onCopies(weights, keys, outputs) {
   const sums = rowsFrom(weights, 0).map((row) => {
-    const same = keys.map((key, column) => (key === outputs[row] ? column : -1)).filter((column) => column >= 0);
-    return same.length ? same.reduce((sum, column) => sum + at(weights, [row, column]), 0) : null;
+    const same = [...keys.keys()].filter((column) => keys[column] === outputs[row]);
+    return same.length ? sumOf(same.map((column) => at(weights, [row, column]))) : null;
   });
   return mean(sums.filter((sum) => sum !== null));
 }

@@ -47,10 +47,8 @@ function lightsAt(element) {
 
 /** Move the bars of a small picture. */
 function crosshair(picture, lights) {
-  for (const [side, property, length] of [
-    ['down', 'y', picture.dataset.rows],
-    ['across', 'x', picture.dataset.columns],
-  ]) {
+  const { rows, columns } = picture.dataset;
+  for (const [side, property, length] of [['down', 'y', rows], ['across', 'x', columns]]) {
     const bar = picture.querySelector(`.${side}`);
     const light = lights.find((each) => each[0] === picture.dataset[side]);
     const at = light === undefined ? -1 : Number(light.slice(1));

@@ -77,13 +77,7 @@ export function tensorTitle(trace, name) {
   const kind = trace.tensors[name]?.origin === 'weight' ? weightTitle(parts) : null;
   const what = trace.stepOf.get(name)?.title ?? kind ?? GIVEN[parts.at(-1)] ?? parts.at(-1).replaceAll('_', ' ');
   const isLayer = /^\d+$/.test(parts[1]);
-  const part = isLayer
-    ? parts
-        .slice(0, 3)
-        .join('.')
-        .replace(/_norm$/, '')
-        .replace(/_attention$/, '')
-    : parts[0];
+  const part = isLayer ? parts.slice(0, 3).join('.').replace(/(_attention)?(_norm)?$/, '') : parts[0];
   const lens = parts.includes('lens') ? `decoder layer ${parts[1]}, logit lens` : null;
   const where = lens ?? (parts.length > 1 ? titleOf(part) : '');
   return `${what}${where ? ` · ${where}` : ''}${isGold ? ' · gold target' : ''}`;

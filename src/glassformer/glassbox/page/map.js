@@ -1,7 +1,7 @@
 /** The architecture as a map, which is also the overview: two stacks, bottom up as in the paper, with what they hold. */
 
-import { button, el } from 'glassbox/dom.js';
-import { percent } from 'glassbox/numbers.js';
+import { button, el, range } from 'glassbox/dom.js';
+import { at, meanOf, percent } from 'glassbox/numbers.js';
 import { join } from 'glassbox/text.js';
 import { visible } from 'glassbox/trace.js';
 
@@ -16,11 +16,7 @@ export function map(app) {
     el(
       'div.map-head',
       el('h2', 'Architecture'),
-      button('▶ flow', () => flow(), {
-        class: 'link',
-        title: 'show the order in which the blocks are computed',
-        data: { key: 'flow' },
-      }),
+      button('▶ flow', flow, { class: 'link', title: 'show the order in which the blocks are computed', data: { key: 'flow' } }),
     ),
     el(
       'div.stacks',
@@ -64,7 +60,7 @@ function stack(app, here, side, sublayers) {
           block('logits', 'logits', { panel: 'logits', part: 'logits' }, { data: next(app) }),
           trace.isPreNorm ? block(`norm-${norm}`, 'norm', { panel: 'norm', part: norm }, { kind: 'thin' }) : null,
         ],
-    Array.from({ length: count }, (_, i) => layer(app, block, `${side}.${i}`, sublayers, i === open)).reverse(),
+    range(count).map((i) => layer(app, block, `${side}.${i}`, sublayers, i === open)).reverse(),
     block(`position-${embedding}`, '+ position', { panel: 'embedding', part: embedding }, { kind: 'thin' }),
     block(`embedding-${embedding}`, 'embedding', { panel: 'embedding', part: embedding }),
     block(
@@ -74,12 +70,8 @@ function stack(app, here, side, sublayers) {
       { kind: 'end', data: isEncoder ? short(trace, 'source', trace.tokens.source) : fed(app) },
     ),
   ];
-  return el(
-    'div.stack',
-    { role: 'group', 'aria-label': `the ${side}, ${count} ${count === 1 ? 'layer' : 'layers'}` },
-    el('h3', side),
-    blocks,
-  );
+  const name = `the ${side}, ${count} ${count === 1 ? 'layer' : 'layers'}`;
+  return el('div.stack', { role: 'group', 'aria-label': name }, el('h3', side), blocks);
 }
 
 const LETTERS = { source: 10, target: 13 };
@@ -129,12 +121,8 @@ function layer(app, block, name, sublayers, isOpen) {
         : [thin('norm', 'add & norm'), main];
     })
     .reverse();
-  return el(
-    'div.layer',
-    { role: 'group', 'aria-label': `layer ${number}` },
-    el('span.layer-name', `layer ${number}`),
-    blocks,
-  );
+  const title = `layer ${number}`;
+  return el('div.layer', { role: 'group', 'aria-label': title }, el('span.layer-name', title), blocks);
 }
 
 /** Of an attention, the key with the largest mean weight in the selected row. */
@@ -143,11 +131,7 @@ function focus(app, part) {
   if (!weights || part.startsWith('encoder')) return null;
   const [heads, rows, keys] = weights.shape;
   const row = Math.min(app.row, rows - 1);
-  const means = Array.from({ length: keys }, (_, key) => {
-    let sum = 0;
-    for (let head = 0; head < heads; head += 1) sum += weights.numbers[(head * rows + row) * keys + key];
-    return sum / heads;
-  });
+  const means = range(keys).map((key) => meanOf(range(heads).map((head) => at(weights, [head, row, key]))));
   const largest = means.indexOf(Math.max(...means));
   return `→ ${app.trace.label(weights.axes[2], largest).slice(0, 8)} ${percent(means[largest])}`;
 }

@@ -110,22 +110,18 @@ export const shapeText = (x) => x.axes.map((name, i) => `${name} ${grouped(x.sha
 
 /** @returns {{smallest: number, largest: number, mean: number, deviation: number, zeros: number}} */
 export function statistics(numbers) {
-  let [smallest, largest, sum, zeros] = [Infinity, -Infinity, 0, 0];
-  for (const number of numbers) {
-    smallest = Math.min(smallest, number);
-    largest = Math.max(largest, number);
-    sum += number;
-    if (number === 0) zeros += 1;
-  }
-  const mean = sum / numbers.length;
-  let squares = 0;
-  for (const number of numbers) squares += (number - mean) ** 2;
-  return { smallest, largest, mean, deviation: Math.sqrt(squares / numbers.length), zeros: zeros / numbers.length };
+  const mean = meanOf(numbers);
+  return {
+    smallest: numbers.reduce((best, number) => Math.min(best, number), Infinity),
+    largest: numbers.reduce((best, number) => Math.max(best, number), -Infinity),
+    mean,
+    deviation: Math.sqrt(meanOf(numbers.map((number) => (number - mean) ** 2))),
+    zeros: meanOf(numbers.map((number) => Number(number === 0))),
+  };
 }
 
 /** −Σ p ln p of each row, in nats. */
 export function entropies(weights) {
-  return Array.from({ length: weights.shape[0] }, (_, row) =>
-    rowOf(weights, row).reduce((sum, p) => (p > 0 ? sum - p * Math.log(p) : sum), 0),
-  );
+  const surprise = (sum, p) => (p > 0 ? sum - p * Math.log(p) : sum);
+  return Array.from({ length: weights.shape[0] }, (_, row) => rowOf(weights, row).reduce(surprise, 0));
 }

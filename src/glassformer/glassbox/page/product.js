@@ -8,13 +8,10 @@ import { headOf, named, scaleOf } from 'glassbox/numbers.js';
 const [MAX_SIDE, MIN_SIDE, GAPS] = [9, 1.2, 64]; // pixels of a square, and of what is between the matrices
 
 const NAMES = { queries: 'Q', keys: 'K', values: 'V', scores: 'scores', weights: 'weights', heads: 'output' };
-const shortName = (name) =>
-  NAMES[
-    name
-      .split('.')
-      .at(-1)
-      .replace(/_(before_)?edit$/, '')
-  ] ?? name.split('.').at(-1);
+function shortName(name) {
+  const last = name.split('.').at(-1);
+  return NAMES[last.replace(/_(before_)?edit$/, '')] ?? last;
+}
 
 /**
  * The picture of a step of attention whose operation is a product; null for other steps.

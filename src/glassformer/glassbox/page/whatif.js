@@ -275,10 +275,8 @@ function changes(base, tensors) {
   for (const [name, value] of tensors) {
     const before = base.tensors[name]?.origin === 'weight' ? null : base.get(name);
     if (before && before.shape.join() === value.shape.join()) {
-      largest[name] = value.numbers.reduce(
-        (best, number, i) => Math.max(best, Math.abs(number - before.numbers[i])),
-        0,
-      );
+      const change = (best, number, i) => Math.max(best, Math.abs(number - before.numbers[i]));
+      largest[name] = value.numbers.reduce(change, 0);
     }
   }
   return largest;

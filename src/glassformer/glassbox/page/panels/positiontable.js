@@ -1,9 +1,9 @@
 /** The table of the position encoding as a picture, and the dot products of its rows; a learned table next to sinusoids. */
 
-import { el } from 'glassbox/dom.js';
+import { el, range, section } from 'glassbox/dom.js';
 import { heatmap } from 'glassbox/heatmap.js';
 import { sinusoid } from 'glassbox/interpreter.js';
-import { digits, dot, grouped, named, statistics } from 'glassbox/numbers.js';
+import { at, digits, dot, grouped, meanOf, named } from 'glassbox/numbers.js';
 
 const MAX_POSITIONS = 100; // rows of the pictures
 const [NARROW, WIDE, GAP] = [560, 460, 32]; // pixels: below NARROW one picture a line, and the width of the largest
@@ -41,18 +41,12 @@ export function positionTable(app, name) {
   const learned = isLearned ? (app.trace.get(step.inputs[1]) ?? app.trace.get(step.output)) : null;
   const count = Math.min(MAX_POSITIONS, learned?.shape[0] ?? MAX_POSITIONS);
   const encoded = sinusoids(count, width, isLearned ? base : step.attributes.base);
-  const tables = isLearned
-    ? [
-        ['learned', firstRows(learned, count)],
-        ['sinusoidal', encoded],
-      ]
-    : [['sinusoidal', encoded]];
-  return el(
-    'section',
-    { 'aria-label': 'position table' },
-    el('h2', 'The position table'),
+  return section(
+    'position table',
+    'The position table',
     el('p.words', isLearned ? aboutLearned(app, step, learned) : aboutSinusoids(width)),
-    tables.map(([kind, table]) => pair(app, kind, table)),
+    isLearned ? pair(app, 'learned', firstRows(learned, count)) : null,
+    pair(app, 'sinusoidal', encoded),
   );
 }
 
@@ -77,7 +71,7 @@ function pair(app, kind, table) {
   const width = Math.round(isNarrow ? app.width : Math.min(WIDE, (app.width - GAP) / 2));
   const size = { width, height: Math.round(Math.min(width, 380)) };
   const products = similarities(table);
-  const { mean } = statistics(Float64Array.from({ length: table.shape[0] }, (_, i) => products.numbers[i * (table.shape[0] + 1)]));
+  const mean = meanOf(range(table.shape[0]).map((i) => at(products, [i, i])));
   const last = table.shape[0] - 1;
   return el(
     'div.heatmaps',
