@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import errno
+import gzip
 import io
 import json
 import os
@@ -36,17 +38,35 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 TABLES = {
     "empty": ("t.csv", b"", 1, ["the table has no rows"]),
+    "only a header": ("t.csv", b"source,target\n", 1, ["the table has no rows"]),
+    "one row": ("t.csv", b"source,target\na,b\n", 1, ["one row is not enough to train on", "at least 2"]),
     "one column": ("t.csv", b"a\nb\nc\n", 1, ["the table has one column, and pairs need two", "next: "]),
+    "tabs in a .csv": ("t.csv", b"a\tb\nc\td\n", 1, ["name the file .tsv"]),
+    "nothing but empty cells": ("t.csv", b"a,\n,b\n", 1, ["no row of the table can be kept", "empty target"]),
     "not UTF-8": ("t.csv", b"a,b\nc\xff,d\n", 1, ["line 2: not UTF-8 (byte 0xff at offset 5", "--bad-rows skip"]),
+    "UTF-16": ("t.csv", "a,b\nc,d\n".encode("utf-16"), 1, ["UTF-16, not UTF-8", "save the file as UTF-8"]),
     "ragged": ("t.csv", b"a,b\nc,d,e\nf,g\nh\n", 1, ["2 damaged rows", "line 2", "line 4", "--bad-rows skip"]),
+    "unclosed quote": ("t.csv", b'a,b\nc,"d\n', 1, ["1 damaged row", "line 2"]),
+    "NUL": ("t.csv", b"a,b\nc\0,d\n", 1, ["line 2: NUL character"]),
     "unknown suffix": ("t.xlsx", b"a,b\nc,d\n", 1, ["the suffix '.xlsx'", ".csv"]),
+    "no suffix": ("t", b"a,b\nc,d\n", 1, ["the format of the table is unknown", "no suffix"]),
+    "a lone text": ("t.txt", b"a\nb\n", 1, ["a .txt file has one column of text", "source.txt,target.txt"]),
     "no gzip": ("t.csv.gz", b"a,b\nc,d\n", 1, ["the file is damaged or does not match its suffix"]),
+    "half a gzip": ("t.csv.gz", gzip.compress(b"a,b\n" * 999)[:-9], 1, ["the file is damaged"]),
+    "no parquet": ("t.parquet", b"a,b\nc,d\n", 1, ["the file is damaged or does not match its suffix"]),
+    "no JSON": ("t.jsonl", b'{"a": 1\n', 1, ["line 1"]),
 }
-"""One of each kind; the reader of tables has tests of all."""
 
 
-@pytest.mark.parametrize("verb", ["train", "evaluate"])
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(
+    ("verb", "name"),
+    [
+        (verb, name)
+        for verb in ("train", "evaluate", "score")
+        for name in TABLES
+        if verb == "train" or name != "one row"
+    ],
+)
 def test_a_table_that_cannot_be_used_is_named(tmp_path, call, run, verb, name):
     file, content, code, parts = TABLES[name]
     path = tmp_path / file
@@ -55,6 +75,44 @@ def test_a_table_that_cannot_be_used_is_named(tmp_path, call, run, verb, name):
     answer = call(*words)
     assert_is_for_people(answer, code, f"where: {path}", *parts)
     assert answer.out == ""
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("verb", ["train", "evaluate", "score"])
+def test_a_missing_file_and_a_folder_are_told_apart(tmp_path, call, run, verb):
+    (tmp_path / "pairs.csv").write_text(GOOD, encoding="utf-8")
+    (tmp_path / "empty").mkdir()
+    for path, parts in (
+        (tmp_path / "pears.csv", ["there is no such file", "did you mean 'pairs.csv'?"]),
+        (tmp_path / "no" / "pairs.csv", ["there is no such file", "does not exist"]),
+        (tmp_path / "empty", ["there is no table in this folder"]),
+    ):
+        words = ("train", path, "--out", tmp_path / "run") if verb == "train" else (verb, run, path)
+        assert_is_for_people(call(*words), 1, f"where: {path}", *parts)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_that_may_not_be_read_is_said(tmp_path, call, monkeypatch):
+    path = tmp_path / "secret.csv"
+    path.write_text(GOOD, encoding="utf-8")
+    open_file = Path.open
+
+    def refuse(self, *arguments, **options):  # root may read everything, and tests may run as root
+        if self == path:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
+        return open_file(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    answer = call("train", path, "--out", tmp_path / "run")
+    assert_is_for_people(answer, 1, "the file cannot be read", f"where: {path}", "Permission denied")
+
+
+def test_parallel_files_of_different_length_tell_both_lengths(tmp_path, call):
+    (tmp_path / "a.en").write_text("one\ntwo\nthree\n", encoding="utf-8")
+    (tmp_path / "a.de").write_text("eins\nzwei\n", encoding="utf-8")
+    answer = call("train", f"{tmp_path / 'a.en'},{tmp_path / 'a.de'}", "--out", tmp_path / "run")
+    assert_is_for_people(answer, 1, "do not have the same number of lines", "next: ")
+    assert f"3 lines in {tmp_path / 'a.en'} and 2 lines in {tmp_path / 'a.de'}" in answer.err
     assert not (tmp_path / "run").exists()
 
 
@@ -72,6 +130,31 @@ def test_a_column_that_is_not_there_is_wrong_usage(tmp_path, call, run, options,
     path.write_text(GOOD, encoding="utf-8")
     for words in (("train", path, "--out", tmp_path / "run"), ("evaluate", run, path), ("score", run, path)):
         assert_is_for_people(call(*words, *options), 2, *parts)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "0x" + "f" * 5000])
+def test_a_position_of_thousands_of_digits_is_wrong_usage(tmp_path, call, run, digits):
+    path = tmp_path / "pairs.csv"
+    path.write_text(GOOD, encoding="utf-8")
+    begin = ("train", path, "--out", tmp_path / "run")
+    for side in ("source", "target"):
+        answer = call(*begin, "--set", f"data.{side}={digits}")
+        assert_is_for_people(answer, 2, f"the setting 'data.{side}' cannot take this value", "fewer digits")
+        for words in (begin, ("evaluate", run, path), ("score", run, path), ("heads", run, path)):
+            assert_is_for_people(call(*words, f"--{side}", digits), 2, "there is no column")
+    assert_is_for_people(call("translate", run, path, "--column", digits), 2, "there is no column")
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(f"[data]\nsource = {digits}\n", encoding="utf-8")
+    what = "the setting 'data.source' cannot" if digits.startswith("0x") else "the recipe is not valid TOML"
+    assert_is_for_people(call(*begin, "--recipe", recipe), 2, what)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("option", ["--valid", "--test"])
+def test_a_further_table_is_read_before_anything_is_written(tmp_path, call, table, option):
+    answer = call("train", table, "--out", tmp_path / "run", option, tmp_path / "no.csv")
+    assert_is_for_people(answer, 1, "there is no such file", "no.csv")
     assert not (tmp_path / "run").exists()
 
 
@@ -94,6 +177,26 @@ def test_a_setting_that_cannot_be_is_named_with_the_nearest(tmp_path, call, tabl
     answer = call("train", path, "--out", tmp_path / "run", "--set", assignment)
     assert_is_for_people(answer, 2, *parts)
     assert "rows read" not in answer.err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        (b"[training\n", ["the recipe is not valid TOML"]),
+        (b"\xff", ["the recipe is not valid TOML"]),
+        (b"[training]\nstepz = 9\n", ["no setting 'training.stepz'", "did you mean 'training.steps'?"]),
+        (b"[training]\nsteps = 'many'\n", ["'training.steps' cannot take this value"]),
+        (b"training = 9\n", ["'training' is not a single setting"]),
+        (None, ["there is no recipe with this name, and no such file", "valid: cogs, dates, g2p"]),
+    ],
+)
+def test_a_broken_recipe_is_wrong_usage(tmp_path, call, table, content, parts):
+    recipe = tmp_path / "recipe.toml"
+    if content is not None:
+        recipe.write_bytes(content)
+    answer = call("train", table, "--out", tmp_path / "run", "--recipe", recipe)
+    assert_is_for_people(answer, 2, *parts)
     assert not (tmp_path / "run").exists()
 
 
@@ -129,6 +232,14 @@ def test_a_precision_or_device_that_is_not_there(call, run, table, verb):
         assert_is_for_people(answer, 1, f"device '{device}' is not available", "expected: auto, cpu")
 
 
+def test_training_on_a_device_that_is_not_there_writes_nothing(tmp_path, call, table):
+    answer = call("train", table, "--out", tmp_path / "run", "--device", "cuda:99")
+    assert_is_for_people(answer, 1, "device 'cuda:99' is not available")
+    answer = call("train", table, "--out", tmp_path / "run", "--precision", "bfloat61")
+    assert_is_for_people(answer, 2, "'training.precision'", "did you mean 'bfloat16'?")
+    assert not (tmp_path / "run").exists()
+
+
 HUGE, DIGITS = str(10**30), "9" * 5000
 
 
@@ -159,6 +270,14 @@ def test_a_number_beyond_all_sense_is_refused_in_a_few_words(tmp_path, call, run
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("assignment", [f"training.steps={DIGITS}", f"data.source={DIGITS}"], ids=["steps", "source"])
+def test_a_setting_of_5000_digits_is_refused_in_a_few_words(tmp_path, call, table, assignment):
+    answer = call("train", table, "--out", tmp_path / "run", "--set", assignment)
+    assert_is_for_people(answer, 2, f"the setting '{assignment.partition('=')[0]}' cannot take this value")
+    assert len(answer.err) < 500
+    assert not (tmp_path / "run").exists()
+
+
 # Models
 
 
@@ -182,9 +301,23 @@ def test_a_model_that_cannot_be_read_is_said_by_every_verb(tmp_path, call, run, 
     assert_is_for_people(call(verb, tmp_path, *rest), 1, "this directory has no model")
 
 
+def test_a_safetensors_file_of_somebody_else_is_refused(tmp_path, call):
+    from safetensors.torch import save_file
+
+    save_file({"weight": torch.ones(2)}, tmp_path / "theirs.safetensors")
+    answer = call("info", tmp_path / "theirs.safetensors")
+    assert_is_for_people(answer, 1, "not written by glassformer", "glassformer-model/2")
+
+
 def test_models_with_other_words_are_no_ensemble(call, run, ascii_run):
     answer = call("translate", run, "-", "--ensemble", ascii_run, stdin=b"1\n")
     assert_is_for_people(answer, 1, "models of an ensemble must share their vocabularies")
+
+
+def test_a_model_to_start_from_must_be_one(tmp_path, call, table):
+    answer = call("train", table, "--out", tmp_path / "run", "--init", table)
+    assert_is_for_people(answer, 1, "this is not a file of glassformer", f"where: {table}")
+    assert not (tmp_path / "run").exists()
 
 
 # Outputs
@@ -230,6 +363,23 @@ def test_a_full_disk_is_an_error_until_the_process_ends(tmp_path, run):
     assert "No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
+
+
+def test_a_full_disk_while_training_is_said_and_the_table_stays(tmp_path, call, small, table, monkeypatch):
+    def full(*_arguments, **_options):
+        raise OSError(28, "No space left on device")
+
+    before = table.read_bytes()
+    monkeypatch.setattr("glassformer.ship.storage.container.save_file", full)
+    answer = call("train", table, "--out", tmp_path / "run", *small(training__steps="1"))
+    assert_is_for_people(answer, 1, "cannot write the file", "No space left", "free some space")
+    assert table.read_bytes() == before
+
+
+def test_text_that_is_not_utf8_is_named_by_its_lines(call, run):
+    answer = call("translate", run, "-", stdin=b"1845\n\xff\nok\n\0\n")
+    assert_is_for_people(answer, 1, "2 damaged lines", "line 2: not UTF-8", "line 4: NUL character")
+    assert answer.out == ""
 
 
 def test_memory_that_runs_out_is_said_in_words(call, run, monkeypatch):
@@ -440,6 +590,15 @@ def test_what_a_model_says_never_acts_on_the_terminal(tmp_path, call, run):
     assert answer.code == 0
     assert r"\x1b[2J" in answer.out
     assert_is_seen(answer.out + answer.err)
+
+
+def test_a_model_or_search_that_no_memory_holds_is_refused(tmp_path, call, run, table):
+    absurd = ("--set", "model.d_model=65536", "--set", "model.n_encoder_layers=1000", "--set", "model.d_ff=65536")
+    answer = call("train", table, "--out", tmp_path / "run", *absurd)
+    assert_is_for_people(answer, 1, "not enough memory on cpu to train this model", "expected: at least ", "next: ")
+    answer = call("translate", run, "--beam", "10000", "--set", "decoding.max_new_tokens=1000000", stdin=b"1\n")
+    assert_is_for_people(answer, 1, "not enough memory on cpu to search", "10,000 hypotheses of 1,000,000 tokens")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

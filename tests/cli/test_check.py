@@ -84,6 +84,12 @@ def test_wrong_options_are_errors(call, table, words, code, message):
     assert "Traceback" not in answer.err
 
 
+def test_a_table_with_too_few_rows_is_an_error(call, table_of, tmp_path):
+    answer = call("check", table_of(tmp_path / "one.csv", [("a", "b")]), "--no-header")
+    assert answer.code == 1
+    assert "one row is not enough" in answer.err
+
+
 # Before a training
 
 
@@ -103,6 +109,15 @@ def test_a_long_training_is_tested_in_one_line_and_trains_the_same_weights(
     assert (tmp_path / "run" / "recipe.toml").read_bytes() == (run / "recipe.toml").read_bytes()
     tested, other = (ModelFile.load(folder / "model.safetensors").tensors for folder in (tmp_path / "run", run))
     assert all((tested[name] == other[name]).all() for name in other)
+
+
+def test_a_leak_refuses_a_long_training_before_anything_is_written(call, table, small, tmp_path, monkeypatch):
+    monkeypatch.setattr(selftest, "LONG", 0)
+    with BROKEN:
+        answer = call("train", table, "--out", tmp_path / "run", *small())
+    assert answer.code == 1
+    assert "nothing was trained" in answer.err
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_rate_that_is_too_high_is_a_warning_before_a_very_long_training(call, table, small, tmp_path, monkeypatch):

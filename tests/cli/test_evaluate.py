@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -87,6 +88,42 @@ def test_json_has_the_promised_form(call, run, table):
     assert report["decoding"]["num_beams"] == 2
 
 
+def test_the_shares_are_those_of_answers_compared_by_hand(tmp_path, call, run, table_of, translator):
+    sources = [source for source, _ in dates(10, seed=3)]
+    said = [each.text for each in translator.translate(sources)]
+    gold = [text if number < 4 else text + "!" for number, text in enumerate(said)]
+    path = table_of(tmp_path / "gold.csv", [("iso", "english"), *zip(sources, gold, strict=True)])
+    metrics = json.loads(call("evaluate", run, path, "--json", "--quiet").out)["metrics"]
+    assert metrics["exact_match"]["value"] == pytest.approx(0.4)
+    assert metrics["sequence_error_rate"]["value"] == pytest.approx(0.6)
+    length = sum(map(len, gold))
+    assert metrics["char_error_rate"]["value"] == pytest.approx(6 / length)
+    assert metrics["token_error_rate"]["value"] == pytest.approx(6 / length)
+    assert metrics["word_error_rate"]["value"] == pytest.approx(6 / sum(len(text.split()) for text in gold))
+
+
+def test_a_perfect_model_gets_full_marks(tmp_path, call, run, table_of, translator):
+    sources = [source for source, _ in dates(6, seed=3)]
+    said = [each.text for each in translator.translate(sources)]
+    path = table_of(tmp_path / "gold.csv", [("iso", "english"), *zip(sources, said, strict=True)])
+    answer = call("evaluate", run, path)
+    assert "100.00 %" in answer.out
+    assert "the worst answers" not in answer.out
+    metrics = json.loads(call("evaluate", run, path, "--json").out)["metrics"]
+    assert metrics["exact_match"] == {"value": 1.0, "low": 1.0, "high": 1.0}
+    assert metrics["chrf"]["value"] == pytest.approx(100)
+
+
+def test_rows_that_were_read_and_rows_that_were_scored_are_both_told(tmp_path, call, run):
+    path = tmp_path / "gaps.csv"
+    path.write_text("iso,english\n1845-01-05,a\n,b\n1845-01-06,\n1845-01-07,c\nx,y,z\n", encoding="utf-8")
+    answer = call("evaluate", run, path, "--json", "--bad-rows", "skip")
+    rows = json.loads(answer.out)["rows"]
+    assert (rows["read"], rows["scored"]) == (5, 2)
+    assert "5 rows read, 2 kept" in answer.err
+    assert "1 × empty source (row 2)" in answer.err
+
+
 def test_people_get_a_table_with_intervals_and_the_worst_answers(call, run, table):
     answer = call("evaluate", run, table)
     assert answer.code == 0
@@ -129,10 +166,37 @@ def test_how_the_rows_were_grouped_is_said_with_the_nearest_target_of_wrong_answ
     assert "sources" not in alone
 
 
-def test_the_bleu_tokenizer_is_in_the_signature(call, run, table):
-    report = json.loads(call("evaluate", run, table, "--json", "--bleu-tokenize", "char", "--beam", "1").out)
-    assert "tok:char|" in report["metrics"]["bleu"]["signature"]
+def test_where_no_source_repeats_nothing_is_said_of_groups(call, run, table):
+    assert "--no-group" not in call("evaluate", run, table).out
+
+
+def test_train_tests_in_the_same_way(tmp_path, call, small, table, two_answers):
+    words = ("train", table, "--test", two_answers, "--out", tmp_path / "run", *small(training__steps="2"))
+    answer = call(*words)
+    assert answer.code == 0, answer.err
+    assert "6 rows, 4 sources, 2 of them with several targets" in answer.out
+    report = json.loads(call(*words, "--overwrite", "--json", "--quiet").out)["test"]
+    assert report["rows"] == {"read": 6, "scored": 6, "items": 4, "items_with_several_references": 2}
+
+
+@pytest.mark.parametrize("name", ["13a", "none", "char", "intl"])
+def test_the_bleu_tokenizer_is_in_the_signature(call, run, table, name):
+    report = json.loads(call("evaluate", run, table, "--json", "--bleu-tokenize", name, "--beam", "1").out)
+    assert f"tok:{name}|" in report["metrics"]["bleu"]["signature"]
     assert report["decoding"]["num_beams"] == 1
+
+
+def test_an_unknown_bleu_tokenizer_names_the_nearest(call, run, table):
+    answer = call("evaluate", run, table, "--bleu-tokenize", "13b")
+    assert (answer.code, answer.out) == (2, "")
+    assert "there is no" in answer.err or "no tokenizer '13b'" in answer.err
+    assert "did you mean '13a'?" in answer.err
+
+
+def test_columns_of_evaluation_are_chosen_like_those_of_training(call, run, table):
+    answer = call("evaluate", run, table, "--source", "1", "--target", "iso", "--json")
+    assert "source: english (column 1) · target: iso (column 0)" in answer.err
+    assert json.loads(answer.out)["metrics"]["exact_match"]["value"] == 0
 
 
 def test_an_ensemble_is_evaluated_as_in_python(call, run, others, table, translator):
@@ -141,6 +205,24 @@ def test_an_ensemble_is_evaluated_as_in_python(call, run, others, table, transla
     expected = evaluate(Translator.load(run, ensemble=others), dates(200, seed=7)).to_json()
     assert report | {"seconds": 0} == expected | {"seconds": 0}
     assert report["metrics"] != evaluate(translator, dates(200, seed=7)).to_json()["metrics"]
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "score", "heads"])
+def test_models_of_an_ensemble_must_share_their_vocabularies(call, run, ascii_run, table, verb):
+    answer = call(verb, run, table, "--ensemble", ascii_run)
+    assert (answer.code, answer.out) == (1, "")
+    assert "models of an ensemble must share their vocabularies" in answer.err
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "score", "heads"])
+def test_a_guess_about_the_first_row_is_said_with_the_option_that_changes_it(tmp_path, call, run, verb):
+    table = tmp_path / "h.csv"
+    table.write_text("to,from\n1845-01-05,a\n", encoding="utf-8")
+    said = call(verb, run, table).err
+    assert "the first row was read as a header: 'to' | 'from' (otherwise: --no-header)\n" in said
+    assert "read as a header: 'to' | 'from'\n" in call(verb, run, table, "--source", "to", "--target", "from").err
+    table.write_text("1845-01-05,a\n", encoding="utf-8")
+    assert "the first row was read as data: '1845-01-05' | 'a' (otherwise: --header)\n" in call(verb, run, table).err
 
 
 # The ledger of a table
@@ -184,7 +266,7 @@ def test_a_ledger_is_written_for_a_whole_table_too_and_replaces_nothing_unasked(
     assert "--ledger FILE" not in call(*words[:-2]).err
 
 
-@pytest.mark.parametrize("verb", ["evaluate", "translate"])
+@pytest.mark.parametrize("verb", VERBS)
 def test_a_ledger_that_cannot_be_written_is_refused_before_work_is_done(tmp_path, call, run, verb):
     path = tmp_path / "whole.csv"
     path.write_text("iso,english\n1845-01-05,a\n", encoding="utf-8")
@@ -205,6 +287,15 @@ def test_a_ledger_that_cannot_be_written_is_refused_before_work_is_done(tmp_path
 
 
 # score
+
+
+def test_an_ensemble_scores_as_in_python(call, run, others, table, translator):
+    words = [word for other in others for word in ("--ensemble", other)]
+    lines = call("score", run, table, *words, "--json", "--quiet").out.splitlines()
+    found = [json.loads(line)["score"] for line in lines]
+    expected = [each.score for each in Translator.load(run, ensemble=others).score(dates(200, seed=7))]
+    assert found == pytest.approx(expected, abs=1e-5)
+    assert found != pytest.approx([each.score for each in translator.score(dates(200, seed=7))], abs=1e-2)
 
 
 def test_answers_that_were_cut_off_are_counted_and_the_limit_is_named(call, run, table):
@@ -234,6 +325,15 @@ def test_score_as_json_has_every_token_and_they_add_up(call, run, table):
         assert "".join(token for token, _ in each["tokens"]) == each["target"] + "<eos>"
 
 
+def test_what_is_scored_is_what_is_translated(tmp_path, call, run, table_of):
+    best = json.loads(call("translate", run, "-", "--json", stdin=b"1845-01-05\n").out)
+    assert best["finished"]
+    path = table_of(tmp_path / "one.csv", [("iso", "english"), ("1845-01-05", best["text"])])
+    scored = json.loads(call("score", run, path, "--json", "--quiet").out)
+    assert scored["score"] == pytest.approx(best["score"], abs=1e-4)
+    assert math.exp(scored["score"]) <= 1
+
+
 def test_a_score_stands_on_one_line_whatever_the_cells_hold(tmp_path, call, run, table_of):
     path = table_of(tmp_path / "odd.csv", [("iso", "english"), ("18\n45", "a\tb\r\nc")])
     lines = call("score", run, path, "--quiet").out.split("\n")
@@ -248,6 +348,13 @@ def test_a_source_that_is_too_long_is_named_by_its_row_in_the_table(tmp_path, ca
     assert (answer.code, answer.out) == (1, "")
     assert "a text is longer than the model takes; nothing was done" in answer.err
     assert f"got: {table}, row 2 (129 tokens)" in answer.err
+
+
+def test_score_names_a_target_that_has_no_tokens_by_its_row_in_the_table(tmp_path, call, ascii_run, table_of):
+    table = table_of(tmp_path / "odd.csv", [("iso", "english"), ("", "left out"), ("1845-01-05", "é")])
+    answer = call("score", ascii_run, table)
+    assert answer.code == 1
+    assert f"where: {table}, row 2, column 1" in answer.err
 
 
 def test_score_counts_what_the_vocabularies_do_not_have(tmp_path, call, run, table_of):

@@ -17,6 +17,7 @@ from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.inference.evaluation import evaluate
 from glassformer.inference.translator import Translator
+from glassformer.ship.storage.modelfile import ModelFile
 
 TEXT = "1969-07-20"
 
@@ -83,6 +84,12 @@ def test_a_tensor_is_a_matrix_with_named_axes(call, run, expected):
     assert lines[5].strip().startswith(f"0 {fed} → {asked}")
 
 
+def test_without_a_head_all_of_them_are_printed(call, run):
+    out = call("explain", run, TEXT, "--tensor", "decoder.0.cross_attention.weights").out
+    assert "head 0 · target ↓" in out
+    assert "head 1 · target ↓" in out
+
+
 @pytest.mark.parametrize("name", ["source.scale", "encoder.0.self_norm.mean", "decoder.self_mask", "logits"])
 def test_any_tensor_can_be_printed_and_be_json(call, run, expected, name):
     printed = call("explain", run, TEXT, "--tensor", name)
@@ -90,6 +97,13 @@ def test_any_tensor_can_be_printed_and_be_json(call, run, expected, name):
     found = json.loads(call("explain", run, TEXT, "--tensor", name, "--json").out)
     np.testing.assert_array_equal(np.array(found["numbers"], np.float32), expected.array(name).astype(np.float32))
     assert [axis["name"] for axis in found["axes"]] == expected.tensors[name].axes
+
+
+def test_weights_can_be_printed_too(call, run):
+    name = "encoder.0.self_attention.w_q.weight"
+    found = json.loads(call("explain", run, TEXT, "--tensor", name, "--json").out)
+    np.testing.assert_array_equal(np.array(found["numbers"], np.float32), ModelFile.load(run).tensors[name])
+    assert "weights of the model" in call("explain", run, TEXT, "--tensor", name).out
 
 
 def test_a_wide_matrix_is_cut_and_says_so(call, run):
@@ -240,6 +254,12 @@ def test_bad_input_is_told_in_words(call, run, words, code, told):
     assert answer.out == ""
 
 
+def test_a_model_that_is_not_there(call, tmp_path):
+    answer = call("explain", tmp_path / "none", TEXT)
+    assert answer.code == 1
+    assert "the model does not exist" in answer.err
+
+
 def test_unknown_characters_are_told(call, run):
     answer = call("explain", run, "1969x07-20")
     assert answer.code == 0
@@ -275,6 +295,17 @@ def test_heads_folds_those_that_change_no_answer(capsys):
     out = capsys.readouterr().out
     assert "encoder.0.self" in out
     assert "2 of 3 heads change no answer: decoder.0.cross 0, 1" in out
+
+
+def test_heads_and_evaluate_agree_on_a_table_with_repeated_sources(call, run, table, table_of, tmp_path):
+    rows = [row for source, target in _rows(table)[:30] for row in ((source, "another answer"), (source, target))]
+    path = table_of(tmp_path / "twice.csv", [("iso", "english"), *rows])
+    found = json.loads(call("heads", run, path, "--beam", "1", "--quiet", "--json").out)
+    report = json.loads(call("evaluate", run, path, "--beam", "1", "--quiet", "--json").out)
+    assert (found["rows"], found["items"]) == (60, 30) == (report["rows"]["scored"], report["rows"]["items"])
+    assert found["exact_match"] == report["metrics"]["exact_match"]["value"] > 0
+    out = call("heads", run, path, "--beam", "1", "--quiet").out
+    assert f"exact match {found['exact_match']:.2%} of 30 sources (60 rows) with all heads" in out
 
 
 def _rows(table):

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
-from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
-from glassformer.text import Tokenizer, ascii68
+from glassformer.ship.storage.container import read_tensors, write_tensors
+from glassformer.ship.storage.modelfile import FORMAT, ModelFile, tensor_shapes
+from glassformer.text import Tokenizer, ascii68, learn
 
 # FACTS of the character vocabulary: 65 characters in this order, then <sos>, <eos>, <pad>.
 CHARACTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase + "-, "
@@ -61,6 +62,15 @@ def test_unknown_characters_are_listed_and_special_tokens_stay_text(call, run):
     assert found["tokens"].count("<eos>") == 1
 
 
+def test_words_are_tokens_too(tmp_path, call):
+    text = "this is a sentence from the dataset"
+    side = SideSettings(kind="words")
+    model = ModelSettings(d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1)
+    path = empty_model(tmp_path / "words.safetensors", model, learn([text], side), side)
+    found = json.loads(call("tokens", path, text, "--pad-to", "12", "--json").out)
+    assert found["tokens"] == ["<bos>", *text.split(), "<eos>", "<pad>", "<pad>", "<pad>"]
+
+
 # info
 
 
@@ -71,6 +81,12 @@ def test_info_counts_the_parameters_of_one_attention_of_the_paper(tmp_path, call
     facts = json.loads(call("info", path, "--json").out)
     assert facts["parameters"]["one attention"] == parameters
     assert re.search(rf"parameters, one attention +{parameters:,}", call("info", path).out)
+
+
+def test_the_parts_of_a_model_add_up(call, run):
+    parameters = json.loads(call("info", run, "--json").out)["parameters"]
+    parts = [parameters[name] for name in ("embeddings and positions", "encoder", "decoder")]
+    assert sum(parts) == parameters["all"] == ModelFile.load(run).n_parameters
 
 
 def test_info_lists_the_26_characters_that_dates_never_use(call, ascii_run):
@@ -97,6 +113,18 @@ def test_info_tells_what_a_model_is(call, run, table):
         "glassformer ",
     ):
         assert told in answer.out
+
+
+@pytest.mark.parametrize("field", ["columns", "longest_target", "source_counts", "valid_rows"])
+def test_a_model_file_with_a_record_of_a_wrong_type_is_an_error_of_every_verb(tmp_path, call, run, field):
+    tensors, parts = read_tensors(run / "model.safetensors", FORMAT)
+    parts["data"][field] = {"not": "this"}
+    write_tensors(tmp_path / "m.safetensors", FORMAT, tensors, parts)
+    for words in (("info",), ("translate", "-"), ("explain", "1845-01-05")):
+        answer = call(words[0], tmp_path / "m.safetensors", *words[1:])
+        assert answer.code == 1
+        assert f"'data.{field}' in the model file is not valid" in answer.err
+        assert "Traceback" not in answer.err
 
 
 def test_info_of_a_model_that_says_nothing_of_its_training(tmp_path, call):

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.errors import EXIT_LEFT_OUT
+from glassformer import translate_stream
+from glassformer.errors import EXIT_LEFT_OUT, TextError
+from glassformer.inference.jobs import chunks
 from glassformer.inference.translator import Translator
 from glassformer.ship.storage.modelfile import ModelFile
 
@@ -88,6 +90,12 @@ def test_translate_takes_features_from_a_table_or_as_values(call, run, inflectio
     assert [answer.text for answer in translated] == lines.out.splitlines()
 
 
+def test_an_empty_line_gives_an_empty_answer(call, run):
+    answer = call("translate", run, "--feature", "tags=V;PST", "--quiet", stdin=b"bap\n\nbap\n")
+    first, second, third = answer.out.splitlines()
+    assert (answer.code, second, first == third) == (0, "", True)
+
+
 def test_json_has_the_inputs_by_name(call, run, inflection):
     line = call("translate", run, "--feature", "tags=V;PST", "--json", stdin=b"dap\n")
     assert json.loads(line.out)["source"] == {"lemma": "dap", "tags": "V;PST"}
@@ -95,6 +103,19 @@ def test_json_has_the_inputs_by_name(call, run, inflection):
     assert json.loads(scored[1])["source"] == {"lemma": ROWS[1][0], "tags": ROWS[1][2]}
     plain = call("score", run, inflection, "--quiet").out.splitlines()
     assert plain[1].split("\t")[1:] == [f"{ROWS[1][0]} · tags: {ROWS[1][2]}", ROWS[1][1]]
+
+
+def test_an_unknown_symbol_is_read_as_unknown_and_told(call, run):
+    answer = call("translate", run, "--feature", "tags=V;FUT", stdin=b"dap\n")
+    assert answer.code == 0
+    assert "<tags=FUT>" in answer.err
+
+
+def test_heads_reads_features(call, run, inflection, tmp_path):
+    table = tsv(tmp_path / "few.tsv", [HEADER, *ROWS[:20]])
+    answer = call("heads", run, table, "--json", "--quiet", "--beam", "1")
+    assert answer.code == 0, answer.err
+    assert json.loads(answer.out)["rows"] == 20
 
 
 @pytest.mark.parametrize(
@@ -137,6 +158,19 @@ def test_a_feature_for_a_model_with_one_input_is_an_error(call, trained, table):
         answer = call(*words, stdin=b"1999-01-01\n")
         assert answer.code == 2
         assert "one input" in answer.err or "has no feature 'tags'" in answer.err
+
+
+def test_rows_without_a_feature_and_with_the_separator_are_in_the_ledger(call, small, tmp_path):
+    rows = [*ROWS, ("dap", "daps", ""), ("d\x1fp", "dps", "V"), ("", "x", "V")]
+    table = tsv(tmp_path / "holes.tsv", [HEADER, *rows])
+    answer = call("train", table, "--feature", "tags", "--out", tmp_path / "run", *small(training__steps="1"))
+    assert answer.code == 0, answer.err
+    entries = [json.loads(line) for line in (tmp_path / "run" / "ledger.jsonl").read_text().splitlines()]
+    assert [(entry["row"], entry["reason"], entry["detail"]) for entry in entries] == [
+        (201, "empty feature", "'tags'"),
+        (202, "unit separator U+001F in a source with several inputs", "'lemma'"),
+        (203, "empty source", "'lemma'"),
+    ]
 
 
 HOLES = [(*ROWS[0],), ("dap", "daps", ""), ROWS[1], ("", "", ""), ("dap", "daps", " ; "), ("d\x1fp", "x", "V"), ROWS[2]]
@@ -183,6 +217,78 @@ def test_a_row_without_a_feature_is_left_empty_and_named(call, run, holes, fille
     assert "row 2" in stopped.err
 
 
+def test_plain_lines_with_an_empty_feature_are_left_empty(call, run):
+    answer = call("translate", run, "--feature", "tags= ", stdin=b"dap\n\nbap\n")
+    assert (answer.code, answer.out) == (EXIT_LEFT_OUT, "\n\n\n")
+    assert "2 rows were left empty: row 1 (the feature 'tags' is empty), row 3" in answer.err
+
+
+def test_a_resumed_job_leaves_the_same_rows_empty(call, run, holes, filled, tmp_path, monkeypatch):
+    monkeypatch.setattr(chunks, "FIRST", 2)
+    translate, calls = Translator.translate, []
+
+    def interrupt(self, *arguments, **options):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return translate(self, *arguments, **options)
+
+    monkeypatch.setattr(Translator, "translate", interrupt)
+    words = ("translate", run, holes, "--out")
+    assert call(*words, tmp_path / "out.txt").code == 130
+    resumed = call(*words, tmp_path / "out.txt", "--resume")
+    assert resumed.code == EXIT_LEFT_OUT, resumed.err
+    assert LEFT_OUT in resumed.err
+    assert (tmp_path / "out.txt").read_text().split("\n")[:-1] == filled
+
+
+def test_an_object_without_the_key_of_a_feature_is_left_empty(call, run, filled, tmp_path):
+    objects = [
+        *({"lemma": lemma, "tags": tags} for lemma, _, tags in ROWS[:1]),
+        *({"lemma": "dap"}, {"lemma": "dap", "tags": None}, {"lemma": "dap", "tags": ""}),
+    ]
+    path = tmp_path / "objects.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in objects), encoding="utf-8")
+    answer = call("translate", run, path)
+    assert (answer.code, answer.out) == (EXIT_LEFT_OUT, f"{filled[0]}\n\n\n\n"), answer.err
+    assert "3 rows were left empty: row 2 (the feature 'tags' is empty), row 3" in answer.err
+    path.write_text(json.dumps({"lemma": None, "tags": "V"}) + "\n", encoding="utf-8")
+    assert "'lemma' is missing or null" in call("translate", run, path).err
+
+
+def test_evaluate_has_rows_without_a_feature_in_the_ledger(call, run, holes, tmp_path):
+    answer = call("evaluate", run, holes, "--ledger", tmp_path / "ledger.jsonl", "--json")
+    assert answer.code == 0, answer.err
+    assert json.loads(answer.out)["rows"]["items"] == 3
+    entries = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
+    assert [(entry["row"], entry["reason"].split(" U+")[0]) for entry in entries] == [
+        (2, "empty feature"),
+        (4, "empty source"),
+        (5, "empty feature"),
+        (6, "unit separator"),
+    ]
+
+
+def test_translate_stream_leaves_out_a_mapping_with_an_empty_feature(run):
+    translator = Translator.load(run)
+    texts = [{"lemma": "dap", "tags": "V;PST"}, {"lemma": "dap", "tags": ""}, {"lemma": "", "tags": "V"}]
+    first, second, third = translate_stream(translator, texts)
+    assert (bool(first.text), second.text, second.left_out) == (True, "", "the feature 'tags' is empty")
+    assert (third.text, third.left_out) == ("", "")
+    with pytest.raises(TextError, match="'tags' is empty"):
+        list(translate_stream(translator, texts, long="stop"))
+
+
+def test_a_table_without_a_header_is_asked_for_by_position(call, small, tmp_path):
+    table, out = tsv(tmp_path / "plain.tsv", ROWS), tmp_path / "run"
+    columns = ("--source", "0", "--target", "1", "--feature", "2")
+    answer = call("train", table, *columns, "--out", out, *small(training__steps="2"))
+    assert answer.code == 0, answer.err
+    assert [one.name for one in ModelFile.load(out).source_tokenizer.inputs] == ["0", "2"]
+    assert call("evaluate", out, table, "--quiet").code == 0
+    assert call("translate", out, table, "--quiet").out.count("\n") == len(ROWS)
+
+
 @pytest.fixture
 def plain(call, small, tmp_path):
     """A table without a header, and a run whose feature has a name."""
@@ -216,6 +322,13 @@ def test_a_name_alone_is_its_column_and_otherwise_the_hint_has_the_form(call, pl
         answer = call(*words)
         assert answer.code == 2
         assert "--feature tags=POSITION" in answer.err
+
+
+def test_resume_keeps_the_inputs(call, small, inflection, tmp_path):
+    words = ("train", inflection, "--out", tmp_path / "run")
+    assert call(*words, "--feature", "tags", *small(training__steps="2")).code == 0
+    answer = call(*words, "--resume")
+    assert answer.code == 0, answer.err
 
 
 def test_two_texts_and_two_features(call, small, tmp_path):

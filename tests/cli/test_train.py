@@ -96,6 +96,32 @@ def test_the_card_says_what_the_model_is(run):
     assert "glassformer translate model.safetensors INPUT" in card
 
 
+def test_every_row_that_was_not_kept_is_in_the_ledger(tmp_path, call, small, table_of, table):
+    rows = table.read_text(encoding="utf-8").splitlines(keepends=True)
+    damaged = tmp_path / "damaged.csv"
+    long = f"{'1' * 40},too long\n"
+    damaged.write_text("".join([*rows[:90], ",nothing\n", "1845-01-05, \n", "\n", "a,b,c\n", long]), encoding="utf-8")
+    answer = call(
+        *("train", damaged, "--out", tmp_path / "run", "--bad-rows", "skip"),
+        *small(training__steps="2", data__max_source_length="32"),
+    )
+    assert answer.code == 0, answer.err
+    entries = [json.loads(line) for line in (tmp_path / "run" / "ledger.jsonl").read_text("utf-8").splitlines()]
+    assert [entry.keys() for entry in entries] == [{"row", "line", "file", "reason", "detail"}] * 5
+    assert {entry["file"] for entry in entries} == {str(damaged)}
+    assert [(entry["row"], entry["reason"], entry["detail"]) for entry in entries] == [
+        (90, "empty source", ""),
+        (91, "empty target", ""),
+        (92, "blank line", ""),
+        (93, "wrong number of cells", "3 cells instead of 2"),
+        (94, "source too long", "40 tokens, of at most 32"),
+    ]
+    data = ModelFile.load(tmp_path / "run").data
+    assert (data.rows["read"], data.rows["kept"]) == (94, 89)
+    assert data.train_rows + data.valid_rows == 89
+    assert "94 rows read, 90 kept" in answer.err
+
+
 def test_rows_that_an_option_drops_or_changes_are_counted_in_ledger_model_and_card(tmp_path, call, small, table_of):
     rows = [
         *dates(60, seed=3),
@@ -142,6 +168,13 @@ def test_rows_that_an_option_drops_or_changes_are_counted_in_ledger_model_and_ca
     assert (resumed.code, "done in" in resumed.err) == (0, True), resumed.err
 
 
+@pytest.mark.parametrize("limits", [["min_ratio=0"], ["max_source_length=0"], ["min_ratio=3", "max_ratio=2"]])
+def test_limits_that_no_row_can_have_are_refused(tmp_path, call, table, limits):
+    words = [word for limit in limits for word in ("--set", f"data.{limit}")]
+    assert call("train", table, "--out", tmp_path / "run", *words).code == 2
+    assert not (tmp_path / "run").exists()
+
+
 BAD_TEST = "iso,english\n1845-01-05,a\n,b\n1845-01-06\n" + "x,y,z\n" * 7 + "1845-01-07,c\n"
 
 
@@ -180,6 +213,10 @@ def test_every_choice_is_printed_with_its_reason(trained):
     assert "(gold: " in said
 
 
+def test_standard_output_is_for_results_alone(trained):
+    assert trained[1].out == ""
+
+
 def test_quiet_says_nothing_and_json_is_one_document(tmp_path, call, small, table):
     words = ("train", table, "--out", tmp_path / "run", "--test", table, "--quiet", "--json")
     answer = call(*words, *small(training__steps="2"))
@@ -187,6 +224,13 @@ def test_quiet_says_nothing_and_json_is_one_document(tmp_path, call, small, tabl
     result = json.loads(answer.out)
     assert result["run"] == str(tmp_path / "run")
     assert result["test"]["rows"]["scored"] == 200
+
+
+def test_a_test_table_is_evaluated_at_the_end(tmp_path, call, small, table):
+    answer = call("train", table, "--out", tmp_path / "run", "--test", table, *small(training__steps="2"))
+    assert answer.code == 0, answer.err
+    assert "200 of 200 rows" in answer.out
+    assert "sequence_error_rate" in answer.out
 
 
 def test_a_test_table_with_a_source_that_is_too_long_is_refused_before_anything_is_written(
@@ -216,6 +260,55 @@ def test_set_wins_over_the_recipe_and_the_recipe_over_the_advice(tmp_path, call,
     assert settings.training.warmup_steps == 5
     assert settings.training.schedule == "cosine"
     assert re.search(r"training\.batch_tokens\s+777\s+set by you", answer.err)
+
+
+@pytest.mark.parametrize(("flag", "value"), [("--seed", "9"), ("--precision", "bfloat16")])
+def test_an_option_is_a_setting(tmp_path, call, small, table, flag, value):
+    answer = call("train", table, "--out", tmp_path / "run", *small(training__steps="1"), flag, value)
+    assert answer.code == 0, answer.err
+    assert str(getattr(settings_of(tmp_path / "run").training, flag.strip("-"))) == value
+
+
+def test_a_number_in_quotes_is_a_number(tmp_path, call, small, table):
+    answer = call("train", table, "--out", tmp_path / "run", *small(training__steps='"1"', model__d_model='"16"'))
+    assert answer.code == 0, answer.err
+    assert settings_of(tmp_path / "run").model.d_model == 16
+
+
+def test_the_recipe_of_a_run_makes_the_same_run_again(tmp_path, call, small, table):
+    run = tmp_path / "run"
+    assert call("train", table, "--out", run, *small(training__steps="8", model__dropout="0.2")).code == 0
+    answer = call("train", table, "--out", tmp_path / "again", "--recipe", run / "recipe.toml")
+    assert answer.code == 0, answer.err
+    assert same(run, tmp_path / "again")
+
+
+@pytest.mark.parametrize(
+    ("options", "pair"),
+    [
+        (["--source", "english", "--target", "iso"], ["english (column 1)", "iso (column 0)"]),
+        (["--source", "1", "--target", "0"], ["english (column 1)", "iso (column 0)"]),
+        (["--target", "iso"], ["english (column 1)", "iso (column 0)"]),
+        (["--no-header"], ["column 0", "column 1"]),
+    ],
+)
+def test_columns_go_by_name_or_position(tmp_path, call, small, table, options, pair):
+    answer = call("train", table, "--out", tmp_path / "run", *options, *small(training__steps="1"))
+    assert answer.code == 0, answer.err
+    data = ModelFile.load(tmp_path / "run").data
+    assert data.columns == tuple(pair)
+    assert data.rows["read"] == (201 if "--no-header" in options else 200)
+    assert f"source: {pair[0]} · target: {pair[1]}" in answer.err
+
+
+def test_a_validation_table_of_its_own_replaces_the_held_out_rows(tmp_path, call, small, table, table_of):
+    valid = table_of(tmp_path / "valid.csv", [("iso", "english"), ("1845-01-05", "January 5, 1845")])
+    words = ("train", table, "--out", tmp_path / "run", "--valid", valid)
+    answer = call(*words, *small(training__steps="2"))
+    assert answer.code == 0, answer.err
+    data = ModelFile.load(tmp_path / "run").data
+    assert (data.train_rows, data.valid_rows) == (200, 1)
+    assert "200 rows to train on, 1 held out" in answer.err
 
 
 # Chance
@@ -416,6 +509,54 @@ def test_a_run_is_resumed_with_other_settings_and_says_so_everywhere(call, table
     assert f"| changed after step 90, {changes[0]['time']} | decoding.num_beams: 2 → 3 |\n" in card
 
 
+def test_a_resumed_run_enters_the_rows_that_its_test_table_lost(tmp_path, call, table, stopped):
+    test = tmp_path / "gaps.csv"
+    test.write_text("iso,english\n1845-01-05,a\n,b\n", encoding="utf-8")
+    answer = call("train", table, "--out", stopped, "--resume", "--test", test)
+    assert answer.code == 0, answer.err
+    lines = (stopped / "ledger.jsonl").read_text("utf-8").splitlines()
+    assert [(entry["row"], entry["file"]) for entry in map(json.loads, lines)] == [(2, str(test))]
+
+
+def test_a_resumed_run_refuses_another_table(tmp_path, call, table, table_of, stopped):
+    lines = table.read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "other.csv").write_text("".join(lines[:-1]), encoding="utf-8")
+    before = (stopped / "checkpoints" / "resume.safetensors").read_bytes()
+    answer = call("train", tmp_path / "other.csv", "--out", stopped, "--resume")
+    assert answer.code == 1
+    assert "the table is not the one that this run was trained on" in answer.err
+    assert "restore the old table" in answer.err
+    assert (stopped / "checkpoints" / "resume.safetensors").read_bytes() == before
+
+
+def test_a_run_with_its_own_validation_table_is_not_resumed_without_it(tmp_path, call, small, table, table_of):
+    valid = table_of(tmp_path / "valid.csv", [("iso", "english"), ("1845-01-05", "January 5, 1845")])
+    words = ("train", table, "--out", tmp_path / "run")
+    assert call(*words, "--valid", valid, *small(training__steps="2")).code == 0
+    answer = call(*words, "--resume")
+    assert answer.code == 1
+    assert "--valid too" in answer.err
+    assert call(*words, "--resume", "--valid", valid).code == 0
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"), [("tokens =", "--overwrite"), ("# Starts from the model: x", "the model to start from")]
+)
+def test_a_run_without_a_checkpoint_whose_recipe_is_damaged_says_so(tmp_path, call, table, damage, message):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.toml").write_text(damage)
+    answer = call("train", table, "--out", tmp_path / "run", "--resume")
+    assert answer.code != 0
+    assert message in answer.err
+
+
+def test_resume_without_a_run_says_so(tmp_path, call, table):
+    answer = call("train", table, "--out", tmp_path / "nothing", "--resume")
+    assert answer.code == 1
+    assert "there is no run to resume" in answer.err
+    assert not (tmp_path / "nothing").exists()
+
+
 def test_the_words_for_resuming_can_be_pasted_into_a_shell():
     from glassformer.cli.train import resume_command
 
@@ -457,6 +598,14 @@ def test_an_interrupted_training_saves_says_how_to_go_on_and_goes_on(tmp_path, c
     assert f"resumed after step {last['step']:,}" in answer.err
 
 
+def test_rows_that_are_too_long_and_unknown_tokens_are_said(tmp_path, call, small, table):
+    limits = ["--set", "data.max_target_length=15", "--set", "tokens.source.min_count=84", "--set", "training.steps=1"]
+    answer = call("train", table, "--out", tmp_path / "run", *small(), *limits)
+    assert answer.code == 0
+    assert re.search(r"× target too long \(row \d", answer.err)
+    assert re.search(r"warning: \d[\d,]* of \d[\d,]* source tokens to train on are not in the vocabulary", answer.err)
+
+
 def test_without_held_out_rows_nothing_is_called_held_out(tmp_path, call, small, table):
     options = ["--set", "data.valid_fraction=0", "--set", "training.steps=1"]
     answer = call("train", table, "--out", tmp_path / "run", *small(), *options)
@@ -484,6 +633,14 @@ def test_a_table_beside_is_read_aloud_and_must_have_its_columns_in_the_same_orde
     assert "200 of the 200 rows of" in answer.err
 
 
+def test_what_a_test_table_has_and_the_vocabulary_has_not_is_said(tmp_path, call, small, table, table_of):
+    odd = table_of(tmp_path / "odd.csv", [("iso", "english"), ("1845-é1-05", "January 5, 1845")])
+    answer = call("train", table, "--out", tmp_path / "run", "--test", odd, *small(training__steps="1"))
+    assert "1 unknown token in 1 line was read as <unk>: 'é' (1)" in answer.err
+    answer = call("evaluate", tmp_path / "run", odd)
+    assert "1 unknown token in 1 line was read as <unk>: 'é' (1)" in answer.err
+
+
 def test_what_cannot_be_built_destroys_nothing(tmp_path, call, small, table):
     words = ("train", table, "--out", tmp_path / "run", *small(training__steps="1"))
     assert call(*words).code == 0
@@ -500,6 +657,13 @@ def test_a_line_of_the_history_that_was_cut_off_is_taken_away_when_a_run_goes_on
     answer = call("train", table, "--out", stopped, "--resume")
     assert answer.code == 0, answer.err
     assert [event["event"] for event in history(stopped)][-1] == "finished"
+
+
+def test_a_text_is_shown_as_it_stands_and_not_as_a_picture(tmp_path, call, small, table_of):
+    table = table_of(tmp_path / "table.csv", [("x", "y"), *((f"{n} :b:", ":heart:") for n in range(50))])
+    answer = call("train", table, "--out", tmp_path / "run", "--test", table, *small(training__steps="1"))
+    assert ":heart:" in answer.out + answer.err
+    assert "❤" not in answer.out + answer.err
 
 
 def test_the_end_names_the_commands_that_look_inside(trained, call, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -32,6 +33,10 @@ def test_one_line_out_for_each_line_in(call, run, answers):
     assert answer == (0, "".join(text + "\n" for text in answers), "")
 
 
+def test_standard_input_is_the_default(call, run, answers):
+    assert call("translate", run, stdin=AS_BYTES).out == "".join(text + "\n" for text in answers)
+
+
 @pytest.mark.parametrize(
     ("given", "asked"),
     [
@@ -59,6 +64,13 @@ def test_there_are_always_as_many_lines_out_as_in(call, run, lines):
     assert answer.out.count("\n") == len(lines)
     for line, said in zip(lines, answer.out.split("\n"), strict=False):
         assert said == "" or line.strip()
+
+
+def test_the_order_of_lines_and_their_company_change_nothing(call, run, answers):
+    backwards = call("translate", run, "-", stdin="".join(date + "\n" for date in reversed(DATES)).encode())
+    assert backwards.out.splitlines() == answers[::-1]
+    for date, text in zip(DATES, answers, strict=True):
+        assert call("translate", run, "-", stdin=date.encode()).out == text + "\n"
 
 
 def test_no_special_token_is_ever_printed(call, run, ascii_run):
@@ -139,6 +151,10 @@ def test_nbest_gives_different_answers_best_first(call, run):
         assert ranks == sorted(ranks, reverse=True)
 
 
+def test_an_ensemble_of_a_model_with_itself_is_the_model(call, run, answers):
+    assert call("translate", run, "-", "--ensemble", run, stdin=AS_BYTES).out.splitlines() == answers
+
+
 def test_sampling_repeats_itself_with_the_same_seed(call, run):
     words = ("translate", run, "-", "--set", "decoding.do_sample=true", "--set", "decoding.temperature=3.0")
     one, two, other = (call(*words, "--seed", seed, stdin=AS_BYTES).out for seed in ("5", "5", "6"))
@@ -166,6 +182,15 @@ def test_texts_that_are_unlike_the_training_are_counted_with_the_reason(call, ru
     assert "and 3 more" in answer.err
 
 
+def test_a_special_token_that_a_user_writes_is_plain_characters(call, run):
+    answer = call("translate", run, "-", stdin=b"1845<eos>\n")
+    assert "5 unknown tokens in 1 line" in answer.err
+
+
+def test_quiet_leaves_out_warnings(call, run):
+    assert call("translate", run, "-", "--quiet", stdin="é\n".encode()).err == ""
+
+
 def test_without_unknown_a_strange_character_is_an_error_that_names_it(call, ascii_run):
     answer = call("translate", ascii_run, "-", stdin="1845-01-05\n18é5\n".encode())
     assert (answer.code, answer.out) == (1, "")
@@ -180,6 +205,21 @@ def test_answers_that_were_cut_are_named(call, run):
     assert "--set decoding.max_new_tokens=N allows more" in answer.err
     assert "warning: decoding.max_new_tokens is 2, and the longest target trained on has 18 tokens" in answer.err
     assert all(len(line) == 2 for line in answer.out.splitlines()[1:])
+
+
+def test_an_output_that_cannot_be_written_is_told_before_anything_is_read(tmp_path, call, run):
+    (tmp_path / "file").write_text("")
+    answer = call("translate", run, tmp_path / "no input", "--out", tmp_path / "file" / "answers.txt")
+    assert (answer.code, answer.out) == (1, "")
+    assert "cannot write the file" in answer.err
+    assert f"where: {tmp_path / 'file' / 'answers.txt'}" in answer.err
+
+
+@pytest.mark.parametrize("option", [[], ["--header"]])
+def test_a_table_is_called_one_and_not_plain_lines(call, run, table, option):
+    answer = call("translate", run, table, *option)
+    assert (answer.code, answer.out) == (2, "")
+    assert "this input is a table" in answer.err
 
 
 @pytest.mark.parametrize("option", [["--header"], ["--bad-rows", "skip"]])
@@ -201,6 +241,23 @@ def test_a_text_that_is_too_long_is_an_error_on_request_and_nothing_is_cut(call,
 # Settings of the search
 
 
+def test_a_setting_that_was_decided_in_training_is_refused(call, run):
+    answer = call("translate", run, "-", "--set", "model.d_model=64", stdin=AS_BYTES)
+    assert answer.code == 2
+    assert "'model' is fixed when a model is trained" in answer.err
+
+
+def test_more_answers_than_beams_are_refused(call, run):
+    answer = call("translate", run, "-", "--nbest", "3", "--beam", "2", stdin=AS_BYTES)
+    assert answer.code == 2
+    assert "a beam of 2 cannot return 3 answers" in answer.err
+
+
+def test_a_model_file_alone_is_enough(tmp_path, call, run, answers):
+    (tmp_path / "m.safetensors").write_bytes((run / "model.safetensors").read_bytes())
+    assert call("translate", Path(tmp_path / "m.safetensors"), "-", stdin=AS_BYTES).out.splitlines() == answers
+
+
 def test_a_damaged_table_is_translated_with_empty_lines_only_on_demand(tmp_path, call, run):
     damaged = tmp_path / "damaged.csv"
     damaged.write_text("1845-01-05,a\n1845-01-06\n1845-01-07,c\n")
@@ -214,18 +271,60 @@ def test_a_damaged_table_is_translated_with_empty_lines_only_on_demand(tmp_path,
     assert "warning: 1 row has no cell and gets an empty line" in answer.err
 
 
-def test_what_was_taken_of_a_table_is_said_before_its_answers(tmp_path, call, run):
+FIRST_ROWS = [
+    (
+        ["--column", 0],
+        [
+            "read TABLE (CSV, with a header): 2 rows read, 2 kept",
+            "column: to (column 0)",
+            "the first row was read as a header: 'to' | 'from' (otherwise: --no-header)",
+        ],
+    ),
+    (
+        ["--column", "to"],
+        [
+            "read TABLE (CSV, with a header): 2 rows read, 2 kept",
+            "column: to (column 0)",
+            "the first row was read as a header: 'to' | 'from'",
+        ],
+    ),
+    (
+        ["--column", 1, "--no-header"],
+        [
+            "read TABLE (CSV, without a header): 3 rows read, 3 kept",
+            "column: 1",
+            "the first row was read as data: 'to' | 'from'",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), FIRST_ROWS, ids=["guessed", "named", "set by an option"])
+def test_what_was_taken_of_a_table_is_said_before_its_answers(tmp_path, call, run, options, said):
     table = tmp_path / "h.csv"
     table.write_text("to,from\n1845-01-05,a\n1845-01-06,b\n")
-    answer = call("translate", run, table, "--column", 0)
+    answer = call("translate", run, table, *options)
     assert answer.code == 0, answer.err
-    assert answer.err.splitlines()[:3] == [
-        f"read {table} (CSV, with a header): 2 rows read, 2 kept",
-        "column: to (column 0)",
-        "the first row was read as a header: 'to' | 'from' (otherwise: --no-header)",
-    ]
-    quiet = call("translate", run, table, "--column", 0, "--quiet")
+    assert answer.err.replace(str(table), "TABLE").splitlines()[:3] == said
+    assert answer.out.count("\n") == (3 if "--no-header" in options else 2)
+    quiet = call("translate", run, table, *options, "--quiet")
     assert (quiet.out, quiet.err) == (answer.out, "")
+
+
+def test_a_first_row_that_was_taken_for_data_is_said_with_its_option(tmp_path, call, run):
+    table = tmp_path / "h.tsv"
+    table.write_text(f"{'1' * 80}\tb\t{'c' * 70}" + "\td" * 20 + "\n")
+    answer = call("translate", run, table, "--column", 1)
+    first = f"'{'1' * 59}…' | 'b' | '{'c' * 59}…'" + " | 'd'" * 5 + " | …"
+    assert f"the first row was read as data: {first} (otherwise: --header)\n" in answer.err
+    assert "(TSV, without a header)" in answer.err
+
+
+def test_a_table_with_names_of_its_own_has_no_first_row_to_speak_of(tmp_path, call, run):
+    table = tmp_path / "h.jsonl"
+    table.write_text('{"x": "1845-01-05"}\n')
+    answer = call("translate", run, table, "--column", "x")
+    assert answer.err == f"read {table} (JSON Lines, named columns): 1 row read, 1 kept\ncolumn: x (column 0)\n"
 
 
 def test_a_ledger_is_of_tables_and_not_the_output(tmp_path, call, run):

@@ -6,6 +6,7 @@ import csv
 import importlib.util
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -76,6 +77,12 @@ def test_the_suffix_of_the_output_is_its_format(tmp_path, call, run, ids, answer
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["ids.csv", name])
 
 
+def test_a_kept_column_that_is_called_like_the_answers_stays_apart(tmp_path, call, run, table_of):
+    path = table_of(tmp_path / "t.csv", [("date", "translation"), (DATES[0], "mine")])
+    answer = call("translate", run, path, "--column", "date", "--keep", "translation")
+    assert answer.out.splitlines()[0] == "translation,translation_2"
+
+
 def test_blank_and_damaged_rows_are_empty_rows_in_their_place(tmp_path, call, run):
     path = tmp_path / "t.csv"
     path.write_text(f"id,date\na,{DATES[0]}\n\nc\nd,\ne,{DATES[1]}\n")
@@ -88,6 +95,13 @@ def test_blank_and_damaged_rows_are_empty_rows_in_their_place(tmp_path, call, ru
         ("d", False),
         ("e", True),
     ]
+
+
+def test_scores_are_columns(call, run, ids):
+    answer = call("translate", run, ids, "--column", "date", "--scores", "--to", "jsonl")
+    found = [json.loads(line) for line in answer.out.splitlines()]
+    assert found[0].keys() == {"translation", "score", "token_scores"}
+    assert sum(found[0]["token_scores"]) == pytest.approx(found[0]["score"])
 
 
 def test_the_scores_of_plain_lines_are_printed_as_columns(call, run, answers):
@@ -163,6 +177,16 @@ def test_a_column_of_standard_input(call, run, answers, given, words, format_nam
     assert answers[0] in answer.out.replace('"', "")
 
 
+def test_parquet_on_standard_input(tmp_path, call, run, answers):
+    pytest.importorskip("pyarrow")
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"date": DATES}), tmp_path / "t.parquet")
+    answer = call("translate", run, "-", "--column", "date", stdin=(tmp_path / "t.parquet").read_bytes())
+    assert answer.out.splitlines() == answers
+
+
 @on_posix
 @pytest.mark.medium
 def test_each_line_is_answered_before_the_next_one_is_typed_until_ctrl_c(run, answers):
@@ -199,6 +223,11 @@ def test_a_long_text_leaves_its_row_empty_and_is_in_the_warning_and_the_exit_cod
     assert (answer.code, answer.out) == (EXIT_LEFT_OUT, f"{answers[0]}\n\n{answers[1]}\n")
     assert "1 row was left empty" in answer.err
     assert "row 2 (129 tokens; the model takes at most 128)" in answer.err
+
+
+def test_json_says_why_a_row_is_empty(call, run):
+    answer = call("translate", run, "-", "--json", stdin=f"{LONG}\n".encode())
+    assert json.loads(answer.out)["left_out"] == "129 tokens; the model takes at most 128"
 
 
 def test_a_long_text_can_be_split_at_its_sentences(call, run):
@@ -273,7 +302,10 @@ def test_an_interrupted_job_is_resumed(call, interrupted, many):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (["--beam", "1"], "the interrupted job is another one: search"),
+        (["--long", "stop"], "the interrupted job is another one: long"),
         (["--prefix", "M"], "the interrupted job is another one: prefix"),
+        (["--to", "tsv"], "the interrupted job is another one: format"),
         (["--precision", "bfloat16"], "the interrupted job is another one: precision"),
     ],
 )
@@ -285,10 +317,51 @@ def test_another_job_is_not_resumed(call, interrupted, change, message):
     assert call(*words, "--resume").code == 0
 
 
+def test_another_model_does_not_resume(call, interrupted, ascii_run):
+    words, _ = interrupted
+    answer = call(words[0], ascii_run, *words[2:], "--resume")
+    assert (answer.code, "the interrupted job is another one: model" in answer.err) == (1, True)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_device_that_is_full_is_an_error(call, run):
     answer = call("translate", run, "-", "--out", "/dev/full", stdin=b"1845-01-05\n")
     assert (answer.code, "cannot write the file" in answer.err) == (1, True)
+
+
+@pytest.mark.slow
+@on_posix
+def test_100_000_rows_killed_ten_times_are_there_once_in_order(tmp_path, run, table_of):
+    n_rows, draw = 100_000, random.Random(19)
+    table, out = tmp_path / "t.csv", tmp_path / "out.csv"
+    sources = [iso for iso, _ in dates(2_000, seed=5)]
+    table_of(table, [("id", "iso"), *((str(n), sources[n % len(sources)]) for n in range(n_rows))])
+    words = command("translate", run, table, "--column", "iso", "--keep", "id", "--out", out, "--beam", 1, "-q")
+    record, done = tmp_path / "out.csv.progress.json", [0]
+
+    def rows_done() -> int:
+        return json.loads(record.read_text())["rows"] if record.exists() else 0
+
+    for kill in range(10):
+        process = subprocess.Popen([*words, *(["--resume"] if record.exists() else [])])
+        while kill % 3 and rows_done() <= done[-1] and process.poll() is None:  # every third one at any moment
+            time.sleep(0.05)
+        time.sleep(draw.uniform(0.0, 1.0))
+        process.kill()
+        process.wait()
+        if out.exists() and not record.exists():
+            break
+        done.append(rows_done())
+    else:
+        subprocess.run([*words, "--resume"], check=True)
+    assert done == sorted(done)
+    assert len(set(done)) > 5
+    with out.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file, strict=True))
+    expected = [answer.text for answer in Translator.load(run).translate(sources, num_beams=1)]
+    assert rows[0] == ["id", "translation"]
+    assert [row[0] for row in rows[1:]] == [str(n) for n in range(n_rows)]
+    assert [row[1] for row in rows[1:]] == [expected[n % len(sources)] for n in range(n_rows)]
 
 
 # Ray
