@@ -6,10 +6,11 @@ A room is a module or package directly under `glassformer`, or `ship.storage`. T
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -77,6 +78,7 @@ PACKAGE_OF = {
 
 MAX_VERB_LINES = 40
 MAX_PAPER_LINES = 2500
+MAX_PATH_LINES = 2500  # from a row of a table to a translation
 
 
 class Import(NamedTuple):
@@ -258,9 +260,16 @@ def test_no_module_has_a_name_that_says_nothing(name):
     assert [path for path in files() if name in path.with_suffix("").relative_to(SOURCE).parts] == []
 
 
-def test_the_paper_is_read_in_one_evening():
-    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (SOURCE / "paper").rglob("*.py"))
-    assert lines <= MAX_PAPER_LINES
+def n_lines(paths: Iterable[Path]) -> int:
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+
+
+def test_the_paper_and_the_path_from_a_row_to_a_translation_are_read_in_one_evening():
+    assert n_lines((SOURCE / "paper").rglob("*.py")) <= MAX_PAPER_LINES
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    training, translation, _ = re.findall(r"^\| .+ \| `(.+ → .+)` \|$", readme, flags=re.MULTILINE)
+    names = {*training.split(" → "), *translation.split(" → ")}
+    assert n_lines(SOURCE / f"{name}.py" for name in names) <= MAX_PATH_LINES
 
 
 def verbs() -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,9 @@ import torch
 
 from glassformer.before.plan import train
 from glassformer.errors import RunError
-from glassformer.training import Finished, Progress, Restored, Run, Saved, Skipped
+from glassformer.training import Finished, Progress, Restored, Run, Saved, Skipped, Spiked
 from glassformer.training.loop import MAX_RESTORED, MAX_SKIPPED
+from glassformer.training.meter import MIN_STEPS, Usual
 from tests.training.test_loop import PAIRS, settings
 from tests.training.test_loop import weights as named_weights
 
@@ -31,16 +31,16 @@ def start(out: Path, **training: object) -> Run:
     return train(PAIRS, settings(training=chosen | training), out, device="cpu")
 
 
-def spoil(run: Run, monkeypatch: pytest.MonkeyPatch, calls: range) -> None:
-    """Make the loss and the gradient of some batches, counted from 0, not a number."""
+def spoil(run: Run, monkeypatch: pytest.MonkeyPatch, calls: range, *, factor: float = float("nan")) -> None:
+    """Multiply the loss of some batches, counted from 0, and so their gradient."""
     real, count = run.updater._forward_backward, iter(range(10**6))
 
     def spoiled(rows, *how):
         losses = real(rows, *how)
         if next(count) in calls:
             for parameter in run.model.parameters():
-                parameter.grad *= math.nan
-            return losses * math.nan
+                parameter.grad *= factor
+            return losses * factor
         return losses
 
     monkeypatch.setattr(run.updater, "_forward_backward", spoiled)
@@ -125,3 +125,22 @@ def test_a_resumed_run_keeps_the_lower_rate(tmp_path, monkeypatch):
     resumed = train(PAIRS, out=tmp_path / "run", resume=True, device="cpu")
     next(iter(resumed))
     assert resumed.updater.rate_factor == 0.5
+
+
+def test_a_loss_far_above_the_usual_one_is_told(tmp_path, monkeypatch):
+    run = start(tmp_path / "run", steps=MIN_STEPS + 20, validate_every=1000)
+    spoil(run, monkeypatch, range(MIN_STEPS + 10, MIN_STEPS + 11), factor=20.0)
+    spikes = [event for event in run if isinstance(event, Spiked)]
+    assert [event.step for event in spikes] == [MIN_STEPS + 11]
+    assert spikes[0].loss > 10 * spikes[0].usual
+
+
+def test_a_loss_that_rises_from_almost_nothing_to_very_little_is_usual():
+    usual = Usual()
+    assert not any(usual.is_spike(loss) for loss in (*[0.0004] * 2 * MIN_STEPS, 0.006, 0.09))
+    assert usual.is_spike(0.3)
+
+
+def test_a_noisy_loss_is_usual():
+    usual, noise = Usual(), np.random.default_rng(0)
+    assert not any(usual.is_spike(loss) for loss in 2.0 + 0.3 * noise.standard_normal(5_000))

@@ -126,7 +126,7 @@ def follow(run: Run, reporter: Reporter, resume_command: str, logs: Sequence[Log
                 case events.Validated():
                     _print_validated(reporter, event, rows)
                     metric = f" · {event.metric} {event.value:.4f}"
-                case events.Skipped() | events.Restored() | events.Split():
+                case events.Skipped() | events.Restored() | events.Spiked() | events.Split():
                     reporter.warn(_unusual(event))
                 case events.Stopped():
                     progress.stop()
@@ -187,6 +187,8 @@ def _unusual(event: Any) -> str:
                 f"{event.skipped} updates in a row were not finite; back to step {event.step:,}, "
                 f"with {event.rate_factor:g} times the learning rate"
             )
+        case events.Spiked():
+            return f"step {event.step:,}: the loss rose to {event.loss:.3f} (usual: {event.usual:.3f})"
     return (
         f"step {event.step:,}: a batch did not fit into memory; from now on in parts of at most "
         f"{event.max_tokens:,} tokens (the same update)"

@@ -1,6 +1,6 @@
 """Beam search for one sentence that keeps its pruned candidates.
 
-A second, slow implementation of `decoding.beam_search` (with one beam, of `greedy_search`); a test compares the two.
+A second, slow implementation of `paper.search.beam_search` (with one beam, of `greedy_search`); a test compares them.
 Axes: V vocabulary.
 """
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 WAITING = 256  # requests
 COLLECT_SECONDS, MIN_WAIT_SECONDS = 0.05, 1.0
-BATCH_TEXTS = 256  # of more texts, the first 256 decide how the others are searched (decoding.greedy_first)
+BATCH_TEXTS = 256  # of more texts, the first 256 decide how the others are searched (search.greedy_first)
 BATCH_CHARACTERS = 20_000
 
 Result = TypeVar("Result")

@@ -29,11 +29,12 @@ from glassformer.training.events import (
     Restored,
     Saved,
     Skipped,
+    Spiked,
     Split,
     Stopped,
     Validated,
 )
-from glassformer.training.meter import Clock, Meter, Update
+from glassformer.training.meter import Clock, Meter, Update, Usual
 from glassformer.training.output import Output, best_model, chosen_mean, kept_weights
 from glassformer.training.prepare import Prepared
 from glassformer.training.processes import Processes
@@ -86,7 +87,7 @@ class Run:
         self.validator = Validator(prepared, TorchEngine.of([self.model], prepared.target_tokenizer, device), processes)
         self._asked_to_stop = self._stopping = self._begun = self._finished = False
         self._skipped_in_a_row = 0
-        self._meter = Meter()
+        self._meter = Meter(Usual())
 
     def _initial_model(self) -> Transformer:
         torch.manual_seed(self.settings.training.seed)
@@ -156,7 +157,7 @@ class Run:
     def _events(self) -> Iterator[Event]:
         yield started_event(self.prepared, self.position, self.device, resumed=self.resumed, changes=self.new_changes)
         position, validate_every = self.position, self.settings.training.validate_every
-        clock, self._meter = Clock(position.seconds), Meter()
+        clock, self._meter = Clock(position.seconds), Meter(Usual())
         self._agree(clock)
         reason = self._reason_to_end()
         while reason is None and not self._is_stopping:
@@ -283,7 +284,7 @@ class Run:
         self.output.snapshot(get_weights(self.model), self.position.step)
 
     def _progress(self) -> Iterator[Event]:
-        """Yield each update that was skipped since the last time, and the means of the others."""
+        """Yield the means since the last time, each update that was skipped, and each loss that was unusual."""
         step, seconds = self.position.step, self.position.seconds
         updates, reading = list(self._meter.updates), self._meter.read()
         for update in reading.skipped:
@@ -291,6 +292,8 @@ class Run:
         steps = {update.step for update in reading.skipped}
         for update in updates:
             self._skipped_in_a_row = self._skipped_in_a_row + 1 if update.step in steps else 0
+        for at, loss, usual in reading.spikes:
+            yield Spiked(at, seconds, loss, usual)
         if reading.n_tokens:
             yield Progress(
                 step,

@@ -1,5 +1,5 @@
 /**
- * The Transformer of glassformer/model.py: the encoder on packed texts, the decoder one token at a time with a cache.
+ * The Transformer of glassformer/paper/model.py: the encoder on packed texts, the decoder one token at a time with a cache.
  *
  * Rows are tokens without padding. The caches keep the keys and values of each step; a hypothesis has, for each step,
  * the row of its ancestor there, so that a beam copies no cache. All numbers are offsets in the arena.

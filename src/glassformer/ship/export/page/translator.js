@@ -1,6 +1,6 @@
 /**
  * From texts to answers: tokens, batches of similar lengths, greedy search first, a beam only where it could change
- * the best answer (glassformer/decoding/greedy_first.py).
+ * the best answer (glassformer/paper/search/greedy_first.py).
  *
  * @typedef {{row: number, text: string, ids: number[], score: number, rank_score: number, finished: boolean,
  *   unknown: string[], unlike: string}} Found  the answer to text `row`

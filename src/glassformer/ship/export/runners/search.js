@@ -1,5 +1,5 @@
 /**
- * Beam search for a batch of texts, as glassformer/decoding/beam.py does it; with one beam it is greedy search.
+ * Beam search for a batch of texts, as glassformer/paper/search/beam.py does it; with one beam it is greedy search.
  *
  * A finished hypothesis keeps its slot and is not extended. Answers are ranked by their sum of log-probabilities over
  * the length penalty, those that the limit cut off too. The search never sees the model: it yields what to feed it.
