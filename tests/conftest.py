@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -56,3 +56,13 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip("the real data sets are not here; $GLASSFORMER_DATA can say where they are")
     return folder
+
+
+@pytest.fixture
+def with_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """A device has this number of bytes."""
+
+    def give(n_bytes: float) -> None:
+        monkeypatch.setattr("glassformer.inference.engines.memory.memory_of", lambda _device: int(n_bytes))
+
+    return give

@@ -16,14 +16,6 @@ CPU = torch.device("cpu")
 GIGABYTE = 10**9
 
 
-@pytest.fixture
-def with_memory(monkeypatch):
-    def give(n_bytes: float) -> None:
-        monkeypatch.setattr("glassformer.inference.engines.memory.memory_of", lambda _device: int(n_bytes))
-
-    return give
-
-
 def small(**sections: dict) -> Settings:
     characters = {"kind": "characters"}
     return Settings(
