@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import glassformer
+from glassformer import training
 
 NAMES = [
     "BatchingTranslator",
@@ -77,6 +78,11 @@ def test_a_module_that_was_moved_is_found_by_its_old_name(old: str, new: str) ->
     module = importlib.import_module(f"glassformer.{old}")
     assert module is importlib.import_module(f"glassformer.{new}")
     assert module.__name__ == module.__spec__.name == f"glassformer.{new}"
+
+
+@pytest.mark.parametrize(("old", "new"), training._MOVED.items())
+def test_a_name_of_training_that_was_moved_is_found_there(old: str, new: str) -> None:
+    assert getattr(training, old) is getattr(importlib.import_module(f"glassformer.{new}"), old)
 
 
 def test_a_module_that_never_was_there_is_not_found():
