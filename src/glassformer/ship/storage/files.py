@@ -61,7 +61,8 @@ def replace_file(temporary: Path, file: Path, previous: Path | None = None) -> N
 def name_also(file: Path, other: Path) -> None:
     """Give a file a second name, which is at no moment without a file. Not on file systems without hard links."""
     temporary = _temporary(other)
-    with contextlib.suppress(OSError, NotImplementedError):  # the latter where the system has no hard links at all
+    # Without hard links there is no previous file: pathlib raises NotImplementedError where `os` has no `link`.
+    with contextlib.suppress(OSError, NotImplementedError):
         temporary.hardlink_to(file)
         temporary.replace(other)
     with contextlib.suppress(OSError):
