@@ -52,7 +52,7 @@ def attention_by_products(
 def _attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dropout: float) -> Tensor:
     scores = (query / math.sqrt(query.shape[3])) @ key.transpose(2, 3)
     if visible is not None:  # adding is several times faster than filling, and e^-1e30 is 0
-        scores += torch.zeros(visible.shape, dtype=scores.dtype, device=scores.device).masked_fill_(~visible, -1e30)
+        scores += torch.where(visible, 0.0, -1e30)
     output = drop(_softmax(scores), dropout) @ value
     return output if visible is None or visible.dim() == 2 else output * visible.any(dim=3, keepdim=True)
 

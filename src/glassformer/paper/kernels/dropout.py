@@ -40,7 +40,7 @@ def drop(x: Float[Tensor, "*shape"], probability: float) -> Float[Tensor, "*shap
     """
     if probability == 0 or x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(x, probability)
-    return x * _survivors(x, probability)
+    return x * _survivors(x, *_rounded(probability, x.dtype))
 
 
 class Dropout(nn.Module):
@@ -54,15 +54,26 @@ class Dropout(nn.Module):
         return drop(x, self.probability) if self.training else x
 
 
-def _survivors(x: Tensor, probability: float) -> Tensor:
+@cache
+def _rounded(probability: float, dtype: torch.dtype) -> tuple[int, float]:
+    """How many of 65,536 numbers are dropped, and the scale of the others."""
+    scale = torch.tensor(1 / (1 - probability), dtype=dtype).item()
+    dropped = min(65_535, round((1 - 1 / scale) * 65_536))
+    return dropped, scale if dtype == torch.bfloat16 else 65_536 / (65_536 - dropped)
+
+
+def _survivors(x: Tensor, dropped: int, scale: float) -> Tensor:
     """Draw the factors for dropout of x on a CPU: 0 or the scale."""
-    draws = _draw(-(-x.numel() // 4))
-    scale = torch.tensor(1 / (1 - probability), dtype=x.dtype)
-    dropped = min(65_535, round((1 - 1 / scale.item()) * 65_536))
-    kept = draws.view(torch.int16)[: x.numel()].ge_(dropped - 32_768).view(x.shape)  # 0 or 1
+    kept = _draw(-(-x.numel() // 4)).view(torch.int16)[: x.numel()].ge_(dropped - 32_768).view(x.shape)  # 0 or 1
     if x.dtype == torch.bfloat16:  # as wide as a draw: its bits times 0 or 1
-        return kept.mul_(int(scale.view(torch.int16))).view(torch.bfloat16)
-    return kept.to(x.dtype).mul_(65_536 / (65_536 - dropped))
+        return kept.mul_(_bits(scale)).view(torch.bfloat16)
+    return kept.to(x.dtype).mul_(scale)
+
+
+@cache
+def _bits(number: float) -> int:
+    """Return the bits of a number in bfloat16."""
+    return int(torch.tensor(number, dtype=torch.bfloat16).view(torch.int16))
 
 
 def _draw(n: int) -> Tensor:
@@ -102,10 +113,9 @@ def relu_and_drop(x: Float[Tensor, "*shape"], probability: float) -> Float[Tenso
 class _ReluAndDrop(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, probability: float) -> Tensor:
-        survivors = _survivors(x, probability)
-        ctx.scale = survivors.max()
+        dropped, ctx.scale = _rounded(probability, x.dtype)
         ctx.mark_dirty(x)
-        ctx.save_for_backward(x.relu_().mul_(survivors))
+        ctx.save_for_backward(x.relu_().mul_(_survivors(x, dropped, ctx.scale)))
         return x
 
     @staticmethod
