@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from glassformer.before.memory import check_training_fits
 from glassformer.before.plan import train
@@ -12,7 +11,6 @@ from glassformer.errors import DeviceError
 from glassformer.inference.engines.memory import check_search_fits
 from glassformer.paper.settings import DecodingSettings, ModelSettings, Settings, paper_big
 
-CPU = torch.device("cpu")
 GIGABYTE = 10**9
 
 
@@ -51,30 +49,30 @@ def test_weights_gradient_and_both_means_of_adam_must_fit(with_memory):
     settings = Settings(model=paper_big().model_dump())
     n_parameters = 176_000_000 + 37_000 * 1024  # of both stacks, and of one matrix for all embeddings
     with_memory(17 * n_parameters)
-    check_training_fits(settings, CPU, (37_000, 37_000))
+    check_training_fits(settings, "cpu", (37_000, 37_000))
     with_memory(15 * n_parameters)
     with pytest.raises(DeviceError) as caught:
-        check_training_fits(settings, CPU, (37_000, 37_000))
+        check_training_fits(settings, "cpu", (37_000, 37_000))
     assert "parameters in float32 with their gradient and Adam's two means" in caught.value.expected
 
 
 def test_a_batch_that_cannot_fit_is_refused(with_memory):
     settings = small(training={"batch_tokens": 10**15})
     with_memory(16 * GIGABYTE)
-    check_training_fits(settings, CPU, (50, 50), 10_000_000)
+    check_training_fits(settings, "cpu", (50, 50), 10_000_000)
     with pytest.raises(DeviceError, match="not enough memory") as caught:
-        check_training_fits(settings, CPU, (50, 50), 10**9)
+        check_training_fits(settings, "cpu", (50, 50), 10**9)
     assert "a batch of 1,000,000,000,000,000 tokens" in caught.value.expected
     assert "training.batch_tokens" in caught.value.hint
-    check_training_fits(small(training={"batch_tokens": 25_000}), CPU, (50, 50), 10**9)
+    check_training_fits(small(training={"batch_tokens": 25_000}), "cpu", (50, 50), 10**9)
 
 
 def test_the_paper_s_models_and_one_of_a_billion_parameters_are_not_refused(with_memory):
     with_memory(8 * GIGABYTE)
     for model in (ModelSettings(), paper_big()):
         settings = Settings(model=model.model_dump())
-        check_training_fits(settings, CPU, (41_100, 41_100), 10**9)
+        check_training_fits(settings, "cpu", (41_100, 41_100), 10**9)
         check_search_fits(model, 41_100, DecodingSettings(num_beams=100), 1000, None)
     with_memory(64 * GIGABYTE)
     large = ModelSettings(d_model=2048, d_ff=8192, n_heads=32, n_encoder_layers=8, n_decoder_layers=8)
-    check_training_fits(Settings(model=large.model_dump()), CPU, (32_000, 32_000), 10**9)
+    check_training_fits(Settings(model=large.model_dump()), "cpu", (32_000, 32_000), 10**9)

@@ -90,7 +90,7 @@ def check_tokens(planned: Plan) -> Iterator[Check]:
 
 def check_memory(run: Run, max_seconds: float) -> tuple[Measurement | None, Check]:
     """Measure updates of a run, and return the check of its memory; no measurement where they would not fit."""
-    available = memory_of(run.device)
+    available = memory_of(str(run.device))
     forecast = forecast_memory(run, run.settings)
     advice = "a smaller training.batch_tokens, with training.accumulate for the same update; training.recompute=true"
     if forecast > available:

@@ -5,8 +5,6 @@ The estimate of a check is a lower bound, so that nothing that fits is refused. 
 
 from __future__ import annotations
 
-import torch
-
 from glassformer.inference.engines.memory import FLOAT, check_fits
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.modelfile import count_parameters
@@ -17,7 +15,7 @@ SMALLEST_VOCABULARY = 4
 
 def check_training_fits(
     settings: Settings,
-    device: torch.device,
+    device: str,
     sizes: tuple[int, int] = (SMALLEST_VOCABULARY, SMALLEST_VOCABULARY),
     n_tokens: int = 0,
 ) -> None:

@@ -74,7 +74,7 @@ class Plan:
         found, prepared = self.processes.own_device(find_device(device)), self.prepared
         sizes = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
         n_tokens = max(len(prepared.train.source.ids), len(prepared.train.target.ids))
-        check_training_fits(self.settings, found, sizes, n_tokens)
+        check_training_fits(self.settings, str(found), sizes, n_tokens)
         return Run(
             prepared,
             self.directory,
@@ -168,7 +168,7 @@ def _plan(
         settings, choices = Settings(**merge(complete.model_dump(), settled, {"data": given.get("data", {})})), ()
     else:
         settings, choices = _advised(table, given, has_start=start is not None)
-    check_training_fits(settings, find_device("cpu"))  # before rows are prepared for it
+    check_training_fits(settings, "cpu")  # before rows are prepared for it
     earlier = _earlier(directory, start, resume=resumed is not None)
     prepared = prepare(table, settings, held_out, tokenizers, tested, earlier, grow=start is not None)
     if start is not None:

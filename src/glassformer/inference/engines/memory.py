@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-import torch
-
 from glassformer.errors import DeviceError
 from glassformer.paper.settings import DecodingSettings, ModelSettings
 
@@ -13,9 +11,11 @@ FLOAT = 4  # bytes
 UNKNOWN_MEMORY = 2**46  # bytes: 64 TiB, where the system does not report its memory
 
 
-def memory_of(device: torch.device) -> int:
-    """Return all memory of a device in bytes, whether in use or free."""
-    if device.type == "cuda":
+def memory_of(device: str) -> int:
+    """Return all memory of a device, such as "cpu" or PyTorch's "cuda:1", in bytes, whether in use or free."""
+    if device.startswith("cuda"):
+        import torch  # which found this device
+
         return int(torch.cuda.get_device_properties(device).total_memory)
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -31,7 +31,7 @@ def check_search_fits(
     length = min(max_new_tokens, model.max_length) if model.positions == "learned" else max_new_tokens
     cache = model.n_decoder_layers * model.n_heads * (model.d_k + model.d_v) * FLOAT // 2  # of a token, in bfloat16
     check_fits(
-        getattr(engine, "device", torch.device("cpu")),
+        str(getattr(engine, "device", "cpu")),
         n_hypotheses * (length * cache + vocabulary_size * FLOAT),
         "search",
         f"{n_hypotheses:,} {'hypothesis' if n_hypotheses == 1 else 'hypotheses'} of {length:,} tokens",
@@ -39,7 +39,7 @@ def check_search_fits(
     )
 
 
-def check_fits(device: torch.device, needed: int, work: str, of_what: str, hint: str) -> None:
+def check_fits(device: str, needed: int, work: str, of_what: str, hint: str) -> None:
     """Raise DeviceError when `work` needs more bytes than the device has. `needed` is a lower bound."""
     available = memory_of(device)
     if needed > available:
