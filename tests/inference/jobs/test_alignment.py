@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer.inference.engines import attention
+from glassformer.inference.engines.attention import cross_attention
 from glassformer.inference.engines.torch import TorchEngine, get_weights
-from glassformer.inference.jobs import alignment
-from glassformer.inference.jobs.alignment import Aligner, cross_attention, pharaoh
+from glassformer.inference.jobs.alignment import Aligner
+from glassformer.inference.jobs.layout import pharaoh
 from glassformer.inference.jobs.sentences import joined
 from glassformer.inference.translator import EMPTY, Translation
 from glassformer.paper import reference
@@ -57,7 +59,7 @@ def aligner(monkeypatch) -> Aligner:
             found.append(weights)
         return found
 
-    monkeypatch.setattr(alignment, "cross_attention", backwards)
+    monkeypatch.setattr(attention, "cross_attention", backwards)
 
     class _Translator:
         source_tokenizer = target_tokenizer = _Tokenizer()

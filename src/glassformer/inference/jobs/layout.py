@@ -13,7 +13,6 @@ from glassformer.data.cells import Json
 from glassformer.data.formats import suffix_of
 from glassformer.data.lines import COMPRESSIONS, compressed
 from glassformer.errors import UsageError, nearest
-from glassformer.inference.jobs.alignment import pharaoh
 from glassformer.inference.jobs.inputs import JobRow
 from glassformer.inference.translator import Translation
 
@@ -113,6 +112,11 @@ def free_name(kept: Sequence[str]) -> str:
     taken = {*kept, SCORE, TOKEN_SCORES, ALIGNMENT}
     numbered = (ANSWER if number == 1 else f"{ANSWER}_{number}" for number in range(1, len(taken) + 2))
     return next(name for name in numbered if name not in taken)
+
+
+def pharaoh(answer: Translation) -> str:
+    """Return the alignment of an answer in the format of Pharaoh: "0-0 2-1", source token and token of the answer."""
+    return " ".join(f"{source}-{target}" for source, target in answer.alignment)
 
 
 class _Rows(list[str]):
