@@ -21,6 +21,7 @@ from glassformer.paper.search import Hypothesis, is_certain
 from glassformer.paper.settings import DecodingSettings, Settings, SideSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import learn
+from glassformer.text.vocabulary import Vocabulary
 from tests.untrained import listening_model
 
 needs_library = pytest.mark.usefixtures("_library")
@@ -343,8 +344,6 @@ def test_a_low_precision_is_counted_and_not_refused() -> None:
 
 def test_two_tokens_that_are_equally_likely_are_a_tie_and_others_are_not() -> None:
     class Oracle:
-        bos_id, eos_id = 1, 2
-
         def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
             """The third token of an answer is as likely as its id is high."""
             return [[-1.0, -1.0, -1.0 / target[3], *(-9.0 for _ in target[4:])] for _, target in pairs]
@@ -354,4 +353,5 @@ def test_two_tokens_that_are_equally_likely_are_a_tie_and_others_are_not() -> No
 
     ours = [answer(5, 6, 7), answer(5, 6, 1000), answer(5, 6, 8), answer(5, 6, 1000, finished=False)]
     expected = [answer(5, 6, 7), answer(5, 6, 1001, 9), answer(5, 6, 9), answer(5, 6)]
-    assert agreement.tied_rows(Oracle(), [[]] * 4, ours, expected) == {1}  # type: ignore[arg-type]
+    vocabulary = Vocabulary.from_pieces([], {"<pad>": 0, "<bos>": 1, "<eos>": 2})
+    assert agreement.tied_rows(Oracle(), vocabulary, [[]] * 4, ours, expected) == {1}  # type: ignore[arg-type]

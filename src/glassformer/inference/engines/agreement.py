@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from glassformer.errors import EngineError
-from glassformer.inference.engines import Engine, search
-from glassformer.inference.engines.torch import TorchEngine
+from glassformer.inference.engines import Engine, load_engine, search
 from glassformer.paper.search import Hypothesis
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.text.vocabulary import Vocabulary
 
 ROWS = 200
 TOLERANCE = 1e-3
@@ -33,7 +33,7 @@ class Agreement:
     rows: int = field(default=0, init=False)
     equal: int = field(default=0, init=False)
     ties: int = field(default=0, init=False)
-    _oracle: TorchEngine | None = field(default=None, init=False, repr=False)
+    _oracle: Engine | None = field(default=None, init=False, repr=False)
 
     @property
     def precision(self) -> str:
@@ -44,6 +44,10 @@ class Agreement:
     def is_exact(self) -> bool:
         """Whether answers must be equal (float32), and are not only counted."""
         return self.precision == "float32"
+
+    @property
+    def _vocabulary(self) -> Vocabulary:
+        return self.model_file.target_tokenizer.vocabulary
 
     def __str__(self) -> str:
         ties = f" ({self.ties} of them a tie)" if self.ties else ""
@@ -58,12 +62,12 @@ class Agreement:
         sources = sources[: ROWS - self.rows]
         if not sources:
             return
-        oracle = self._oracle or TorchEngine.of_files([self.model_file])
+        oracle = self._oracle or load_engine("torch", [self.model_file], "cpu", "float32")
         ours, expected = (
             [answers[0] for answers in search(engine, sources, GREEDY, max_new_tokens)]
             for engine in (self.engine, oracle)
         )
-        tied = tied_rows(oracle, sources, ours, expected)
+        tied = tied_rows(oracle, self._vocabulary, sources, ours, expected)
         wrong = {row for row in range(len(sources)) if ours[row].ids != expected[row].ids} - tied
         if self.is_exact:
             self._check_equal(oracle, sources, expected, wrong)
@@ -73,9 +77,9 @@ class Agreement:
         self._oracle = oracle if self.rows < ROWS else None
 
     def _check_equal(
-        self, oracle: TorchEngine, sources: Sequence[Sequence[int]], expected: Sequence[Hypothesis], wrong: set[int]
+        self, oracle: Engine, sources: Sequence[Sequence[int]], expected: Sequence[Hypothesis], wrong: set[int]
     ) -> None:
-        pairs = [(source, framed(oracle, answer)) for source, answer in zip(sources, expected, strict=True)]
+        pairs = [(source, framed(self._vocabulary, answer)) for source, answer in zip(sources, expected, strict=True)]
         scored = zip(self.engine.score(pairs), oracle.score(pairs), strict=True)
         drifts = [max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) for ours, theirs in scored]
         if wrong := wrong | {row for row, drift in enumerate(drifts) if drift > TOLERANCE}:
@@ -90,14 +94,15 @@ class Agreement:
 
 
 def tied_rows(
-    oracle: TorchEngine,
+    oracle: Engine,
+    vocabulary: Vocabulary,
     sources: Sequence[Sequence[int]],
     ours: Sequence[Hypothesis],
     expected: Sequence[Hypothesis],
 ) -> set[int]:
     """Return the rows where two answers first differ at tokens that are equally probable (within TOLERANCE)."""
     rows = [row for row in range(len(sources)) if ours[row].ids != expected[row].ids]
-    targets = [(framed(oracle, ours[row]), framed(oracle, expected[row])) for row in rows]
+    targets = [(framed(vocabulary, ours[row]), framed(vocabulary, expected[row])) for row in rows]
     scores = iter(
         oracle.score([(sources[row], target) for row, both in zip(rows, targets, strict=True) for target in both])
     )
@@ -110,6 +115,6 @@ def tied_rows(
     return tied
 
 
-def framed(oracle: TorchEngine, answer: Hypothesis) -> tuple[int, ...]:
+def framed(vocabulary: Vocabulary, answer: Hypothesis) -> tuple[int, ...]:
     """Return the ids of an answer with `<bos>`, and with `<eos>` where it is finished."""
-    return (oracle.bos_id, *answer.ids, *([oracle.eos_id] if answer.finished else []))
+    return (vocabulary.bos_id, *answer.ids, *([vocabulary.eos_id] if answer.finished else []))

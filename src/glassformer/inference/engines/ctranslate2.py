@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, final
-
-import torch
 
 from glassformer.errors import DeviceError, SettingsError, TextError, UsageError, nearest
 from glassformer.inference.engines.ctranslate2_spec import (
@@ -78,13 +77,23 @@ def resolve_precision(kind: str, precision: str) -> str:
     return precision
 
 
+def cores() -> int:
+    """Return the number of cores to use: `OMP_NUM_THREADS`, at most those that this process may use, by default all."""
+    try:
+        available = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        available = os.cpu_count() or 1
+    chosen = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return min(available, int(chosen)) if chosen.isdecimal() and int(chosen) else available
+
+
 @final
 class CTranslate2Engine:
     """Runs searches and scores pairs with one model, which is converted when it is first used.
 
     On a CPU each core computes its own batches (`inter_threads`) with one thread (`intra_threads=1`): the matrices of
     such models are too small to be divided, and two threads for a batch were measured to be 2 to 4 times slower than
-    one. The number of cores is PyTorch's number of threads, so that `OMP_NUM_THREADS` counts.
+    one. Their number is that of `cores`.
     """
 
     def __init__(self, model_file: ModelFile, device: str = "cpu", precision: str = "float32") -> None:
@@ -92,7 +101,7 @@ class CTranslate2Engine:
         self.model_file = model_file
         self.kind, self.device_index = find_device(device)
         self.precision = resolve_precision(self.kind, precision)
-        self.n_workers = torch.get_num_threads() if self.kind == "cpu" else 1
+        self.n_workers = cores() if self.kind == "cpu" else 1
         vocabulary = model_file.target_tokenizer.vocabulary
         self._bos_id, self._eos_id = vocabulary.bos_id, vocabulary.eos_id
         self._forbidden = frozenset(vocabulary.forbidden_ids)
@@ -224,7 +233,8 @@ class CTranslate2Engine:
         if self._translator is not None and (learned_positions or longest < self._n_positions):
             return
         self._n_positions = max(POSITIONS, 2 * longest)
-        n_threads = torch.get_num_threads()
+        torch = sys.modules.get("torch")
+        n_threads = torch.get_num_threads() if torch else 0
         with tempfile.TemporaryDirectory(prefix="glassformer-") as folder:
             write_model(self.model_file, Path(folder), self._n_positions)
             try:
@@ -239,4 +249,5 @@ class CTranslate2Engine:
             except RuntimeError as error:
                 raise DeviceError(f"ctranslate2 cannot start on {self.kind}", got=str(error)) from None
             finally:
-                torch.set_num_threads(n_threads)  # which `intra_threads` changed for PyTorch, too
+                if torch:
+                    torch.set_num_threads(n_threads)  # which `intra_threads` changed for PyTorch, too

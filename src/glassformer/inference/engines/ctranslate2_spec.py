@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import MissingExtraError, SettingsError
-from glassformer.paper.model import sinusoids
+from glassformer.paper.reference import sinusoids
 from glassformer.paper.settings import ModelSettings
 from glassformer.ship.storage.modelfile import ModelFile
 
@@ -120,7 +120,7 @@ def _positions(model_file: ModelFile, side: str, n_positions: int) -> NDArray[An
     """The position table [length D]: our sinusoids are interleaved, those of the library are in two halves."""
     settings = model_file.settings.model
     if settings.positions == "sinusoidal":
-        return sinusoids(n_positions, settings.d_model, settings.position_base).numpy()
+        return sinusoids(n_positions, settings.d_model, settings.position_base).astype(np.float32)
     table = model_file.tensors[f"{side}_positions.table"]
     return np.pad(table, ((0, 1), (0, 0)))  # scoring has one more input than targets
 

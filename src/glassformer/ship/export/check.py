@@ -85,6 +85,7 @@ class Checker:
         self.model_file, self.rows = model_file, rows
         self.decoding, self._decode = model_file.settings.decoding, model_file.target_tokenizer.decode
         self._engine = TorchEngine.of_files([model_file])
+        self._vocabulary = model_file.target_tokenizer.vocabulary
         self._filled = rows.filled
         texts, names = [rows.texts[i] for i in self._filled], [rows.rows[i].name for i in self._filled]
         self._sources = encode_sources(texts, names, model_file.source_tokenizer, model_file.settings)
@@ -134,7 +135,7 @@ class Checker:
         ranks = [score / penalty for score, penalty in zip(scores, penalties, strict=True)]
         if num_beams == 1:
             found = [[answers[i] for i in self._filled] for answers in (given, expected)]
-            ties = {self._filled[k] for k in tied_rows(self._engine, self._sources, *found)}
+            ties = {self._filled[k] for k in tied_rows(self._engine, self._vocabulary, self._sources, *found)}
         else:
             ties = {i for i in differ if abs(ranks[i] - expected[i].rank_score) <= SCORE_BOUND}
         other = differ - ties if is_own and num_beams > 1 else set()
@@ -185,7 +186,7 @@ class Checker:
     def _scores(self, given: Sequence[Hypothesis]) -> list[float]:
         """Return the score that the model gives each answer."""
         pairs = [
-            (source, framed(self._engine, given[i])) for i, source in zip(self._filled, self._sources, strict=True)
+            (source, framed(self._vocabulary, given[i])) for i, source in zip(self._filled, self._sources, strict=True)
         ]
         scores = [0.0] * len(given)
         for i, tokens in zip(self._filled, self._engine.score(pairs), strict=True):

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import SettingsError
-from glassformer.paper.model import sinusoids
+from glassformer.paper.reference import sinusoids
 from glassformer.paper.settings import ModelSettings
 from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.modelfile import ModelFile
@@ -233,7 +233,7 @@ class Layout:
         settings = self.settings
         if settings.positions == "learned":
             return self.model_file.tensors[f"{side}_positions.table"]
-        return sinusoids(self.n_positions, settings.d_model, settings.position_base).numpy()
+        return sinusoids(self.n_positions, settings.d_model, settings.position_base).astype(np.float32)
 
     def _permuted(self, array: NDArray[Any], axis: int = -1) -> NDArray[Any]:
         """Return an array with the order of features along an axis of length d_model that the class needs."""
