@@ -754,10 +754,10 @@ def test_wrongly_shaped_calls_are_caught_in_tests() -> None:
 @pytest.mark.parametrize(
     ("module", "call"),
     [
-        ("glassformer.paper.search.sampling", lambda module: module.truncate(torch.ones(3, dtype=torch.long), 1, 1.0)),
+        ("glassformer.paper.search.sampling", lambda module: module.truncate(np.ones(3, dtype=int), 1, 1.0)),
         (
-            "glassformer.inference.engines.torch",
-            lambda module: module.TorchEngine([], 0, 1, ())._step(torch.ones(2), None),
+            "glassformer.inference.engines.inference",
+            lambda module: module._aligned(torch.ones(2)),
         ),
         (
             "glassformer.paper.kernels.cross_entropy",

@@ -15,7 +15,7 @@ import torch
 
 from glassformer.glassbox.schema import Trace
 from glassformer.paper import reference
-from glassformer.paper.search import SearchConstraints, beam_search
+from glassformer.paper.search import LogProbs, SearchConstraints, beam_search
 
 pytestmark = pytest.mark.browser
 
@@ -129,17 +129,18 @@ class Histories:
 
     paths: list[str]
 
-    def select(self, rows: torch.Tensor) -> Histories:
+    def select(self, rows: NDArray[np.int64]) -> Histories:
         return Histories([self.paths[row] for row in rows.flatten().tolist()])
 
 
 def searched(given: dict[str, float], width: int, length: int) -> tuple[str, float]:
     """The answer of the search that translates, on a table of probabilities."""
 
-    def step(last: torch.Tensor, state: Histories) -> tuple[torch.Tensor, Histories]:
+    def step(last: NDArray[np.int64], state: Histories) -> tuple[LogProbs, Histories]:
         paths = [path + " AB "[token].strip() for path, token in zip(state.paths, last[0].tolist(), strict=True)]
         rows = [[0, *(given.get(path + token, 0) for token in "AB"), float(len(path) == length)] for path in paths]
-        return torch.tensor(rows, dtype=torch.float64).log()[None], Histories(paths)
+        with np.errstate(divide="ignore"):
+            return LogProbs(np.log([rows])), Histories(paths)
 
     constraints = SearchConstraints(bos_id=0, eos_id=3, forbidden=(0,), max_new_tokens=length + 1)
     (found,) = beam_search(step, Histories([""]), 1, constraints, num_beams=width, n_best=1)[0]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from glassformer.errors import EngineError, NotFiniteError
 from glassformer.paper.search import (
     Hypothesis,
+    LogProbs,
     SearchConstraints,
     beam_search,
     check_token_scores,
@@ -27,19 +28,19 @@ ENDS = [-50.0, -50.0, -50.0, -1e-9]
 class Steps:
     """The state is the number of each sentence, and how many tokens it has."""
 
-    def __init__(self, sentences: Tensor, time: int = 0) -> None:
+    def __init__(self, sentences: NDArray[np.int64], time: int = 0) -> None:
         self.sentences, self.time = sentences, time
 
-    def select(self, rows: Tensor) -> Steps:
+    def select(self, rows: NDArray[np.int64]) -> Steps:
         return Steps(self.sentences.flatten()[rows], self.time)
 
 
 def stepper(table: dict[tuple[int, int], list[float]], otherwise: Sequence[float] = FINE) -> object:
     """Log-probabilities by sentence and time."""
 
-    def step(_last: Tensor, state: Steps) -> tuple[Tensor, Steps]:
+    def step(_last: NDArray[np.int64], state: Steps) -> tuple[LogProbs, Steps]:
         rows = [[table.get((s, state.time), list(otherwise)) for s in line] for line in state.sentences.tolist()]
-        return torch.tensor(rows), Steps(state.sentences, state.time + 1)
+        return LogProbs(np.array(rows)), Steps(state.sentences, state.time + 1)
 
     return step
 
@@ -47,11 +48,11 @@ def stepper(table: dict[tuple[int, int], list[float]], otherwise: Sequence[float
 def search(
     kind: str, table: dict[tuple[int, int], list[float]], n: int = 3, **options: float
 ) -> list[list[Hypothesis]]:
-    step, state = stepper(table), Steps(torch.arange(n)[:, None])
+    step, state = stepper(table), Steps(np.arange(n)[:, None])
     if kind == "greedy":
         return greedy_search(step, state, n, SPACE)  # type: ignore[arg-type]
     if kind == "sample":
-        chance = torch.rand((n, SPACE.max_new_tokens, 2), generator=torch.Generator().manual_seed(1))
+        chance = np.random.default_rng(1).random((n, SPACE.max_new_tokens, 2))
         return sample(step, state, chance, SPACE)  # type: ignore[arg-type]
     return beam_search(step, state, n, SPACE, num_beams=3, **options)  # type: ignore[arg-type]
 
@@ -92,7 +93,7 @@ def test_what_is_computed_for_a_sentence_that_has_ended_does_not_matter(kind):
 
 def test_a_sentence_with_an_answer_may_run_out_of_tokens():
     table = {(0, 0): [FINE[0], -math.inf, -math.inf, math.log(0.1)]} | {(0, t): NOTHING for t in range(1, 4)}
-    best = beam_search(stepper(table), Steps(torch.zeros((1, 1), dtype=torch.long)), 1, SPACE, num_beams=3)[0][0]  # type: ignore[arg-type]
+    best = beam_search(stepper(table), Steps(np.zeros((1, 1), dtype=np.int64)), 1, SPACE, num_beams=3)[0][0]  # type: ignore[arg-type]
     assert (best.ids, best.finished) == ((), True)
 
 

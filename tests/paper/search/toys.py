@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
+
+from glassformer.paper.search import LogProbs
 
 BOS = 0  # what it is does not matter to a toy, since it is only ever read
 Ids = tuple[int, ...]
@@ -21,7 +22,7 @@ class Histories:
 
     lines: list[list[tuple[int, Ids]]]
 
-    def select(self, rows: Tensor) -> Histories:
+    def select(self, rows: NDArray[np.int64]) -> Histories:
         flat = [each for line in self.lines for each in line]
         chosen = [[flat[row] for row in line] for line in rows.tolist()]
         assert all(len({sentence for sentence, _ in line}) == 1 for line in chosen), "a line mixes sentences"
@@ -35,14 +36,14 @@ class Stepper:
     toy: Toy
     calls: list[tuple[int, int]] = field(default_factory=list)
 
-    def __call__(self, last: Tensor, state: Histories) -> tuple[Tensor, Histories]:
+    def __call__(self, last: NDArray[np.int64], state: Histories) -> tuple[LogProbs, Histories]:
         self.calls.append((last.shape[0], last.shape[1]))
         grown = [
             [(sentence, (*ids, token)) for (sentence, ids), token in zip(line, tokens, strict=True)]
             for line, tokens in zip(state.lines, last.tolist(), strict=True)
         ]
         log_probs = [[self.toy(sentence, ids[1:]) for sentence, ids in line] for line in grown]
-        return torch.tensor(log_probs), Histories(grown)
+        return LogProbs(np.array(log_probs)), Histories(grown)
 
 
 def start(n_sentences: int) -> Histories:

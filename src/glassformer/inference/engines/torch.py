@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -22,12 +23,14 @@ from torch.overrides import TorchFunctionMode
 
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, nearest
 from glassformer.inference.engines.inference import Cache, Inference
+from glassformer.inference.engines.tensors import TensorLogProbs
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.kernels.cpu import configure_memory, on_every_core, split_batches
 from glassformer.paper.model import Transformer
 from glassformer.paper.search import (
     AnswerBatches,
     Hypothesis,
+    LogProbs,
     SearchConstraints,
     beam_search,
     check_token_scores,
@@ -41,7 +44,7 @@ from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool, Int
 
 CPU = torch.device("cpu")
 BATCH_POSITIONS = 6144  # maximum of source positions times hypotheses in a batch of a search
@@ -181,7 +184,7 @@ class TorchEngine:
             return sample(
                 self._step,
                 state,
-                torch.stack(uniform),
+                np.stack(uniform),
                 constraints,
                 temperature=decoding.temperature,
                 top_k=decoding.top_k,
@@ -202,11 +205,11 @@ class TorchEngine:
         with torch.inference_mode():
             return [Inference(model, dtype) for model in self.models]
 
-    def _step(self, last: Int[Tensor, "N K"], state: _Caches) -> tuple[Float[Tensor, "N K V"], _Caches]:
+    def _step(self, last: NDArray[np.int64], state: _Caches) -> tuple[LogProbs, _Caches]:
         check_time_limit()
-        last = last.to(self.device)
-        logits = [model.step(last, cache) for model, cache in zip(self._prepared, state.caches, strict=True)]
-        return _mean_log_probs(logits), state
+        ids = torch.from_numpy(last).to(self.device)
+        logits = [model.step(ids, cache) for model, cache in zip(self._prepared, state.caches, strict=True)]
+        return TensorLogProbs(_mean_log_probs(logits)), state
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
         """Return the log-probabilities of `Engine.score`."""
@@ -264,10 +267,10 @@ class _Caches:
 
     caches: list[Cache]
 
-    def select(self, rows: Tensor) -> _Caches:
-        rows = rows.to(self.caches[0].past[0].device)
+    def select(self, rows: NDArray[np.int64]) -> _Caches:
+        kept = torch.from_numpy(rows).to(self.caches[0].past[0].device)
         for cache in self.caches:
-            cache.select(rows)
+            cache.select(kept)
         return self
 
 

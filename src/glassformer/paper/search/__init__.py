@@ -18,12 +18,15 @@ from glassformer.paper.search.greedy_first import (
     is_certain,
     search_greedy_first,
 )
+from glassformer.paper.search.log_probs import Extensions, LogProbs
 from glassformer.paper.search.sampling import sample
 
 __all__ = [
     "AnswerBatches",
+    "Extensions",
     "GreedyFirst",
     "Hypothesis",
+    "LogProbs",
     "SearchConstraints",
     "State",
     "Step",

@@ -5,17 +5,16 @@ finished and live. The search of a sentence stops when no live hypothesis can ou
 or at `max_new_tokens`; the live ones that still can are then answers too, cut off at this limit. Answers are ranked by
 their sum of log-probabilities over the length penalty.
 
-What is as wide as the vocabulary stays on the device where the step function left it; the rest is on the CPU.
-
 Axes: N sentences · K live hypotheses of a sentence · C candidates of a sentence · V vocabulary · t tokens so far.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from glassformer.paper.search.constraints import (
     Hypothesis,
@@ -28,18 +27,28 @@ from glassformer.paper.search.constraints import (
     hypothesis,
     length_penalty,
 )
+from glassformer.paper.search.log_probs import Extensions
 
 
 @dataclass
 class _Beam:
     """The live hypotheses of N sentences. A slot without a hypothesis has the score -inf."""
 
-    ids: Tensor  # [N K t]
-    token_scores: Tensor  # [N K t]
-    scores: Tensor  # [N K]
+    ids: NDArray[np.int64]  # [N K t]
+    token_scores: NDArray[np.float32]  # [N K t]
+    scores: NDArray[np.float32]  # [N K]
 
-    def select(self, lines: Tensor) -> _Beam:
+    def select(self, lines: NDArray[Any]) -> _Beam:
         return _Beam(self.ids[lines], self.token_scores[lines], self.scores[lines])
+
+    def extend(self, found: Extensions) -> _Beam:
+        """Return the hypotheses that are extended, each with one token more."""
+        lines = np.arange(len(self.ids))[:, None]
+        return _Beam(
+            ids=np.concatenate((self.ids[lines, found.parent], found.token[:, :, None]), axis=2),
+            token_scores=np.concatenate((self.token_scores[lines, found.parent], found.newest[:, :, None]), axis=2),
+            scores=found.sums,
+        )
 
 
 def beam_search(
@@ -59,29 +68,30 @@ def beam_search(
     found: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
     alive = list(range(n_sentences))
     beam = _Beam(
-        ids=torch.empty((n_sentences, 1, 0), dtype=torch.long),
-        token_scores=torch.empty((n_sentences, 1, 0)),
-        scores=torch.zeros((n_sentences, 1)),
+        ids=np.empty((n_sentences, 1, 0), dtype=np.int64),
+        token_scores=np.empty((n_sentences, 1, 0), dtype=np.float32),
+        scores=np.zeros((n_sentences, 1), dtype=np.float32),
     )
-    last = torch.full((n_sentences, 1), constraints.bos_id)
-    stay = torch.ones(n_sentences, dtype=torch.bool)
+    last = np.full((n_sentences, 1), constraints.bos_id)
+    stay = np.ones(n_sentences, dtype=bool)
     for time in range(constraints.max_new_tokens):
         log_probs, state = step(last, state)
-        log_probs = constraints.constrain(log_probs, time, alive)
-        slots = stay * torch.tensor([num_beams - len(found[sentence]) for sentence in alive])
-        parents, beam = _extend(beam, log_probs, slots, num_beams)
+        extensions = constraints.constrain(log_probs, time, alive).best(beam.scores, num_beams)
+        parents = extensions.parent + np.arange(len(alive))[:, None] * last.shape[1]
+        beam = beam.extend(extensions)
+        slots = stay * np.array([num_beams - len(found[sentence]) for sentence in alive])
+        beam.scores[np.arange(beam.scores.shape[1]) >= slots[:, None]] = -np.inf
         best = beam.scores[:, :1]  # -inf where no candidate is left, which is an error only without an answer
-        unanswered = torch.tensor([not found[sentence] for sentence in alive])
-        check_finite(best, (stay & (unanswered | best[:, 0].isnan()))[:, None], alive, time)
+        unanswered = np.array([not found[sentence] for sentence in alive])
+        check_finite(best, (stay & (unanswered | np.isnan(best[:, 0])))[:, None], alive, time)
 
         ended = beam.ids[:, :, -1] == constraints.eos_id
-        for line, slot in (ended & beam.scores.isfinite()).nonzero().tolist():
+        for line, slot in np.argwhere(ended & np.isfinite(beam.scores)).tolist():
             found[alive[line]].append(_take(beam, line, slot, constraints.eos_id, alpha))
-        beam.scores = beam.scores.masked_fill(ended, -torch.inf)
+        beam.scores[ended] = -np.inf
 
-        best_live = beam.scores.max(dim=1).values.tolist()
-        lines = zip(best_live, alive, strict=True)
-        stay = torch.tensor(
+        lines = zip(beam.scores.max(axis=1).tolist(), alive, strict=True)
+        stay = np.array(
             [_can_improve(live, found[sentence], n_best, constraints.max_new_tokens, alpha) for live, sentence in lines]
         )
         if not stay.any() or time + 1 == constraints.max_new_tokens:
@@ -92,31 +102,10 @@ def beam_search(
         state = state.select(parents)
         last = beam.ids[:, :, -1]
 
-    for line in stay.nonzero()[:, 0].tolist():  # the limit cut off their live hypotheses
-        live = beam.scores[line].isfinite().nonzero()[:, 0].tolist()
+    for line in stay.nonzero()[0].tolist():  # the limit cut off their live hypotheses
+        live = np.isfinite(beam.scores[line]).nonzero()[0].tolist()
         found[alive[line]] += [_take(beam, line, slot, constraints.eos_id, alpha) for slot in live]
     return [best_first(answers)[:n_best] for answers in found]
-
-
-def _extend(beam: _Beam, log_probs: Tensor, slots: Tensor, num_beams: int) -> tuple[Tensor, _Beam]:
-    """The best `slots[n]` extensions of each sentence, and the row (n·K + k) of the hypothesis each one extends.
-
-    C does not depend on `slots`, so that ties of one sentence are not broken differently because of another.
-    """
-    n_sentences, n_live, vocabulary = log_probs.shape
-    totals = (beam.scores.to(log_probs.device)[:, :, None] + log_probs).flatten(1)  # [N K·V]
-    scores, flat = totals.topk(min(num_beams, totals.shape[1]), dim=1)  # [N C]
-    newest = log_probs.flatten(1).gather(1, flat)
-    scores, flat, newest = scores.cpu(), flat.cpu(), newest.cpu()
-    scores = scores.masked_fill(torch.arange(scores.shape[1]) >= slots[:, None], -torch.inf)
-    parent, token = flat // vocabulary, flat % vocabulary
-    history = parent[:, :, None].expand(-1, -1, beam.ids.shape[2])  # [N C t]
-    extended = _Beam(
-        ids=torch.cat((beam.ids.gather(1, history), token[:, :, None]), dim=2),
-        token_scores=torch.cat((beam.token_scores.gather(1, history), newest[:, :, None]), dim=2),
-        scores=scores,
-    )
-    return parent + torch.arange(n_sentences)[:, None] * n_live, extended
 
 
 def _take(beam: _Beam, line: int, slot: int, eos_id: int, alpha: float) -> Hypothesis:
@@ -128,7 +117,7 @@ def _can_improve(best_live: float, finished: list[Hypothesis], n_best: int, max_
 
     Its sum only falls, and the length penalty is largest at the maximum length.
     """
-    if best_live == -torch.inf:
+    if best_live == -np.inf:
         return False
     if len(finished) < n_best:
         return True

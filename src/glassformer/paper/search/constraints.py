@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from glassformer.errors import NotFiniteError
+from glassformer.paper.search.log_probs import LogProbs
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class State(Protocol):
     """The state of the step function for N sentences with K hypotheses each."""
 
-    def select(self, rows: Int[Tensor, "N2 K2"]) -> Self:
+    def select(self, rows: Int[NDArray[Any], "N2 K2"]) -> Self:
         """Keep the hypotheses `rows`, numbered 0 … N·K-1; each line of `rows` stays within one sentence.
 
         The lines may be in another order than the sentences were.
@@ -30,7 +31,7 @@ class State(Protocol):
         ...
 
 
-Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
+Step = Callable[[NDArray[np.int64], Any], tuple[LogProbs, Any]]
 """`step(last_ids [N K], state) -> (log_probs [N K V], state)`: log-probabilities of all next tokens."""
 
 
@@ -48,23 +49,10 @@ class SearchConstraints:
     max_new_tokens: int
     prefixes: Sequence[Sequence[int]] = ()
 
-    def constrain(
-        self, log_probs: Float[Tensor, "N K V"], time: int, sentences: Sequence[int]
-    ) -> Float[Tensor, "N K V"]:
-        """Set the log-probabilities that prefixes and `forbidden` exclude to -inf, in a copy.
-
-        The others are not renormalized, so that scores are those of the model.
-        """
-        log_probs = log_probs.float().clone()  # the step function may keep its own
-        if self.forbidden:
-            log_probs[..., list(self.forbidden)] = -torch.inf
-        for line, sentence in enumerate(sentences if self.prefixes else ()):
-            prefix = self.prefixes[sentence]
-            if time < len(prefix):
-                allowed = log_probs[line, :, prefix[time]].clone()
-                log_probs[line] = -torch.inf
-                log_probs[line, :, prefix[time]] = allowed
-        return log_probs
+    def constrain(self, log_probs: LogProbs, time: int, sentences: Sequence[int]) -> LogProbs:
+        """Return a copy with -inf for what prefixes and `forbidden` exclude."""
+        prefixes = ((line, self.prefixes[sentence]) for line, sentence in enumerate(sentences if self.prefixes else ()))
+        return log_probs.allowing(self.forbidden, {line: ids[time] for line, ids in prefixes if time < len(ids)})
 
 
 @dataclass(frozen=True)
@@ -82,14 +70,16 @@ class Hypothesis:
     finished: bool
 
 
-def check_finite(scores: Float[Tensor, "N K"], live: Bool[Tensor, "N K"], sentences: Sequence[int], time: int) -> None:
+def check_finite(
+    scores: Float[NDArray[Any], "N K"], live: Bool[NDArray[Any], "N K"], sentences: Sequence[int], time: int
+) -> None:
     """Raise NotFiniteError, with the number of the sentence, where a live hypothesis has no finite score.
 
-    The scores are maxima: for PyTorch NaN is larger than any number, so that a maximum shows it.
+    The scores are maxima: NaN counts as larger than any number, so that a maximum shows it.
     """
     if math.isfinite(float(scores.sum())):
         return
-    for line, slot in (live & ~scores.isfinite()).nonzero().tolist():
+    for line, slot in np.argwhere(live & ~np.isfinite(scores)).tolist():
         raise NotFiniteError.at(
             sentences[line], f"a log-probability of {float(scores[line, slot])} after {time} tokens"
         )
@@ -104,16 +94,16 @@ def check_token_scores(scores: list[list[float]]) -> list[list[float]]:
     return scores
 
 
-def close_gaps(stay: Bool[Tensor, " N"]) -> Int[Tensor, " M"] | None:
+def close_gaps(stay: Bool[NDArray[Any], " N"]) -> Int[NDArray[Any], " M"] | None:
     """Return the sentences that stay, in their new order: the last ones replace those that leave the batch.
 
     None while fewer than a tenth have ended, because moving costs about as much as it saves.
     """
-    kept = stay.nonzero()[:, 0]
+    kept = stay.nonzero()[0]
     if len(kept) > 0.9 * len(stay):
         return None
     n_in_place = int(stay[: len(kept)].sum())
-    order = torch.arange(len(kept))
+    order = np.arange(len(kept))
     order[~stay[: len(kept)]] = kept[n_in_place:]
     return order
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import torch
+import numpy as np
 
 from glassformer.paper.search.constraints import (
     Hypothesis,
@@ -22,19 +22,19 @@ def greedy_search(
 
     Raises NotFiniteError for a sentence without a token of finite log-probability.
     """
-    ids = torch.zeros((n_sentences, constraints.max_new_tokens), dtype=torch.long)
-    scores = torch.zeros((n_sentences, constraints.max_new_tokens))
-    lengths = torch.full((n_sentences,), constraints.max_new_tokens)
-    rows = torch.arange(n_sentences)  # the sentences in the batch
-    last = torch.full((n_sentences, 1), constraints.bos_id)
+    ids = np.zeros((n_sentences, constraints.max_new_tokens), dtype=np.int64)
+    scores = np.zeros((n_sentences, constraints.max_new_tokens), dtype=np.float32)
+    lengths = np.full(n_sentences, constraints.max_new_tokens)
+    rows = np.arange(n_sentences)  # the sentences in the batch
+    last = np.full((n_sentences, 1), constraints.bos_id)
     for time in range(constraints.max_new_tokens):
         alive = rows.tolist()
         log_probs, state = step(last, state)
-        best, last = constraints.constrain(log_probs, time, alive).max(dim=2)  # both [N 1]
-        best, last = best.cpu(), last.cpu()
-        ids[rows, time], scores[rows, time] = last[:, 0], best[:, 0]
+        found = constraints.constrain(log_probs, time, alive).best(np.zeros(last.shape, dtype=np.float32), 1)
+        last = found.token
+        ids[rows, time], scores[rows, time] = last[:, 0], found.newest[:, 0]
         live = lengths[rows] == constraints.max_new_tokens
-        check_finite(best, live[:, None], alive, time)
+        check_finite(found.newest, live[:, None], alive, time)
         lengths[rows[live & (last[:, 0] == constraints.eos_id)]] = time + 1
         stay = live & (last[:, 0] != constraints.eos_id)
         if not stay.any():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from glassformer.paper.search.constraints import (
     Hypothesis,
@@ -23,17 +23,18 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 
-def draw_uniform(source_ids: Sequence[int], seed: int, n_steps: int, n_samples: int) -> Float[Tensor, "t K"]:
+def draw_uniform(source_ids: Sequence[int], seed: int, n_steps: int, n_samples: int) -> Float[NDArray[Any], "t K"]:
     """Return random numbers in [0, 1) for one sentence; they depend on the seed and the sentence alone."""
     digest = hashlib.sha256(repr((seed, tuple(source_ids))).encode()).digest()
-    generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
-    return torch.rand((n_steps, n_samples), generator=generator)
+    generator = np.random.RandomState(int.from_bytes(digest[:4], "little"))
+    bits = generator.randint(2**32, size=(n_steps, n_samples), dtype=np.uint32) % 2**24
+    return bits.astype(np.float32) * np.float32(2**-24)
 
 
 def sample(
     step: Step,
     state: State,
-    uniform: Float[Tensor, "N t K"],
+    uniform: Float[NDArray[Any], "N t K"],
     constraints: SearchConstraints,
     *,
     temperature: float = 1.0,
@@ -47,25 +48,24 @@ def sample(
     sentence without a token of finite log-probability.
     """
     n_sentences, _, n_samples = uniform.shape
-    state = state.select(torch.arange(n_sentences)[:, None].expand(-1, n_samples))
+    state = state.select(np.arange(n_sentences)[:, None].repeat(n_samples, axis=1))
     sentences = list(range(n_sentences))
-    last = torch.full((n_sentences, n_samples), constraints.bos_id)
+    last = np.full((n_sentences, n_samples), constraints.bos_id)
     ids, scores = [], []
-    ended = torch.zeros((n_sentences, n_samples), dtype=torch.bool)
+    ended = np.zeros((n_sentences, n_samples), dtype=bool)
     for time in range(constraints.max_new_tokens):
-        log_probs, state = step(last, state)
-        log_probs = constraints.constrain(log_probs, time, sentences).cpu()
-        check_finite(log_probs.max(dim=2).values, ~ended, sentences, time)
-        cumulative = truncate(_cooled(log_probs, temperature), top_k, top_p).cumsum(dim=2)
-        threshold = uniform[:, time, :, None].double() * cumulative[:, :, -1:]
-        token = torch.searchsorted(cumulative, threshold, right=True).clamp(max=cumulative.shape[2] - 1)  # [N K 1]
-        last = token[:, :, 0]
+        found, state = step(last, state)
+        log_probs = constraints.constrain(found, time, sentences).numpy()
+        check_finite(log_probs.max(axis=2), ~ended, sentences, time)
+        cumulative = truncate(_cooled(log_probs, temperature), top_k, top_p).cumsum(axis=2)
+        threshold = uniform[:, time, :, None].astype(np.float64) * cumulative[:, :, -1:]
+        last = (cumulative <= threshold).sum(axis=2).clip(max=cumulative.shape[2] - 1)
         ids.append(last)
-        scores.append(log_probs.gather(2, token)[:, :, 0])
+        scores.append(np.take_along_axis(log_probs, last[:, :, None], axis=2)[:, :, 0])
         ended |= last == constraints.eos_id
         if ended.all():
             break
-    all_ids, all_scores = torch.stack(ids, 2).tolist(), torch.stack(scores, 2).tolist()
+    all_ids, all_scores = np.stack(ids, 2).tolist(), np.stack(scores, 2).tolist()
     return [
         best_first(
             _until_end(row, row_scores, constraints.eos_id, alpha) for row, row_scores in zip(*lines, strict=True)
@@ -74,22 +74,24 @@ def sample(
     ]
 
 
-def _cooled(log_probs: Float[Tensor, "*N V"], temperature: float) -> Float[Tensor, "*N V"]:
+def _cooled(log_probs: Float[NDArray[Any], "*N V"], temperature: float) -> Float[NDArray[Any], "*N V"]:
     """Probabilities in float64. Relative to the maximum, they do not all underflow at a low temperature."""
-    log_probs = log_probs.double()
-    return ((log_probs - log_probs.max(dim=-1, keepdim=True).values) / temperature).softmax(dim=-1)
+    log_probs = log_probs.astype(np.float64)
+    with np.errstate(over="ignore"):  # -inf is a probability of 0
+        probs = np.exp((log_probs - log_probs.max(axis=-1, keepdims=True)) / temperature)
+    return probs / probs.sum(axis=-1, keepdims=True)  # type: ignore[no-any-return]
 
 
-def truncate(probs: Float[Tensor, "*N V"], top_k: int, top_p: float) -> Float[Tensor, "*N V"]:
+def truncate(probs: Float[NDArray[Any], "*N V"], top_k: int, top_p: float) -> Float[NDArray[Any], "*N V"]:
     """Zero all but the `top_k` most probable tokens (0: all), then all but the most probable that sum to `top_p`."""
     if 0 < top_k < probs.shape[-1]:
-        probs = probs.masked_fill(probs < probs.topk(top_k, dim=-1).values[..., -1:], 0.0)
+        probs = np.where(probs < np.partition(probs, -top_k, axis=-1)[..., -top_k, None], 0.0, probs)
     if top_p < 1:
-        ordered = probs.sort(dim=-1, descending=True).values
-        before = ordered.cumsum(dim=-1) - ordered  # the sum of all more probable tokens
-        kept = before < top_p * ordered.sum(dim=-1, keepdim=True)
-        minimum = ordered.masked_fill(~kept, torch.inf).min(dim=-1, keepdim=True).values
-        probs = probs.masked_fill(probs < minimum, 0.0)
+        ordered = np.sort(probs, axis=-1)[..., ::-1]
+        before = ordered.cumsum(axis=-1) - ordered  # the sum of all more probable tokens
+        kept = before < top_p * ordered.sum(axis=-1, keepdims=True)
+        minimum = np.where(kept, ordered, np.inf).min(axis=-1, keepdims=True)
+        probs = np.where(probs < minimum, 0.0, probs)
     return probs
 
 

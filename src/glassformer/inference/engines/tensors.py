@@ -1,0 +1,35 @@
+"""Log-probabilities of a search that stay on the device that computed them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from glassformer.paper.search import Extensions, LogProbs
+
+
+class TensorLogProbs(LogProbs):
+    """Log-probabilities on the device that computed them."""
+
+    def allowing(self, forbidden: Sequence[int], forced: Mapping[int, int]) -> LogProbs:
+        values = self.values.float().clone()
+        if forbidden:
+            values[..., list(forbidden)] = -torch.inf
+        for line, token in forced.items():
+            allowed = values[line, :, token].clone()
+            values[line] = -torch.inf
+            values[line, :, token] = allowed
+        return TensorLogProbs(values)
+
+    def best(self, sums: NDArray[np.float32], n: int) -> Extensions:
+        totals = (torch.from_numpy(sums).to(self.values.device)[:, :, None] + self.values).flatten(1)  # [N K·V]
+        best, flat = totals.max(dim=1, keepdim=True) if n == 1 else totals.topk(min(n, totals.shape[1]), dim=1)
+        newest = self.values.flatten(1).gather(1, flat)
+        parent, token = flat // self.values.shape[2], flat % self.values.shape[2]
+        return Extensions(*(found.cpu().numpy() for found in (best, newest, parent, token)))
+
+    def numpy(self) -> NDArray[np.float32]:
+        return self.values.cpu().numpy()  # type: ignore[no-any-return]
