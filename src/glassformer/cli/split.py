@@ -30,8 +30,7 @@ def split(
     """
     from glassformer.data.extracts import write_parts
     from glassformer.data.remote import is_address
-    from glassformer.data.splits import split
-    from glassformer.data.stored import source_hashes
+    from glassformer.data.splits import source_hashes, split
     from glassformer.data.tables import read_table
     from glassformer.errors import UsageError
     from glassformer.paper.settings import DataSettings

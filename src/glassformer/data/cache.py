@@ -19,12 +19,12 @@ import sys
 import time
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -192,30 +192,43 @@ def _write_errors(folder: Path) -> Any:
         ) from None
 
 
-class ArrayFile:
-    """A file of one array, which is written in parts and then mapped into memory."""
+class GrowingArray:
+    """An array that is made in parts: in memory or, with a path, in a file that is mapped into memory when it is whole.
 
-    def __init__(self, path: Path, dtype: Any) -> None:
-        self._path, self.dtype = path, np.dtype(dtype)
-        with _write_errors(path.parent):
-            self._file = path.open("wb")
+    Raises RunError when the disk is full.
+    """
+
+    def __init__(self, dtype: Any, path: Path | None) -> None:
+        self._path, self._dtype, self._length = path, np.dtype(dtype), 0
+        self._parts = [np.empty(0, dtype)]
+        self._file: BinaryIO | None = None
+        if path is not None:
+            with _write_errors(path.parent):
+                self._file = path.open("wb")
+
+    def __len__(self) -> int:
+        return self._length
 
     def append(self, values: Any) -> None:
-        """Append values of an array. Raises RunError when the disk is full."""
+        """Append values of an array."""
+        part = np.ascontiguousarray(values, self._dtype)
+        self._length += len(part)
+        if self._path is None or self._file is None:
+            self._parts.append(part)
+            return
         with _write_errors(self._path.parent):
-            self._file.write(np.ascontiguousarray(values, self.dtype).data)
+            self._file.write(part.data)
+
+    def finish(self) -> Any:
+        """Return the array, after which none can be appended."""
+        self.close()
+        return np.concatenate(self._parts) if self._path is None else mapped(self._path, self._dtype)
 
     def close(self) -> None:
-        """Finish the file; it is closed after an error too."""
-        with _write_errors(self._path.parent):
-            self._file.close()
-
-
-def close_all(files: Iterable[ArrayFile]) -> None:
-    """Close files after an error, without another error of theirs."""
-    for file in files:
-        with contextlib.suppress(RunError):
-            file.close()
+        """Close the file, after an error too."""
+        if self._path is not None and self._file is not None:
+            with _write_errors(self._path.parent):
+                self._file.close()
 
 
 def mapped(path: Path, dtype: Any) -> Any:

@@ -1,14 +1,40 @@
-"""Pairs as ids in flat arrays."""
+"""Rows of a table as ids in flat arrays: in memory, or of a large table in files of the cache.
+
+held_out_rows(table, settings)                           the rows to validate on
+encode_training(table, held, settings, tokenizers)       all others as ids, with tokenizers that are given or learned
+encode_pairs(table, rows, tokenizers, settings)          some rows as ids
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.data.cache import Entry, GrowingArray, cached, key_of, mapped
+from glassformer.data.splits import TrainedSources, held_rows, sorted_hashes, source_hashes
+from glassformer.data.stored import BLOCK_ROWS, StoredPairs
+from glassformer.data.tables import Pair, Table
+from glassformer.errors import TableError
+from glassformer.paper.settings import Settings
+from glassformer.ship.storage.modelfile import tokenizers_from_dict, tokenizers_to_dict
+from glassformer.text import Tokenizer, grow_both, learn_both
+from glassformer.text.blocks import BlockEncoder
+
+Tokenizers = tuple[Tokenizer, Tokenizer]
+
+LEARNED_ROWS = 1_000_000
+"""Rows from which words and subwords are learned in a larger table. Characters are those of all rows."""
+
+_SIDES = ("source", "target")
+_COUNTED_KINDS = ("characters", "bytes")
 _BLOCK = 2**20  # ids that are counted at once
 
 
@@ -71,3 +97,227 @@ class Corpus:
 def spread(n_rows: int, max_rows: int) -> NDArray[np.int64]:
     """Return at most `max_rows` indices of `n_rows` rows, in order and evenly spaced: tables are often sorted."""
     return np.linspace(0, n_rows - 1, min(n_rows, max_rows)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The ids of the rows that are kept, and the others: the index and the number of tokens of each, by side.
+
+    `counts` is how often each id of each side occurs. Of the rows to train on also the sources, and notes on a large
+    table.
+    """
+
+    corpus: Corpus
+    tokenizers: Tokenizers
+    too_long: tuple[list[tuple[int, int]], list[tuple[int, int]]]
+    counts: tuple[list[int], list[int]]
+    trained: TrainedSources = field(default_factory=lambda: TrainedSources.none(""))
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def left_out(self) -> frozenset[int]:
+        """The indices of the rows that are too long."""
+        return frozenset(row for side in self.too_long for row, _ in side)
+
+
+def held_out_rows(table: Table, settings: Settings) -> NDArray[np.int64]:
+    """Return the rows of a table that are held out for validation; see `splits.held_rows`."""
+    choice = settings.data.valid_fraction, settings.data.max_valid_rows, settings.training.seed
+    if not isinstance(table.pairs, StoredPairs):
+        return held_rows(source_hashes(table.pairs), *choice)
+    hashes = table.pairs.source_hashes
+    key = key_of("split", {"table": table.pairs.key, "choice": choice})
+    entry = cached(key, lambda _: {"held": held_rows(hashes, *choice).tolist()})
+    return np.array(entry.description["held"], np.int64)
+
+
+def encode_training(
+    table: Table, held: NDArray[np.int64], settings: Settings, given: Tokenizers | None, *, grow: bool = False
+) -> Encoded:
+    """Encode the rows of a table to train on, all but those `held` out, with tokenizers that are given or learned.
+
+    With `grow` the given ones get the characters or words that they lack. The ids of a large table are computed once:
+    they are in the cache then. Raises TableError when more than half of the rows are longer than a limit, TextError for
+    a piece without an id.
+    """
+
+    def encode(folder: Path | None) -> Encoded:
+        tokenizers = _tokenizers(table, held, settings, given, grow=grow)
+        encoded = _encode_others(table, held, tokenizers, settings, folder)
+        without = np.union1d(held, np.fromiter(encoded.left_out, np.int64))
+        with closing(GrowingArray(np.uint64, folder and folder / "trained")) as hashes:
+            for part in sorted_hashes(source_hashes(table.pairs), without):
+                hashes.append(part)
+            return replace(encoded, trained=TrainedSources(hashes.finish()))
+
+    notes = _sample_notes(table, held, settings, given)
+    if not isinstance(table.pairs, StoredPairs):
+        return replace(encode(None), notes=notes)
+    parts = {
+        "table": table.pairs.key,
+        "held": hashlib.sha256(held.tobytes()).hexdigest(),
+        "tokens": settings.tokens.model_dump(),
+        "given": None if given is None else tokenizers_to_dict(*given),
+        "grow": grow,
+        "limits": [settings.max_source_tokens, settings.max_target_tokens],
+    }
+    entry = cached(key_of("tokens", parts), lambda folder: _described(encode(folder)))
+    damaged = ("the ids in the cache were damaged, and were computed again",) * entry.was_damaged
+    return replace(_from_cache(entry, given), notes=(*damaged, *notes))
+
+
+def encode_pairs(table: Table, rows: NDArray[np.int64], tokenizers: Tokenizers, settings: Settings) -> Encoded:
+    """Encode some rows of a table, in memory. Raises TextError for a piece without an id."""
+    pairs = [table.pairs[row] for row in rows.tolist()]
+    with ExitStack() as files:
+        encoding = _Encoding(tokenizers, settings, None, files)
+        encoding.add([[pair[side] for pair in pairs] for side in (0, 1)], rows, table.location)
+        return encoding.finish()
+
+
+def _encode_others(
+    table: Table, held: NDArray[np.int64], tokenizers: Tokenizers, settings: Settings, folder: Path | None
+) -> Encoded:
+    pairs = table.pairs
+    with ExitStack() as files:
+        encoding = _Encoding(tokenizers, settings, folder, files)
+        for start in range(0, len(pairs), BLOCK_ROWS):
+            stop = min(start + BLOCK_ROWS, len(pairs))
+            first, last = np.searchsorted(held, (start, stop))
+            rows = np.delete(np.arange(start, stop), held[first:last] - start)
+            encoding.add([_texts(pairs, side, start, stop, rows - start) for side in (0, 1)], rows, table.location)
+        encoding.check_lengths(table.path)
+        return encoding.finish()
+
+
+def _texts(pairs: Sequence[Pair], side: int, start: int, stop: int, chosen: NDArray[np.int64]) -> list[str]:
+    block = pairs[start:stop]
+    texts = pairs.texts(side, start, stop) if isinstance(pairs, StoredPairs) else [pair[side] for pair in block]
+    return texts if len(chosen) == len(texts) else [texts[i] for i in chosen.tolist()]
+
+
+class _Encoding:
+    """Encodes blocks of rows, and keeps those that are not too long: in files of a folder, or in memory."""
+
+    def __init__(self, tokenizers: Tokenizers, settings: Settings, folder: Path | None, files: ExitStack) -> None:
+        self._tokenizers = tokenizers
+        self._encoders = [BlockEncoder(tokenizer) for tokenizer in tokenizers]
+        self._frames = [tokenizer.settings.n_frame_tokens for tokenizer in tokenizers]
+        self._limits = (settings.max_source_tokens, settings.max_target_tokens)
+        self._arrays = [
+            [files.enter_context(closing(GrowingArray(dtype, folder and folder / name))) for name, dtype in named]
+            for named in map(_files, _SIDES, tokenizers)
+        ]
+        self._counts = [np.zeros(1, np.int64), np.zeros(1, np.int64)]  # rows of each length
+        self._too_long: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+
+    def add(self, texts: Sequence[list[str]], rows: NDArray[np.int64], where: Callable[[int], str]) -> None:
+        """Encode the texts of both sides of some rows."""
+        found = [
+            encoder.encode(side, lambda i: where(int(rows[i])))
+            for encoder, side in zip(self._encoders, texts, strict=True)
+        ]
+        kept = np.ones(len(rows), np.bool_)
+        for side, (_, lengths) in enumerate(found):
+            n_tokens = lengths - self._frames[side]
+            counts = np.bincount(n_tokens, minlength=len(self._counts[side]))
+            counts[: len(self._counts[side])] += self._counts[side]
+            self._counts[side] = counts
+            is_long = kept & (n_tokens > self._limits[side])
+            self._too_long[side].extend(zip(rows[is_long].tolist(), n_tokens[is_long].tolist(), strict=True))
+            kept &= ~is_long
+        for (ids_of_side, starts, lengths_of_side), (ids, lengths) in zip(self._arrays, found, strict=True):
+            starts.append(len(ids_of_side) + _starts(lengths[kept]))
+            ids_of_side.append(ids if kept.all() else ids[np.repeat(kept, lengths)])
+            lengths_of_side.append(lengths[kept])
+
+    def check_lengths(self, path: str) -> None:
+        """Raise TableError when more than half of the rows are longer than a limit."""
+        for side, counts, limit in zip(_SIDES, self._counts, self._limits, strict=True):
+            n_rows, n_long = int(counts.sum()), int(counts[limit + 1 :].sum())
+            if 2 * n_long > n_rows:
+                larger = int(1.25 * np.quantile(np.repeat(np.arange(len(counts)), counts), 0.95)) + 1
+                raise TableError(
+                    f"more than half of the {side}s are longer than the limit",
+                    where=path,
+                    got=f"{n_long:,} of {n_rows:,} have more than {limit} tokens",
+                    hint=f"--set data.max_{side}_length={larger} (and model.max_length, where positions are learned)",
+                )
+
+    def finish(self) -> Encoded:
+        """Return the ids of all rows that are kept."""
+        source, target = (Sequences(*(array.finish() for array in side)) for side in self._arrays)
+        counts = source.counts(len(self._tokenizers[0])), target.counts(len(self._tokenizers[1]))
+        return Encoded(Corpus(source, target), self._tokenizers, self._too_long, counts)
+
+
+def _files(side: str, tokenizer: Tokenizer) -> list[tuple[str, type[np.integer[Any]]]]:
+    """Return the name and the type of each array of a side, in the order of the fields of `Sequences`."""
+    type_of_ids = np.uint16 if len(tokenizer) <= 2**16 else np.int32
+    return [(f"{side}.ids", type_of_ids), (f"{side}.id_starts", np.int64), (f"{side}.lengths", np.int32)]
+
+
+# The cache
+
+
+def _described(encoded: Encoded) -> dict[str, Any]:
+    """Return what an entry of the cache says about the ids in its files."""
+    counted = {"too_long": encoded.too_long, "counts": encoded.counts}
+    return {"tokenizers": tokenizers_to_dict(*encoded.tokenizers)} | counted
+
+
+def _from_cache(entry: Entry, given: Tokenizers | None) -> Encoded:
+    written = entry.description
+    tokenizers = tokenizers_from_dict(written["tokenizers"])
+    if given is not None and [len(each) for each in given] == [len(each) for each in tokenizers]:
+        tokenizers = given  # which grew by nothing
+    source, target = (
+        Sequences(*(mapped(entry.folder / name, dtype) for name, dtype in _files(*side)))
+        for side in zip(_SIDES, tokenizers, strict=True)
+    )
+    by_source, by_target = ([(row, n) for row, n in side] for side in written["too_long"])
+    counts = written["counts"][0], written["counts"][1]
+    trained = TrainedSources(mapped(entry.folder / "trained", np.uint64))
+    return Encoded(Corpus(source, target), tokenizers, (by_source, by_target), counts, trained)
+
+
+# Tokenizers
+
+
+def _tokenizers(
+    table: Table, held: NDArray[np.int64], settings: Settings, given: Tokenizers | None, *, grow: bool
+) -> Tokenizers:
+    if given is not None:
+        return grow_both(given, _Others(table.pairs, held), settings.tokens) if grow else given
+    n_rows = len(table.pairs) - len(held)
+    if _is_sampled(n_rows, settings):
+        rows = np.delete(np.arange(len(table.pairs), dtype=np.int32), held)[spread(n_rows, LEARNED_ROWS)]
+        return learn_both([table.pairs[row] for row in rows.tolist()], settings.tokens, table.inputs)
+    return learn_both(_Others(table.pairs, held), settings.tokens, table.inputs)
+
+
+def _sample_notes(
+    table: Table, held: NDArray[np.int64], settings: Settings, given: Tokenizers | None
+) -> tuple[str, ...]:
+    """Return a note if tokens are learned from a sample of rows."""
+    n_rows = len(table.pairs) - len(held)
+    if given is not None or not _is_sampled(n_rows, settings):
+        return ()
+    return (f"the tokens are learned from {LEARNED_ROWS:,} of {n_rows:,} rows, evenly spaced",)
+
+
+def _is_sampled(n_rows: int, settings: Settings) -> bool:
+    kinds = {settings.tokens.source.kind, settings.tokens.target.kind}
+    return n_rows > LEARNED_ROWS and not kinds <= set(_COUNTED_KINDS)
+
+
+@dataclass(frozen=True)
+class _Others(Iterable[Pair]):
+    """All pairs but some."""
+
+    pairs: Sequence[Pair]
+    without: NDArray[np.int64]
+
+    def __iter__(self) -> Iterator[Pair]:
+        without = set(self.without.tolist())
+        return (pair for index, pair in enumerate(self.pairs) if index not in without)

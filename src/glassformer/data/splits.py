@@ -44,9 +44,15 @@ def text_hashes(texts: Iterable[str]) -> Hashes:
     return np.fromiter(map(text_hash, texts), np.uint64)
 
 
+def source_hashes(pairs: Sequence[Pair]) -> Hashes:
+    """Return the hash of the source of each pair; stored pairs know theirs."""
+    known = getattr(pairs, "source_hashes", None)
+    return text_hashes(pair.source for pair in pairs) if known is None else known
+
+
 def hold_out(pairs: Sequence[Pair], fraction: float, max_rows: int, seed: int) -> tuple[list[int], list[int]]:
     """Return the indices of the pairs to train on, and of those to validate on. See `held_rows`."""
-    held = held_rows(text_hashes(pair.source for pair in pairs), fraction, max_rows, seed)
+    held = held_rows(source_hashes(pairs), fraction, max_rows, seed)
     return np.delete(np.arange(len(pairs)), held).tolist(), held.tolist()
 
 

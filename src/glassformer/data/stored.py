@@ -16,9 +16,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.cache import ArrayFile, mapped
+from glassformer.data.cache import GrowingArray, mapped
 from glassformer.data.pairs import Pair, fingerprint_parts
-from glassformer.data.splits import Hashes, text_hashes
+from glassformer.data.splits import text_hashes
 
 BLOCK_ROWS = 2**14
 """Rows that are encoded, or decoded, at once when all are iterated over."""
@@ -37,7 +37,7 @@ def write_pairs(folder: Path, kept: Iterable[tuple[int, Pair]]) -> str:
     """Write pairs, each with its row, into a folder; return their fingerprint."""
     kept, digest, sizes = iter(kept), hashlib.sha256(), dict.fromkeys(_SIDES, 0)
     with ExitStack() as stack:
-        files = {name: stack.enter_context(closing(ArrayFile(folder / name, _DTYPES[name]))) for name in _DTYPES}
+        files = {name: stack.enter_context(closing(GrowingArray(_DTYPES[name], folder / name))) for name in _DTYPES}
         for side in _SIDES:
             files[f"{side}.starts"].append([0])
         while block := list(islice(kept, BLOCK_ROWS)):
@@ -93,11 +93,6 @@ class StoredPairs(Sequence[Pair]):
         if start >= stop:
             return []
         return self._texts[side][starts[start] : starts[stop]].tobytes().decode().split("\0")[:-1]  # type: ignore[no-any-return]
-
-
-def source_hashes(pairs: Sequence[Pair]) -> Hashes:
-    """Return the hash of the source of each pair."""
-    return pairs.source_hashes if isinstance(pairs, StoredPairs) else text_hashes(pair.source for pair in pairs)
 
 
 class StoredInts(Sequence[int]):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.columns import held_out_columns
-from glassformer.data.corpus import Corpus
+from glassformer.data.corpus import Corpus, Encoded, Tokenizers, encode_pairs, encode_training, held_out_rows
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.pairs import Pair, fingerprint, fingerprint_parts
 from glassformer.data.splits import Overlap, TrainedSources
@@ -26,7 +26,6 @@ from glassformer.ship.storage.rundirectory import HELD_OUT_COLUMNS, HELD_OUT_ROW
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import split
 from glassformer.text.seen import learn_seen
-from glassformer.training.encoding import Encoded, Tokenizers, encode_pairs, encode_training, held_out_rows
 
 MAX_UNKNOWN = 0.2  # of the tokens of one side
 MARKS = 16  # numbers of first rows whose fingerprint a checkpoint has
