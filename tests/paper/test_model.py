@@ -693,9 +693,9 @@ def test_the_target_is_fed_shifted_and_cross_scores_are_targets_by_sources(
     fed: list[Tensor] = []
     wanted: list[Tensor] = []
     scores: list[tuple[int, int]] = []
-    update = pytest.importorskip("glassformer.training.update")
+    objective = pytest.importorskip("glassformer.training.objective")
     observe(monkeypatch, Transformer, "forward_packed", lambda model, source, where, ids, layout: fed.append(ids))
-    observe(monkeypatch, update, "cross_entropy", lambda hidden, weight, target, smoothing: wanted.append(target))
+    observe(monkeypatch, objective, "cross_entropy", lambda hidden, weight, target, smoothing: wanted.append(target))
     observe(monkeypatch, model_module, "attention", lambda q, k, *rest: scores.append((q.shape[2], k.shape[2])))
     for _ in run:
         if wanted:
@@ -713,15 +713,15 @@ def test_the_loss_ignores_padding(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     run = one_update(pairs, tmp_path, dropout=0.0)
     weights, chosen = get_weights(run.model), run.model.settings
     sums: list[float] = []
-    update = pytest.importorskip("glassformer.training.update")
-    real = update.cross_entropy
+    objective = pytest.importorskip("glassformer.training.objective")
+    real = objective.cross_entropy
 
     def kept(*arguments: Any) -> Any:
         losses = real(*arguments)
         sums.append(losses[0].item())
         return losses
 
-    monkeypatch.setattr(update, "cross_entropy", kept)
+    monkeypatch.setattr(objective, "cross_entropy", kept)
     for _ in run:
         if sums:
             break

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from glassformer.before.plan import Plan, plan
-from glassformer.data import cache, tables
+from glassformer.data import cache, corpus, tables
 from glassformer.data.stored import StoredPairs
 from glassformer.errors import RunError, TableError
 from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.training import encoding
 from glassformer.training.events import Stopped
 
 TINY = {
@@ -29,7 +28,7 @@ TINY = {
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(encoding, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(corpus, "BLOCK_ROWS", 16)
     path = tmp_path / "table.csv"
     words = [f"{'ab' * (i % 5)}c{i % 70}" for i in range(200)]
     words[50] = words[150] = "x" * 90
@@ -118,7 +117,7 @@ def test_too_many_long_rows_are_refused_and_nothing_is_kept_of_their_ids(tmp_pat
 
 
 def test_words_of_a_larger_table_are_learned_from_a_sample_which_is_said(tmp_path, table, monkeypatch):
-    monkeypatch.setattr(encoding, "LEARNED_ROWS", 80)
+    monkeypatch.setattr(corpus, "LEARNED_ROWS", 80)
     stored, memory = (
         planned(table, tmp_path / name, KINDS[0], monkeypatch, stored=name == "stored") for name in ("stored", "memory")
     )

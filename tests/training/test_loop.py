@@ -15,13 +15,13 @@ import torch
 from glassformer.before.advise import advise
 from glassformer.before.plan import train
 from glassformer.before.recipes.overrides import merge
+from glassformer.data.batches import batches_of_epoch
 from glassformer.data.datasets import dates
 from glassformer.data.tables import Pair
 from glassformer.errors import RunError, TableError, UsageError
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import Finished, Progress, Run, Saved, Started, Stopped, Validated
-from glassformer.training.epoch import batches_of_epoch
 from glassformer.training.validation import Measured, Validator
 
 PAIRS = dates(40, seed=5)

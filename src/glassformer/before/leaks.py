@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glassformer.data.corpus import Corpus, Sequences, spread
 from glassformer.paper.model import Transformer
-from glassformer.training.objective import output_layer, teacher_forced
+from glassformer.training.objective import teacher_forced
 
 N_ROWS = 8
 TOLERANCE = 1e-4
@@ -83,9 +83,7 @@ def _logits(model: Transformer, sources: Ids, targets: Ids, device: torch.device
         with torch.set_grad_enabled(with_gradients):
             hidden, _ = teacher_forced(model, corpus, np.arange(len(sources)), device)
         with torch.no_grad():
-            rows, matrix = output_layer(model, hidden)
-            parts = rows.split([len(ids) - 1 for ids in targets])  # type: ignore[no-untyped-call]
-            found += [part @ matrix.T for part in parts]
+            found += model.project(hidden).split([len(ids) - 1 for ids in targets])  # type: ignore[no-untyped-call]
     model.train(was_training)
     return found
 

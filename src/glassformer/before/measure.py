@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from glassformer.data.batches import batches_of_epoch
 from glassformer.data.corpus import Corpus
 from glassformer.paper.settings import Settings, TrainingSettings
-from glassformer.training.epoch import batches_of_epoch
 from glassformer.training.loop import Run
 from glassformer.training.objective import learning_rate
 

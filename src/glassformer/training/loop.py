@@ -10,17 +10,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from glassformer.data.batches import batches_of_epoch, padding_fraction
 from glassformer.errors import RunError, UsageError
-from glassformer.inference.engines.torch import TorchEngine, build_model, get_weights, set_weights
+from glassformer.inference.engines.torch import TorchEngine, build_model, get_weights, resolve_precision, set_weights
 from glassformer.inference.translator import Translator
 from glassformer.paper.kernels.cpu import configure_memory
 from glassformer.paper.model import Transformer
 from glassformer.ship.storage.container import Arrays
-from glassformer.ship.storage.modelfile import ModelFile, tokenizers_to_dict
+from glassformer.ship.storage.modelfile import ModelFile, count_parameters, tokenizers_to_dict
 from glassformer.ship.storage.records import Metrics
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.checkpoints import Position, SavedRun, load_resume, save_resume
-from glassformer.training.epoch import batches_of_epoch, started_event
 from glassformer.training.events import (
     Change,
     Event,
@@ -31,6 +31,7 @@ from glassformer.training.events import (
     Skipped,
     Spiked,
     Split,
+    Started,
     Stopped,
     Validated,
 )
@@ -93,8 +94,7 @@ class Run:
         torch.manual_seed(self.settings.training.seed)
         if self._start is not None:
             return build_model(self._start)
-        sizes = len(self.prepared.source_tokenizer), len(self.prepared.target_tokenizer)
-        return Transformer(self.settings.model, *sizes)
+        return Transformer(self.settings.model, *map(len, self.prepared.tokenizers))
 
     def stop(self) -> None:
         """Save and stop after the current update."""
@@ -155,7 +155,7 @@ class Run:
             self.output.recipe(self.changes)
 
     def _events(self) -> Iterator[Event]:
-        yield started_event(self.prepared, self.position, self.device, resumed=self.resumed, changes=self.new_changes)
+        yield self._started()
         position, validate_every = self.position, self.settings.training.validate_every
         clock, self._meter = Clock(position.seconds), Meter(Usual())
         self._agree(clock)
@@ -191,6 +191,24 @@ class Run:
         if position.best_value is None:
             yield self._validate()
         yield self._finish(reason)
+
+    def _started(self) -> Started:
+        corpus, training, position = self.prepared.train, self.settings.training, self.position
+        batches = batches_of_epoch(corpus, training, 0)
+        return Started(
+            position.step,
+            position.seconds,
+            train_rows=len(corpus),
+            valid_rows=len(self.prepared.valid_pairs),
+            n_parameters=count_parameters(self.settings.model, *map(len, self.prepared.tokenizers)),
+            steps=training.steps,
+            steps_per_epoch=math.ceil(len(batches) / training.accumulate),
+            padding_fraction=padding_fraction((corpus.source.lengths, corpus.target.lengths), batches),
+            device=str(self.device),
+            precision=resolve_precision(self.device, training.precision),
+            resumed=self.resumed,
+            changes=self.new_changes,
+        )
 
     @property
     def _is_stopping(self) -> bool:

@@ -1,4 +1,4 @@
-"""Inputs and targets of the decoder in training, and the learning rate (section 5.3)."""
+"""The objective of training: the loss of some rows (sections 3.1 and 5.4), and the learning rate (section 5.3)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.data.corpus import Corpus
+from glassformer.paper.kernels.cross_entropy import cross_entropy
 from glassformer.paper.kernels.packing import Layout
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
+
+
+def summed_losses(
+    model: Transformer, corpus: Corpus, rows: NDArray[Any], device: torch.device, label_smoothing: float
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """Return the label-smoothed loss and the plain one of some rows: sums over their target tokens, in nats.
+
+    `cross_entropy` is one pass over output layer, loss and both gradients, a few tokens at a time.
+    """
+    hidden, targets = teacher_forced(model, corpus, rows, device)
+    return cross_entropy(*output_layer(model, hidden), targets, label_smoothing)
 
 
 def teacher_forced(

@@ -16,12 +16,11 @@ from glassformer.data.corpus import Corpus
 from glassformer.errors import RunError
 from glassformer.inference.engines.torch import autocast
 from glassformer.paper.kernels.cpu import OwnThreads, one_thread
-from glassformer.paper.kernels.cross_entropy import cross_entropy
 from glassformer.paper.kernels.dropout import drawing_from
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import Settings
 from glassformer.training.checkpoints import Position
-from glassformer.training.objective import learning_rate, output_layer, teacher_forced
+from glassformer.training.objective import learning_rate, summed_losses
 from glassformer.training.processes import Processes
 
 PART = 2**16  # minimum of the numbers in the output of a layer, for the tokens that a core computes by itself
@@ -162,8 +161,7 @@ class Updater:
         """Return the part of some rows in the mean loss of an update, and their summed losses: smoothed and plain."""
         training = self.settings.training
         with autocast(self.device, training.precision):
-            hidden, targets = teacher_forced(self.model, self.corpus, rows, self.device)
-            smoothed, plain = cross_entropy(*output_layer(self.model, hidden), targets, training.label_smoothing)
+            smoothed, plain = summed_losses(self.model, self.corpus, rows, self.device, training.label_smoothing)
         return smoothed * weight / n_tokens, torch.stack([smoothed.detach(), plain]) * weight
 
     # Memory

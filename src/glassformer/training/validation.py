@@ -22,13 +22,12 @@ from glassformer.inference.engines import search
 from glassformer.inference.engines.torch import TorchEngine, autocast, get_weights, set_weights
 from glassformer.inference.metrics import Item, group_by_source, higher_is_better, nearest_references, quick_metric
 from glassformer.inference.translator import default_max_new_tokens
-from glassformer.paper.kernels.cross_entropy import cross_entropy
 from glassformer.paper.settings import DecodingSettings, Metric
 from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.records import Metrics
 from glassformer.text.inputs import readable
 from glassformer.training.events import Sample
-from glassformer.training.objective import output_layer, teacher_forced
+from glassformer.training.objective import summed_losses
 from glassformer.training.prepare import Prepared
 from glassformer.training.processes import Processes
 
@@ -171,8 +170,7 @@ class Validator:
         model.eval()
         with torch.no_grad(), autocast(self.engine.device, training.precision):
             for batch in plan_batches(*lengths, training.batch_tokens, seed=0, epoch=0)[rank::count]:
-                hidden, targets = teacher_forced(model, corpus, rows[batch], self.engine.device)
-                total += float(cross_entropy(*output_layer(model, hidden), targets, 0.0)[1])
-                n_tokens += len(targets)
+                total += float(summed_losses(model, corpus, rows[batch], self.engine.device, label_smoothing=0.0)[1])
+                n_tokens += int((lengths[1][batch] - 1).sum())
         total, n_all = self.processes.sum_numbers(total, n_tokens)
         return total / n_all
