@@ -15,7 +15,7 @@
     │   └── NotFiniteError      1   a log-probability that is NaN or infinite
     ├── TimeLimitError          1   a computation that took longer than its time limit
     ├── BusyError               1   a request that is not accepted now
-    └── MissingExtraError       1   an optional library that is not installed
+    └── MissingExtraError       1   an optional library that is not installed or cannot be used
 
 Other exit codes: 3 when `--strict` has findings or a check of `glassformer check` failed, 4 when `translate` left rows
 empty (a text that is too long, an input that is missing), 130 when interrupted.
@@ -162,11 +162,11 @@ class NotFiniteError(EngineError):
 
 
 class MissingExtraError(GlassformerError):
-    """A required optional library is not installed."""
+    """A required optional library is not installed, or cannot be used: `problem` says why."""
 
-    def __init__(self, feature: str, *, package: str, extra: str) -> None:
+    def __init__(self, feature: str, *, package: str, extra: str, problem: str = "is not installed") -> None:
         super().__init__(
-            f"{feature} needs the package {package!r}, which is not installed",
+            f"{feature} needs the package {package!r}, which {problem}",
             hint=f"pip install 'glassformer[{extra}]'",
         )
 

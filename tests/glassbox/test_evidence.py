@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.glassbox.evidence import correlate, gradient_times_input, head_effects, spearman
+from glassformer.glassbox.evidence import correlate, head_effects, spearman
+from glassformer.glassbox.pytorch import gradient_times_input
 from glassformer.glassbox.trace import explain
 from glassformer.inference.engines.torch import build_model
 from glassformer.inference.translator import Translator

@@ -1,4 +1,4 @@
-"""Evidence for an answer, besides attention: occlusion, gradient times input, and the effect of each head.
+"""Evidence for an answer, besides attention: occlusion, the effect of each head; `pytorch` has gradient times input.
 
 Attention weights alone are not an explanation (Jain and Wallace 2019), so each measure is compared with them by
 Spearman's rank correlation of absolute values.
@@ -8,20 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from glassformer.glassbox.run_records import HeadEffect, HeadEffects
 from glassformer.glassbox.schema import Correlation
 from glassformer.glassbox.whatif import Edits, HeadOff, attentions
 from glassformer.inference.metrics import exact_matches, group_by_source
-from glassformer.inference.timelimit import check_time_limit
 from glassformer.inference.translator import Translator
-from glassformer.paper.model import Transformer
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
 
@@ -45,35 +40,6 @@ def occlude(score: ScoreOf, ids: Sequence[int], visible: NDArray[np.bool_], unkn
             occluded[position] = unknown_id
         columns.append(before - score(occluded, still_visible))
     return np.stack(columns, axis=1)
-
-
-def gradient_times_input(
-    model: Transformer, source: Sequence[int], visible: NDArray[np.bool_], fed: Sequence[int], targets: Sequence[int]
-) -> Numbers:
-    """Gradient of the log-probability of each output token by each source embedding, times that embedding `[T S]`.
-
-    The embedding is a row of the matrix, before scale and position are applied.
-    """
-    embeddings: list[Tensor] = []
-
-    def keep(_module: Any, _inputs: Any, output: Tensor) -> None:
-        embeddings.append(output)
-
-    with torch.enable_grad():
-        handle = model.source_embedding.register_forward_hook(keep)
-        source_visible = torch.from_numpy(visible)[None]
-        memory = model.encode(torch.tensor([list(source)]), source_visible)
-        handle.remove()  # with one matrix for all, the target's rows come from the same module
-        logits = model.project(model.decode(torch.tensor([list(fed)]), memory, source_visible))[0]
-        chosen = logits.log_softmax(dim=1).gather(1, torch.tensor(list(targets))[:, None])[:, 0]
-        rows = embeddings[0]
-        gradients = []
-        for log_prob in chosen:
-            check_time_limit()
-            gradients.append(torch.autograd.grad(log_prob, rows, retain_graph=True)[0][0])
-    products = torch.stack([(gradient * rows[0]).sum(dim=1) for gradient in gradients])
-    result: Numbers = products.detach().double().numpy()
-    return result
 
 
 def correlate(attention: Numbers, measure: Numbers) -> Correlation:

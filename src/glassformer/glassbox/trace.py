@@ -2,7 +2,7 @@
 
 The reference runs with a recorder, greedy and beam search keep their pruned candidates, and edits are applied and
 compared with the translation before. Every step is recomputed from its inputs; the logits and the answer are compared
-with those of the PyTorch model.
+with those of the PyTorch model, where PyTorch is installed.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.pairs import check_text
 from glassformer.glassbox.catalogue import GOLD
-from glassformer.glassbox.checks import PyTorchModel, check
-from glassformer.glassbox.evidence import correlate, gradient_times_input, occlude
+from glassformer.glassbox.checks import check, unchecked
+from glassformer.glassbox.evidence import correlate, occlude
 from glassformer.glassbox.explained import Explained, ForwardPass, Ids
 from glassformer.glassbox.history import errors_of, training_of
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import (
+    Check,
     Difference,
     Evidence,
     Outputs,
@@ -37,9 +38,13 @@ from glassformer.glassbox.schema import (
 )
 from glassformer.glassbox.whatif import Edit, Edits, attentions
 from glassformer.inference.translator import Source, Translator
+from glassformer.paper.pytorch import has_pytorch
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import readable
+
+if TYPE_CHECKING:
+    from glassformer.glassbox.pytorch import PyTorchModel
 
 TOP = 10  # most probable tokens of a prediction
 
@@ -84,13 +89,7 @@ def explain(
     if isinstance(run, str | Path):
         folder = Path(run)
         trace = replace(trace, training=training_of(folder, explained, opened.targets), errors=errors_of(folder))
-    pytorch = opened.pytorch
-    checks = [
-        *check(trace, opened.forward.named_weights()),
-        pytorch.check_logits(opened.recorder, opened.fed),
-        pytorch.check_search(opened.searches),
-    ]
-    return replace(trace, checks=checks)
+    return replace(trace, checks=[*check(trace, opened.forward.named_weights()), *opened.compare_with_pytorch()])
 
 
 @dataclass(frozen=True)
@@ -118,8 +117,19 @@ class _Opened:
         return cls(explained, forward, searches, fed, targets, target, gold, recorder)
 
     @cached_property
-    def pytorch(self) -> PyTorchModel:
+    def pytorch(self) -> PyTorchModel | None:
+        """The PyTorch model with these edits; None where PyTorch is not installed."""
+        if not has_pytorch():
+            return None
+        from glassformer.glassbox.pytorch import PyTorchModel
+
         return PyTorchModel(self.explained, self.forward)
+
+    def compare_with_pytorch(self) -> list[Check]:
+        """The logits and the answer, compared with those of the PyTorch model."""
+        if self.pytorch is None:
+            return unchecked("this needs PyTorch: pip install 'glassformer[train]'")
+        return self.pytorch.checks(self.recorder, self.fed, self.searches)
 
     def trace(self, *, evidence: bool, weights: bool, as_text: bool) -> Trace:
         """The trace, without checks and without the records of a run."""
@@ -184,7 +194,10 @@ class _Opened:
         return Difference(_outputs(before.greedy, after.greedy), _outputs(before.beam, after.beam), largest)
 
     def _evidence(self) -> tuple[dict[str, NDArray[np.float64]], Evidence]:
-        """Cross-attention (mean over layers and heads), occlusion, gradient times input, and their correlations."""
+        """Cross-attention (mean over layers and heads), occlusion, and their correlations.
+
+        With PyTorch also gradient times input; without it no tensor has the name that the evidence gives it.
+        """
         forward, fed, targets = self.forward, self.fed, self.targets
         cross = [name for name in attentions(forward.model) if name.endswith(".cross")]
         vocabulary = self.explained.file.source_tokenizer.vocabulary
@@ -197,17 +210,16 @@ class _Opened:
             return replace(forward, ids=tuple(ids), visible=visible).token_scores(fed, targets)
 
         attention = np.mean([self.recorder.arrays[f"{name}.weights"].mean(axis=0) for name in cross], axis=0)
-        others = {
-            "occlusion": occlude(score, forward.ids, forward.visible, unknown),
-            "gradient": gradient_times_input(self.pytorch.model, forward.ids, forward.visible, fed, targets),
-        }
+        others = {"occlusion": occlude(score, forward.ids, forward.visible, unknown)}
+        if self.pytorch is not None:
+            others["gradient"] = self.pytorch.gradient_times_input(fed, targets)
         measured = {f"evidence.{name}": numbers for name, numbers in {"attention": attention, **others}.items()}
         return measured, Evidence(
             attention="evidence.attention",
             occlusion="evidence.occlusion",
             gradient="evidence.gradient",
             occluded_by="mask" if unknown is None else vocabulary.pieces[unknown],
-            gradient_before_edits=not forward.edits.supported_by_pytorch,
+            gradient_before_edits="gradient" in others and not forward.edits.supported_by_pytorch,
             correlations={name: correlate(attention, numbers) for name, numbers in others.items()},
         )
 

@@ -49,7 +49,7 @@ export function alignment(app) {
     kinds.map((kind) => one(app, kind)),
     hasGradient
       ? null
-      : el('p.hint', 'Gradient × input is not available: this page computed the trace, and it cannot compute gradients.'),
+      : el('p.hint', 'Gradient × input is not available: this trace was computed without PyTorch.'),
     correlations(app),
   ];
 }
