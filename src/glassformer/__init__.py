@@ -94,9 +94,16 @@ __all__ = [
 ]
 
 
+_OF_TRAINING = ("Plan", "Run", "check", "plan", "train")
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'glassformer' has no attribute {name!r}")
+    if name in _OF_TRAINING:
+        from glassformer.paper.pytorch import check_pytorch
+
+        check_pytorch(f"glassformer.{name}")
     return getattr(importlib.import_module(f"glassformer.{_HOMES[name]}"), name)
 
 

@@ -13,6 +13,7 @@ from glassformer.cli.console import Reporter, print_json, print_line
 from glassformer.cli.narrate import example_text, print_plan, summary
 from glassformer.cli.options import PairTable, Training
 from glassformer.errors import EXIT_FINDINGS
+from glassformer.paper.pytorch import check_pytorch
 
 if TYPE_CHECKING:
     from glassformer.before.checks import Check
@@ -28,6 +29,7 @@ def check(
 
     Takes the options of train and writes nothing. Exits with code 3 if a check fails.
     """
+    check_pytorch("glassformer check")
     from glassformer.before.selftest import check
 
     unused = Path(tempfile.gettempdir()) / f"glassformer-check-{secrets.token_hex(8)}"  # the run that nobody iterates

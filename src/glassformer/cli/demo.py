@@ -11,6 +11,7 @@ import typer
 from glassformer.cli.console import COMMON, Reporter, print_table
 from glassformer.cli.narrate import follow, print_plan, print_report
 from glassformer.cli.options import Device
+from glassformer.paper.pytorch import check_pytorch
 
 if TYPE_CHECKING:
     from glassformer.before.demo import Demo
@@ -37,6 +38,7 @@ def demo(
     Ten thousand dates, "1845-01-05" to "January 5, 1845": nine thousand to train on, one thousand to test on. A
     second call finds the trained model and uses it, or resumes a run that was interrupted.
     """
+    check_pytorch("glassformer demo")
     from glassformer.before.demo import N_TEST, N_TRAIN, Demo
     from glassformer.inference.evaluation import evaluate
     from glassformer.inference.translator import Translator

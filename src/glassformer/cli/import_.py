@@ -10,6 +10,7 @@ import typer
 from glassformer.cli.console import Quiet, Reporter, check_output
 from glassformer.cli.options import MarianFolder
 from glassformer.errors import MissingExtraError
+from glassformer.paper.pytorch import check_pytorch
 
 
 def import_(
@@ -24,6 +25,7 @@ def import_(
     hf://owner/name. It is compared with transformers where that is installed, before anything is written.
     """
     check_output(out, "--out", overwrite=overwrite)
+    check_pytorch("glassformer import")
     from glassformer.ship.agree import compare_with_transformers
     from glassformer.ship.storage.importers.marian import import_marian
 

@@ -11,6 +11,7 @@ import typer
 from glassformer.cli.console import Reporter, is_first_process
 from glassformer.cli.narrate import follow, print_plan, print_report, summary, warn_about_sources, warn_cut_off
 from glassformer.cli.options import PairTable, Training
+from glassformer.paper.pytorch import check_pytorch
 
 if TYPE_CHECKING:
     from glassformer.before.plan import Plan
@@ -38,6 +39,7 @@ def train(
 
     Settings that are not given are chosen from the data, printed with the reason, and saved in the recipe of the run.
     """
+    check_pytorch("glassformer train")
     from glassformer.before.selftest import check_before_training
     from glassformer.training.logs import open_log
 

@@ -9,9 +9,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
 from glassformer.errors import EngineError, shortened
-from glassformer.inference.engines import search
+from glassformer.inference.engines import load_engine, search
 from glassformer.inference.engines.agreement import framed, tied_rows
-from glassformer.inference.engines.torch import TorchEngine
 from glassformer.inference.metrics import quick_metric
 from glassformer.inference.translator import encode_sources
 from glassformer.paper.search import Hypothesis, length_penalty
@@ -84,7 +83,7 @@ class Checker:
     def __init__(self, model_file: ModelFile, rows: Rows) -> None:
         self.model_file, self.rows = model_file, rows
         self.decoding, self._decode = model_file.settings.decoding, model_file.target_tokenizer.decode
-        self._engine = TorchEngine.of_files([model_file])
+        self._engine = load_engine("torch", [model_file], "cpu", "float32")
         self._vocabulary = model_file.target_tokenizer.vocabulary
         self._filled = rows.filled
         texts, names = [rows.texts[i] for i in self._filled], [rows.rows[i].name for i in self._filled]

@@ -1,0 +1,92 @@
+"""What only reads, translates or shows works where PyTorch is not installed; what trains says what to install."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from glassformer.data.datasets import dates
+from glassformer.paper.settings import ModelSettings, Settings, SideSettings
+from glassformer.text import learn
+from tests.untrained import listening_model
+
+WITHOUT = "import sys\nsys.modules['torch'] = None\n"
+"""No import of torch finds it."""
+RUN = "from glassformer.__main__ import main\nmain()\n"
+
+
+def run(*words: object, before: str = WITHOUT) -> subprocess.CompletedProcess[str]:
+    """One command in a process of its own."""
+    program = [sys.executable, "-c", before + RUN, *map(str, words)]
+    return subprocess.run(program, capture_output=True, text=True, check=False, timeout=600)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("table") / "dates.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("iso", "english"), *dates(50, seed=3)])
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of random weights."""
+    sides = zip(*dates(50, seed=3), strict=True)
+    source, target = (learn(texts, SideSettings(kind="characters")) for texts in sides)
+    shape = ModelSettings(
+        d_model=16, d_ff=16, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none"
+    )
+    path = tmp_path_factory.mktemp("model") / "model.safetensors"
+    listening_model(Settings(model=shape), source, target, 1).save(path)
+    return path
+
+
+def test_tables_and_models_are_read_without_torch(table, model, tmp_path):
+    commands = (
+        ("--version",),
+        ("translate", "--help"),
+        ("audit", table),
+        ("split", table, "--out", tmp_path / "parts"),
+        ("info", model),
+        ("tokens", model, "1845-01-05"),
+        ("neighbors", model, "1"),
+        ("settings",),
+        ("runs", tmp_path),
+    )
+    for words in commands:
+        done = run(*words)
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False), (words, done.stderr)
+
+
+@pytest.mark.parametrize(
+    "words", ["train {table} --out run", "check {table}", "demo", "import folder --out model.safetensors"]
+)
+def test_what_trains_says_in_one_message_that_torch_is_missing(table, words):
+    done = run(*words.format(table=table).split())
+    verb = words.split()[0]
+    message = f"error: glassformer {verb} needs the package 'torch', which is not installed\n"
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == message + "  next: pip install 'glassformer[train]'\n"
+
+
+def test_so_do_the_names_for_python():
+    program = """
+import glassformer
+for name in ("train", "plan", "check", "Run", "Plan"):
+    try:
+        getattr(glassformer, name)
+    except glassformer.GlassformerError as error:
+        print(error.what)
+print(glassformer.Translator.__name__, glassformer.explain.__name__, glassformer.evaluate.__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", WITHOUT + program], capture_output=True, text=True, check=False)
+    lines = [
+        f"glassformer.{name} needs the package 'torch', which is not installed"
+        for name in ("train", "plan", "check", "Run", "Plan")
+    ]
+    assert done.stdout.splitlines() == [*lines, "Translator explain evaluate"], done.stderr
