@@ -43,9 +43,11 @@ class Window:
 
     panels = PANELS
 
-    def __init__(self, page: Any) -> None:
+    def __init__(self, page: Any, folder: Path) -> None:
         page.set_default_timeout(PATIENCE)
         self.page = page
+        self.path = folder / "report.html"
+        self.report = self.path.as_uri()
         self.origin = "file:"
         self.complaints: list[str] = []
         self._listeners = {
@@ -61,12 +63,11 @@ class Window:
         if not url.startswith((self.origin, "data:", "blob:")):
             self.complaints.append(f"it requested {url}")
 
-    def open(self, trace: Trace | dict[str, Any], folder: Path, panel: str = "tokens") -> Window:
+    def open(self, trace: Trace | dict[str, Any], panel: str = "tokens") -> Window:
         """The report of a trace, once every step is recomputed."""
         whole = trace if isinstance(trace, Trace) else Trace.loads(json.dumps(trace))
-        path = folder / "report.html"
-        path.write_bytes(report_html(whole))
-        self.go(f"{path.as_uri()}#{panel}")
+        self.path.write_bytes(report_html(whole))
+        self.go(f"{self.report}#{panel}")
         self.page.wait_for_selector("body[data-checked='true']")
         return self
 
@@ -128,19 +129,21 @@ def pages(browser: Any) -> list[Any]:
 
 
 @pytest.fixture
-def window(browser: Any, pages: list[Any], request: pytest.FixtureRequest) -> Iterator[Window]:
+def window(browser: Any, pages: list[Any], request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Window]:
+    """A window of the browser, which must have nothing to complain about at the end."""
     page = pages.pop() if pages else browser.new_page()
     page.set_viewport_size({"width": 1440, "height": 900})
     page.emulate_media(media="null", color_scheme="light", reduced_motion="no-preference", forced_colors="none")
     page.context.clear_permissions()
     page.mouse.move(0, 0)
-    window, n_failed = Window(page), request.session.testsfailed
+    window, n_failed = Window(page, tmp_path), request.session.testsfailed
     yield window
     if request.session.testsfailed > n_failed or page.is_closed():
         page.close()  # with keys that are still pressed, perhaps
     else:
         window.leave()
         pages.append(page)
+    assert window.complaints == []
 
 
 @pytest.fixture

@@ -28,10 +28,8 @@ def pressed(window: Any, key: str) -> bool:
 
 
 @pytest.mark.medium
-def test_an_address_opens_the_same_panel_row_head_cell_depth_and_edits(
-    window: Any, trace: Trace, tmp_path: Path
-) -> None:
-    window.open(trace, tmp_path)
+def test_an_address_opens_the_same_panel_row_head_cell_depth_and_edits(window: Any, trace: Trace) -> None:
+    window.open(trace)
     window.panel("attention")
     window.press("head-1")
     window.press("row-2")
@@ -45,7 +43,7 @@ def test_an_address_opens_the_same_panel_row_head_cell_depth_and_edits(
     assert f"cell={CELL}%401%2C2%2C3" in shared
     assert "edit=positions+off" in shared
     window.page.goto("about:blank")
-    window.page.goto(f"file://{tmp_path}/report.html{shared}")
+    window.page.goto(f"{window.report}{shared}")
     window.settle()
     assert window.page.inner_text("h1") == "Attention"
     assert pressed(window, "head-1")
@@ -57,13 +55,10 @@ def test_an_address_opens_the_same_panel_row_head_cell_depth_and_edits(
     window.page.reload()
     window.settle()
     assert address(window) == shared
-    assert window.complaints == []
 
 
-def test_back_returns_to_the_panel_before_and_forward_to_the_one_after(
-    window: Any, trace: Trace, tmp_path: Path
-) -> None:
-    window.open(trace, tmp_path)
+def test_back_returns_to_the_panel_before_and_forward_to_the_one_after(window: Any, trace: Trace) -> None:
+    window.open(trace)
     for name in ("attention", "logits", "search"):
         window.panel(name)
     window.press("row-1")  # no step of its own
@@ -72,11 +67,10 @@ def test_back_returns_to_the_panel_before_and_forward_to_the_one_after(
         window.page.wait_for_selector(f"h1:has-text('{title}')")
     window.page.go_forward()
     window.page.wait_for_selector("h1:has-text('Attention')")
-    assert window.complaints == []
 
 
-def test_back_undoes_an_edit_and_another_text(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path)
+def test_back_undoes_an_edit_and_another_text(window: Any, trace: Trace) -> None:
+    window.open(trace)
     window.page.fill("[name=text]", "gfab")
     window.press("ask")
     window.page.wait_for_selector("dd:has-text('gfab')")
@@ -92,7 +86,6 @@ def test_back_undoes_an_edit_and_another_text(window: Any, trace: Trace, tmp_pat
     window.page.go_forward()
     window.page.wait_for_selector("dd:has-text('gfab')")
     assert window.page.input_value("[name=text]") == "gfab"
-    assert window.complaints == []
 
 
 BAD = {
@@ -125,35 +118,31 @@ BAD = {
 
 
 @pytest.mark.medium
-def test_an_address_that_does_not_fit_is_said_in_words(window: Any, trace: Trace, tmp_path: Path) -> None:
+def test_an_address_that_does_not_fit_is_said_in_words(window: Any, trace: Trace) -> None:
     """The first when the page is opened, the others when it is open."""
-    window.open(trace, tmp_path, next(iter(BAD)).removeprefix("#"))
+    window.open(trace, next(iter(BAD)).removeprefix("#"))
     for hash_, words in BAD.items():
-        window.page.goto(f"file://{tmp_path}/report.html{hash_}")
+        window.page.goto(f"{window.report}{hash_}")
         window.page.wait_for_selector(".notice")
         assert words in window.page.inner_text(".notice"), hash_
         assert window.page.locator("h1").count() == 1, hash_
         window.press("dismiss")
         assert window.page.locator(".notice").count() == 0
-    assert window.complaints == []
 
 
-def test_a_cell_out_of_its_tensor_and_a_row_out_of_the_text_do_no_harm(
-    window: Any, trace: Trace, tmp_path: Path
-) -> None:
-    window.open(trace, tmp_path)
+def test_a_cell_out_of_its_tensor_and_a_row_out_of_the_text_do_no_harm(window: Any, trace: Trace) -> None:
+    window.open(trace)
     for hash_ in ("#attention?row=99&column=77&locked=50", f"#attention?cell={CELL}@9,9,9", f"#logits?cell={CELL}@1"):
-        window.page.goto(f"file://{tmp_path}/report.html{hash_}")
+        window.page.goto(f"{window.report}{hash_}")
         window.settle()
         assert window.page.locator("h1").count() == 1, hash_
-    assert window.complaints == []
 
 
 def test_a_text_in_an_address_is_computed_or_the_page_says_why_not(
     window: Any, case: Any, trace: Trace, tmp_path: Path
 ) -> None:
-    window.open(trace, tmp_path)
-    window.page.goto(f"file://{tmp_path}/report.html#search?text=gab")
+    window.open(trace)
+    window.page.goto(f"{window.report}#search?text=gab")
     window.page.wait_for_selector("dd:has-text('gab')")
     expected = explain(case.model, "gab", num_beams=3)
     assert window.page.inner_text("dd .output") == (expected.translation or "(empty)")
@@ -162,24 +151,21 @@ def test_a_text_in_an_address_is_computed_or_the_page_says_why_not(
     window.page.wait_for_selector(".notice")
     assert "does not include the weights" in window.page.inner_text(".notice")
     assert trace.text in window.page.inner_text("dl.answer")
-    assert window.complaints == []
 
 
-def test_copy_link_copies_the_address(window: Any, trace: Trace, tmp_path: Path) -> None:
+def test_copy_link_copies_the_address(window: Any, trace: Trace) -> None:
     window.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    window.open(trace, tmp_path, "logits")
+    window.open(trace, "logits")
     window.press("row-3")
     window.press("copy-link")
     window.page.wait_for_selector(".copied:has-text('copied')")
     copied = window.run("return navigator.clipboard.readText()")
-    assert copied == f"file://{tmp_path}/report.html{address(window)}"
+    assert copied == window.report + address(window)
     assert "row=3" in copied
 
 
-def test_another_panel_starts_at_its_top_and_a_link_to_a_cell_shows_it(
-    window: Any, trace: Trace, tmp_path: Path
-) -> None:
-    window.open(trace, tmp_path, "attention")
+def test_another_panel_starts_at_its_top_and_a_link_to_a_cell_shows_it(window: Any, trace: Trace) -> None:
+    window.open(trace, "attention")
     window.page.evaluate("scrollTo(0, 9999)")
     window.panel("qkv")
     assert window.run("return scrollY") == 0

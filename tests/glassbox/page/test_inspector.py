@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,9 +18,9 @@ return {panel: [panel.left, panel.right], inspector: [inspector.left, inspector.
 
 
 @pytest.mark.parametrize("width", [1440, 1024])
-def test_the_inspector_appears_next_to_the_panel(window: Any, trace: Trace, tmp_path: Path, width: int) -> None:
+def test_the_inspector_appears_next_to_the_panel(window: Any, trace: Trace, width: int) -> None:
     window.page.set_viewport_size({"width": width, "height": 800})
-    window.open(trace, tmp_path, "attention")
+    window.open(trace, "attention")
     assert not window.page.locator("#inspector").is_visible()
     window.page.click(SCORE)
     assert window.page.locator("#inspector").is_visible()
@@ -36,18 +35,18 @@ def test_the_inspector_appears_next_to_the_panel(window: Any, trace: Trace, tmp_
     assert boxes["cell"][1] <= boxes["panel"][1]
 
 
-def test_the_number_stays_where_it_was_when_the_inspector_opens(window: Any, trace: Trace, tmp_path: Path) -> None:
+def test_the_number_stays_where_it_was_when_the_inspector_opens(window: Any, trace: Trace) -> None:
     window.page.set_viewport_size({"width": 1024, "height": 800})
-    window.open(trace, tmp_path, "attention")
+    window.open(trace, "attention")
     window.page.locator(SCORE).scroll_into_view_if_needed()
     before = window.run(BOX, SCORE)["cell"][2]
     window.page.click(SCORE)
     assert window.run(BOX, SCORE)["cell"][2] == pytest.approx(before, abs=2)
 
 
-def test_on_a_phone_the_inspector_is_a_sheet_below_the_number(window: Any, trace: Trace, tmp_path: Path) -> None:
+def test_on_a_phone_the_inspector_is_a_sheet_below_the_number(window: Any, trace: Trace) -> None:
     window.page.set_viewport_size({"width": 390, "height": 800})
-    window.open(trace, tmp_path, "attention")
+    window.open(trace, "attention")
     window.page.click(SCORE)
     boxes = window.run(BOX, SCORE)
     left, right, top, bottom = boxes["inspector"]
@@ -55,18 +54,17 @@ def test_on_a_phone_the_inspector_is_a_sheet_below_the_number(window: Any, trace
     assert boxes["cell"][3] <= top + 1
 
 
-def test_escape_closes_the_inspector_and_returns_to_the_number(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "attention")
+def test_escape_closes_the_inspector_and_returns_to_the_number(window: Any, trace: Trace) -> None:
+    window.open(trace, "attention")
     window.page.click(SCORE)
     window.page.focus("#inspector .terms")
     window.page.keyboard.press("Escape")
     assert not window.page.locator("#inspector").is_visible()
     assert window.run("return document.activeElement.dataset.cell") == "0,1,2"
-    assert window.complaints == []
 
 
-def test_terms_are_sorted_by_size_and_add_up_in_any_order(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "attention")
+def test_terms_are_sorted_by_size_and_add_up_in_any_order(window: Any, trace: Trace) -> None:
+    window.open(trace, "attention")
     window.page.click(SCORE)
     plain = window.all("#inspector [data-term]", "Number(each.dataset.term)")
     window.press("terms-size")
@@ -80,8 +78,8 @@ def test_terms_are_sorted_by_size_and_add_up_in_any_order(window: Any, trace: Tr
     assert bars == pytest.approx([abs(term) / abs(ranked[0]) * 100 for term in ranked])
 
 
-def test_a_term_leads_to_its_cell(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "attention")
+def test_a_term_leads_to_its_cell(window: Any, trace: Trace) -> None:
+    window.open(trace, "attention")
     window.page.click(SCORE)
     window.page.locator("#inspector tr[data-term]").nth(1).locator("button").nth(1).click()
     assert window.page.inner_text("h1") == "Q, K, V"
@@ -95,8 +93,8 @@ def test_a_term_leads_to_its_cell(window: Any, trace: Trace, tmp_path: Path) -> 
     assert value == float(trace.array("decoder.1.cross.keys")[0, 2, 1])
 
 
-def test_a_term_that_no_panel_shows_is_shown_in_the_inspector(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "qkv")
+def test_a_term_that_no_panel_shows_is_shown_in_the_inspector(window: Any, trace: Trace) -> None:
+    window.open(trace, "qkv")
     window.press("head-1")
     window.page.click("[data-stage='decoder.1.cross.keys'] td[data-cell='1,0,2']")
     window.page.locator("#inspector tr[data-term]").nth(3).locator("button").nth(1).click()
@@ -109,8 +107,8 @@ def test_a_term_that_no_panel_shows_is_shown_in_the_inspector(window: Any, trace
     assert value == float(trace.array(tensor)[index])
 
 
-def test_places_are_named_for_people(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "attention")
+def test_places_are_named_for_people(window: Any, trace: Trace) -> None:
+    window.open(trace, "attention")
     window.page.click(SCORE)
     inputs, outputs, source = (
         [token.text.replace(" ", "␣") for token in tokens]
@@ -128,8 +126,8 @@ def test_places_are_named_for_people(window: Any, trace: Trace, tmp_path: Path) 
 
 
 @pytest.mark.medium
-def test_no_panel_shows_an_identifier_of_an_operation_or_an_axis(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path)
+def test_no_panel_shows_an_identifier_of_an_operation_or_an_axis(window: Any, trace: Trace) -> None:
+    window.open(trace)
     for name in ("embedding", "qkv", "attention", "norm", "logits"):
         window.panel(name)
         for depth in ("words", "formula", "numbers"):
@@ -139,8 +137,8 @@ def test_no_panel_shows_an_identifier_of_an_operation_or_an_axis(window: Any, tr
                 assert word not in found, (name, depth, word)
 
 
-def test_the_product_marks_the_row_and_the_column_of_a_score(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "attention")
+def test_the_product_marks_the_row_and_the_column_of_a_score(window: Any, trace: Trace) -> None:
+    window.open(trace, "attention")
     window.page.click(SCORE)
     marks = """(kind) => { const mark = document.querySelector(`#inspector .product .spot.${kind}`);
       return ['x', 'y', 'width', 'height'].map((name) => Number(mark.getAttribute(name))); }"""
@@ -154,12 +152,11 @@ def test_the_product_marks_the_row_and_the_column_of_a_score(window: Any, trace:
     assert keys == len(trace.tokens.source)
 
 
-def test_escape_returns_to_a_number_outside_of_matrices(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "logits")
+def test_escape_returns_to_a_number_outside_of_matrices(window: Any, trace: Trace) -> None:
+    window.open(trace, "logits")
     number = window.page.locator(".distribution .number").nth(2)
     key = number.get_attribute("data-key")
     number.click()
     assert window.page.locator("#inspector .value").is_visible()
     window.page.keyboard.press("Escape")
     assert window.run("return document.activeElement.dataset.key") == key
-    assert window.complaints == []

@@ -64,7 +64,6 @@ def test_the_live_page_opens_another_text_and_makes_edits(window: Any, live: str
     assert expected.difference is not None
     after = window.page.inner_text("[data-side='after'] .token")
     assert after == (expected.difference.beam.after.text.replace(" ", "␣") or "(empty)")
-    assert window.complaints == []
 
 
 def test_the_page_says_what_it_computes_keeps_the_old_answer_and_stops(
@@ -113,7 +112,6 @@ def test_the_page_says_what_it_computes_keeps_the_old_answer_and_stops(
     may_end.set()
     window.press("ask")
     window.page.wait_for_selector("dd:has-text('abcde')")
-    assert window.complaints == []
 
 
 def test_an_error_of_the_server_is_next_to_the_form(window: Any, live: str) -> None:
@@ -124,3 +122,4 @@ def test_an_error_of_the_server_is_next_to_the_form(window: Any, live: str) -> N
     window.press("ask")
     window.page.wait_for_selector("#ask .wrong:has-text('at most')")
     assert "longer than the model takes" in window.page.inner_text("#ask .wrong")
+    assert "422" in window.complaints.pop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,10 +33,8 @@ def number(text: str) -> float:
     return float(text.rpartition(": ")[2].replace("−", "-"))
 
 
-def test_the_table_of_sinusoids_and_its_dot_products_are_those_of_numpy(
-    window: Any, trace: Trace, tmp_path: Path
-) -> None:
-    window.open(trace, tmp_path, "embedding")
+def test_the_table_of_sinusoids_and_its_dot_products_are_those_of_numpy(window: Any, trace: Trace) -> None:
+    window.open(trace, "embedding")
     assert window.all("[data-table]", "each.dataset.table") == ["sinusoidal"]
     table = reference.sinusoids(100, 8)
     for cell in ((0, 1), (3, 0), (50, 5), (99, 7)):
@@ -54,8 +51,8 @@ def test_the_table_of_sinusoids_and_its_dot_products_are_those_of_numpy(
     assert "mean of the diagonal: 4" in window.page.inner_text("[aria-label='position table']")
 
 
-def test_the_arrow_keys_read_the_picture(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "embedding")
+def test_the_arrow_keys_read_the_picture(window: Any, trace: Trace) -> None:
+    window.open(trace, "embedding")
     window.page.locator(".heatmap").first.focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowLeft", "ArrowLeft"):
         window.page.keyboard.press(key)
@@ -64,10 +61,10 @@ def test_the_arrow_keys_read_the_picture(window: Any, trace: Trace, tmp_path: Pa
     assert number(found) == pytest.approx(0.1411, abs=1e-9)
 
 
-def test_a_learned_table_is_next_to_sinusoids(window: Any, random_model: Any, tmp_path: Path) -> None:
+def test_a_learned_table_is_next_to_sinusoids(window: Any, random_model: Any) -> None:
     shape = ModelSettings(**SMALL, positions="learned", max_length=20, position_base=100.0)
     trace = explain(random_model(shape, 4), "abcd", weights=True, num_beams=2)
-    window.open(trace, tmp_path, "embedding")
+    window.open(trace, "embedding")
     assert window.all("[data-table]", "each.dataset.table") == ["learned", "sinusoidal"]
     for part in ("source", "target"):
         window.press(f"side-{part}")
@@ -78,8 +75,7 @@ def test_a_learned_table_is_next_to_sinusoids(window: Any, random_model: Any, tm
     sines = reference.sinusoids(20, 8, 100.0)
     assert number(read(window, "sinusoidal", 0, (19, 2))) == pytest.approx(sines[19, 2], abs=6e-5)
     assert "The model has 20 rows" in window.page.inner_text("[aria-label='position table']")
-    window.open(without_weights(trace), tmp_path, "embedding")
+    window.open(without_weights(trace), "embedding")
     length = len(trace.tokens.source)
     assert f"learned table, positions 0 to {length - 1}" in window.page.inner_text("[data-table='learned']")
     assert "it has only the rows of this text" in window.page.inner_text("[aria-label='position table']")
-    assert window.complaints == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,8 +21,8 @@ def path_of(nodes: list[Node], node: Node) -> list[int]:
     return path
 
 
-def test_log_probability_goes_downwards(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "search")
+def test_log_probability_goes_downwards(window: Any, trace: Trace) -> None:
+    window.open(trace, "search")
     nodes = trace.search.beam.nodes
     dots = dict(window.all(".edge", "[each.dataset.edge, Number(each.querySelector('circle').getAttribute('cy'))]"))
     sums = [nodes[int(number)].sum for number in dots]
@@ -40,8 +39,8 @@ def test_log_probability_goes_downwards(window: Any, trace: Trace, tmp_path: Pat
         assert all(below - above >= 34 for above, below in pairwise(ordered))
 
 
-def test_the_ancestors_of_a_node_are_lit_and_nothing_moves(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "search")
+def test_the_ancestors_of_a_node_are_lit_and_nothing_moves(window: Any, trace: Trace) -> None:
+    window.open(trace, "search")
     nodes = trace.search.beam.nodes
     place = "const box = document.querySelector('.tree').getBoundingClientRect(); return [box.top, box.height];"
     before = window.run(place)
@@ -62,12 +61,12 @@ return [current.left - box.left, box.right - current.right, current.top - box.to
 """
 
 
-def test_the_tree_and_the_steps_show_the_step_of_the_address(window: Any, trace: Trace, tmp_path: Path) -> None:
+def test_the_tree_and_the_steps_show_the_step_of_the_address(window: Any, trace: Trace) -> None:
     """Also where they are wider than the window."""
     window.page.set_viewport_size({"width": 390, "height": 844})
     nodes = trace.search.beam.nodes
     path = path_of(nodes, nodes[trace.search.beam.answers[0].node])
-    window.open(trace, tmp_path, f"search?row={len(path) - 1}")
+    window.open(trace, f"search?row={len(path) - 1}")
     for row in (len(path) - 1, 0):
         window.run("document.querySelector(`[data-key='row-${given}']`).click()", row)
         assert window.all(".node[aria-current]", "Number(each.dataset.node)") == [path[row]]
@@ -80,8 +79,8 @@ def test_the_tree_and_the_steps_show_the_step_of_the_address(window: Any, trace:
             assert min(window.run(IN_SIGHT, box)) > -1, (box, row)
 
 
-def test_the_read_out_tells_the_two_probabilities_apart(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "search")
+def test_the_read_out_tells_the_two_probabilities_apart(window: Any, trace: Trace) -> None:
+    window.open(trace, "search")
     node = next(node for node in trace.search.beam.nodes if node.step == 1 and node.rank == 1)
     window.page.focus(f"[data-node='{node.id}']")
     facts = dict(
@@ -91,8 +90,8 @@ def test_the_read_out_tells_the_two_probabilities_apart(window: Any, trace: Trac
     assert facts["all tokens so far"].startswith(f"{math.exp(node.sum) * 100:.1f}\u00a0%")
 
 
-def test_a_click_opens_that_hypothesis_and_not_the_answer(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "search")
+def test_a_click_opens_that_hypothesis_and_not_the_answer(window: Any, trace: Trace) -> None:
+    window.open(trace, "search")
     nodes = trace.search.beam.nodes
     best = [token.id for token in trace.tokens.target_out]
     eos = trace.vocabularies["target"].specials["eos"]
@@ -113,8 +112,8 @@ def test_a_click_opens_that_hypothesis_and_not_the_answer(window: Any, trace: Tr
     assert chosen.get_attribute("data-token") == str(node.token)
 
 
-def test_the_arrow_keys_move_through_the_tree(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "search")
+def test_the_arrow_keys_move_through_the_tree(window: Any, trace: Trace) -> None:
+    window.open(trace, "search")
     nodes = trace.search.beam.nodes
     node = next(node for node in nodes if node.step == 2 and node.rank == 1)
     window.page.focus(f"[data-node='{node.id}']")
@@ -127,8 +126,8 @@ def test_the_arrow_keys_move_through_the_tree(window: Any, trace: Trace, tmp_pat
     assert len(window.all(".node[tabindex='0']", "each.dataset.node")) == 1
 
 
-def test_without_weights_the_read_out_says_why_nothing_opens(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(without_weights(trace), tmp_path, "search")
+def test_without_weights_the_read_out_says_why_nothing_opens(window: Any, trace: Trace) -> None:
+    window.open(without_weights(trace), "search")
     node = next(node for node in trace.search.beam.nodes if node.state == "pruned")
     window.page.focus(f"[data-node='{node.id}']")
     assert "has no weights" in window.page.inner_text(".so-far")

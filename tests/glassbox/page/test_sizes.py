@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,25 +52,22 @@ return [...new Set(found)];
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_nothing_overlaps_is_cut_or_scrolls_the_page_sideways(
-    window: Any, trained: Trace, tmp_path: Path, size: str
-) -> None:
+def test_nothing_overlaps_is_cut_or_scrolls_the_page_sideways(window: Any, trained: Trace, size: str) -> None:
     width, height = SIZES[size]
     window.page.set_viewport_size({"width": width, "height": height})
-    window.open(trained, tmp_path, "story")
+    window.open(trained, "story")
     for name in window.panels:
         window.panel(name)
         assert window.run("return document.documentElement.scrollWidth - innerWidth") <= 0, name
         assert window.run(FAULTS) == [], name
-    assert window.complaints == []
 
 
 @pytest.mark.parametrize("size", ["1280, 200 % zoom", "3840"])
-def test_header_steps_and_inspector_fit_the_window(window: Any, trace: Trace, tmp_path: Path, size: str) -> None:
+def test_header_steps_and_inspector_fit_the_window(window: Any, trace: Trace, size: str) -> None:
     """On large screens the page is enlarged, and at 200 % zoom it is half as large: what stays in sight still fits."""
     width, height = SIZES[size]
     window.page.set_viewport_size({"width": width, "height": height})
-    window.open(trace, tmp_path, "attention")
+    window.open(trace, "attention")
     window.page.click("[data-stage='decoder.1.cross.weights'] td[data-cell]")
     assert "decoder layer 1, cross-attention" in window.page.inner_text("#inspector")
     box = window.page.locator("#inspector").bounding_box()
@@ -87,10 +83,10 @@ def test_header_steps_and_inspector_fit_the_window(window: Any, trace: Trace, tm
 
 
 @pytest.mark.parametrize("light", ["light", "dark"])
-def test_paper_is_white_and_as_wide_as_its_figures(window: Any, trained: Trace, tmp_path: Path, light: str) -> None:
+def test_paper_is_white_and_as_wide_as_its_figures(window: Any, trained: Trace, light: str) -> None:
     window.page.emulate_media(color_scheme=light)
     window.page.set_viewport_size({"width": 1800, "height": 900})
-    window.open(trained, tmp_path, "attention")
+    window.open(trained, "attention")
     columns = "[data-stage='decoder.1.cross.output'] tbody tr:first-child td"
     on_screen = window.page.locator(columns).count()
     window.page.emulate_media(media="print", color_scheme=light)
@@ -102,14 +98,13 @@ def test_paper_is_white_and_as_wide_as_its_figures(window: Any, trained: Trace, 
     assert window.page.locator("[data-key='attention']").is_visible()  # which attention it is
     window.page.emulate_media(media="null")
     assert window.page.locator("#tabs").is_visible()
-    assert window.complaints == []
 
 
-def test_a_printed_figure_has_a_page_of_its_own(window: Any, trained: Trace, tmp_path: Path) -> None:
+def test_a_printed_figure_has_a_page_of_its_own(window: Any, trained: Trace) -> None:
     def pages() -> int:
         return len(re.findall(rb"/Type\s*/Page\b(?!s)", window.page.pdf(format="A4")))
 
-    window.open(trained, tmp_path, "story")
+    window.open(trained, "story")
     assert pages() == 1
     window.panel("training")
     window.settle()
@@ -124,28 +119,24 @@ def test_a_printed_figure_has_a_page_of_its_own(window: Any, trained: Trace, tmp
     window.page.emulate_media(media="print")
     assert window.all(".so-far", "getComputedStyle(each).overflow") == ["visible"]  # nothing of it is cut off
     window.page.emulate_media(media="null")
-    assert window.complaints == []
 
 
-def test_a_matrix_is_as_wide_as_the_paper_before_the_browser_measures_it(
-    window: Any, trace: Trace, tmp_path: Path
-) -> None:
+def test_a_matrix_is_as_wide_as_the_paper_before_the_browser_measures_it(window: Any, trace: Trace) -> None:
     """Of a page with a wider matrix, the browser prints everything smaller."""
     window.page.set_viewport_size({"width": 390, "height": 844})
-    window.open(trace, tmp_path, "attention")
+    window.open(trace, "attention")
     count = "document.querySelectorAll(`[data-stage='decoder.1.cross.output'] tbody tr:first-child td`).length"
     assert window.run(f"return {count}") < 8
     window.run(f"addEventListener('beforeprint', () => {{ window.printed = {count}; }}, {{ once: true }});")
     window.page.pdf(format="A4")
     assert window.run("return window.printed") == 8
     assert window.run(f"return {count}") < 8  # and on the screen again
-    assert window.complaints == []
 
 
 @pytest.mark.parametrize("width", [1440, 1024, 768, 390])
-def test_the_beam_width_has_a_label_that_is_seen(window: Any, trace: Trace, tmp_path: Path, width: int) -> None:
+def test_the_beam_width_has_a_label_that_is_seen(window: Any, trace: Trace, width: int) -> None:
     window.page.set_viewport_size({"width": width, "height": 800})
-    window.open(trace, tmp_path, "story")
+    window.open(trace, "story")
     label = window.page.locator("#ask label:has([name='beams']) > span")
     assert label.inner_text() == "beam width"
     field, box, text = (
@@ -160,11 +151,9 @@ def test_the_beam_width_has_a_label_that_is_seen(window: Any, trace: Trace, tmp_
 
 
 @pytest.mark.parametrize("size", ["2000", "3840"])
-def test_a_wide_window_has_columns_and_the_story_is_in_the_middle(
-    window: Any, measured: Trace, tmp_path: Path, size: str
-) -> None:
+def test_a_wide_window_has_columns_and_the_story_is_in_the_middle(window: Any, measured: Trace, size: str) -> None:
     window.page.set_viewport_size({"width": int(size), "height": int(size) * 9 // 16})
-    window.open(measured, tmp_path, "story")
+    window.open(measured, "story")
     left, right, middle = window.run(
         """const [map, story] = ['#map', '.story'].map((each) => document.querySelector(each).getBoundingClientRect());
         return [story.left - map.right, innerWidth - story.right, story.width];"""
@@ -190,4 +179,3 @@ def test_a_wide_window_has_columns_and_the_story_is_in_the_middle(
     window.page.click("#panel td[data-cell]")
     lefts = window.all("#panel .stage", "Math.round(each.getBoundingClientRect().left)")
     assert len(set(lefts)) == {"2000": 1, "3840": 2}[size]  # the inspector takes the place of a column
-    assert window.complaints == []

@@ -26,8 +26,8 @@ def words(window: Any) -> str:
     return text
 
 
-def test_next_back_and_the_arrow_keys_go_through_all_screens(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "story")
+def test_next_back_and_the_arrow_keys_go_through_all_screens(window: Any, trace: Trace) -> None:
+    window.open(trace, "story")
     titles = []
     for at in range(1, N_SCREENS + 1):
         assert window.page.get_attribute("[data-screen]", "data-screen") == str(at)
@@ -44,13 +44,10 @@ def test_next_back_and_the_arrow_keys_go_through_all_screens(window: Any, trace:
     assert window.page.inner_text(".story h2") == titles[-2]
     window.page.go_back()
     window.page.wait_for_selector(f"h2:has-text('{titles[-1]}')")
-    assert window.complaints == []
 
 
-def test_an_address_of_a_screen_without_a_row_shows_what_the_screen_chooses(
-    window: Any, trace: Trace, tmp_path: Path
-) -> None:
-    window.open(trace, tmp_path, "story")
+def test_an_address_of_a_screen_without_a_row_shows_what_the_screen_chooses(window: Any, trace: Trace) -> None:
+    window.open(trace, "story")
     chosen = {}
     for at in (2, 4, 6, 8):
         window.page.click(f".dots button:text-is('{at}')")
@@ -61,12 +58,11 @@ def test_an_address_of_a_screen_without_a_row_shows_what_the_screen_chooses(
         window.go(f"{address}#story?screen={at}")
         window.settle()
         assert words(window) == expected
-    assert window.complaints == []
 
 
 @pytest.mark.medium
-def test_each_screen_leads_to_the_panel_that_has_its_numbers(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "story")
+def test_each_screen_leads_to_the_panel_that_has_its_numbers(window: Any, trace: Trace) -> None:
+    window.open(trace, "story")
     expected = ("Alignment", "Attention", "Heads", "Logits", "Add & norm", "Search", "What if", "Logits")
     for at, title in enumerate(expected, 1):
         window.press(f"screen-{at}")
@@ -77,11 +73,10 @@ def test_each_screen_leads_to_the_panel_that_has_its_numbers(window: Any, trace:
         window.page.go_back()
         window.page.wait_for_selector(f"[data-screen='{at}']")
         window.settle()
-    assert window.complaints == []
 
 
-def test_the_numbers_of_the_story_are_those_of_the_trace(window: Any, case: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "story")
+def test_the_numbers_of_the_story_are_those_of_the_trace(window: Any, case: Any, trace: Trace) -> None:
+    window.open(trace, "story")
     occlusion = trace.array("evidence.occlusion")
     best = int(occlusion[0].argmax())
     assert f"depends most on source token {best}" in words(window)
@@ -103,61 +98,56 @@ def test_the_numbers_of_the_story_are_those_of_the_trace(window: Any, case: Any,
     assert after == trace.translation or after.replace(" ", "␣") in words(window)
 
 
-def test_the_step_and_the_head_are_chosen_from_the_numbers(window: Any, case: Any, tmp_path: Path) -> None:
+def test_the_step_and_the_head_are_chosen_from_the_numbers(window: Any, case: Any) -> None:
     """Another text has another least certain step: nothing is written for one text."""
     found = set()
     for text in ("abcde", "gfab", "ee"):
-        window.open(explain(case.model, text, weights=True, num_beams=3), tmp_path, "story")
+        window.open(explain(case.model, text, weights=True, num_beams=3), "story")
         for at in (2, 8):
             window.press(f"screen-{at}")
             found.add((at, words(window)))
     assert len(found) == 6
 
 
-def test_a_token_of_the_first_screen_selects_its_row(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "story")
+def test_a_token_of_the_first_screen_selects_its_row(window: Any, trace: Trace) -> None:
+    window.open(trace, "story")
     window.page.locator(".story-token.pick").nth(1).hover()
     window.page.wait_for_selector("[data-key='row-1'][aria-current='step']")
     assert "Output token 1" in words(window)
 
 
-def test_the_story_of_an_edited_model_is_that_of_the_edited_model(
-    window: Any, case: Any, trace: Trace, tmp_path: Path
-) -> None:
+def test_the_story_of_an_edited_model_is_that_of_the_edited_model(window: Any, case: Any, trace: Trace) -> None:
     words_of_edit = "head decoder.1.cross 1 off"
-    window.open(trace, tmp_path, "whatif")
+    window.open(trace, "whatif")
     window.press(f"toggle-{words_of_edit}")
     window.settle()
     window.panel("story")
     edited = explain(case.model, case.text, edits=[words_of_edit], num_beams=3)
     assert f"depends most on source token {int(edited.array('evidence.occlusion')[0].argmax())}" in words(window)
     window.panel("alignment")
-    assert window.complaints == []
 
 
-def test_the_story_is_told_without_weights_and_without_evidence(window: Any, case: Any, tmp_path: Path) -> None:
+def test_the_story_is_told_without_weights_and_without_evidence(window: Any, case: Any) -> None:
     small = without_weights(explain(case.model, case.text, evidence=False, num_beams=1))
-    window.open(small, tmp_path, "story")
+    window.open(small, "story")
     assert "attends to" in words(window)
     for at in range(1, N_SCREENS + 1):
         window.press(f"screen-{at}")
         assert words(window)
     window.press("screen-7")
     assert "does not include the weights" in words(window)
-    assert window.complaints == []
 
 
-def test_a_model_of_one_layer_and_post_norm_has_its_story_too(window: Any, random_model: Any, tmp_path: Path) -> None:
+def test_a_model_of_one_layer_and_post_norm_has_its_story_too(window: Any, random_model: Any) -> None:
     shape = ModelSettings(d_model=8, d_ff=10, n_heads=1, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
-    window.open(explain(random_model(shape, 3), "a", weights=True, num_beams=2), tmp_path, "story")
+    window.open(explain(random_model(shape, 3), "a", weights=True, num_beams=2), "story")
     for at in range(1, N_SCREENS + 1):
         window.press(f"screen-{at}")
         assert words(window)
-    assert window.complaints == []
 
 
-def test_a_figure_is_saved_as_svg_and_as_csv(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "story")
+def test_a_figure_is_saved_as_svg_and_as_csv(window: Any, trace: Trace) -> None:
+    window.open(trace, "story")
     with window.page.expect_download() as download:
         window.press("csv-source-tokens-of-each-output-token")
     lines = Path(download.value.path()).read_text("utf-8").splitlines()
@@ -170,18 +160,17 @@ def test_a_figure_is_saved_as_svg_and_as_csv(window: Any, trace: Trace, tmp_path
     assert picture.startswith("<svg")
     assert "class=" not in picture
     assert 'fill="rgb' in picture
-    assert window.complaints == []
 
 
-def test_a_cell_of_a_saved_table_is_no_formula(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path)
+def test_a_cell_of_a_saved_table_is_no_formula(window: Any, trace: Trace) -> None:
+    window.open(trace)
     written = window.run(
         "const { csv } = await import('glassbox/figure.js'); return csv(given);", [["=1+1", 'a"b', "x,y", -0.5]]
     )
     assert written == '\'=1+1,"a""b","x,y",-0.5\r\n'
 
 
-def test_the_head_that_the_model_needs_most_is_the_one_that_is_shown(window: Any, trace: Trace, tmp_path: Path) -> None:
+def test_the_head_that_the_model_needs_most_is_the_one_that_is_shown(window: Any, trace: Trace) -> None:
     document = json.loads(trace.dumps())
     if "heads" not in document:
         pytest.skip("the trace has no effects of heads")
@@ -191,7 +180,7 @@ def test_the_head_that_the_model_needs_most_is_the_one_that_is_shown(window: Any
         for layer in (0, 1) for head in (0, 1)
     ]  # fmt: skip
     document["heads"] = {"rows": 10, "items": 10, "exact_match": 0.95, "heads": effects}
-    window.open(document, tmp_path, "story")
+    window.open(document, "story")
     window.press("screen-2")
     assert "head 1 of decoder layer 0" in words(window)
     window.press("screen-3")
@@ -199,9 +188,7 @@ def test_the_head_that_the_model_needs_most_is_the_one_that_is_shown(window: Any
 
 
 @pytest.mark.medium
-def test_the_head_that_an_answer_needs_most_is_that_of_python(
-    window: Any, case: Any, trace: Trace, tmp_path: Path
-) -> None:
+def test_the_head_that_an_answer_needs_most_is_that_of_python(window: Any, case: Any, trace: Trace) -> None:
     """In Python the answer is the gold target of the edited model."""
     rows = [(row, token.id) for row, token in enumerate(trace.tokens.target_out)]
 
@@ -213,7 +200,7 @@ def test_the_head_that_an_answer_needs_most_is_that_of_python(
     names = [(name, head) for name in attentions(trace) for head in range(trace.axes["head"].length)]
     expected = {(name, head): probability([f"head {name} {head} off"]) for name, head in names}
     name, head = min(expected, key=lambda each: expected[each])
-    window.open(trace, tmp_path, "story")
+    window.open(trace, "story")
     window.press("screen-3")
     window.page.wait_for_selector(".story-words:has-text('This answer needs')")
     layer, kind = name.split(".")[1:]
@@ -227,11 +214,10 @@ def test_the_head_that_an_answer_needs_most_is_that_of_python(
         "return headsOfAnswer(app).heads.map(({ name, head, score }) => [name, head, Math.exp(score)]);"
     )
     assert {(name, head): pytest.approx(score, rel=1e-3) for name, head, score in found} == expected
-    assert window.complaints == []
 
 
-def test_what_a_hidden_token_changes_is_said_as_probabilities(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "story")
+def test_what_a_hidden_token_changes_is_said_as_probabilities(window: Any, trace: Trace) -> None:
+    window.open(trace, "story")
     occlusion, log_probs = trace.array("evidence.occlusion"), trace.array("log_probs")
     row = int(occlusion.max(axis=1).argmax())
     before = log_probs[row, trace.tokens.target_out[row].id]
@@ -240,10 +226,8 @@ def test_what_a_hidden_token_changes_is_said_as_probabilities(window: Any, trace
     assert f"its probability falls from {shown[0]} to {shown[1]}" in words(window)
 
 
-def test_the_beam_says_what_it_kept_and_by_how_much_the_next_one_lost(
-    window: Any, trace: Trace, tmp_path: Path
-) -> None:
-    window.open(trace, tmp_path, "story")
+def test_the_beam_says_what_it_kept_and_by_how_much_the_next_one_lost(window: Any, trace: Trace) -> None:
+    window.open(trace, "story")
     window.press("screen-6")
     gaps = {}
     for step in range(1, len(trace.tokens.target_out)):
@@ -258,23 +242,23 @@ def test_the_beam_says_what_it_kept_and_by_how_much_the_next_one_lost(
     assert f"is {100 * (1 - np.exp(-gap)):.1f}\u00a0% below the" in words(window)
 
 
-def test_small_probabilities_of_the_beam_have_the_unit_of_its_scale(window: Any, trace: Trace, tmp_path: Path) -> None:
+def test_small_probabilities_of_the_beam_have_the_unit_of_its_scale(window: Any, trace: Trace) -> None:
     document = json.loads(trace.dumps())
     last = [node for node in document["search"]["beam"]["nodes"] if node["step"] == 0][-1]
     last["sum"] = float(np.log(4.3e-4))
-    window.open(document, tmp_path, "story?screen=6&row=0")
+    window.open(document, "story?screen=6&row=0")
     labels = window.all(".story-bar .story-label", "each.textContent")
     assert [label for label in labels if "10⁻⁴" in label] == [f"4.3\u00a0×\u00a010⁻⁴ {last['state']}"]
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_no_label_of_a_picture_is_cut_off(window: Any, trace: Trace, tmp_path: Path, width: int) -> None:
+def test_no_label_of_a_picture_is_cut_off(window: Any, trace: Trace, width: int) -> None:
     """By the picture, and by the card that it is in, unless the caption says that it is wider."""
     window.page.set_viewport_size({"width": width, "height": 844})
     document = json.loads(trace.dumps())
     for node in document["search"]["beam"]["nodes"]:
         node["text"] = "letters"
-    window.open(document, tmp_path, "story")
+    window.open(document, "story")
     for at in range(1, N_SCREENS + 1):
         window.press(f"screen-{at}")
         window.page.wait_for_selector(".story-words:not(:has-text('comput'))")
@@ -287,8 +271,8 @@ def test_no_label_of_a_picture_is_cut_off(window: Any, trace: Trace, tmp_path: P
         assert window.all(".story svg:not(.heat)", outside) in ([], [[]]), at
 
 
-def test_a_story_has_no_controls_without_effect(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "story")
+def test_a_story_has_no_controls_without_effect(window: Any, trace: Trace) -> None:
+    window.open(trace, "story")
     for key in ("depth-words", "decoder rows-true"):
         assert not window.page.locator(f"[data-key='{key}']").is_visible()
     window.panel("attention")
@@ -297,8 +281,8 @@ def test_a_story_has_no_controls_without_effect(window: Any, trace: Trace, tmp_p
     assert not window.page.locator("[data-key='depth-words']").is_visible()
 
 
-def test_the_numbers_of_every_panel_are_saved_too(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "attention")
+def test_the_numbers_of_every_panel_are_saved_too(window: Any, trace: Trace) -> None:
+    window.open(trace, "attention")
     name = "decoder.1.cross.weights"
     with window.page.expect_download() as download:
         window.page.click(f"[data-stage='{name}'] [data-key^='csv-']")
@@ -312,24 +296,22 @@ def test_the_numbers_of_every_panel_are_saved_too(window: Any, trace: Trace, tmp
         if panel != "training" or trace.training:
             assert window.page.locator("#panel [data-key^='svg-']").count() >= 1, panel
             assert window.page.locator("#panel [data-key^='csv-']").count() >= 1, panel
-    assert window.complaints == []
 
 
-def test_the_first_picture_of_a_long_text_begins_in_sight(window: Any, random_model: Any, tmp_path: Path) -> None:
+def test_the_first_picture_of_a_long_text_begins_in_sight(window: Any, random_model: Any) -> None:
     words = [" ".join(f"word{i}" for i in range(60))]
     shape = ModelSettings(d_model=8, d_ff=8, n_heads=1, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
     model = random_model(shape, 5, "words", texts=(words, words))
-    window.open(explain(model, words[0], weights=True, num_beams=2), tmp_path, "story")
+    window.open(explain(model, words[0], weights=True, num_beams=2), "story")
     figure = window.page.locator(".story figure").bounding_box()
     for first in (".story-token[data-at='s0']", ".story-token[data-at='t0']"):
         box = window.page.locator(first).bounding_box()
         assert figure["x"] < box["x"] < figure["x"] + 100
     assert "wider than the page" in window.page.inner_text(".story figcaption")
-    assert window.complaints == []
 
 
-def test_matrices_and_heads_are_saved_as_pictures(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path, "attention?head=1")
+def test_matrices_and_heads_are_saved_as_pictures(window: Any, trace: Trace) -> None:
+    window.open(trace, "attention?head=1")
     name = "decoder.1.cross.weights"
 
     def saved(selector: str) -> Any:
@@ -354,14 +336,13 @@ def test_matrices_and_heads_are_saved_as_pictures(window: Any, trace: Trace, tmp
     assert len(lines) == 1 + len(names) * trace.axes["head"].length
     assert lines[1].startswith(f"{names[0]},0,")
     assert window.page.locator(".picture-box.visually-hidden").count() == 0
-    assert window.complaints == []
 
 
-def test_the_gold_text_in_other_subwords_is_not_called_different(window: Any, trace: Trace, tmp_path: Path) -> None:
+def test_the_gold_text_in_other_subwords_is_not_called_different(window: Any, trace: Trace) -> None:
     document = json.loads(trace.dumps())
     document["target"] = trace.translation
     document["tokens"]["gold"] = document["tokens"]["target_out"][::-1]
-    window.open(document, tmp_path, "story?screen=8")
+    window.open(document, "story?screen=8")
     assert "✓ equal" in window.page.inner_text("dl.answer")
     assert "different" not in words(window)
     assert "The probability of the whole answer" in words(window)

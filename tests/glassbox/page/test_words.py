@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,8 +34,8 @@ def avoided_words(window: Any) -> list[str]:
 
 @pytest.mark.parametrize("rows", ["false", "true"], ids=["output", "gold"])
 @pytest.mark.medium
-def test_every_panel_uses_the_terms_of_the_field(window: Any, trace: Trace, tmp_path: Path, rows: str) -> None:
-    window.open(trace, tmp_path)
+def test_every_panel_uses_the_terms_of_the_field(window: Any, trace: Trace, rows: str) -> None:
+    window.open(trace)
     window.press(f"decoder rows-{rows}")
     for name in window.panels:
         window.panel(name)
@@ -52,16 +51,16 @@ def test_every_panel_uses_the_terms_of_the_field(window: Any, trace: Trace, tmp_
         assert avoided_words(window) == [], example
 
 
-def test_rows_are_called_by_what_their_targets_are(window: Any, trace: Trace, tmp_path: Path) -> None:
-    window.open(trace, tmp_path)
+def test_rows_are_called_by_what_their_targets_are(window: Any, trace: Trace) -> None:
+    window.open(trace)
     assert window.all(".shift th", "each.innerText") == ["step", "decoder input", "output token"]
     window.press("decoder rows-true")
     assert window.all(".shift th", "each.innerText") == ["step", "decoder input", "target token"]
 
 
-def test_the_hint_of_a_row_names_what_selects_it(window: Any, trace: Trace, tmp_path: Path) -> None:
+def test_the_hint_of_a_row_names_what_selects_it(window: Any, trace: Trace) -> None:
     """A row of the encoder is a source position: the decoding step does not select it."""
-    window.open(trace, tmp_path, "attention")
+    window.open(trace, "attention")
     hint = "[aria-label='one row or column'] .hint"
     assert "decoding step" in window.page.inner_text(hint)
     window.page.select_option("[data-key='attention']", "encoder.0.self")
@@ -69,19 +68,17 @@ def test_the_hint_of_a_row_names_what_selects_it(window: Any, trace: Trace, tmp_
     assert "decoding step" not in window.page.inner_text(hint)
 
 
-def test_a_page_without_weights_does_not_say_that_the_server_shows_them(
-    window: Any, trace: Trace, tmp_path: Path
-) -> None:
+def test_a_page_without_weights_does_not_say_that_the_server_shows_them(window: Any, trace: Trace) -> None:
     """The server leaves the weights of a large model out as well; what it can do is make edits."""
-    window.open(without_weights(trace), tmp_path, "space")
+    window.open(without_weights(trace), "space")
     assert "serve" not in window.page.inner_text("#panel")
     window.panel("whatif")
     assert "glassformer serve MODEL" in window.page.inner_text("#panel")
 
 
 @pytest.mark.parametrize("view", ["view-mistakes", *(f"example-{example}" for example in EXAMPLES)])
-def test_the_views_of_a_panel_fit_a_narrow_window(window: Any, trace: Trace, tmp_path: Path, view: str) -> None:
-    window.open(trace, tmp_path, "attention" if view.startswith("view") else "examples")
+def test_the_views_of_a_panel_fit_a_narrow_window(window: Any, trace: Trace, view: str) -> None:
+    window.open(trace, "attention" if view.startswith("view") else "examples")
     window.press(view)
     window.page.set_viewport_size({"width": 390, "height": 844})
     assert window.run("return document.documentElement.scrollWidth") <= 390
