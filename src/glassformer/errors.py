@@ -164,10 +164,12 @@ class NotFiniteError(EngineError):
 class MissingExtraError(GlassformerError):
     """A required optional library is not installed, or cannot be used: `problem` says why."""
 
-    def __init__(self, feature: str, *, package: str, extra: str, problem: str = "is not installed") -> None:
+    def __init__(
+        self, feature: str, *, package: str, extra: str, problem: str = "is not installed", hint: str | None = None
+    ) -> None:
         super().__init__(
             f"{feature} needs the package {package!r}, which {problem}",
-            hint=f"pip install 'glassformer[{extra}]'",
+            hint=hint or f"pip install 'glassformer[{extra}]'",
         )
 
 

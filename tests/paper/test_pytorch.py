@@ -31,11 +31,11 @@ def torch_of(version: str) -> ModuleType:
     return module
 
 
-def refused() -> str:
+def refused(hint: str = "pip install 'glassformer[train]'") -> str:
     with pytest.raises(MissingExtraError) as caught:
         check_pytorch("glassformer train")
     assert not has_pytorch()
-    assert caught.value.hint == "pip install 'glassformer[train]'"
+    assert caught.value.hint == hint
     return caught.value.what
 
 
@@ -50,7 +50,8 @@ def test_a_pytorch_that_is_not_installed_is_named(monkeypatch):
 def test_a_pytorch_that_cannot_be_loaded_is_named_with_the_reason(monkeypatch, error):
     monkeypatch.delitem(sys.modules, "torch")
     monkeypatch.setattr(sys, "meta_path", [_Broken(error), *sys.meta_path])
-    assert refused() == f"glassformer train needs the package 'torch', which cannot be loaded: {error}"
+    refusal = refused("pip install --force-reinstall torch")
+    assert refusal == f"glassformer train needs the package 'torch', which cannot be loaded: {error}"
 
 
 @pytest.mark.parametrize(("version", "is_accepted"), [("2.5.1+cu124", False), ("1.13.0", False), ("2.6.0a0+git", True)])

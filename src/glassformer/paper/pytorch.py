@@ -12,17 +12,17 @@ OLDEST = (2, 6)
 
 def check_pytorch(feature: str) -> None:
     """Import torch. Raises MissingExtraError where it is not installed, too old, or cannot be loaded."""
+    problem, hint = "is not installed", None
     try:
         import torch
-    except ModuleNotFoundError as error:
-        problem = "is not installed" if error.name == "torch" else f"cannot be loaded: {error}"
-    except (ImportError, OSError) as error:  # a library of the system, or of the package itself
-        problem = f"cannot be loaded: {error}"
+    except (ImportError, OSError) as error:
+        if not (isinstance(error, ModuleNotFoundError) and error.name == "torch"):  # a library that it needs
+            problem, hint = f"cannot be loaded: {error}", "pip install --force-reinstall torch"
     else:
         if tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) >= OLDEST:
             return
         problem = f"is too old: {torch.__version__}, where {'.'.join(map(str, OLDEST))} or newer is needed"
-    raise MissingExtraError(feature, package="torch", extra="train", problem=problem)
+    raise MissingExtraError(feature, package="torch", extra="train", problem=problem, hint=hint)
 
 
 def has_pytorch() -> bool:
