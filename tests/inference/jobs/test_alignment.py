@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from glassformer.inference.engines import attention
 from glassformer.inference.engines.attention import cross_attention
 from glassformer.inference.engines.torch import TorchEngine, get_weights
-from glassformer.inference.jobs.alignment import Aligner
+from glassformer.inference.jobs.alignment import Aligner, reference_attention
 from glassformer.inference.jobs.layout import pharaoh
 from glassformer.inference.jobs.sentences import joined
 from glassformer.inference.translator import EMPTY, Translation
@@ -97,6 +98,11 @@ def random_model(n_decoder_layers: int, seed: int = 1, **changes: Any) -> Transf
     return Transformer(ModelSettings(n_decoder_layers=n_decoder_layers, **settings), 10, 10).eval()
 
 
+def file_of(model: Transformer) -> Any:
+    """What the reference reads of a model file."""
+    return SimpleNamespace(tensors=get_weights(model), settings=SimpleNamespace(model=model.settings))
+
+
 def of_reference(model: Transformer, layer: int, source: list[int], target: list[int]) -> Any:
     """The weights of cross-attention of a layer, averaged over the heads, in float64 and without a batch."""
     found = {}
@@ -127,3 +133,10 @@ def test_several_models_are_averaged_and_no_pairs_have_no_weights():
     for mean, one, other in zip(together, *alone, strict=True):
         np.testing.assert_allclose(mean, (one + other) / 2, atol=1e-6)
     assert cross_attention(engine_of(*models), []) == []
+
+
+def test_without_pytorch_the_weights_are_those_of_the_reference():
+    models = [random_model(2, seed) for seed in (1, 2)]
+    found = reference_attention([file_of(model) for model in models], PAIRS)
+    for one, other in zip(found, cross_attention(engine_of(*models), PAIRS), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.inference.engines import Ids
+from glassformer.inference.timelimit import check_time_limit
 from glassformer.inference.translator import Translation, Translator
+from glassformer.paper import reference
+from glassformer.paper.pytorch import has_pytorch
+from glassformer.paper.settings import ModelSettings
+from glassformer.ship.storage.modelfile import ModelFile
+
+Weights = list[NDArray[Any]]
+"""For each pair of framed ids, `[target tokens after <bos>, source tokens]`."""
 
 
 class Aligner:
-    """Aligns the answers of a translator with its model, or models, in PyTorch."""
+    """Aligns the answers of a translator with its model, or models."""
 
     def __init__(self, translator: Translator) -> None:
-        from glassformer.inference.engines.attention import cross_attention
-        from glassformer.inference.engines.torch import TorchEngine
-
         self._source, self._target = translator.source_tokenizer, translator.target_tokenizer
-        engine = translator.engine
-        if not isinstance(engine, TorchEngine):
-            engine = TorchEngine.of_files(translator.model_files)
-        self._cross_attention = partial(cross_attention, engine)
+        self._cross_attention = _cross_attention_of(translator)
         special = self._target.vocabulary.special_ids
         pieces = enumerate(self._target.vocabulary.pieces)
         self._target_ids = {piece: token for token, piece in pieces if token not in special}
@@ -28,8 +35,8 @@ class Aligner:
     def align(self, sources: Sequence[str], answers: Sequence[Translation]) -> list[Translation]:
         """Return the answers with `source_tokens`, and for each of their tokens the source token with most attention.
 
-        The attention is that of `cross_attention`, at the position that predicts the token. `<bos>`, `<eos>` and
-        `<pad>` are not aligned. Alternatives are left as they are.
+        The attention is that of `engines.attention.cross_attention`, at the position that predicts the token. `<bos>`,
+        `<eos>` and `<pad>` are not aligned. Alternatives are left as they are.
         """
         vocabulary = self._source.vocabulary
         frame = {vocabulary.bos_id, vocabulary.eos_id, vocabulary.pad_id}
@@ -45,3 +52,40 @@ class Aligner:
             tokens = tuple(self._source.tokens([ids[at] for at in positions]))
             results[row] = replace(answers[row], alignment=alignment, source_tokens=tokens)
         return results
+
+
+def _cross_attention_of(translator: Translator) -> Callable[[Sequence[tuple[Ids, Ids]]], Weights]:
+    """Return what computes the weights: PyTorch in batches, or the reference where PyTorch is not installed."""
+    if not has_pytorch():
+        return partial(reference_attention, translator.model_files)
+    from glassformer.inference.engines.attention import cross_attention
+    from glassformer.inference.engines.torch import TorchEngine
+
+    engine = translator.engine
+    return partial(
+        cross_attention, engine if isinstance(engine, TorchEngine) else TorchEngine.of_files(translator.model_files)
+    )
+
+
+def reference_attention(files: Sequence[ModelFile], pairs: Sequence[tuple[Ids, Ids]]) -> Weights:
+    """Return what `engines.attention.cross_attention` returns, from the NumPy reference: slower, a pair at a time."""
+    models = [
+        ({name: array.astype(np.float64) for name, array in file.tensors.items()}, file.settings.model)
+        for file in files
+    ]
+    return [np.mean([_weights(*model, *pair) for model in models], axis=0) for pair in pairs]
+
+
+def _weights(weights: reference.Weights, model: ModelSettings, source: Ids, target: Ids) -> NDArray[Any]:
+    noted: dict[str, NDArray[Any]] = {}
+
+    def note(name: str, value: Any, *_made_of: Any) -> Any:
+        noted[name] = value
+        return value
+
+    check_time_limit()
+    memory = reference.encode(weights, model, np.array(source))
+    reference.decode(weights, model, np.array(target[:-1]), memory, note=note)
+    layer = max(0, model.n_decoder_layers - 2)
+    of_heads: NDArray[Any] = noted[f"decoder.{layer}.cross_attention.weights"]
+    return np.asarray(of_heads.mean(axis=0))

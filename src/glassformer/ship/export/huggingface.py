@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import MissingExtraError
+from glassformer.paper.pytorch import check_pytorch
 from glassformer.ship.export.huggingface_layout import Layout, check_shape
 from glassformer.ship.export.programs import Format, max_new_tokens, max_positions, script_answers, write_programs
 from glassformer.ship.export.tokenizer_json import joined_tokenizer, single_tokenizer
@@ -33,6 +34,7 @@ def check_supported(model_file: ModelFile) -> None:
     """Raise SettingsError for a model that the library cannot represent, MissingExtraError without the library."""
     if importlib.util.find_spec("transformers") is None:
         raise MissingExtraError("--to huggingface", package="transformers", extra="huggingface")
+    check_pytorch("--to huggingface")
     check_shape(model_file.settings.model)
     _tokenizer(model_file, Layout(model_file, 1))
 
