@@ -10,7 +10,7 @@ import pytest
 
 from glassformer.before.plan import plan
 from glassformer.data import cache, tables
-from glassformer.data.frames import source_of_frame
+from glassformer.data.given import source_of_frame
 from glassformer.data.ledger import Reason
 from glassformer.data.stored import StoredPairs
 from glassformer.data.tables import Table, read_source, read_table

@@ -25,6 +25,7 @@ from glassformer.paper.settings import Settings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import Finished, Saved
 from glassformer.training.processes import Processes
+from glassformer.training.update import share
 from tests.chaos.conftest import child, wait
 
 PAIRS = dates(120, seed=5)
@@ -206,9 +207,9 @@ def test_processes_that_do_not_answer_are_an_error(monkeypatch):
 
 def test_every_row_of_a_batch_has_one_process_and_one_without_rows_helps():
     rows = np.arange(7)
-    shares = [Processes(rank, 3).share(rows) for rank in range(3)]
+    shares = [share(rows, rank, 3) for rank in range(3)]
     assert sorted(np.concatenate([share for share, _ in shares])) == list(rows)
-    assert Processes(2, 3).share(rows[:2])[1] == 0.0
+    assert share(rows[:2], 2, 3)[1] == 0.0
 
 
 # One of four processes is killed after the first checkpoint; torchrun starts all of them again.

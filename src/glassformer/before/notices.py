@@ -8,7 +8,8 @@ from typing import Literal
 
 from glassformer.before.audit.quick import quick_audit
 from glassformer.before.grow import unknown_text
-from glassformer.data.tables import Table, first_row_note
+from glassformer.data.rows import first_row_note
+from glassformer.data.tables import Table
 from glassformer.training.prepare import Prepared
 
 NoticeKind = Literal[

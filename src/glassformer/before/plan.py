@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -126,7 +127,8 @@ def plan(
         init, overwrite = (None, False) if resume else (init, True)
     arguments = (_given(overrides), directory, pairs, valid, test, init)
     complete = overrides if isinstance(overrides, Settings) else None
-    return processes.agree(lambda: _plan(*arguments, complete, processes, resume=resume, overwrite=overwrite), _digest)
+    decide = partial(_plan, *arguments, complete, processes, resume=resume, overwrite=overwrite)
+    return decide() if processes.count == 1 else processes.agree(decide, _digest)
 
 
 def _plan(

@@ -39,7 +39,7 @@ ON_THEIR_OWN_SCALE = ("bleu", "chrf")
 
 def print_reading(reporter: Reporter, table: Table | OpenRows, taken: str = "", *, arrives: bool = False) -> None:
     """Print how a table was read, with its columns as `taken`; `arrives`: its rows are yet to come."""
-    from glassformer.data.tables import first_row_note
+    from glassformer.data.rows import first_row_note
 
     header = "with a header" if table.header else "without a header"
     if table.format in ("JSON Lines", "Parquet", "parallel text"):

@@ -1,8 +1,7 @@
 """Rows of a table as ids in flat arrays: in memory, or of a large table in files of the cache.
 
-held_out_rows(table, settings)                           the rows to validate on
-encode_training(table, held, settings, tokenizers)       all others as ids, with tokenizers that are given or learned
-encode_pairs(table, rows, tokenizers, settings)          some rows as ids
+encode_training(table, held, settings, tokenizers)    all rows but some, with tokenizers that are given or learned
+encode_pairs(table, rows, tokenizers, settings)       some rows
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.cache import Entry, GrowingArray, cached, key_of, mapped
-from glassformer.data.splits import TrainedSources, held_rows, sorted_hashes, source_hashes
+from glassformer.data.splits import TrainedSources, sorted_hashes, source_hashes
 from glassformer.data.stored import BLOCK_ROWS, StoredPairs
 from glassformer.data.tables import Pair, Table
 from glassformer.errors import TableError
@@ -118,17 +117,6 @@ class Encoded:
     def left_out(self) -> frozenset[int]:
         """The indices of the rows that are too long."""
         return frozenset(row for side in self.too_long for row, _ in side)
-
-
-def held_out_rows(table: Table, settings: Settings) -> NDArray[np.int64]:
-    """Return the rows of a table that are held out for validation; see `splits.held_rows`."""
-    choice = settings.data.valid_fraction, settings.data.max_valid_rows, settings.training.seed
-    if not isinstance(table.pairs, StoredPairs):
-        return held_rows(source_hashes(table.pairs), *choice)
-    hashes = table.pairs.source_hashes
-    key = key_of("split", {"table": table.pairs.key, "choice": choice})
-    entry = cached(key, lambda _: {"held": held_rows(hashes, *choice).tolist()})
-    return np.array(entry.description["held"], np.int64)
 
 
 def encode_training(

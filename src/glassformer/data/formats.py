@@ -2,8 +2,7 @@
 
     open_source(path) -> Source                the open table, before any column is chosen
     open_stream(stream, suffix, name)          the same of a stream, such as standard input
-    Source.rows(take, header) -> Row, Row, …   the cells of the chosen columns of each row, or its fault
-    Source.rows(take, header, kinds)           the same, where some cells need not be text
+    Source.scan(take, header, …)               the cells of the chosen columns of each row, or its fault
 
 Each reader handles the grammar of one format; `delimited` has that of CSV and TSV. `lines` opens and decodes files;
 `tables` chooses the columns and handles damaged rows.
@@ -21,15 +20,29 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeVar, cast
+from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar, cast
 
 from glassformer.data.cells import FaultError, Json, Kind, arrow_values, text_row
 from glassformer.data.delimited import Row, csv_rows, tsv_rows
-from glassformer.data.ledger import Fault, Reason
+from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.lines import COMPRESSIONS, Lines, corrupt, open_bytes, pyarrow, system_errors
 from glassformer.errors import TableError, UsageError, nearest
 
+_NAMED_FAULTS = 10
+
 Item = TypeVar("Item")
+
+
+class InputRow(NamedTuple):
+    """A row: its number from 1, its line in the file, and its chosen cells.
+
+    A blank line of a table has no cells. A damaged row has a fault and no cells.
+    """
+
+    number: int
+    line: int | None
+    cells: Sequence[str]
+    fault: Fault | None = None
 
 
 class ReadRows(Protocol):
@@ -57,6 +70,37 @@ class Source:
     first: tuple[str, ...] = ()
     first_fault: Fault | None = None
     advice: str = ""
+
+    def scan(
+        self, take: Sequence[int], header: bool, path: str, ledger: Ledger, kinds: Sequence[Kind] = ()
+    ) -> Iterator[InputRow]:
+        """Yield the rows with the cells at the positions `take`; each is counted in the ledger first."""
+        for number, (line, cells, fault) in enumerate(self.rows(take, header, kinds), 1):
+            ledger.read = number
+            if fault:
+                ledger.add(number, line, path, *fault)
+            elif cells:
+                ledger.kept += 1
+            else:
+                ledger.add(number, line, path, Reason.BLANK_LINE)
+            yield InputRow(number, line, () if fault else cells, fault)
+
+
+def damage(damaged: Sequence[InputRow], where: str, *, expected: str, hint: str, unit: str = "row") -> TableError:
+    """Return the error for damaged rows, of which the first are named; `unit` is "row", or "line" of a text."""
+    named = [
+        f"{f'row {row.number}' if row.line is None else f'line {row.line}'}: {row.fault}"
+        for row in damaged[:_NAMED_FAULTS]
+    ]
+    more = [f"and {len(damaged) - _NAMED_FAULTS:,} more"] if len(damaged) > _NAMED_FAULTS else []
+    number = f"{len(damaged):,} damaged {unit}{'' if len(damaged) == 1 else 's'}"
+    return TableError(
+        f"the {'table' if unit == 'row' else 'text'} has {number}",
+        where=where,
+        got="\n       ".join(named + more),
+        expected=expected,
+        hint=hint,
+    )
 
 
 @contextmanager

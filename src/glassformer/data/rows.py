@@ -12,67 +12,21 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
 from glassformer.data.cells import Kind
 from glassformer.data.columns import ColumnName, Columns
-from glassformer.data.formats import Source, open_source, open_stream
-from glassformer.data.ledger import Fault, Ledger, Reason
+from glassformer.data.formats import InputRow, damage, open_source, open_stream
+from glassformer.data.ledger import Ledger
 from glassformer.data.lines import Lines, open_bytes, system_errors
-from glassformer.errors import TableError
+from glassformer.data.tables import Table
+from glassformer.errors import TableError, shortened
 from glassformer.paper.settings import DataSettings
 
 PLAIN = "plain text"
 """The format of lines."""
 
-_NAMED_FAULTS = 10
-
-
-class InputRow(NamedTuple):
-    """A row: its number from 1, its line in the file, and its chosen cells.
-
-    A blank line of a table has no cells. A damaged row has a fault and no cells.
-    """
-
-    number: int
-    line: int | None
-    cells: Sequence[str]
-    fault: Fault | None = None
-
-
-def scan(
-    source: Source, columns: Columns, take: Sequence[int], ledger: Ledger, kinds: Sequence[Kind] = ()
-) -> Iterator[InputRow]:
-    """Yield the rows of an open table with the cells at the positions `take`; each is counted in the ledger first."""
-    for number, (line, cells, fault) in enumerate(source.rows(take, columns.consumed, kinds), 1):
-        ledger.read = number
-        if fault:
-            ledger.add(number, line, columns.table, *fault)
-        elif cells:
-            ledger.kept += 1
-        else:
-            ledger.add(number, line, columns.table, Reason.BLANK_LINE)
-        yield InputRow(number, line, () if fault else cells, fault)
-
-
-def damage(damaged: Sequence[InputRow], where: str, *, expected: str, hint: str, unit: str = "row") -> TableError:
-    """Return the error for damaged rows, of which the first are named; `unit` is "row", or "line" of a text."""
-    named = [
-        f"{f'row {row.number}' if row.line is None else f'line {row.line}'}: {row.fault}"
-        for row in damaged[:_NAMED_FAULTS]
-    ]
-    more = [f"and {len(damaged) - _NAMED_FAULTS:,} more"] if len(damaged) > _NAMED_FAULTS else []
-    number = f"{len(damaged):,} damaged {unit}{'' if len(damaged) == 1 else 's'}"
-    return TableError(
-        f"the {'table' if unit == 'row' else 'text'} has {number}",
-        where=where,
-        got="\n       ".join(named + more),
-        expected=expected,
-        hint=hint,
-    )
-
-
-# One or more columns, or lines, as they are
+_CELLS_OF_FIRST_ROW = 8
 
 
 @dataclass(frozen=True)
@@ -135,7 +89,7 @@ def open_columns(
                 Ledger(),
             )
             yield opened
-            yield from scan(table, found, take, opened.ledger, kinds)
+            yield from table.scan(take, found.consumed, path, opened.ledger, kinds)
 
     with _reading(read()) as opened:
         yield opened
@@ -180,3 +134,14 @@ def check_rows(opened: OpenRows, rows: Sequence[InputRow]) -> None:
         unit, hint = "line", "save the text as UTF-8"
     if damaged := [row for row in rows if row.fault]:
         raise damage(damaged, opened.path, expected=opened.advice, hint=hint, unit=unit)
+
+
+def first_row_note(table: Table | OpenRows) -> str:
+    """Return a note on how the first row was read (header or data); "" in a format with column names."""
+    if not table.first:
+        return ""
+    cells = [repr(shortened(cell)) for cell in table.first[:_CELLS_OF_FIRST_ROW]]
+    shown = " | ".join([*cells, "…"] if len(table.first) > len(cells) else cells)
+    role, option = ("a header", "--no-header") if table.header else ("data", "--header")
+    otherwise = f" (otherwise: {option})" if table.header_guessed else ""
+    return f"the first row was read as {role}: {shown}{otherwise}"

@@ -3,8 +3,8 @@
     table = read_table("pairs.csv", DataSettings())      table.pairs, table.rows, table.ledger
 
 All cells are text, unchanged: "NA", "null", "nan" and a lone quote are cells like any other, and no cell is stripped.
-`formats` reads the files, `columns` chooses the columns and recognizes a header, `rows` counts the rows, and this
-module keeps or drops them. The pairs of a small table are in memory, those of a large one in the cache.
+`formats` reads the files and counts the rows, `columns` chooses the columns and recognizes a header, and this module
+keeps or drops the rows. The pairs of a small table are in memory, those of a large one in the cache.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from typing import Any
 
 from glassformer.data.cache import FOLDER_VARIABLE, Entry, cached, content_digest, key_of
 from glassformer.data.columns import Columns, requested
-from glassformer.data.formats import FORMATS, Source, open_source, suffix_of, table_files
+from glassformer.data.formats import FORMATS, InputRow, Source, damage, open_source, suffix_of, table_files
 from glassformer.data.ledger import Fault, Ledger, LedgerEntry, Reason
 from glassformer.data.lines import COMPRESSIONS, system_errors
 from glassformer.data.pairs import Pair
 from glassformer.data.remote import copies, is_address, public
-from glassformer.data.rows import InputRow, OpenRows, damage, scan
 from glassformer.data.stored import StoredPairs, write_pairs
-from glassformer.errors import ColumnError, GlassformerError, TableError, shortened
+from glassformer.errors import ColumnError, GlassformerError, TableError
 from glassformer.paper.settings import DataSettings
 from glassformer.text.inputs import Input, Inputs, compose, fault_of
 
@@ -38,7 +37,6 @@ LARGE_BYTES = 2**24
 
 _PACKED_TIMES = 4  # about as many times larger is the text of a compressed file, or of one in a binary format
 _BINARY = (".parquet", ".arrow")
-_CELLS_OF_FIRST_ROW = 8
 _ABOUT_READING = {"source", "features", "target", "header", "bad_rows"}
 _DESCRIBED = ("columns", "taken", "header", "format", "first", "header_guessed")
 
@@ -154,17 +152,6 @@ def _read_files(name: str, files: list[str], data: DataSettings) -> Table:
 # Messages
 
 
-def first_row_note(table: Table | OpenRows) -> str:
-    """Return a note on how the first row was read (header or data); "" in a format with column names."""
-    if not table.first:
-        return ""
-    cells = [repr(shortened(cell)) for cell in table.first[:_CELLS_OF_FIRST_ROW]]
-    shown = " | ".join([*cells, "…"] if len(table.first) > len(cells) else cells)
-    role, option = ("a header", "--no-header") if table.header else ("data", "--header")
-    otherwise = f" (otherwise: {option})" if table.header_guessed else ""
-    return f"the first row was read as {role}: {shown}{otherwise}"
-
-
 def check_same_columns(table: Table, other: Table) -> None:
     """Raise ColumnError when another table has the columns of `table`, but others of them are source and target."""
     names, others = map(_column_names, (table, other))
@@ -204,13 +191,13 @@ def cell_fault(cells: Sequence[str], inputs: Inputs) -> Fault | None:
     return None if cells[-1].strip() else Fault(Reason.EMPTY_TARGET)
 
 
-def usable_pairs(rows: Iterable[InputRow], inputs: Inputs, path: str, ledger: Ledger) -> Iterator[tuple[int, Pair]]:
+def _usable_pairs(rows: Iterable[InputRow], inputs: Inputs, path: str, ledger: Ledger) -> Iterator[tuple[int, Pair]]:
     """Yield the row and the pair of every row with cells, except those with an empty or faulty one."""
     for number, line, cells, _ in rows:
         if cells and (fault := cell_fault(cells, inputs)):
             ledger.drop(number, path, fault, line)
         elif cells:
-            yield number, Pair(compose(cells[:-1]), cells[-1])
+            yield number, Pair(compose(cells[:-1]) if inputs else cells[0], cells[-1])
 
 
 def _open(source: Source, data: DataSettings, path: str) -> tuple[Table, Iterator[tuple[int, Pair]]]:
@@ -224,11 +211,11 @@ def _open(source: Source, data: DataSettings, path: str) -> tuple[Table, Iterato
         take, inputs = chosen.all, columns.inputs(chosen)
         taken = (" + ".join(map(columns.label, take[:-1])), columns.label(chosen.target))
     ledger = Ledger()
-    rows = scan(source, columns, take, ledger)
+    rows = source.scan(take, columns.consumed, path, ledger)
     if data.bad_rows == "stop":
         rows = _undamaged(rows, path, source.advice)
     described = columns.names, taken, columns.header, source.format, ledger, columns.first, columns.guessed, inputs
-    return Table(path, (), (), *described), usable_pairs(rows, inputs, path, ledger)
+    return Table(path, (), (), *described), _usable_pairs(rows, inputs, path, ledger)
 
 
 def _undamaged(rows: Iterable[InputRow], path: str, expected: str) -> Iterator[InputRow]:

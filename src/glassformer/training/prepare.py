@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.columns import held_out_columns
-from glassformer.data.corpus import Corpus, Encoded, Tokenizers, encode_pairs, encode_training, held_out_rows
+from glassformer.data.corpus import Corpus, Encoded, Tokenizers, encode_pairs, encode_training
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.pairs import Pair, fingerprint, fingerprint_parts
-from glassformer.data.splits import Overlap, TrainedSources
+from glassformer.data.splits import Overlap, TrainedSources, held_out_rows
 from glassformer.data.tables import Table
 from glassformer.errors import TableError
 from glassformer.paper.settings import Settings
@@ -129,7 +129,10 @@ def prepare(
     that more than half of them exceed, tokens of which too many are unknown.
     """
     _check_rows(table)
-    held_out = held_out_rows(table, settings) if valid is None else np.empty(0, np.int64)
+    data, seed = settings.data, settings.training.seed
+    held_out = np.empty(0, np.int64)
+    if valid is None:
+        held_out = held_out_rows(table.pairs, data.valid_fraction, data.max_valid_rows, seed)
     ledger = Ledger()
     for read in (table, valid):
         if read is not None:

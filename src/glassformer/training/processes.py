@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, distributed
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
@@ -83,14 +81,6 @@ class Processes:
         """Return what computes a run: versions, and the numbers of processes and of threads in each."""
         return library_versions() | {"processes": str(self.count), "threads": str(torch.get_num_threads())}
 
-    def share(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], float]:
-        """Return this process's rows of a batch, and their weight: 0 for a row of another that stands in for none.
-
-        Every process must compute something, because the others wait for it.
-        """
-        own = rows[self.rank :: self.count]
-        return (own, 1.0) if len(own) else (rows[:1], 0.0)
-
     def sum_(self, tensor: Tensor) -> Tensor:
         """Replace a tensor by its sum over all processes, in place, and return it."""
         if self.count > 1:
@@ -137,13 +127,11 @@ class Processes:
         return values[0]
 
     def agree(self, decide: Callable[[], T], digest: Callable[[T], Mapping[str, str]]) -> T:
-        """Return what every process decides for itself, when all succeed and the digests of all are the same.
+        """Return what each of several processes decides for itself, when all succeed and their digests are the same.
 
         Otherwise every process raises an error: the first one the error that it has itself, or a RunError that tells
         the rank and the error, or the difference, of another.
         """
-        if self.count == 1:
-            return decide()
         decided: T | None = None
         error: GlassformerError | None = None
         try:

@@ -118,7 +118,7 @@ class Updater:
     def _accumulate(self, batches: Sequence[NDArray[np.int64]], n_tokens: int, step: int) -> list[Tensor]:
         """Compute the gradient of an update, in parts that fit into memory; return the `_losses` of each part."""
         while True:
-            shares = [self.processes.share(rows) for rows in batches]
+            shares = [share(rows, self.processes.rank, self.processes.count) for rows in batches]
             parts = [(part, weight) for rows, weight in shares for part in self._parts(rows)]
             try:
                 return [self._forward_backward(rows, n_tokens, weight) for rows, weight in parts]
@@ -188,6 +188,16 @@ class Updater:
             hint="--set training.recompute=true (needs less memory), a smaller model, or a smaller "
             "data.max_source_length and data.max_target_length",
         )
+
+
+def share(rows: NDArray[np.int64], rank: int, count: int) -> tuple[NDArray[np.int64], float]:
+    """Return the rows of a batch that one of `count` processes computes, and their weight.
+
+    It is 0 for a row of another that stands in for none: every process must compute something, because the others wait
+    for it.
+    """
+    own = rows[rank::count]
+    return (own, 1.0) if len(own) else (rows[:1], 0.0)
 
 
 def has_own_threads(settings: Settings, device: torch.device) -> bool:
