@@ -16,7 +16,9 @@ from tests.shapes import install
 
 SHAPED_MODULES = (
     "glassformer.paper.search",
-    "glassformer.inference.engines.inference",
+    "glassformer.inference.engines.numpy",
+    "glassformer.inference.engines.numpy_cached",
+    "glassformer.inference.engines.torch_cached",
     "glassformer.inference.engines.torch",
     "glassformer.paper.kernels",
     "glassformer.paper.model",

@@ -37,7 +37,7 @@ THIRD_PARTY = {
     "data": {"fsspec", "numpy", "pyarrow"},
     "inference": {
         *("ctranslate2", "filelock", "jaxtyping", "numpy", "pyarrow", "pydantic", "ray", "sacrebleu", "sentencex"),
-        "torch",
+        *("threadpoolctl", "torch"),
     },
     "training": {"jaxtyping", "numpy", "pydantic", "tensorboardX", "torch"},
     "before": {"filelock", "numpy", "pydantic", "torch"},
@@ -240,7 +240,7 @@ def import_time_names(tree: ast.Module) -> Iterator[str]:
 
 WITH_TORCH = (
     *("paper.kernels", "paper.model", "training", "glassbox.pytorch", "ship.agree"),
-    *(f"inference.engines.{name}" for name in ("attention", "inference", "tensors", "torch")),
+    *(f"inference.engines.{name}" for name in ("attention", "tensors", "torch", "torch_cached")),
     *(f"before.{name}" for name in ("checks", "demo", "finder", "leaks", "measure", "plan", "resume", "selftest")),
 )
 """Modules and packages that may import PyTorch when they are imported. What translates and reads works without it."""

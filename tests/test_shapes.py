@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int, TypeCheckError
 from torch import Tensor
 
-from glassformer.inference.engines import inference
+from glassformer.inference.engines import torch_cached
 from tests.shapes import check_shapes
 
 if TYPE_CHECKING:
@@ -74,4 +74,4 @@ def test_a_function_without_a_shape_stays_as_it_is() -> None:
 
 def test_the_fields_of_a_dataclass_are_checked() -> None:
     with pytest.raises(TypeCheckError, match="parameter moved="):
-        inference._Kept(torch.tensor([1]), torch.ones(2))
+        torch_cached._Kept(torch.tensor([1]), torch.ones(2))

@@ -24,7 +24,7 @@ def test_translate_answers_as_with_torch_and_says_on_how_many_rows_that_was_prov
     expected = call("translate", run, lines, "--beam", "1")
     answer = call("translate", run, lines, "--beam", "1", "--engine", "ctranslate2")
     assert (answer.code, answer.out) == (0, expected.out)
-    assert "ctranslate2 in float32: equal to torch on 200 of 200 rows" in answer.err
+    assert "ctranslate2 in float32: equal to numpy on 200 of 200 rows" in answer.err
     assert "ctranslate2" not in expected.err
     assert "ctranslate2" not in call("translate", run, lines, "--engine", "ctranslate2", "--quiet").err
 
@@ -41,7 +41,7 @@ def test_translate_in_int8_says_how_many_answers_changed(call, run, lines):
     answer = call("translate", run, lines, "--engine", "ctranslate2", "--precision", "int8")
     assert answer.code == 0
     assert len(answer.out.splitlines()) == len(TEXTS) + 1
-    assert "ctranslate2 in int8: equal to torch on " in answer.err
+    assert "ctranslate2 in int8: equal to numpy on " in answer.err
 
 
 def test_evaluate_in_int8_shows_each_metric_in_both(call, run, table):
@@ -63,7 +63,7 @@ def test_evaluate_in_int8_shows_each_metric_in_both(call, run, table):
 def test_an_engine_that_is_not_there_names_those_that_are(call, run, lines, table, verb):
     answer = call(verb, run, lines if verb == "translate" else table, "--engine", "marian")
     assert (answer.code, answer.out) == (2, "")
-    assert "there is no engine 'marian'\n  next: valid: torch, ctranslate2" in answer.err
+    assert "there is no engine 'marian'\n  next: valid: auto, numpy, torch, ctranslate2" in answer.err
 
 
 def test_a_precision_of_the_other_engine_is_refused_with_those_that_there_are(call, run, lines):

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from glassformer.errors import ModelFileError, NotFiniteError, SettingsError, TextError, UsageError
 from glassformer.inference import translator as translator_module
-from glassformer.inference.engines import torch as engine_module
+from glassformer.inference.engines import batches
 from glassformer.inference.translator import Translation, Translator, default_max_new_tokens
 from glassformer.paper.settings import DecodingSettings, Settings, SideSettings, TokenKind
 from glassformer.ship.storage.modelfile import ModelFile
@@ -71,7 +71,7 @@ def test_a_text_has_the_same_answer_alone_and_in_any_batch(
     batch = texts + shuffle.sample(texts, len(texts) // 2)
     shuffle.shuffle(batch)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_module, "BATCH_POSITIONS", positions)
+        patch.setattr(batches, "BATCH_POSITIONS", positions)
         together = translator().translate(batch, num_beams=num_beams)
     for text, found in zip(batch, together, strict=True):
         (alone,) = translator().translate([text], num_beams=num_beams)

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from glassformer.before.plan import train
 from glassformer.errors import SettingsError, TextError
-from glassformer.inference.engines.inference import Inference
 from glassformer.inference.engines.torch import get_weights, set_weights
+from glassformer.inference.engines.torch_cached import Inference
 from glassformer.paper import model as model_module
 from glassformer.paper import reference
 from glassformer.paper.kernels import attention as attention_kernel
@@ -756,7 +756,7 @@ def test_wrongly_shaped_calls_are_caught_in_tests() -> None:
     [
         ("glassformer.paper.search.sampling", lambda module: module.truncate(np.ones(3, dtype=int), 1, 1.0)),
         (
-            "glassformer.inference.engines.inference",
+            "glassformer.inference.engines.torch_cached",
             lambda module: module._aligned(torch.ones(2)),
         ),
         (

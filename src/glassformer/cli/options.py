@@ -95,8 +95,8 @@ class ComputingWithEngine(Computing):
     """The same, with a choice of the engine."""
 
     engine: Annotated[
-        str, typer.Option("--engine", help="torch, or ctranslate2 (an extra).", rich_help_panel=COMMON)
-    ] = "torch"
+        str, typer.Option("--engine", help="auto, numpy, torch, or ctranslate2 (an extra).", rich_help_panel=COMMON)
+    ] = "auto"
 
 
 # Tables

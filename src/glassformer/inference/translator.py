@@ -107,8 +107,7 @@ class Translator:
     """A trained model that translates.
 
     `Translator.load(path).translate(["1845-01-05"])[0].text`. The same text gives the same answer alone, in any batch
-    and in any order, in float32, the default: to the last bit on an x86-64 CPU, elsewhere unless two answers have the
-    same probability but for rounding.
+    and in any order, in float32, the default; its score differs by less than 1e-4.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class Translator:
         ensemble: Sequence[ModelFile] = (),
         device: str = "auto",
         precision: str = "float32",
-        engine: str = "torch",
+        engine: str = "auto",
     ) -> None:
         """Create a translator of model files that are already read; `load` reads them."""
         for other in ensemble:
@@ -130,7 +129,7 @@ class Translator:
         self.source_tokenizer: Tokenizer = model_file.source_tokenizer
         self.target_tokenizer: Tokenizer = model_file.target_tokenizer
         self.engine: Engine = load_engine(engine, (model_file, *ensemble), device, precision)
-        self.agreement = None if engine == "torch" else Agreement(engine, self.engine, model_file)
+        self.agreement = Agreement(engine, self.engine, model_file) if engine == "ctranslate2" else None
         self._rebuild = functools.partial(
             type(self), ensemble=tuple(ensemble), device=device, precision=precision, engine=engine
         )
@@ -147,13 +146,14 @@ class Translator:
         ensemble: Sequence[str | Path] = (),
         device: str = "auto",
         precision: str = "float32",
-        engine: str = "torch",
+        engine: str = "auto",
     ) -> Translator:
         """Read a model file, a run directory or a model of the hub (`hf://owner/name`).
 
         `ensemble` names further models whose probabilities are averaged.
 
-        `engine` is "torch", or "ctranslate2" (an extra), which is compared with PyTorch on the first texts. Raises
+        `engine` is "numpy" on a CPU in float32, "torch" elsewhere ("auto"), or "ctranslate2" (an extra), whose first
+        answers are compared with those of "numpy". Raises
         ModelFileError for a model that cannot be read or does not fit the others, and DeviceError, SettingsError or
         UsageError for a device, precision or engine that is not available (they name those that are).
         """

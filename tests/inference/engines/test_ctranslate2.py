@@ -304,7 +304,7 @@ def test_the_first_rows_are_proved_once_over_several_calls(monkeypatch: pytest.M
     texts = [ALPHABET[at:] + ALPHABET[:at] for at in range(8)]
     for n_rows in (8, 16, 24, 25, 25):
         answers = translator.translate(["", *texts], num_beams=1, max_new_tokens=LONGEST)
-        assert str(translator.agreement) == f"ctranslate2 in float32: equal to torch on {n_rows} of {n_rows} rows"
+        assert str(translator.agreement) == f"ctranslate2 in float32: equal to numpy on {n_rows} of {n_rows} rows"
     others = expected.translate(["", *texts], num_beams=1, max_new_tokens=LONGEST)
     assert [answer.text for answer in answers] == [answer.text for answer in others]
     assert expected.agreement is None
@@ -321,7 +321,7 @@ def test_another_model_is_noticed_and_nothing_is_translated(change: dict[str, An
     )
     checked = Agreement("ctranslate2", CTranslate2Engine(changed), model_file)
     with pytest.raises(
-        EngineError, match="does not compute this model as torch does; nothing was translated\n"
+        EngineError, match="does not compute this model as numpy does; nothing was translated\n"
     ) as error:
         checked.compare(random_sources(model_file), LONGEST)
     assert "of the first 60 texts that are not empty: number " in (error.value.where or "")

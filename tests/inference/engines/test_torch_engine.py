@@ -21,17 +21,16 @@ from torch import Tensor
 
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError
 from glassformer.inference import engines
-from glassformer.inference.engines import inference as inference_module
-from glassformer.inference.engines import search
+from glassformer.inference.engines import batches, search
 from glassformer.inference.engines import torch as engine_module
+from glassformer.inference.engines import torch_cached as inference_module
+from glassformer.inference.engines.batches import padded_length, plan_equal_lengths
 from glassformer.inference.engines.torch import (
     TorchEngine,
     autocast,
     find_device,
     get_weights,
     has_fast_bfloat16,
-    padded_length,
-    plan_equal_lengths,
     resolve_precision,
     set_weights,
 )
@@ -104,7 +103,7 @@ def engine(model: Transformer) -> TorchEngine:
 @pytest.fixture
 def _few_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of a sentence or a few."""
-    monkeypatch.setattr(engine_module, "BATCH_POSITIONS", 40)
+    monkeypatch.setattr(batches, "BATCH_POSITIONS", 40)
 
 
 few_positions = pytest.mark.usefixtures("_few_positions")
@@ -180,7 +179,7 @@ def test_neighbours_order_and_padding_never_change_an_answer(
     batch = sources * copies
     shuffle.shuffle(batch)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_module, "BATCH_POSITIONS", positions)
+        patch.setattr(batches, "BATCH_POSITIONS", positions)
         together = search(engine, batch, decoding, 8)
     alone = {tuple(source): search(engine, [source], decoding, 8)[0] for source in sources}
     for source, answers in zip(batch, together, strict=True):
@@ -237,7 +236,7 @@ def test_where_tokens_are_tied_but_for_rounding_an_answer_is_the_same_to_the_las
     alone = {tuple(source): search(engine, [source], decoding, 8)[0] for source in sources}
     before = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_module, "BATCH_POSITIONS", positions)
+        patch.setattr(batches, "BATCH_POSITIONS", positions)
         patch.setattr(engine_module, "MIN_HYPOTHESES", 1)
         torch.set_num_threads(n_cores)
         try:
@@ -275,7 +274,7 @@ def test_prefixes_stay_with_their_sentences(engine: TorchEngine) -> None:
 )
 def test_a_plan_has_each_row_once_and_one_padded_length_a_batch(lengths: list[int], width: int, positions: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_module, "BATCH_POSITIONS", positions)
+        patch.setattr(batches, "BATCH_POSITIONS", positions)
         plan = plan_equal_lengths(lengths, width)
     assert sorted(row for rows in plan for row in rows) == list(range(len(lengths)))
     for rows in plan:
@@ -401,7 +400,7 @@ def test_scores_of_pairs_are_those_of_each_pair_by_itself(
     model: Transformer, pairs: list[tuple[list[int], list[int]]], positions: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_module, "BATCH_POSITIONS", positions)
+        patch.setattr(batches, "BATCH_POSITIONS", positions)
         scored = engine_of(model).score(pairs)
     for (source, target), found in zip(pairs, scored, strict=True):
         assert found == pytest.approx(log_probs_by_hand(model, source, target), abs=1e-5)
@@ -423,7 +422,7 @@ def test_short_sources_with_long_targets_are_scored_a_few_at_a_time() -> None:
     model, sizes = random_model(), []
     model.register_forward_hook(lambda _module, _inputs, logits: sizes.append(logits.shape[0] * logits.shape[1]))
     engine_of(model).score([([BOS, 5, EOS], frame([6] * 500))] * 20)
-    assert max(sizes) <= engine_module.BATCH_POSITIONS // engine_module.SCORING_WIDTH
+    assert max(sizes) <= batches.BATCH_POSITIONS // engine_module.SCORING_WIDTH
 
 
 # --- Ensembles ---

@@ -1,18 +1,23 @@
-"""Engines compute answers and scores: PyTorch, or CTranslate2 (an extra)."""
+"""Engines compute answers and scores: NumPy on a CPU, PyTorch on a GPU, or CTranslate2 (an extra)."""
 
 from __future__ import annotations
 
+import importlib.util
 import math
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from glassformer.errors import NotFiniteError, UsageError, nearest
+from glassformer.errors import DeviceError, NotFiniteError, SettingsError, UsageError, nearest
 
 if TYPE_CHECKING:
     from glassformer.paper.search import AnswerBatches, GreedyFirst, Hypothesis
     from glassformer.paper.settings import DecodingSettings
     from glassformer.ship.storage.modelfile import ModelFile
+
+GPU_DRIVERS = "/dev/nvidiactl", "/dev/kfd", "/dev/dxg"  # of CUDA, ROCm, and either in WSL
 
 Ids = Sequence[int]
 """Framed: `<bos> … <eos>`; those of a prefix are not framed."""
@@ -107,6 +112,30 @@ def load_engine(name: str, model_files: Sequence[ModelFile], device: str, precis
     return ENGINES[name](model_files, device, precision)
 
 
+def _auto(model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
+    on_cpu = device == "cpu" or (device == "auto" and not _may_have_gpu())
+    return (_numpy if on_cpu and precision == "float32" else _torch)(model_files, device, precision)
+
+
+def _may_have_gpu() -> bool:
+    """Whether PyTorch may find a GPU. It is not asked where there is no driver, because importing it takes a second."""
+    if importlib.util.find_spec("torch") is None:
+        return False
+    if platform.system() == "Linux":
+        return any(Path(driver).exists() for driver in GPU_DRIVERS)
+    return True
+
+
+def _numpy(model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
+    from glassformer.inference.engines.numpy import NumPyEngine
+
+    if device not in ("auto", "cpu"):
+        raise DeviceError(f"the numpy engine runs on the CPU, not on {device!r}", hint="--engine torch")
+    if precision not in ("auto", "float32"):
+        raise SettingsError(f"the numpy engine has no precision {precision!r}", hint="--engine torch")
+    return NumPyEngine.of_files(model_files)
+
+
 def _torch(model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
     from glassformer.inference.engines.torch import TorchEngine, find_device
 
@@ -121,4 +150,10 @@ def _ctranslate2(model_files: Sequence[ModelFile], device: str, precision: str) 
     return CTranslate2Engine(model_files[0], device, precision)
 
 
-ENGINES: dict[str, Callable[[Sequence[ModelFile], str, str], Engine]] = {"torch": _torch, "ctranslate2": _ctranslate2}
+ENGINES: dict[str, Callable[[Sequence[ModelFile], str, str], Engine]] = {
+    "auto": _auto,
+    "numpy": _numpy,
+    "torch": _torch,
+    "ctranslate2": _ctranslate2,
+}
+"""Name -> function of the model files, the device and the precision. auto: numpy in float32 on a CPU, else torch."""

@@ -1,4 +1,4 @@
-"""A comparison of the answers of an engine with those of PyTorch, which answers the first sources too."""
+"""A comparison of the answers of an engine with those of NumPy's, which answers the first sources too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GREEDY = DecodingSettings(num_beams=1)
 
 @dataclass
 class Agreement:
-    """Compares an engine with PyTorch (greedy search, in float32 on the CPU) on the first ROWS sources.
+    """Compares an engine with that of NumPy (greedy search, in float32) on the first ROWS sources.
 
     `rows` were compared, `equal` of them have the same answer, `ties` of these another one that is as likely. `str()`
     gives the text for people.
@@ -51,7 +51,7 @@ class Agreement:
 
     def __str__(self) -> str:
         ties = f" ({self.ties} of them a tie)" if self.ties else ""
-        return f"{self.name} in {self.precision}: equal to torch on {self.equal} of {self.rows} rows{ties}"
+        return f"{self.name} in {self.precision}: equal to numpy on {self.equal} of {self.rows} rows{ties}"
 
     def compare(self, sources: Sequence[Sequence[int]], max_new_tokens: int) -> None:
         """Compare the answers to those of these sources that are among the first ROWS.
@@ -62,7 +62,7 @@ class Agreement:
         sources = sources[: ROWS - self.rows]
         if not sources:
             return
-        oracle = self._oracle or load_engine("torch", [self.model_file], "cpu", "float32")
+        oracle = self._oracle or load_engine("numpy", [self.model_file], "cpu", "float32")
         ours, expected = (
             [answers[0] for answers in search(engine, sources, GREEDY, max_new_tokens)]
             for engine in (self.engine, oracle)
@@ -85,11 +85,11 @@ class Agreement:
         if wrong := wrong | {row for row, drift in enumerate(drifts) if drift > TOLERANCE}:
             named = ", ".join(str(self.rows + row + 1) for row in sorted(wrong)[:10])
             raise EngineError(
-                f"{self.name} does not compute this model as torch does; nothing was translated",
+                f"{self.name} does not compute this model as numpy does; nothing was translated",
                 where=f"of the first {len(sources)} texts that are not empty: number {named}",
                 got=f"{len(wrong)} other answers; log-probabilities differ by up to {max(drifts):.1e}",
                 expected=f"the same answers, and at most {TOLERANCE:.0e}",
-                hint="--engine torch, and please report this",
+                hint="--engine numpy, and please report this",
             )
 
 

@@ -22,8 +22,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, nearest
-from glassformer.inference.engines.inference import Cache, Inference
+from glassformer.inference.engines.batches import padded_length, plan_equal_lengths
 from glassformer.inference.engines.tensors import TensorLogProbs
+from glassformer.inference.engines.torch_cached import Cache, Inference
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.kernels.cpu import configure_memory, on_every_core, split_batches
 from glassformer.paper.model import Transformer
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Int
 
 CPU = torch.device("cpu")
-BATCH_POSITIONS = 6144  # maximum of source positions times hypotheses in a batch of a search
 MIN_HYPOTHESES = 64  # a batch is halved for another core where each half has this number of hypotheses
 SCORING_WIDTH = 4  # hypotheses that a scored pair counts as: it has logits at all its positions at once
 
@@ -323,25 +323,3 @@ def pad(
     visible = torch.arange(length) < lengths[:, None]
     ids[visible] = torch.tensor([token for sequence in sequences for token in sequence], dtype=torch.long)
     return ids.to(device), visible.to(device)
-
-
-def padded_length(length: int) -> int:
-    """Return `length` rounded up, by at most a sixteenth."""
-    multiple = 1 + length // 16
-    return -(-length // multiple) * multiple
-
-
-def plan_equal_lengths(lengths: Sequence[int], width: int) -> list[list[int]]:
-    """Return batches of row numbers: rows of one padded length, at most BATCH_POSITIONS of positions times `width`.
-
-    The longest padded length is first; in a batch lengths rise, so that its last row is its longest.
-    """
-    by_length: dict[int, list[int]] = {}
-    for row, length in enumerate(lengths):
-        by_length.setdefault(padded_length(length), []).append(row)
-    batches = []
-    for padded in sorted(by_length, reverse=True):
-        rows = sorted(by_length[padded], key=lambda row: (lengths[row], row))
-        size = max(1, BATCH_POSITIONS // (padded * width))
-        batches += [rows[start : start + size] for start in range(0, len(rows), size)]
-    return batches

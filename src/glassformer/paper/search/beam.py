@@ -10,7 +10,9 @@ Axes: N sentences · K live hypotheses of a sentence · C candidates of a senten
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -67,6 +69,7 @@ def beam_search(
     """
     found: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
     alive = list(range(n_sentences))
+    margins = [math.inf] * n_sentences
     beam = _Beam(
         ids=np.empty((n_sentences, 1, 0), dtype=np.int64),
         token_scores=np.empty((n_sentences, 1, 0), dtype=np.float32),
@@ -76,10 +79,14 @@ def beam_search(
     stay = np.ones(n_sentences, dtype=bool)
     for time in range(constraints.max_new_tokens):
         log_probs, state = step(last, state)
-        extensions = constraints.constrain(log_probs, time, alive).best(beam.scores, num_beams)
+        extensions = constraints.constrain(log_probs, time, alive).best(beam.scores, num_beams + 1)
+        slots = stay * np.array([num_beams - len(found[sentence]) for sentence in alive])
+        for line in stay.nonzero()[0].tolist():
+            kept_and_left = extensions.sums[line, slots[line] - 1 : slots[line] + 1].tolist()
+            margins[alive[line]] = min(margins[alive[line]], _gap(*kept_and_left))
+        extensions = Extensions(*(values[:, :num_beams] for values in extensions))
         parents = extensions.parent + np.arange(len(alive))[:, None] * last.shape[1]
         beam = beam.extend(extensions)
-        slots = stay * np.array([num_beams - len(found[sentence]) for sentence in alive])
         beam.scores[np.arange(beam.scores.shape[1]) >= slots[:, None]] = -np.inf
         best = beam.scores[:, :1]  # -inf where no candidate is left, which is an error only without an answer
         unanswered = np.array([not found[sentence] for sentence in alive])
@@ -105,7 +112,20 @@ def beam_search(
     for line in stay.nonzero()[0].tolist():  # the limit cut off their live hypotheses
         live = np.isfinite(beam.scores[line]).nonzero()[0].tolist()
         found[alive[line]] += [_take(beam, line, slot, constraints.eos_id, alpha) for slot in live]
-    return [best_first(answers)[:n_best] for answers in found]
+    return [_ranked(answers, n_best, margin) for answers, margin in zip(found, margins, strict=True)]
+
+
+def _gap(kept: float, left: float = -math.inf) -> float:
+    """The difference between the last hypothesis that is kept and the first that is left; infinite where none is."""
+    return kept - left if math.isfinite(left) else math.inf
+
+
+def _ranked(answers: list[Hypothesis], n_best: int, margin: float) -> list[Hypothesis]:
+    """The `n_best` answers, best first, with the margin of the search and of their ranks."""
+    ranked = best_first(answers)
+    ranks = [answer.rank_score for answer in ranked[: n_best + 1]]
+    margin = min([margin, *(better - worse for better, worse in pairwise(ranks))])
+    return [replace(answer, margin=margin) for answer in ranked[:n_best]]
 
 
 def _take(beam: _Beam, line: int, slot: int, eos_id: int, alpha: float) -> Hypothesis:

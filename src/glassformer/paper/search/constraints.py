@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -61,6 +61,8 @@ class Hypothesis:
 
     `ids` without `<bos>` and `<eos>`; `token_scores` are the log-probabilities of every token (with `<eos>` where it
     was reached), `score` their sum, `rank_score` the sum over the length penalty. `finished`: `<eos>` was reached.
+    `margin` (nats) is the smallest difference between two scores that decided the search: where it is larger than
+    rounding can be, another rounding gives the same answer.
     """
 
     ids: tuple[int, ...]
@@ -68,6 +70,7 @@ class Hypothesis:
     score: float
     rank_score: float
     finished: bool
+    margin: float = field(default=math.inf, compare=False)
 
 
 def check_finite(
@@ -123,7 +126,9 @@ def best_first(answers: Iterable[Hypothesis]) -> list[Hypothesis]:
     return sorted(answers, key=lambda answer: rank_key(answer.finished, answer.rank_score))
 
 
-def hypothesis(ids: Sequence[int], token_scores: Sequence[float], eos_id: int, alpha: float) -> Hypothesis:
+def hypothesis(
+    ids: Sequence[int], token_scores: Sequence[float], eos_id: int, alpha: float, margin: float = math.inf
+) -> Hypothesis:
     """Build the hypothesis of generated `ids`, which end in `<eos>` when it is finished."""
     finished = bool(ids) and ids[-1] == eos_id
     score = sum(token_scores)
@@ -133,4 +138,5 @@ def hypothesis(ids: Sequence[int], token_scores: Sequence[float], eos_id: int, a
         score=score,
         rank_score=score / length_penalty(max(1, len(ids)), alpha),
         finished=finished,
+        margin=margin,
     )

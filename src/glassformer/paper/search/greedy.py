@@ -24,17 +24,21 @@ def greedy_search(
     """
     ids = np.zeros((n_sentences, constraints.max_new_tokens), dtype=np.int64)
     scores = np.zeros((n_sentences, constraints.max_new_tokens), dtype=np.float32)
+    margins = np.full(n_sentences, np.inf, dtype=np.float32)
     lengths = np.full(n_sentences, constraints.max_new_tokens)
     rows = np.arange(n_sentences)  # the sentences in the batch
     last = np.full((n_sentences, 1), constraints.bos_id)
     for time in range(constraints.max_new_tokens):
         alive = rows.tolist()
         log_probs, state = step(last, state)
-        found = constraints.constrain(log_probs, time, alive).best(np.zeros(last.shape, dtype=np.float32), 1)
-        last = found.token
+        found = constraints.constrain(log_probs, time, alive).best(np.zeros(last.shape, dtype=np.float32), 2)
+        last = found.token[:, :1]
         ids[rows, time], scores[rows, time] = last[:, 0], found.newest[:, 0]
         live = lengths[rows] == constraints.max_new_tokens
-        check_finite(found.newest, live[:, None], alive, time)
+        check_finite(found.newest[:, :1], live[:, None], alive, time)
+        if found.newest.shape[1] > 1:
+            gaps = np.where(live, found.newest[:, 0] - found.newest[:, 1], np.inf)
+            margins[rows] = np.minimum(margins[rows], gaps)
         lengths[rows[live & (last[:, 0] == constraints.eos_id)]] = time + 1
         stay = live & (last[:, 0] != constraints.eos_id)
         if not stay.any():
@@ -42,5 +46,6 @@ def greedy_search(
         if (kept := close_gaps(stay)) is not None:
             state = state.select(kept[:, None])
             rows, last = rows[kept], last[kept]
-    answers = zip(ids[:, : time + 1].tolist(), scores[:, : time + 1].tolist(), lengths.tolist(), strict=True)
-    return [[hypothesis(line[:n], score[:n], constraints.eos_id, alpha)] for line, score, n in answers]
+    columns = ids[:, : time + 1], scores[:, : time + 1], lengths, margins
+    answers = zip(*(column.tolist() for column in columns), strict=True)
+    return [[hypothesis(line[:n], score[:n], constraints.eos_id, alpha, gap)] for line, score, n, gap in answers]

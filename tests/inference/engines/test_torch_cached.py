@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from glassformer.errors import TextError
-from glassformer.inference.engines import inference as inference_module
-from glassformer.inference.engines.inference import Inference
+from glassformer.inference.engines import torch_cached as inference_module
 from glassformer.inference.engines.torch import get_weights
+from glassformer.inference.engines.torch_cached import Inference
 from glassformer.paper import reference
 from glassformer.paper.kernels.products import PreparedLinear, has_prepared_products
 from glassformer.paper.model import Transformer

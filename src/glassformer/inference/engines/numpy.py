@@ -1,0 +1,210 @@
+"""The engine that needs NumPy alone: search on a CPU in float32, for one text or many.
+
+The same answer in any batch: a product of several rows rounds differently from that of one row, by less than
+UNCERTAIN in a sum of log-probabilities. So a text whose search kept or left a hypothesis by a smaller difference
+(`Hypothesis.margin`) is searched again alone. Scores differ by rounding. Samples are always drawn for each text alone.
+
+Axes: N sentences · K hypotheses of a sentence · V vocabulary.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from glassformer.errors import NotFiniteError
+from glassformer.inference.engines.batches import padded_length, plan_equal_lengths
+from glassformer.inference.engines.numpy_cached import Cache, Inference
+from glassformer.inference.timelimit import check_time_limit
+from glassformer.paper.search import (
+    AnswerBatches,
+    Hypothesis,
+    LogProbs,
+    SearchConstraints,
+    beam_search,
+    check_token_scores,
+    greedy_search,
+    sample,
+)
+from glassformer.paper.search.sampling import draw_uniform
+from glassformer.paper.settings import DecodingSettings
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.text import Tokenizer
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+Array = NDArray[Any]
+
+UNCERTAIN = 5e-4
+"""Margin (nats) below which a text is searched again alone; the rounding of a batch was below 5e-5."""
+
+
+@dataclass
+class _Caches:
+    """The state of a search: one cache for each model."""
+
+    caches: list[Cache]
+
+    def select(self, rows: Int[Array, "N2 K2"]) -> _Caches:
+        for cache in self.caches:
+            cache.select(rows)
+        return self
+
+
+class NumPyEngine:
+    """Searches and scores with a Transformer, or with the mean of the probabilities of several (an ensemble)."""
+
+    precision = "float32"
+
+    def __init__(self, models: Sequence[Inference], target: Tokenizer) -> None:
+        self.models, vocabulary = models, target.vocabulary
+        self.bos_id, self.eos_id, self.forbidden = vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids
+        limits = [limit for model in models if (limit := model.settings.n_positions) is not None]
+        self._n_positions = min(limits, default=None)
+
+    @classmethod
+    def of_files(cls, model_files: Sequence[ModelFile]) -> NumPyEngine:
+        """Create the engine of model files, which share their vocabularies."""
+        models = [Inference(file.settings.model, file.tensors) for file in model_files]
+        return cls(models, model_files[0].target_tokenizer)
+
+    def answers(
+        self,
+        sources: Sequence[Sequence[int]],
+        decoding: DecodingSettings,
+        max_new_tokens: int,
+        prefixes: Sequence[Sequence[int]] = (),
+    ) -> AnswerBatches:
+        """Yield the answers of `Engine.answers`."""
+        longest = min(max_new_tokens, self._n_positions or max_new_tokens)
+        width = max(decoding.num_beams, decoding.num_return_sequences)
+
+        def search_rows(rows: Sequence[int]) -> list[list[Hypothesis]]:
+            forced = [prefixes[row] for row in rows] if prefixes else ()
+            constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, forced)
+            chosen = [sources[row] for row in rows]
+            try:
+                return self._search(chosen, decoding, constraints)
+            except NotFiniteError as error:
+                raise error.moved_to(rows[error.row or 0]) from None
+
+        @np.errstate(all="ignore")
+        def search_batch(rows: Sequence[int]) -> list[list[Hypothesis]]:
+            found = search_rows(rows)
+            if len(rows) > 1:
+                again = [i for i, answers in enumerate(found) if min(each.margin for each in answers) < UNCERTAIN]
+                for i in again:
+                    found[i : i + 1] = search_rows([rows[i]])
+            return found
+
+        if decoding.do_sample:
+            batches = [[row] for row in range(len(sources))]
+        else:
+            batches = plan_equal_lengths([len(source) for source in sources], width)
+        for rows, found in zip(batches, _on_every_core(search_batch, batches), strict=True):
+            yield dict(zip(rows, found, strict=True))
+
+    def _search(
+        self, sources: Sequence[Sequence[int]], decoding: DecodingSettings, constraints: SearchConstraints
+    ) -> list[list[Hypothesis]]:
+        alpha, n_best = decoding.length_alpha, decoding.num_return_sequences
+        state = _Caches([model.start(sources, self._padded(len(sources[-1]), len(sources))) for model in self.models])
+        if decoding.do_sample:
+            uniform = [draw_uniform(ids, decoding.seed, constraints.max_new_tokens, n_best) for ids in sources]
+            return sample(
+                self._step,
+                state,
+                np.stack(uniform),
+                constraints,
+                temperature=decoding.temperature,
+                top_k=decoding.top_k,
+                top_p=decoding.top_p,
+                alpha=alpha,
+            )
+        if decoding.num_beams == 1:
+            return greedy_search(self._step, state, len(sources), constraints, alpha=alpha)
+        num_beams = decoding.num_beams
+        return beam_search(
+            self._step, state, len(sources), constraints, num_beams=num_beams, alpha=alpha, n_best=n_best
+        )
+
+    def _padded(self, length: int, n_sentences: int) -> int:
+        return length if n_sentences == 1 else max(length, min(padded_length(length), self._n_positions or 2**62))
+
+    def _step(self, last: NDArray[np.int64], state: _Caches) -> tuple[LogProbs, _Caches]:
+        check_time_limit()
+        return LogProbs(self._log_probs(last, state)), state
+
+    def _log_probs(self, last: NDArray[np.int64], state: _Caches) -> Float[Array, "N K V"]:
+        """The log of the mean probability over models; for one model its log-softmax."""
+        found = [model.step(last, cache) for model, cache in zip(self.models, state.caches, strict=True)]
+        if len(found) == 1:
+            return found[0]
+        mean: Array = functools.reduce(np.logaddexp, found) - np.float32(math.log(len(found)))
+        return mean
+
+    def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
+        """Return the log-probabilities of `Engine.score`."""
+        results: list[list[float]] = [[] for _ in pairs]
+
+        @np.errstate(all="ignore")
+        def score_batch(rows: Sequence[int]) -> list[list[float]]:
+            sources, targets = zip(*(pairs[row] for row in rows), strict=True)
+            state = _Caches([model.start(sources, max(map(len, sources))) for model in self.models])
+            longest = max(map(len, targets))
+            ids = np.array([[*target, *[0] * (longest - len(target))] for target in targets])
+            found = []
+            for time in range(longest - 1):
+                check_time_limit()
+                log_probs = self._log_probs(ids[:, time, None], state)[:, 0]
+                found.append(log_probs[np.arange(len(rows)), ids[:, time + 1]])
+            columns = np.stack(found, axis=1).tolist() if found else [[] for _ in rows]
+            return [line[: len(target) - 1] for line, target in zip(columns, targets, strict=True)]
+
+        batches = plan_equal_lengths([max(len(source), len(target)) for source, target in pairs], 1)
+        for rows, lines in zip(batches, _on_every_core(score_batch, batches), strict=True):
+            for row, line in zip(rows, lines, strict=True):
+                results[row] = line
+        return check_token_scores(results)
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _n_cores() -> int:
+    """The number of cores of this process, or OMP_NUM_THREADS."""
+    chosen = os.environ.get("OMP_NUM_THREADS", "")
+    if chosen.isdecimal() and int(chosen):
+        return int(chosen)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _on_every_core(work: Any, jobs: Sequence[Sequence[int]]) -> Iterator[Any]:
+    """Yield `work(job)` for every job, in order; each core computes its own jobs, with one thread of BLAS.
+
+    The matrices of a search are small, and threads that share one wait for each other most of the time. A job runs in a
+    copy of the caller's context, so that its time limit holds there too.
+    """
+    with _blas().limit(limits=1):
+        if min(_n_cores(), len(jobs)) < 2:
+            yield from map(work, jobs)
+            return
+        pool = ThreadPoolExecutor(_n_cores())
+        try:
+            contexts = [copy_context() for _ in jobs]  # a context is entered by one thread at a time
+            yield from pool.map(lambda context, job: context.run(work, job), contexts, jobs)
+        finally:
+            pool.shutdown(cancel_futures=True)

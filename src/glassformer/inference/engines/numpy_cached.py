@@ -1,0 +1,300 @@
+"""The Transformer for search, in NumPy.
+
+    weights      prepared once: the gain and bias of a norm are part of the product that reads it (pre-norm), the
+                 projections of self-attention are one product, those of the memory one for all layers
+    residual     with pre-norm, all that is added to the residual stream is centered beforehand, so that a norm only
+                 divides: LayerNorm does not depend on the mean of its input
+    cache        the keys and values of a target token are written once; those of the memory are computed once
+
+Axes: N sentences · K hypotheses of a sentence · R = N·K rows · S source positions · T target positions · H heads ·
+L decoder layers · V vocabulary · D d_model.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.paper.reference import sinusoids
+from glassformer.paper.settings import ModelSettings
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+Array = NDArray[Any]
+Weights = Mapping[str, Array]
+
+CACHE_STEPS = 32  # positions by which the cache grows at a time
+
+
+class _Product:
+    """x Wᵀ + b of some layers side by side; `norm` names the norm before them, whose gain and bias it includes."""
+
+    def __init__(
+        self, weights: Weights, *names: str, norm: str = "", scales: Sequence[float] = (), centered: bool = False
+    ) -> None:
+        matrices, biases = [], []
+        for name, scale in zip(names, scales or [1.0] * len(names), strict=True):
+            matrix = weights[f"{name}.weight"].astype(np.float64) * scale
+            bias = weights.get(f"{name}.bias", np.zeros(len(matrix))) * scale
+            if norm:
+                bias = bias + matrix @ weights[f"{norm}.bias"]
+                matrix = matrix * weights[f"{norm}.weight"]
+            matrices.append(matrix - matrix.mean(axis=0) if centered else matrix)
+            biases.append(bias - bias.mean() if centered else bias)
+        self.weight = np.ascontiguousarray(np.concatenate(matrices).T, dtype=np.float32)
+        bias = np.concatenate(biases).astype(np.float32)
+        self.bias = bias if bias.any() else None
+
+    def __call__(self, x: Float[Array, "R K"]) -> Float[Array, "R W"]:
+        y: Array = x.dot(self.weight)
+        if self.bias is not None:
+            y += self.bias
+        return y
+
+
+class _Norm:
+    """LayerNorm; without gain and bias where the product after it includes them, without a mean where it is 0."""
+
+    def __init__(self, settings: ModelSettings, weights: Weights, name: str) -> None:
+        self.per_feature, self.eps = np.float32(1 / settings.d_model), np.float32(settings.norm_eps)
+        self.centered = settings.norm == "pre"
+        self.gain, self.bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+
+    def __call__(self, x: Float[Array, "R D"]) -> Float[Array, "R D"]:
+        if not self.centered:
+            x = x - np.add.reduce(x, axis=1, keepdims=True) * self.per_feature
+        deviation = np.vecdot(x, x)[:, None]
+        deviation *= self.per_feature
+        deviation += self.eps
+        y: Array = x / np.sqrt(deviation, out=deviation)
+        if not self.centered:
+            y *= self.gain
+            y += self.bias
+        return y
+
+
+def _softmax(scores: Array) -> Array:
+    """Replace scores by their softmax over the last axis."""
+    scores -= np.maximum.reduce(scores, axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= np.add.reduce(scores, axis=-1, keepdims=True)
+    return scores
+
+
+def _activate(x: Array, activation: str) -> Array:
+    """Replace x by its activation."""
+    if activation == "relu":
+        return np.maximum(x, 0, out=x)
+    if activation == "swish":
+        x *= np.tanh(x / 2) + 1
+    else:
+        x *= _erf(x * math.sqrt(0.5)) + 1
+    x *= 0.5
+    return x
+
+
+def _erf(x: Array) -> Array:
+    """The error function, within 1.5e-7 (Abramowitz and Stegun 1964, formula 7.1.26)."""
+    t = 1 / (1 + 0.3275911 * np.abs(x))
+    polynomial = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    return np.copysign(1 - polynomial * np.exp(-x * x), x)  # type: ignore[no-any-return]
+
+
+class _Layer:
+    """One layer of either stack."""
+
+    def __init__(self, settings: ModelSettings, weights: Weights, prefix: str) -> None:
+        self.settings, self.pre = settings, settings.norm == "pre"
+        scale, attention = settings.d_k**-0.5, f"{prefix}.self_attention"
+        names = [f"{attention}.w_{letter}" for letter in "qkv"]
+        self.norm = _Norm(settings, weights, f"{attention}_norm")
+        self.project = _Product(weights, *names, norm=self._before(attention), scales=[scale, 1, 1])
+        self.w_o = _Product(weights, f"{attention}.w_o", centered=self.pre)
+        self.feed_norm = _Norm(settings, weights, f"{prefix}.feed_forward_norm")
+        self.w_1 = _Product(weights, f"{prefix}.feed_forward.w_1", norm=self._before(f"{prefix}.feed_forward"))
+        self.w_2 = _Product(weights, f"{prefix}.feed_forward.w_2", centered=self.pre)
+        cross = f"{prefix}.cross_attention"
+        if f"{cross}.w_q.weight" in weights:
+            self.cross_norm = _Norm(settings, weights, f"{cross}_norm")
+            self.query = _Product(weights, f"{cross}.w_q", norm=self._before(cross), scales=[scale])
+            self.cross_out = _Product(weights, f"{cross}.w_o", centered=self.pre)
+
+    def _before(self, sublayer: str) -> str:
+        return f"{sublayer}_norm" if self.pre else ""
+
+    def add_and_norm(self, norm: _Norm, x: Array, sublayer: Any, *inputs: Any) -> Array:
+        if self.pre:
+            x += sublayer(norm(x), *inputs)
+            return x
+        return norm(x + sublayer(x, *inputs))
+
+    def split(self, x: Float[Array, "R W"]) -> tuple[Array, Array, Array]:
+        """Queries, keys and values, [R H d] each."""
+        n_heads, d_k, d_v = self.settings.n_heads, self.settings.d_k, self.settings.d_v
+        keys, values = n_heads * d_k, 2 * n_heads * d_k
+        shape = len(x), n_heads
+        return (
+            x[:, :keys].reshape(*shape, d_k),
+            x[:, keys:values].reshape(*shape, d_k),
+            x[:, values:].reshape(*shape, d_v),
+        )
+
+    def feed(self, x: Array) -> Array:
+        return self.w_2(_activate(self.w_1(x), self.settings.activation))
+
+    def encode(self, x: Float[Array, "NS D"], mask: Array | None, n: int) -> Array:
+        def attend(y: Array) -> Array:
+            query, key, value = (
+                part.reshape(n, -1, *part.shape[1:]).transpose(0, 2, 1, 3) for part in self.split(self.project(y))
+            )
+            scores = query @ key.swapaxes(2, 3)
+            if mask is not None:
+                scores += mask
+            heads = _softmax(scores) @ value  # [N H S d_v]
+            return self.w_o(heads.transpose(0, 2, 1, 3).reshape(len(y), -1))
+
+        x = self.add_and_norm(self.norm, x, attend)
+        return self.add_and_norm(self.feed_norm, x, self.feed)
+
+    def step(self, x: Float[Array, "R D"], i: int, cache: Cache) -> Array:
+        """Compute decoder layer i for the newest token of each row."""
+
+        def attend(y: Array) -> Array:
+            query, key, value = self.split(self.project(y))
+            keys, values = cache.write(i, key, value)
+            heads = _softmax(query[:, :, None] @ keys.swapaxes(2, 3)) @ values  # [R H 1 d_v]
+            return self.w_o(heads.reshape(len(y), -1))
+
+        def attend_memory(y: Array) -> Array:
+            keys, values = cache.memory[i]
+            query = self.query(y).reshape(len(keys), -1, *keys.shape[1:3])  # [N K H d_k]
+            scores = query.transpose(0, 2, 1, 3) @ keys
+            if cache.mask is not None:
+                scores += cache.mask
+            heads = _softmax(scores) @ values  # [N H K d_v]
+            return self.cross_out(heads.transpose(0, 2, 1, 3).reshape(len(y), -1))
+
+        x = self.add_and_norm(self.norm, x, attend)
+        x = self.add_and_norm(self.cross_norm, x, attend_memory)
+        return self.add_and_norm(self.feed_norm, x, self.feed)
+
+
+@dataclass
+class Cache:
+    """The keys and values of K hypotheses of each of N sentences. It is changed in place.
+
+    `memory` has, for each layer, the keys [N H d_k S] and values [N H S d_v] of the memory; `mask` [N 1 1 S] is added
+    to their scores, None where all positions are visible. `past` has the keys and values of the target so far,
+    [L R H T d] each, of which the first `length` positions are written.
+    """
+
+    memory: list[tuple[Array, Array]]
+    mask: Array | None
+    past: list[Array]
+    length: int = 0
+
+    def write(self, i: int, *newest: Float[Array, "R H d"]) -> list[Array]:
+        """Write the newest keys and values of layer i; return all of them so far, [R H t d] each."""
+        end = self.length + 1
+        for past, new in zip(self.past, newest, strict=True):
+            past[i, :, :, self.length] = new
+        return [past[i, :, :, :end] for past in self.past]
+
+    def grow(self) -> None:
+        """Add CACHE_STEPS positions if all positions are in use."""
+        if self.length == self.past[0].shape[3]:
+            room = [(0, 0)] * 3 + [(0, CACHE_STEPS), (0, 0)]
+            self.past = [np.pad(past, room) for past in self.past]
+
+    def select(self, rows: Int[Array, "N2 K2"]) -> None:
+        """Keep the hypotheses `rows`, numbered 0 … R-1; each line of `rows` belongs to one sentence."""
+        n, flat = len(self.memory[0][0]), rows.ravel()
+        n_rows = self.past[0].shape[1]
+        if len(flat) != n_rows or (flat != np.arange(n_rows)).any():
+            self.past = [past[:, flat] for past in self.past]
+        lines = rows[:, 0] // (n_rows // n)
+        if len(lines) != n or (lines != np.arange(n)).any():
+            self.memory = [(keys[lines], values[lines]) for keys, values in self.memory]
+            self.mask = None if self.mask is None else self.mask[lines]
+
+
+class Inference:
+    """A trained Transformer, prepared for search. `weights` are the tensors of a model file."""
+
+    @np.errstate(all="ignore")  # a search finds what is not finite
+    def __init__(self, settings: ModelSettings, weights: Weights) -> None:
+        self.settings, pre = settings, settings.norm == "pre"
+        weights = {"target_embedding.weight": weights["source_embedding.weight"], **weights}  # where they are tied
+        weights = {"output_projection.weight": weights["target_embedding.weight"], **weights}
+        self.embeddings = {side: self._centered(self._embedding(weights, side)) for side in ("source", "target")}
+        self.positions = {side: weights.get(f"{side}_positions.table") for side in ("source", "target")}
+        self.encoder = [_Layer(settings, weights, f"encoder.{i}") for i in range(settings.n_encoder_layers)]
+        self.decoder = [_Layer(settings, weights, f"decoder.{i}") for i in range(settings.n_decoder_layers)]
+        readers = [f"decoder.{i}.cross_attention.w_{letter}" for letter in "kv" for i in range(len(self.decoder))]
+        self.encoder_norm = _Norm(settings, weights, "encoder_norm") if pre else None
+        self.read_memory = _Product(weights, *readers, norm="encoder_norm" if pre else "")
+        self.decoder_norm = _Norm(settings, weights, "decoder_norm") if pre else None
+        self.output = _Product(weights, "output_projection", norm="decoder_norm" if pre else "")
+
+    def _embedding(self, weights: Weights, side: str) -> Array:
+        scale = math.sqrt(self.settings.d_model) if self.settings.scale_embeddings else 1.0
+        return weights[f"{side}_embedding.weight"] * scale
+
+    def _centered(self, table: Array) -> Array:
+        """What is added to a residual stream, without its mean where norms expect that."""
+        if self.settings.norm == "pre":
+            table = table - table.mean(axis=1, keepdims=True)
+        return table.astype(np.float32)
+
+    @functools.lru_cache(maxsize=2)  # noqa: B019  (an engine keeps its models)
+    def _positions(self, side: str, length: int) -> Float[Array, "length D"]:
+        """The encodings of at least `length` positions."""
+        table = self.positions[side]
+        if table is None:
+            table = sinusoids(length, self.settings.d_model, self.settings.position_base)
+        return self._centered(table)
+
+    def embed(self, side: str, ids: Int[Array, "R"], first: int, stop: int) -> Float[Array, "R D"]:
+        """Embeddings and positions `first` … `stop` - 1 of each sentence."""
+        room = 1 << (stop - 1).bit_length()
+        table = self._positions(side, room)[first:stop]
+        x: Array = self.embeddings[side][ids].reshape(-1, *table.shape) + table
+        return x.reshape(-1, x.shape[2])
+
+    def start(self, sources: Sequence[Sequence[int]], length: int) -> Cache:
+        """Encode framed sources, padded to `length`; return the cache before the first step."""
+        n, settings = len(sources), self.settings
+        ids = np.array([[*source, *[0] * (length - len(source))] for source in sources])
+        lengths, mask = np.array([len(source) for source in sources]), None
+        if (lengths < length).any():
+            mask = np.where(np.arange(length) < lengths[:, None], np.float32(0), -np.float32(np.inf))[:, None, None]
+        x = self.embed("source", ids.ravel(), 0, length)
+        for layer in self.encoder:
+            x = layer.encode(x, mask, n)
+        read = self.read_memory(x if self.encoder_norm is None else self.encoder_norm(x)).reshape(n, length, -1)
+        n_layers, n_heads, d_k, d_v = len(self.decoder), settings.n_heads, settings.d_k, settings.d_v
+        keys = read[:, :, : n_layers * n_heads * d_k].reshape(n, length, n_layers, n_heads, d_k)
+        values = read[:, :, n_layers * n_heads * d_k :].reshape(n, length, n_layers, n_heads, d_v)
+        layers = zip(keys.transpose(2, 0, 3, 4, 1), values.transpose(2, 0, 3, 1, 4), strict=True)
+        memory = [(np.ascontiguousarray(key), np.ascontiguousarray(value)) for key, value in layers]
+        past = [np.empty((n_layers, n, n_heads, CACHE_STEPS, d), dtype=np.float32) for d in (d_k, d_v)]
+        return Cache(memory, mask, past)
+
+    def step(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "N K V"]:
+        """Feed the last token of every hypothesis and return the log-probabilities of the next one."""
+        cache.grow()
+        x = self.embed("target", last.ravel(), cache.length, cache.length + 1)
+        for i, layer in enumerate(self.decoder):
+            x = layer.step(x, i, cache)
+        cache.length += 1
+        logits = self.output(x if self.decoder_norm is None else self.decoder_norm(x))
+        logits -= np.maximum.reduce(logits, axis=1, keepdims=True)
+        logits -= np.log(np.add.reduce(np.exp(logits), axis=1, keepdims=True))
+        return logits.reshape(*last.shape, -1)

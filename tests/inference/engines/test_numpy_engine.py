@@ -1,0 +1,223 @@
+"""The NumPy engine: the numbers of the reference, the answers of PyTorch, the same answer in any batch."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glassformer.errors import DeviceError, NotFiniteError, SettingsError
+from glassformer.inference import engines
+from glassformer.inference.engines import batches, load_engine, search
+from glassformer.inference.engines import numpy as engine_module
+from glassformer.inference.engines.numpy import NumPyEngine
+from glassformer.inference.engines.numpy_cached import CACHE_STEPS, Cache, Inference, _erf
+from glassformer.inference.engines.torch import get_weights
+from glassformer.paper import reference
+from glassformer.paper.model import Transformer
+from glassformer.paper.search import Hypothesis
+from glassformer.paper.settings import DecodingSettings
+from tests.inference.engines.test_torch_cached import GRID, drawn, make
+from tests.inference.engines.test_torch_engine import (
+    BOS,
+    EOS,
+    GREEDY,
+    PAD,
+    SEARCHES,
+    SHAPES,
+    UNK,
+    engine_of,
+    random_model,
+    random_sources,
+    same_examples,
+    with_eos,
+    with_twins,
+)
+
+
+class _Tokenizer:
+    """What an engine asks of a target tokenizer."""
+
+    class vocabulary:  # noqa: N801
+        bos_id, eos_id, forbidden_ids = BOS, EOS, (PAD, BOS, UNK)
+
+
+def numpy_engine_of(*models: Transformer) -> NumPyEngine:
+    return NumPyEngine([Inference(model.settings, get_weights(model)) for model in models], _Tokenizer())  # type: ignore[arg-type]
+
+
+def alike(one: Sequence[Hypothesis], other: Sequence[Hypothesis]) -> bool:
+    """Whether two n-best lists are the same but for rounding."""
+    keys = [[(answer.ids, answer.finished) for answer in answers] for answers in (one, other)]
+    scores = [[answer.token_scores for answer in answers] for answers in (one, other)]
+    return keys[0] == keys[1] and all(
+        a == pytest.approx(b, abs=1e-4) for a, b in zip(scores[0], scores[1], strict=True)
+    )
+
+
+@pytest.mark.parametrize("changes", GRID.values(), ids=GRID.keys())
+def test_cached_steps_equal_the_reference_whatever_the_search_does(changes: dict[str, Any]) -> None:
+    """Sources of several lengths; hypotheses are multiplied, reordered and removed, past the growth of the cache."""
+    model = make(max_length=64, **changes)
+    weights, sources, chance = get_weights(model), drawn(4, longest=9), np.random.default_rng(1)
+    inference = Inference(model.settings, weights)
+    cache: Cache = inference.start(sources, 12)
+    targets = [[[0]] for _ in sources]
+    for time in range(CACHE_STEPS + 4):
+        last = np.array([[ids[-1] for ids in line] for line in targets])
+        found = inference.step(last, cache)
+        if time % 9 == 0:
+            for line, source in enumerate(sources):
+                memory = reference.encode(weights, model.settings, np.array(source))
+                for slot, ids in enumerate(targets[line]):
+                    hidden = reference.decode(weights, model.settings, np.array(ids), memory)
+                    expected = reference.log_softmax(reference.project(weights, model.settings, hidden)[-1:])[0]
+                    assert found[line, slot] == pytest.approx(expected, abs=2e-5)
+        kept = np.array([2, 0, 1]) if time == 5 else np.arange(len(sources))
+        width = last.shape[1]
+        slots = chance.integers(width, size=(len(kept), 3))
+        cache.select(kept[:, None] * width + slots)
+        sources = [sources[line] for line in kept]
+        targets = [
+            [[*targets[line][slot], int(chance.integers(13))] for slot in row]
+            for line, row in zip(kept, slots, strict=True)
+        ]
+
+
+def test_erf_is_that_of_the_reference() -> None:
+    x = np.linspace(-6, 6, 1001)
+    expected = reference.activate(x, "gelu")
+    assert x * (1 + _erf(x * 0.5**0.5)) / 2 == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+@same_examples(max_examples=3)
+@given(seed=st.integers(0, 100), decoding=st.sampled_from(SEARCHES))
+def test_answers_and_scores_are_those_of_pytorch(
+    shape: list[dict[str, Any]], seed: int, decoding: DecodingSettings
+) -> None:
+    models = [random_model(seed + i, **changes) for i, changes in enumerate(shape)]
+    ours, theirs = numpy_engine_of(*models), engine_of(*models)
+    sources = random_sources(6, longest=14, seed=seed)
+    prefixes = [source[1 : 1 + i % 3] if EOS not in source[1 : 1 + i % 3] else [] for i, source in enumerate(sources)]
+    for forced in ((), prefixes):
+        found, expected = (search(engine, sources, decoding, 8, forced) for engine in (ours, theirs))
+        assert all(map(alike, found, expected))
+    pairs = [(source, [BOS, *with_eos(answers[0])]) for source, answers in zip(sources, found, strict=True)]
+    for one, other in zip(
+        ours.score([*pairs, (sources[0], [BOS])]), theirs.score([*pairs, (sources[0], [BOS])]), strict=True
+    ):
+        assert one == pytest.approx(other, abs=1e-4)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+@same_examples(max_examples=4)
+@given(
+    seed=st.integers(0, 100),
+    noise=st.sampled_from([0.0, 1e-8, 1e-7, 1e-6]),
+    decoding=st.sampled_from(SEARCHES),
+    shuffle=st.randoms(use_true_random=False),
+    positions=st.sampled_from([40, 150, 8192]),
+    n_cores=st.sampled_from([1, 3]),
+)
+def test_where_tokens_are_tied_but_for_rounding_an_answer_is_the_same_in_any_batch(
+    shape: list[dict[str, Any]],
+    seed: int,
+    noise: float,
+    decoding: DecodingSettings,
+    shuffle: random.Random,
+    positions: int,
+    n_cores: int,
+) -> None:
+    engine = numpy_engine_of(*(with_twins(random_model(seed + i, **changes), noise) for i, changes in enumerate(shape)))
+    sources = random_sources(5, longest=20, seed=seed)
+    batch = sources * 2
+    shuffle.shuffle(batch)
+    alone = {tuple(source): search(engine, [source], decoding, 8)[0] for source in sources}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "BATCH_POSITIONS", positions)
+        patch.setattr(engine_module, "_n_cores", lambda: n_cores)
+        together = search(engine, batch, decoding, 8)
+    for source, answers in zip(batch, together, strict=True):
+        assert alike(answers, alone[tuple(source)])
+
+
+def test_an_uncertain_text_is_searched_again_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, sources, searched = numpy_engine_of(random_model()), random_sources(6, longest=0), []
+    actual = NumPyEngine._search
+
+    def watched(self: NumPyEngine, rows: Sequence[Sequence[int]], *given: Any) -> list[list[Hypothesis]]:
+        searched.append(len(rows))
+        return actual(self, rows, *given)
+
+    monkeypatch.setattr(NumPyEngine, "_search", watched)
+    search(engine, sources, GREEDY, 8)
+    monkeypatch.setattr(engine_module, "UNCERTAIN", 1e9)
+    search(engine, sources, GREEDY, 8)
+    assert searched == [6, 6, 1, 1, 1, 1, 1, 1]
+
+
+def test_a_source_whose_numbers_are_not_finite_is_named_by_its_own_number() -> None:
+    model = random_model()
+    weights = get_weights(model)
+    weights["source_embedding.weight"][7] = np.nan
+    engine = NumPyEngine([Inference(model.settings, weights)], _Tokenizer())  # type: ignore[arg-type]
+    sources = [[BOS, 4, EOS], [BOS, 5, 5, 5, EOS], [BOS, 7, EOS]]
+    with pytest.raises(NotFiniteError) as caught:
+        search(engine, sources, GREEDY, 4)
+    assert caught.value.row == 2
+
+
+@pytest.mark.parametrize("max_length", [3, 7])
+def test_learned_positions_serve_to_the_last(max_length: int) -> None:
+    engine = numpy_engine_of(random_model(positions="learned", max_length=max_length))
+    sources = [[BOS, *[5] * (max_length - 2), EOS], [BOS, EOS]]
+    for answers in search(engine, sources, DecodingSettings(num_beams=2, num_return_sequences=2), 50):
+        assert all(len(with_eos(answer)) <= max_length for answer in answers)
+
+
+def test_nothing_in_nothing_out() -> None:
+    engine = numpy_engine_of(random_model())
+    assert search(engine, [], GREEDY, 5) == []
+    assert engine.score([]) == []
+
+
+# Which engine
+
+
+def test_a_device_or_precision_that_it_lacks_is_refused_with_the_way_out() -> None:
+    for wrong, error in ((("cuda", "float32"), DeviceError), (("cpu", "bfloat16"), SettingsError)):
+        with pytest.raises(error) as caught:
+            load_engine("numpy", [], *wrong)
+        assert caught.value.hint == "--engine torch"
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "driver", "chosen"),
+    [
+        ("cpu", "float32", True, "numpy"),
+        ("auto", "float32", False, "numpy"),
+        ("auto", "float32", True, "torch"),
+        ("cpu", "bfloat16", False, "torch"),
+        ("cuda", "float32", True, "torch"),
+    ],
+)
+def test_auto_is_numpy_where_there_is_no_gpu(
+    device: str, precision: str, driver: bool, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("numpy", "torch"):
+        monkeypatch.setattr(engines, f"_{name}", lambda *_given, name=name: name)
+    monkeypatch.setattr(engines, "_may_have_gpu", lambda: driver)
+    assert load_engine("auto", [], device, precision) == chosen
+
+
+def test_a_search_imports_no_torch() -> None:
+    code = "import sys, glassformer.inference.engines.numpy; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
