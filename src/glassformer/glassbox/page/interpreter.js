@@ -6,7 +6,7 @@
  */
 
 import { erf } from 'glassbox/erf.js';
-import { dot, meanOf, named, sizeOf } from 'glassbox/numbers.js';
+import { dot, filled, meanOf, named, rowOf } from 'glassbox/numbers.js';
 
 /** @typedef {import('./numbers.js').Named} Named */
 
@@ -42,22 +42,14 @@ const unary =
     changed(x, change);
 
 /** One number of each row of x [r d]. */
-function byRow(x, reduce) {
-  const [rows, width] = x.shape;
-  const numbers = Float64Array.from({ length: rows }, (_, row) =>
-    reduce(x.numbers.subarray(row * width, (row + 1) * width)),
-  );
-  return named(x.axes.slice(0, 1), [rows], numbers);
-}
+const byRow = (x, reduce) => filled(x.axes.slice(0, 1), x.shape.slice(0, 1), (_, row) => reduce(rowOf(x, row)));
 
 function embed([ids, table]) {
-  const width = table.shape[1];
-  const found = named([...ids.axes, table.axes[1]], [ids.shape[0], width]);
-  ids.numbers.forEach((id, row) => {
-    if (id < 0 || id >= table.shape[0]) throw new Error(`id ${id} is not in the table of ${table.shape[0]} rows`);
-    found.numbers.set(table.numbers.subarray(id * width, (id + 1) * width), row * width);
-  });
-  return found;
+  const [rows, width] = table.shape;
+  const unknown = ids.numbers.find((id) => id < 0 || id >= rows);
+  if (unknown !== undefined) throw new Error(`id ${unknown} is not in the table of ${rows} rows`);
+  const axes = [...ids.axes, table.axes[1]];
+  return filled(axes, [ids.shape[0], width], (row, column) => table.numbers[ids.numbers[row] * width + column]);
 }
 
 export function sinusoid(position, column, base, width) {
@@ -65,27 +57,19 @@ export function sinusoid(position, column, base, width) {
   return column % 2 ? Math.cos(angle) : Math.sin(angle);
 }
 
-function sinusoids([numbers], { base, d_model: width }) {
-  const found = named([...numbers.axes, 'd_model'], [numbers.shape[0], width]);
-  found.numbers.forEach((_, i) => {
-    found.numbers[i] = sinusoid(numbers.numbers[Math.floor(i / width)], i % width, base, width);
-  });
-  return found;
-}
+const sinusoids = ([numbers], { base, d_model: width }) =>
+  filled([...numbers.axes, 'd_model'], [numbers.shape[0], width], (row, column) =>
+    sinusoid(numbers.numbers[row], column, base, width),
+  );
 
 /** x [r i], W [o i], b [o] -> x Wᵀ + b [r o] */
 function linear([x, weight, bias]) {
   checkAxes(x.axes.slice(-1), weight.axes.slice(1));
   const [rows, inner] = x.shape;
-  const outer = weight.shape[0];
-  const found = named([x.axes[0], weight.axes[0]], [rows, outer]);
-  for (let row = 0; row < rows; row += 1) {
-    for (let o = 0; o < outer; o += 1) {
-      const sum = dot(x.numbers, row * inner, weight.numbers, o * inner, inner);
-      found.numbers[row * outer + o] = sum + (bias ? bias.numbers[o] : 0);
-    }
-  }
-  return found;
+  return filled([x.axes[0], weight.axes[0]], [rows, weight.shape[0]], (row, o) => {
+    const sum = dot(x.numbers, row * inner, weight.numbers, o * inner, inner);
+    return sum + (bias ? bias.numbers[o] : 0);
+  });
 }
 
 /** Head i consists of the columns i·d … (i+1)·d - 1 of x Wᵀ. */
@@ -94,14 +78,11 @@ function projectHeads(inputs, { n_heads: heads, as_keys: asKeys }) {
   const [rows, all] = joined.shape;
   const width = all / heads;
   const positions = asKeys ? `${joined.axes[0]}_key` : joined.axes[0];
-  const found = named(['head', positions, joined.axes[1].replace(/^heads_/, '')], [heads, rows, width]);
-  for (let head = 0; head < heads; head += 1) {
-    for (let row = 0; row < rows; row += 1) {
-      const from = row * all + head * width;
-      found.numbers.set(joined.numbers.subarray(from, from + width), (head * rows + row) * width);
-    }
-  }
-  return found;
+  const axes = ['head', positions, joined.axes[1].replace(/^heads_/, '')];
+  return filled(axes, [heads, rows, width], (line, column) => {
+    const [head, row] = [Math.floor(line / rows), line % rows];
+    return joined.numbers[row * all + head * width + column];
+  });
 }
 
 /** x [h r k], y [h k d] -> [h r d] */
@@ -109,16 +90,12 @@ function matmul([x, y]) {
   checkAxes([x.axes[0], x.axes[2]], y.axes.slice(0, 2));
   const [heads, rows, inner] = x.shape;
   const width = y.shape[2];
-  const found = named([x.axes[0], x.axes[1], y.axes[2]], [heads, rows, width]);
-  for (let line = 0; line < heads * rows; line += 1) {
-    const head = Math.floor(line / rows);
-    for (let k = 0; k < inner; k += 1) {
-      const weight = x.numbers[line * inner + k];
-      const from = (head * inner + k) * width;
-      for (let d = 0; d < width; d += 1) found.numbers[line * width + d] += weight * y.numbers[from + d];
-    }
-  }
-  return found;
+  return filled([x.axes[0], x.axes[1], y.axes[2]], [heads, rows, width], (line, d) => {
+    const from = Math.floor(line / rows) * inner * width + d;
+    let sum = 0;
+    for (let k = 0; k < inner; k += 1) sum += x.numbers[line * inner + k] * y.numbers[from + k * width];
+    return sum;
+  });
 }
 
 /** x [h r d], y [h k d] -> [h r k] */
@@ -126,14 +103,10 @@ function matmulTransposed([x, y]) {
   checkAxes([x.axes[0], x.axes[2]], [y.axes[0], y.axes[2]]);
   const [heads, rows, width] = x.shape;
   const keys = y.shape[1];
-  const found = named([x.axes[0], x.axes[1], y.axes[1]], [heads, rows, keys]);
-  for (let line = 0; line < heads * rows; line += 1) {
-    const head = Math.floor(line / rows);
-    for (let key = 0; key < keys; key += 1) {
-      found.numbers[line * keys + key] = dot(x.numbers, line * width, y.numbers, (head * keys + key) * width, width);
-    }
-  }
-  return found;
+  return filled([x.axes[0], x.axes[1], y.axes[1]], [heads, rows, keys], (line, key) => {
+    const other = Math.floor(line / rows) * keys + key;
+    return dot(x.numbers, line * width, y.numbers, other * width, width);
+  });
 }
 
 /** Over the last axis, where the mask is 0; a row that is fully masked is all zeros. */
@@ -160,12 +133,10 @@ function softmax([scores, mask]) {
 
 function concatenateHeads([x]) {
   const [heads, rows, width] = x.shape;
-  const found = named([x.axes[1], `heads_${x.axes[2]}`], [rows, heads * width]);
-  for (let line = 0; line < heads * rows; line += 1) {
-    const [head, row] = [Math.floor(line / rows), line % rows];
-    found.numbers.set(x.numbers.subarray(line * width, (line + 1) * width), (row * heads + head) * width);
-  }
-  return found;
+  return filled([x.axes[1], `heads_${x.axes[2]}`], [rows, heads * width], (row, column) => {
+    const [head, feature] = [Math.floor(column / width), column % width];
+    return x.numbers[(head * rows + row) * width + feature];
+  });
 }
 
 const mean = ([x]) => byRow(x, meanOf);
@@ -179,10 +150,8 @@ const variance = ([x]) =>
 function layerNorm([x, means, variances, gain, bias], { eps }) {
   for (const row of [means, variances]) checkAxes(row.axes, x.axes.slice(0, 1));
   for (const feature of [gain, bias]) checkAxes(feature.axes, x.axes.slice(1));
-  const width = x.shape[1];
-  return changed(x, (number, i) => {
-    const [row, column] = [Math.floor(i / width), i % width];
-    const normalized = (number - means.numbers[row]) / Math.sqrt(variances.numbers[row] + eps);
+  return filled(x.axes, x.shape, (row, column, i) => {
+    const normalized = (x.numbers[i] - means.numbers[row]) / Math.sqrt(variances.numbers[row] + eps);
     return normalized * gain.numbers[column] + bias.numbers[column];
   });
 }
@@ -194,27 +163,20 @@ export function logSumExp(row) {
 
 function logSoftmax([x]) {
   const totals = byRow(x, logSumExp).numbers;
-  return changed(x, (number, i) => number - totals[Math.floor(i / x.shape[1])]);
+  return filled(x.axes, x.shape, (row, _, i) => x.numbers[i] - totals[row]);
 }
 
 function smoothTargets([ids, like], { label_smoothing: epsilon }) {
   checkAxes(ids.axes, like.axes.slice(0, 1));
-  const width = like.shape[1];
-  const found = named(like.axes, like.shape, new Float64Array(sizeOf(like.shape)).fill(epsilon / width));
-  ids.numbers.forEach((id, row) => {
-    found.numbers[row * width + id] += 1 - epsilon;
-  });
-  return found;
+  const even = epsilon / like.shape[1];
+  return filled(like.axes, like.shape, (row, id) => (id === ids.numbers[row] ? even + (1 - epsilon) : even));
 }
 
 function crossEntropy([targets, logProbs]) {
   checkAxes(targets.axes, logProbs.axes);
   const [rows, width] = targets.shape;
-  const numbers = Float64Array.from(
-    { length: rows },
-    (_, row) => -dot(targets.numbers, row * width, logProbs.numbers, row * width, width),
-  );
-  return named(targets.axes.slice(0, 1), [rows], numbers);
+  const loss = (_, row) => -dot(targets.numbers, row * width, logProbs.numbers, row * width, width);
+  return filled(targets.axes.slice(0, 1), [rows], loss);
 }
 
 function overwrite([x, other, where]) {

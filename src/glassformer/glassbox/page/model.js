@@ -8,7 +8,7 @@
 
 import { editTensor, editWeights } from 'glassbox/edits.js';
 import { recompute } from 'glassbox/interpreter.js';
-import { named, rowOf } from 'glassbox/numbers.js';
+import { filled, named, rowOf } from 'glassbox/numbers.js';
 
 const OVERWRITE = {
   op: 'overwrite',
@@ -42,11 +42,10 @@ export class Model {
 
   /** All tensors that depend on the source alone, with the keys and values of cross-attention. @returns {Tensors} */
   encode(ids, seen) {
-    const hidden = (row, key) => (seen[key] ? 0 : 2);
     const given = [
       ['source.ids', vector('source', ids)],
       ['source.numbers', vector('source', ids.keys())],
-      ['encoder.self_mask', mask(['source', 'source_key'], ids.length, ids.length, hidden)],
+      ['encoder.self_mask', filled(['source', 'source_key'], [ids.length, ids.length], hiddenOf(seen))],
     ];
     const memory = this.run(this.encoder, given, new Map(this.weights));
     memory.seen = seen;
@@ -56,14 +55,12 @@ export class Model {
   /** All tensors of the encoder, and of the decoder with the input `ids`. @returns {Tensors} */
   decode(memory, ids, program = this.decoder) {
     const { seen } = memory;
+    const later = (row, key) => (key > row ? 1 : 0);
     const given = [
       ['target.ids', vector('target', ids)],
       ['target.numbers', vector('target', ids.keys())],
-      ['decoder.self_mask', mask(['target', 'target_key'], ids.length, ids.length, (row, key) => (key > row ? 1 : 0))],
-      [
-        'decoder.cross_mask',
-        mask(['target', 'source_key'], ids.length, seen.length, (row, key) => (seen[key] ? 0 : 2)),
-      ],
+      ['decoder.self_mask', filled(['target', 'target_key'], [ids.length, ids.length], later)],
+      ['decoder.cross_mask', filled(['target', 'source_key'], [ids.length, seen.length], hiddenOf(seen))],
     ];
     return this.run(program, given, new Map(memory));
   }
@@ -121,15 +118,13 @@ export class Model {
   }
 }
 
+/** The reason code of each cell of a mask: 2 where the key is padding. */
+const hiddenOf = (seen) => (_, key) => (seen[key] ? 0 : 2);
+
 const vector = (axis, numbers) => {
   const listed = Float64Array.from(numbers);
   return named([axis], [listed.length], listed);
 };
-
-function mask(axes, rows, keys, reason) {
-  const numbers = Float64Array.from({ length: rows * keys }, (_, i) => reason(Math.floor(i / keys), i % keys));
-  return named(axes, [rows, keys], numbers);
-}
 
 /** The steps that compute the output, as they are without edits. */
 function programOf(trace) {

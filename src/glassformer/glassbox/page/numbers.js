@@ -16,6 +16,18 @@ export const sizeOf = (shape) => shape.reduce((size, length) => size * length, 1
 export const named = (axes, shape, numbers = new Float64Array(sizeOf(shape))) => ({ axes, shape, numbers });
 
 /**
+ * A tensor from the number of each cell.
+ * @param {(line: number, column: number, i: number) => number} numberOf  `line` counts the rows of all heads
+ * @returns {Named}
+ */
+export function filled(axes, shape, numberOf) {
+  const found = named(axes, shape);
+  const columns = shape.at(-1);
+  for (let i = 0; i < found.numbers.length; i += 1) found.numbers[i] = numberOf(Math.floor(i / columns), i % columns, i);
+  return found;
+}
+
+/**
  * A tensor of the contract: base64 of little-endian numbers, or a list of numbers in text mode.
  * @returns {Named}
  */

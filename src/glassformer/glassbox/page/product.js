@@ -3,7 +3,7 @@
 import { el, svg } from 'glassbox/dom.js';
 import { heat } from 'glassbox/heat.js';
 import { axisName, tensorTitle } from 'glassbox/labels.js';
-import { headOf, named, scaleOf } from 'glassbox/numbers.js';
+import { at, filled, headOf, scaleOf } from 'glassbox/numbers.js';
 
 const [MAX_SIDE, MIN_SIDE, GAPS] = [9, 1.2, 64]; // pixels of a square, and of what is between the matrices
 
@@ -59,14 +59,7 @@ function factor(name, x, side, kind, attributes = { 'aria-hidden': 'true' }) {
   );
 }
 
-function transposed(x) {
-  const [rows, columns] = x.shape;
-  const numbers = Float64Array.from(
-    { length: x.numbers.length },
-    (_, i) => x.numbers[(i % rows) * columns + Math.floor(i / rows)],
-  );
-  return named([x.axes[1], x.axes[0]], [columns, rows], numbers);
-}
+const transposed = (x) => filled(x.axes.toReversed(), x.shape.toReversed(), (row, column) => at(x, [column, row]));
 
 function pick(app, name, head, { shape: [rows, columns] }, event) {
   const box = event.currentTarget.getBoundingClientRect();

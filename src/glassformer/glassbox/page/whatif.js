@@ -6,7 +6,7 @@
 
 import { editsBesideWeights, parseEdit } from 'glassbox/edits.js';
 import { Model } from 'glassbox/model.js';
-import { named, rowOf } from 'glassbox/numbers.js';
+import { filled, rowOf } from 'glassbox/numbers.js';
 import { logSumExp } from 'glassbox/interpreter.js';
 import { search } from 'glassbox/search.js';
 import { join, split } from 'glassbox/text.js';
@@ -86,11 +86,8 @@ export function occlude(trace, by = trace.evidence.occluded_by) {
   const columns = ids.map((_, position) =>
     unknown === null ? scores(ids, seen.with(position, false)) : scores(ids.with(position, unknown), seen),
   );
-  const numbers = Float64Array.from({ length: inputs.length * ids.length }, (_, i) => {
-    const [row, column] = [Math.floor(i / ids.length), i % ids.length];
-    return whole[row] - columns[column][row];
-  });
-  return named(['target', 'source_key'], [inputs.length, ids.length], numbers);
+  const fall = (row, column) => whole[row] - columns[column][row];
+  return filled(['target', 'source_key'], [inputs.length, ids.length], fall);
 }
 
 /** Texts that were joined from ids in this page, with their ids: they need not be split again. */

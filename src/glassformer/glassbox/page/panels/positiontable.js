@@ -3,29 +3,20 @@
 import { el, range, section } from 'glassbox/dom.js';
 import { heatmap } from 'glassbox/heatmap.js';
 import { sinusoid } from 'glassbox/interpreter.js';
-import { at, digits, dot, grouped, meanOf, named } from 'glassbox/numbers.js';
+import { at, digits, dot, filled, grouped, meanOf, named } from 'glassbox/numbers.js';
 
 const MAX_POSITIONS = 100; // rows of the pictures
 const [NARROW, WIDE, GAP] = [560, 460, 32]; // pixels: below NARROW one picture a line, and the width of the largest
 
 /** PE: the first rows of the table of sinusoids. */
-export function sinusoids(rows, width, base) {
-  return named(
-    ['position', 'd_model'],
-    [rows, width],
-    Float64Array.from({ length: rows * width }, (_, i) => sinusoid(Math.floor(i / width), i % width, base, width)),
-  );
-}
+export const sinusoids = (rows, width, base) =>
+  filled(['position', 'd_model'], [rows, width], (position, column) => sinusoid(position, column, base, width));
 
 /** PE · PEᵀ: the dot product of each row with each row. */
 export function similarities(table) {
-  const [rows, width] = table.shape;
-  return named(
-    ['position', 'position'],
-    [rows, rows],
-    Float64Array.from({ length: rows * rows }, (_, i) =>
-      dot(table.numbers, Math.floor(i / rows) * width, table.numbers, (i % rows) * width, width),
-    ),
+  const { shape: [rows, width], numbers } = table;
+  return filled(['position', 'position'], [rows, rows], (one, other) =>
+    dot(numbers, one * width, numbers, other * width, width),
   );
 }
 

@@ -1,6 +1,7 @@
 /** One answer: the text, its probability, and what there is to say about it. */
 
-import { bdi, button, el } from 'glassbox/dom.js';
+import { copyButton } from 'glassbox/copy.js';
+import { bdi, el } from 'glassbox/dom.js';
 import { digits, percent } from 'glassbox/numbers.js';
 import { codePoint } from 'translator/engine.js';
 
@@ -63,22 +64,10 @@ export function answerCard(text, answer, linkOf) {
         { title: `sum of log-probabilities: ${digits(answer.score)} nats` },
         `probability ${percent(Math.exp(answer.score))}`,
       ),
-      copyButton(answer.text),
+      copyButton('Copy', () => answer.text, { data: { key: 'copy' } }),
       glassBoxLink(linkOf(text)),
     ),
     ...notes,
     linkOf(text) === null ? el('p.hint', TOO_LARGE) : null,
   ].filter(Boolean);
-}
-
-function copyButton(text) {
-  const press = async ({ currentTarget }) => {
-    const done = await navigator.clipboard?.writeText(text).then(
-      () => true,
-      () => false,
-    );
-    currentTarget.textContent = done ? 'Copied' : 'Not allowed here';
-    setTimeout(() => (currentTarget.textContent = 'Copy'), 1500);
-  };
-  return button('Copy', press, { data: { key: 'copy' } });
 }

@@ -1,6 +1,7 @@
 /** Many texts: progress, a table of answers as they are found, and files to download. */
 
-import { bdi, button, el } from 'glassbox/dom.js';
+import { bdi, button, el, shown, table, wide } from 'glassbox/dom.js';
+import { download } from 'glassbox/figure.js';
 import { grouped, percent } from 'glassbox/numbers.js';
 import { glassBoxLink, remarks } from 'translator/answers.js';
 import { cellsOf, readable } from 'translator/engine.js';
@@ -27,7 +28,7 @@ export class Lines {
     this.elements = [
       el('div.progress', this.meter, el('div.row', this.status, this.stopButton)),
       this.downloads,
-      el('div.scroller', el('table.plain.lines', heads(), el('tbody', this.rows))),
+      wide(table('', ['', 'text', 'answer', 'probability', ''], this.rows, { class: 'lines' })),
       more ? el('p.hint', more) : null,
     ].filter(Boolean);
     this.report();
@@ -51,7 +52,7 @@ export class Lines {
       const isPlain = !answer.error && this.texts[row].trim();
       probability.replaceChildren(isPlain ? percent(Math.exp(answer.score)) : '');
       const href = isPlain ? this.linkOf(this.texts[row]) : null;
-      link.replaceChildren(...[glassBoxLink(href, readable(this.inputs, this.texts[row]), '↗')].filter(Boolean));
+      link.replaceChildren(...shown([glassBoxLink(href, readable(this.inputs, this.texts[row]), '↗')]));
     }
     if (performance.now() > this.reported + REPORT) this.report();
   }
@@ -106,17 +107,6 @@ export class Lines {
 
   save(ending, text) {
     const name = (this.fileName ?? 'texts').replace(/\.[^.]*$/, '');
-    const url = URL.createObjectURL(new Blob([text], { type: 'text/plain' }));
-    el('a', { href: url, download: `${name}.answers${ending}` }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+    download(`${name}.answers${ending}`, [text, 'text/plain']);
   }
 }
-
-const heads = () =>
-  el(
-    'thead',
-    el(
-      'tr',
-      ['', 'text', 'answer', 'probability', ''].map((name) => el('th', { scope: 'col' }, name)),
-    ),
-  );
