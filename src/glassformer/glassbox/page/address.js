@@ -147,33 +147,3 @@ export function listen(onArrive) {
   });
   addEventListener('pagehide', flush);
 }
-
-/** In words, what of an address does not exist in this trace; what does not exist is removed from it. */
-export function check(app, address, panels) {
-  const { base } = app;
-  const { state, problems } = address;
-  if (address.panel && !Object.hasOwn(panels, address.panel)) problems.push(`there is no panel “${address.panel.slice(0, 40)}”`);
-  if (address.model && address.model !== modelOf(base)) {
-    problems.push(`it is of another model (${address.model.slice(0, 16)}, not ${modelOf(base)}), so only its panel is used`);
-    for (const key of Object.keys(state)) if (key !== 'depth' && key !== 'screen') delete state[key];
-    address.edits = [];
-    address.request = { text: null, inputs: null, target: null, beams: null };
-    return;
-  }
-  const attentions = base.attentions();
-  const parts = new Set(base.steps.map(({ output }) => output.replace(/(_norm)?\.\w+$/, '')));
-  const others = ['source', 'target', 'logits', 'encoder_norm', 'decoder_norm'];
-  const exists = {
-    part: (part) => parts.has(part) || others.includes(part),
-    attention: (name) => attentions.includes(name),
-    head: (head) => head >= 0 && head < base.axes.head.length,
-    gold: (gold) => !gold || base.tokens.gold !== null,
-    tensor: (name) => base.has(name) || address.edits.length > 0,
-  };
-  for (const [key, test] of Object.entries(exists)) {
-    if (state[key] === undefined || state[key] === null || test(state[key])) continue;
-    problems.push(`there is no ${key} “${state[key]}” in this page`);
-    delete state[key];
-    if (key === 'tensor') delete state.cell;
-  }
-}

@@ -1,6 +1,6 @@
 /** Show what an address describes: at the start, and after Back, Forward or a change of the address by hand. */
 
-import { check, modelOf } from 'glassbox/address.js';
+import { modelOf } from 'glassbox/address.js';
 import { panels } from 'glassbox/panels/all.js';
 import { SCREENS } from 'glassbox/panels/story.js';
 import { Stopped } from 'glassbox/server.js';
@@ -14,10 +14,14 @@ import { traceOf } from 'glassbox/typing.js';
 export async function arrive(app, address, draw) {
   const turn = app.begin(''); // what was computed for another address is dropped
   const before = app.state;
-  check(app, address, panels);
-  const { state, request, problems } = address;
   const panel = Object.hasOwn(panels, address.panel) ? address.panel : Object.keys(panels)[0];
-  let [base, edited, words] = [baseOf(app, request), null, address.edits];
+  const { problems } = address;
+  if (address.panel && panel !== address.panel) problems.push(`there is no panel “${address.panel.slice(0, 40)}”`);
+  const isOther = address.model && address.model !== modelOf(app.base);
+  if (isOther)
+    problems.push(`it is of another model (${address.model.slice(0, 16)}, not ${modelOf(app.base)}), so only its panel is used`);
+  const { state, request, edits } = isOther ? ofPanelAlone(address) : address;
+  let [base, edited, words] = [baseOf(app, request), null, edits];
   app.problem = '';
   if (!base || words.length) {
     app.busy = 'computing …';
@@ -37,39 +41,50 @@ export async function arrive(app, address, draw) {
   }
   Object.assign(app, { base, edited, words, busy: '' });
   app.state = { ...app.defaults, tensor: null, cell: null, panel, ...state };
-  if (state.part && !state.attention && /\.(self|cross)$/.test(state.part)) app.state.attention = state.part;
   if (!edited) app.state.compare = 'after';
-  if (app.state.tensor && !app.trace.has(app.state.tensor)) {
-    problems.push(`there is no tensor “${app.state.tensor}” in this page`);
-    app.state.tensor = null;
-  }
+  checkState(app, problems);
+  const { part } = app.state;
+  if (state.part && !state.attention && /\.(self|cross)$/.test(part)) app.state.attention = part;
   if (request.target !== null && request.target !== base.target)
     problems.push('this page cannot compute the gold target of an address');
   const { tensor, cell } = app.state;
   app.dropCell();
-  if (cell && !app.state.cell) problems.push(`“${tensor}” has no cell ${cell.join(', ')}`);
-  checkRanges(app, problems);
-  if (panel === 'story' && state.row === undefined) Object.assign(app.state, SCREENS[app.state.screen - 1].choose(app));
+  if (tensor && cell && !app.state.cell) problems.push(`“${tensor}” has no cell ${cell.join(', ')}`);
+  if (panel === 'story' && state.row === undefined) Object.assign(app.state, SCREENS[app.state.screen - 1].choose?.(app));
   if (app.state.tensor) app.reveal = app.state.tensor;
   app.notice = problems.length ? `The address does not fit this page (model ${modelOf(app.base)}): ${problems.join('; ')}.` : '';
   draw();
 }
 
-/** In words, what is beyond the end of this trace; the state has the default instead. */
-function checkRanges({ trace, rows, state, defaults }, problems) {
+/** What is left of the address of another model. */
+function ofPanelAlone({ state: { depth, screen } }) {
+  const state = Object.fromEntries(Object.entries({ depth, screen }).filter(([, value]) => value !== undefined));
+  return { state, edits: [], request: { text: null, inputs: null, target: null, beams: null } };
+}
+
+/** In words, what this trace does not have; the state has the default instead. */
+function checkState({ trace, rows, state, defaults }, problems) {
   const { axis, specials } = trace.vocabularies[state.map];
-  const ranges = {
-    row: ['decoding step', rows.inputs.length],
-    column: ['source token', trace.tokens.source.length],
-    screen: ['screen', SCREENS.length, 1],
-    wave: ['feature', trace.axes.d_model.length],
-    time: ['checkpoint', trace.training?.checkpoints.length || Infinity],
-    picked: ['token', trace.axes[axis].length - new Set(Object.values(specials)).size],
+  const parts = trace.steps.map(({ output }) => output.replace(/(_norm)?\.\w+$/, ''));
+  const below = (length, first = 0) => (number) => number >= first && number < first + length;
+  const among = (names) => (name) => names.includes(name);
+  const exists = {
+    part: ['part', among([...parts, 'source', 'target', 'logits', 'encoder_norm', 'decoder_norm'])],
+    attention: ['attention', among(trace.attentions())],
+    gold: ['gold target', (gold) => !gold || trace.tokens.gold !== null],
+    tensor: ['tensor', (name) => trace.has(name)],
+    head: ['head', below(trace.axes.head.length)],
+    row: ['decoding step', below(rows.inputs.length)],
+    column: ['source token', below(trace.tokens.source.length)],
+    screen: ['screen', below(SCREENS.length, 1)],
+    wave: ['feature', below(trace.axes.d_model.length)],
+    time: ['checkpoint', below(trace.training?.checkpoints.length || Infinity)],
+    picked: ['token', below(trace.axes[axis].length - new Set(Object.values(specials)).size)],
   };
-  for (const [key, [name, length, first = 0]] of Object.entries(ranges)) {
-    if (state[key] === null || (state[key] >= first && state[key] < first + length)) continue;
-    problems.push(`there is no ${name} ${state[key]}`);
-    state[key] = defaults[key];
+  for (const [key, [name, test]] of Object.entries(exists)) {
+    if (state[key] === null || test(state[key])) continue;
+    problems.push(`there is no ${name} “${state[key]}” in this page`);
+    state[key] = defaults[key] ?? null;
   }
 }
 

@@ -23,7 +23,8 @@ export const named = (axes, shape, numbers = new Float64Array(sizeOf(shape))) =>
 export function filled(axes, shape, numberOf) {
   const found = named(axes, shape);
   const columns = shape.at(-1);
-  for (let i = 0; i < found.numbers.length; i += 1) found.numbers[i] = numberOf(Math.floor(i / columns), i % columns, i);
+  for (let i = 0, line = 0; i < found.numbers.length; line += 1)
+    for (let column = 0; column < columns; column += 1, i += 1) found.numbers[i] = numberOf(line, column, i);
   return found;
 }
 

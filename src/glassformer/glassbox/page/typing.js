@@ -6,7 +6,7 @@
 import { drawn } from 'glassbox/dom.js';
 import { CAN_SPLIT, split } from 'glassbox/text.js';
 import { Trace } from 'glassbox/trace.js';
-import { traceText } from 'glassbox/whatif.js';
+import { specialIds, tokensOf, traceText } from 'glassbox/whatif.js';
 
 /** What a text and a beam width may be. @param {import('./app.js').App} app */
 export const limitsOf = ({ first, server }) =>
@@ -26,7 +26,7 @@ export function cannotOpen({ first, server }) {
 /** The framed tokens of a text. Throws an error in words for a text that the model does not take. */
 export function encode(base, text) {
   const { tokens, data, model } = base.provenance.settings;
-  const { axis, specials, counts, inputs = [] } = base.vocabularies.source;
+  const { axis, specials } = base.vocabularies.source;
   if (!text.trim()) throw new Error('there is nothing to translate: the text is empty');
   if (!text.isWellFormed()) throw new Error('the text contains a lone surrogate, which is not a character');
   const pieces = split(tokens.source, text);
@@ -35,16 +35,16 @@ export function encode(base, text) {
   const limit = Math.min(data.max_source_length, positions);
   if (pieces.length > limit)
     throw new Error(`the text is longer than the model takes: ${pieces.length} tokens, at most ${limit}`);
-  const { labels } = base.axes[axis];
-  const special = new Set([...Object.values(specials), ...inputs]);
-  const ids = new Map(labels.map((label, id) => [label, id]).filter(([, id]) => !special.has(id)));
-  const token = (id, kind, given = null) => ({ id, text: labels[id], kind, count: counts[id] ?? null, given, input: null });
-  const middle = pieces.map((piece) => {
-    if (ids.has(piece)) return token(ids.get(piece), 'ordinary');
-    if (specials.unk === undefined) throw new Error(`“${piece}” is not in the vocabulary of the model`);
-    return token(specials.unk, 'unk', piece);
-  });
-  return [...(frame === 2 ? [token(specials.bos, 'bos')] : []), ...middle, token(specials.eos, 'eos')];
+  const special = specialIds(base.vocabularies.source);
+  const ids = new Map(base.axes[axis].labels.map((label, id) => [label, id]).filter(([, id]) => !special.has(id)));
+  const unknown = pieces.map((piece) => (ids.has(piece) ? null : piece));
+  const missing = unknown.find((piece) => piece !== null);
+  if (missing !== undefined && specials.unk === undefined)
+    throw new Error(`“${missing}” is not in the vocabulary of the model`);
+  const found = pieces.map((piece) => ids.get(piece) ?? specials.unk);
+  const start = frame === 2 ? [specials.bos] : [];
+  const given = [...start.map(() => null), ...unknown].map((piece) => ({ unknown: piece }));
+  return tokensOf(base, 'source', [...start, ...found, specials.eos], given);
 }
 
 /**

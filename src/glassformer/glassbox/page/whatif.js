@@ -4,6 +4,7 @@
  * The evidence is that of the model before the edits where the shapes match; attention and occlusion can be recomputed.
  */
 
+import { range } from 'glassbox/dom.js';
 import { editsBesideWeights, parseEdit } from 'glassbox/edits.js';
 import { Model } from 'glassbox/model.js';
 import { filled, rowOf } from 'glassbox/numbers.js';
@@ -23,24 +24,27 @@ export function whatIf(base, words) {
   const edits = [...base.edits, ...words].map(parseEdit);
   check(base, edits);
   const model = new Model(base, edits);
-  const ids = sourceIds(base, edits);
-  const memory = model.encode(ids, visibleSource(base));
-  const searches = searchAgain(base, model, memory, forcedIds(base, edits));
-  const { inputs, targets } = rowsOf(base, searches.beam.answers[0]);
-  const tensors = model.decode(memory, inputs);
-  checkRows(edits, ids.length, inputs.length);
-  const contract = editedContract(base, { words, ids, inputs, targets, searches, tensors });
-  contract.steps = model.stepsOf(tensors);
-  const before = rowsOf(base, base.search.beam.answers[0]);
-  const same = model.decode(memory, before.inputs);
-  contract.difference = {
-    greedy: outputs(base.search.greedy, searches.greedy),
-    beam: outputs(base.search.beam, searches.beam),
+  const { memory, contract, tensors } = computed(base, model, sourceIds(base, edits), forcedIds(base, edits), words);
+  checkRows(edits, contract.tokens);
+  const same = model.decode(memory, rowsOf(base, base.search.beam.answers[0]).inputs);
+  const difference = {
+    greedy: outputs(base.search.greedy, contract.search.greedy),
+    beam: outputs(base.search.beam, contract.search.beam),
     largest: changes(base, same),
   };
-  const trace = new Trace(contract, tensors);
+  const trace = new Trace({ ...contract, difference }, tensors);
   trace.sameRows = same; // with the decoder input from before the edits
   return trace;
+}
+
+/** The search for an answer to source ids, and all tensors of the answer. */
+function computed(base, model, ids, forced, words) {
+  const memory = model.encode(ids, visibleSource(base));
+  const searches = searchAgain(base, model, memory, forced);
+  const { inputs, targets } = rowsOf(base, searches.beam.answers[0]);
+  const tensors = model.decode(memory, inputs);
+  const contract = editedContract(base, { words, ids, inputs, targets, searches, tensors });
+  return { memory, tensors, contract: { ...contract, steps: model.stepsOf(tensors) } };
 }
 
 /**
@@ -64,14 +68,8 @@ export function traceText(base, text, source, beams) {
     notices: [],
   };
   const start = new Trace({ ...contract, search: { ...base.search, beam: { ...beam, num_beams: beams } } }, base.opened);
-  const model = new Model(start, []);
-  const ids = source.map((token) => token.id);
-  const memory = model.encode(ids, visibleSource(start));
-  const searches = searchAgain(start, model, memory, []);
-  const { inputs, targets } = rowsOf(start, searches.beam.answers[0]);
-  const tensors = model.decode(memory, inputs);
-  const found = editedContract(start, { words: [], ids, inputs, targets, searches, tensors });
-  return new Trace({ ...found, steps: model.stepsOf(tensors) }, tensors);
+  const { contract: found, tensors } = computed(start, new Model(start, []), source.map(({ id }) => id), [], []);
+  return new Trace(found, tensors);
 }
 
 /** The decrease of each output token's log-probability when a source token is occluded [T S], `by` the mask or <unk>. */
@@ -122,9 +120,9 @@ function check(base, edits) {
   }
 }
 
-function checkRows(edits, sourceRows, targetRows) {
+function checkRows(edits, { source, target_in: inputs }) {
   for (const { kind, attention, row } of edits) {
-    const rows = attention?.startsWith('encoder') ? sourceRows : targetRows;
+    const rows = (attention?.startsWith('encoder') ? source : inputs).length;
     if (kind === 'row' && row >= rows)
       throw new Error(`there is no row ${row} in ${attention}; valid rows: 0 to ${rows - 1}`);
   }
@@ -188,17 +186,18 @@ export function rowsOf(trace, answer) {
   return { inputs: [bos, ...targets.slice(0, -1)], targets };
 }
 
-function tokensOf(trace, side, ids) {
+/** Ids as tokens of a trace, `given` with the part of the text that an `<unk>` is for, and the input. */
+export function tokensOf(trace, side, ids, given = []) {
   const { axis, specials, counts, inputs = [] } = trace.vocabularies[side];
   const roles = Object.entries(specials).map(([kind, id]) => [id, kind]);
   const kinds = new Map([...inputs.map((id) => [id, 'input']), ...roles]);
-  return ids.map((id) => ({
+  return ids.map((id, i) => ({
     id,
     text: trace.axes[axis].labels[id],
     kind: kinds.get(id) ?? 'ordinary',
     count: counts[id] ?? null,
-    given: null,
-    input: null,
+    given: given[i]?.unknown ?? null,
+    input: given[i]?.input ?? null,
   }));
 }
 
@@ -262,7 +261,7 @@ function outputs(before, after) {
   const [one, other] = [before.answers[0], after.answers[0]];
   const [left, right] = [one, other].map(({ finished, ids }) => (finished ? [...ids, -1] : ids));
   const length = Math.max(left.length, right.length);
-  const first = Array.from({ length }, (_, step) => step).find((step) => left[step] !== right[step]);
+  const first = range(length).find((step) => left[step] !== right[step]);
   return { before: one, after: other, first_changed_step: first ?? null };
 }
 

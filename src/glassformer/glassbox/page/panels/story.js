@@ -11,7 +11,7 @@ import { query } from 'glassbox/story/query.js';
 import { stream } from 'glassbox/story/stream.js';
 import { unsure } from 'glassbox/story/unsure.js';
 
-/** @type {{title: string, choose: (app: any) => object, draw: (app: any) => object}[]} */
+/** @type {{title: string, choose?: (app: any) => object, draw: (app: any) => object}[]}  `choose`: a row and a head */
 export const SCREENS = [arcs, query, kinds, layers, stream, beam, positions, unsure];
 
 export function story(app) {
@@ -29,17 +29,7 @@ export function story(app) {
       el(
         'ol.dots',
         { 'aria-label': 'screens' },
-        SCREENS.map(({ title }, i) => [title, i + 1]).map(([title, i]) =>
-          el(
-            'li',
-            button(String(i), () => goTo(app, i), {
-              title,
-              'aria-label': `screen ${i}: ${title}`,
-              'aria-current': i === at ? 'step' : null,
-              data: { key: `screen-${i}` },
-            }),
-          ),
-        ),
+        SCREENS.map(({ title }, i) => el('li', numberButton(app, title, i + 1))),
       ),
       button('Next →', () => turn(app, 1), { class: 'primary', disabled: at === SCREENS.length, data: { key: 'story-next' } }),
     ),
@@ -50,9 +40,17 @@ export function story(app) {
   );
 }
 
+const numberButton = (app, title, screen) =>
+  button(String(screen), () => goTo(app, screen), {
+    title,
+    'aria-label': `screen ${screen}: ${title}`,
+    'aria-current': screen === app.state.screen ? 'step' : null,
+    data: { key: `screen-${screen}` },
+  });
+
 /** Another screen, counted from 1 as its button is, with the row and the head that it is about. */
 function goTo(app, screen) {
-  app.set({ screen, ...SCREENS[screen - 1].choose(app) });
+  app.set({ screen, ...SCREENS[screen - 1].choose?.(app) });
 }
 
 /** The next screen, or the one before. */

@@ -11,7 +11,6 @@ const FAINTEST = 0.12; // of the largest number of a row
 
 export const arcs = {
   title: 'The answer, and what it depends on',
-  choose: () => ({}),
   draw(app) {
     const { trace, row } = app;
     const { kind, x } = influence(trace);

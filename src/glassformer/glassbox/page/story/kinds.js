@@ -15,7 +15,6 @@ const ENOUGH = 0.5; // of the weight, as for the kinds of the panel Heads
 
 export const kinds = {
   title: 'Heads that do different things',
-  choose: () => ({}),
   draw(app) {
     const heads = headsOf(app.trace);
     const answer = headsOfAnswer(app);

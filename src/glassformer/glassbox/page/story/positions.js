@@ -13,7 +13,6 @@ const found = new WeakMap(); // trace -> the same without positions, or an error
 
 export const positions = {
   title: 'Without positions',
-  choose: () => ({}),
   draw(app) {
     const proof = { label: 'What if: the same edit, and others', changes: { panel: 'whatif', edits: [EDIT] } };
     if (!app.canEdit)

@@ -11,7 +11,6 @@ const SHORT = { self: 'self-attention', cross: 'cross-attention', feed_forward: 
 
 export const stream = {
   title: 'The residual stream grows',
-  choose: () => ({}),
   draw(app) {
     const { trace, row } = app;
     const parts = trace.steps

@@ -5,7 +5,7 @@ import { button, drawn, el } from 'glassbox/dom.js';
 import { named } from 'glassbox/numbers.js';
 import { Trace } from 'glassbox/trace.js';
 import { show } from 'glassbox/view.js';
-import { traceText } from 'glassbox/whatif.js';
+import { tokensOf, traceText } from 'glassbox/whatif.js';
 import { addressOf } from 'translator/answers.js';
 import { Tokenizer, cellsOf, decodeParts, encodeSource, readTensor, readable } from 'translator/engine.js';
 import { fieldsOf } from 'translator/inputs.js';
@@ -33,7 +33,8 @@ export function traceOf(description, parts, source, beams) {
   const { inputs } = tokenizer;
   const cells = cellsOf(inputs, source);
   if (inputs) base.contract.inputs = Object.fromEntries(inputs.map(({ name }, i) => [name, cells[i]]));
-  return traceText(base, readable(inputs, source), tokensOf(base, tokenizer, encoded), beams);
+  const given = [...(encoded.ids[0] === tokenizer.bos ? [{}] : []), ...encoded.tokens]; // the frame has no input
+  return traceText(base, readable(inputs, source), tokensOf(base, 'source', encoded.ids, given), beams);
 }
 
 /** The template with the weights and the labels of the vocabularies. */
@@ -51,21 +52,6 @@ function baseTrace({ template, tensors, weight_bytes: size }, parts, source, tar
   axes[vocabularies.source.axis] = { ...axes[vocabularies.source.axis], labels: source.pieces };
   axes[vocabularies.target.axis] = { ...axes[vocabularies.target.axis], labels: target.pieces };
   return new Trace({ ...template, axes, tensors: { ...template.tensors, ...entries } }, weights);
-}
-
-/** The framed ids of a source as tokens of a trace. */
-function tokensOf({ vocabularies }, tokenizer, { ids, tokens }) {
-  const { specials, counts } = vocabularies.source;
-  const kinds = new Map(Object.entries(specials).map(([kind, id]) => [id, kind]));
-  const first = ids.indexOf(tokenizer.bos) === 0 ? 1 : 0; // the frame has no input
-  return ids.map((id, i) => ({
-    id,
-    text: tokenizer.pieces[id],
-    kind: kinds.get(id) ?? (id >= tokenizer.firstInput ? 'input' : 'ordinary'),
-    count: counts[id] ?? null,
-    given: tokens[i - first]?.unknown ?? null,
-    input: tokens[i - first]?.input ?? null,
-  }));
 }
 
 /** Another source, and the way back to the translator. */
