@@ -760,7 +760,7 @@ def test_wrongly_shaped_calls_are_caught_in_tests() -> None:
             lambda module: module._aligned(torch.ones(2)),
         ),
         (
-            "glassformer.paper.kernels.cross_entropy",
+            "glassformer.training.objective",
             lambda module: module.cross_entropy(
                 torch.ones(3, 4), torch.ones(5, 4), torch.ones(2, dtype=torch.long), 0.0
             ),

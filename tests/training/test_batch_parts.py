@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from glassformer.before.plan import train
+from glassformer.paper.kernels.cpu import batch_parts
 from glassformer.paper.settings import Settings
 from glassformer.training import Run, Saved
-from glassformer.training.update import batch_parts
 from tests.training import test_loop
 from tests.training.test_loop import PAIRS
 
@@ -70,7 +70,7 @@ def test_a_batch_with_fewer_rows_than_parts_is_computed_as_one(tmp_path):
 
 
 def test_a_run_that_is_resumed_on_fewer_cores_keeps_its_parts_and_its_bits(tmp_path, monkeypatch):
-    monkeypatch.setattr("glassformer.training.update.PART", 1)
+    monkeypatch.setattr("glassformer.paper.kernels.cpu.PART", 1)
     torch.set_num_threads(2)
     whole = start(tmp_path / "whole", 0)
     assert whole.updater.batch_parts == 2

@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from glassformer.data.corpus import Corpus, Sequences
-from glassformer.paper.kernels.cross_entropy import cross_entropy
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import ModelSettings, TrainingSettings
-from glassformer.training.objective import learning_rate, output_layer, teacher_forced
+from glassformer.training.objective import cross_entropy, learning_rate, output_layer, teacher_forced
 
 # Teacher forcing
 

@@ -19,9 +19,10 @@ from glassformer.data.corpus import Corpus
 from glassformer.errors import RunError
 from glassformer.inference.engines.memory import gigabytes, memory_of
 from glassformer.inference.engines.torch import resolve_precision
+from glassformer.paper.kernels.cpu import batch_parts
 from glassformer.paper.settings import Settings
 from glassformer.training.loop import Run
-from glassformer.training.update import Updater, batch_parts
+from glassformer.training.update import Updater
 
 OVERFIT_ROWS, OVERFIT_STEPS, OVERFIT_WARMUP = 16, 400, 20
 OVERFIT_LOSS = 0.1  # nats per token above the minimum

@@ -7,10 +7,11 @@ encode_pairs(table, rows, tokenizers, settings)       some rows
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from glassformer.text import Tokenizer, grow_both, learn_both
 from glassformer.text.blocks import BlockEncoder
 
 Tokenizers = tuple[Tokenizer, Tokenizer]
+Block = tuple[NDArray[np.int64], Sequence[Pair]]  # numbers of rows, and their pairs
 
 LEARNED_ROWS = 1_000_000
 """Rows from which words and subwords are learned in a larger table. Characters are those of all rows."""
@@ -131,7 +133,8 @@ def encode_training(
 
     def encode(folder: Path | None) -> Encoded:
         tokenizers = _tokenizers(table, held, settings, given, grow=grow)
-        encoded = _encode_others(table, held, tokenizers, settings, folder)
+        encoded, sizes = _encode(table, _blocks(table.pairs, held), tokenizers, settings, folder)
+        _check_lengths(sizes, settings, table.path)
         without = np.union1d(held, np.fromiter(encoded.left_out, np.int64))
         with closing(GrowingArray(np.uint64, folder and folder / "trained")) as hashes:
             for part in sorted_hashes(source_hashes(table.pairs), without):
@@ -157,86 +160,70 @@ def encode_training(
 def encode_pairs(table: Table, rows: NDArray[np.int64], tokenizers: Tokenizers, settings: Settings) -> Encoded:
     """Encode some rows of a table, in memory. Raises TextError for a piece without an id."""
     pairs = [table.pairs[row] for row in rows.tolist()]
+    return _encode(table, [(rows, pairs)], tokenizers, settings, None)[0]
+
+
+def _blocks(pairs: Sequence[Pair], held: NDArray[np.int64]) -> Iterator[Block]:
+    """Yield the rows that are not held out, some thousand at once."""
+    for start in range(0, len(pairs), BLOCK_ROWS):
+        block = pairs[start : start + BLOCK_ROWS]
+        first, last = np.searchsorted(held, (start, start + len(block)))
+        rows = np.delete(np.arange(start, start + len(block)), held[first:last] - start)
+        yield rows, [block[i] for i in (rows - start).tolist()]
+
+
+def _encode(
+    table: Table, blocks: Iterable[Block], tokenizers: Tokenizers, settings: Settings, folder: Path | None
+) -> tuple[Encoded, tuple[Counter[int], Counter[int]]]:
+    """Encode rows, and keep those that are not too long: in files of a folder, or in memory.
+
+    Return also, of each side, how many rows have each number of tokens.
+    """
+    limits = settings.max_source_tokens, settings.max_target_tokens
+    encoders = [BlockEncoder(tokenizer) for tokenizer in tokenizers]
+    too_long, sizes = (list[tuple[int, int]](), list[tuple[int, int]]()), (Counter[int](), Counter[int]())
     with ExitStack() as files:
-        encoding = _Encoding(tokenizers, settings, None, files)
-        encoding.add([[pair[side] for pair in pairs] for side in (0, 1)], rows, table.location)
-        return encoding.finish()
-
-
-def _encode_others(
-    table: Table, held: NDArray[np.int64], tokenizers: Tokenizers, settings: Settings, folder: Path | None
-) -> Encoded:
-    pairs = table.pairs
-    with ExitStack() as files:
-        encoding = _Encoding(tokenizers, settings, folder, files)
-        for start in range(0, len(pairs), BLOCK_ROWS):
-            stop = min(start + BLOCK_ROWS, len(pairs))
-            first, last = np.searchsorted(held, (start, stop))
-            rows = np.delete(np.arange(start, stop), held[first:last] - start)
-            encoding.add([_texts(pairs, side, start, stop, rows - start) for side in (0, 1)], rows, table.location)
-        encoding.check_lengths(table.path)
-        return encoding.finish()
-
-
-def _texts(pairs: Sequence[Pair], side: int, start: int, stop: int, chosen: NDArray[np.int64]) -> list[str]:
-    block = pairs[start:stop]
-    texts = pairs.texts(side, start, stop) if isinstance(pairs, StoredPairs) else [pair[side] for pair in block]
-    return texts if len(chosen) == len(texts) else [texts[i] for i in chosen.tolist()]
-
-
-class _Encoding:
-    """Encodes blocks of rows, and keeps those that are not too long: in files of a folder, or in memory."""
-
-    def __init__(self, tokenizers: Tokenizers, settings: Settings, folder: Path | None, files: ExitStack) -> None:
-        self._tokenizers = tokenizers
-        self._encoders = [BlockEncoder(tokenizer) for tokenizer in tokenizers]
-        self._frames = [tokenizer.settings.n_frame_tokens for tokenizer in tokenizers]
-        self._limits = (settings.max_source_tokens, settings.max_target_tokens)
-        self._arrays = [
+        arrays = [
             [files.enter_context(closing(GrowingArray(dtype, folder and folder / name))) for name, dtype in named]
             for named in map(_files, _SIDES, tokenizers)
         ]
-        self._counts = [np.zeros(1, np.int64), np.zeros(1, np.int64)]  # rows of each length
-        self._too_long: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+        for rows, pairs in blocks:
+            where = partial(_location, table, rows)
+            found = [encoder.encode([pair[side] for pair in pairs], where) for side, encoder in enumerate(encoders)]
+            kept = np.ones(len(rows), np.bool_)
+            for side, (_, lengths) in enumerate(found):
+                n_tokens = lengths - tokenizers[side].settings.n_frame_tokens
+                sizes[side].update(n_tokens.tolist())
+                is_long = kept & (n_tokens > limits[side])
+                too_long[side].extend(zip(rows[is_long].tolist(), n_tokens[is_long].tolist(), strict=True))
+                kept &= ~is_long
+            for (all_ids, all_starts, all_lengths), (ids, lengths) in zip(arrays, found, strict=True):
+                all_starts.append(len(all_ids) + _starts(lengths[kept]))
+                all_ids.append(ids[np.repeat(kept, lengths)])
+                all_lengths.append(lengths[kept])
+        source, target = (Sequences(*(array.finish() for array in side)) for side in arrays)
+    counts = source.counts(len(tokenizers[0])), target.counts(len(tokenizers[1]))
+    return Encoded(Corpus(source, target), tokenizers, too_long, counts), sizes
 
-    def add(self, texts: Sequence[list[str]], rows: NDArray[np.int64], where: Callable[[int], str]) -> None:
-        """Encode the texts of both sides of some rows."""
-        found = [
-            encoder.encode(side, lambda i: where(int(rows[i])))
-            for encoder, side in zip(self._encoders, texts, strict=True)
-        ]
-        kept = np.ones(len(rows), np.bool_)
-        for side, (_, lengths) in enumerate(found):
-            n_tokens = lengths - self._frames[side]
-            counts = np.bincount(n_tokens, minlength=len(self._counts[side]))
-            counts[: len(self._counts[side])] += self._counts[side]
-            self._counts[side] = counts
-            is_long = kept & (n_tokens > self._limits[side])
-            self._too_long[side].extend(zip(rows[is_long].tolist(), n_tokens[is_long].tolist(), strict=True))
-            kept &= ~is_long
-        for (ids_of_side, starts, lengths_of_side), (ids, lengths) in zip(self._arrays, found, strict=True):
-            starts.append(len(ids_of_side) + _starts(lengths[kept]))
-            ids_of_side.append(ids if kept.all() else ids[np.repeat(kept, lengths)])
-            lengths_of_side.append(lengths[kept])
 
-    def check_lengths(self, path: str) -> None:
-        """Raise TableError when more than half of the rows are longer than a limit."""
-        for side, counts, limit in zip(_SIDES, self._counts, self._limits, strict=True):
-            n_rows, n_long = int(counts.sum()), int(counts[limit + 1 :].sum())
-            if 2 * n_long > n_rows:
-                larger = int(1.25 * np.quantile(np.repeat(np.arange(len(counts)), counts), 0.95)) + 1
-                raise TableError(
-                    f"more than half of the {side}s are longer than the limit",
-                    where=path,
-                    got=f"{n_long:,} of {n_rows:,} have more than {limit} tokens",
-                    hint=f"--set data.max_{side}_length={larger} (and model.max_length, where positions are learned)",
-                )
+def _location(table: Table, rows: NDArray[np.int64], index: int) -> str:
+    return table.location(int(rows[index]))
 
-    def finish(self) -> Encoded:
-        """Return the ids of all rows that are kept."""
-        source, target = (Sequences(*(array.finish() for array in side)) for side in self._arrays)
-        counts = source.counts(len(self._tokenizers[0])), target.counts(len(self._tokenizers[1]))
-        return Encoded(Corpus(source, target), self._tokenizers, self._too_long, counts)
+
+def _check_lengths(sizes: tuple[Counter[int], Counter[int]], settings: Settings, path: str) -> None:
+    """Raise TableError when more than half of the rows are longer than a limit."""
+    for side, counts, limit in zip(
+        _SIDES, sizes, (settings.max_source_tokens, settings.max_target_tokens), strict=True
+    ):
+        n_long = sum(count for size, count in counts.items() if size > limit)
+        if 2 * n_long > counts.total():
+            larger = int(1.25 * np.quantile(list(counts.elements()), 0.95)) + 1
+            raise TableError(
+                f"more than half of the {side}s are longer than the limit",
+                where=path,
+                got=f"{n_long:,} of {counts.total():,} have more than {limit} tokens",
+                hint=f"--set data.max_{side}_length={larger} (and model.max_length, where positions are learned)",
+            )
 
 
 def _files(side: str, tokenizer: Tokenizer) -> list[tuple[str, type[np.integer[Any]]]]:

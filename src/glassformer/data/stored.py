@@ -77,17 +77,17 @@ class StoredPairs(Sequence[Pair]):
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step == 1:
-                return list(map(Pair, *(self.texts(side, start, stop) for side in (0, 1))))
+                return list(map(Pair, *(self._block(side, start, stop) for side in (0, 1))))
             return [self[i] for i in range(start, stop, step)]
         index = range(len(self))[index]
-        source, target = (self.texts(side, index, index + 1)[0] for side in (0, 1))
+        source, target = (self._block(side, index, index + 1)[0] for side in (0, 1))
         return Pair(source, target)
 
     def __iter__(self) -> Iterator[Pair]:
         for start in range(0, len(self), BLOCK_ROWS):
             yield from self[start : start + BLOCK_ROWS]
 
-    def texts(self, side: int, start: int, stop: int) -> list[str]:
+    def _block(self, side: int, start: int, stop: int) -> list[str]:
         """Return the texts of consecutive pairs; side 0 is the source, 1 the target."""
         starts = self._starts[side]
         if start >= stop:

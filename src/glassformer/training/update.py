@@ -15,15 +15,13 @@ from torch import Tensor
 from glassformer.data.corpus import Corpus
 from glassformer.errors import RunError
 from glassformer.inference.engines.torch import autocast
-from glassformer.paper.kernels.cpu import OwnThreads, one_thread
+from glassformer.paper.kernels.cpu import OwnThreads, batch_parts, has_own_threads, one_thread
 from glassformer.paper.kernels.dropout import drawing_from
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import Settings
 from glassformer.training.checkpoints import Position
 from glassformer.training.objective import learning_rate, summed_losses
 from glassformer.training.processes import Processes
-
-PART = 2**16  # minimum of the numbers in the output of a layer, for the tokens that a core computes by itself
 
 
 class Sums(NamedTuple):
@@ -198,27 +196,6 @@ def share(rows: NDArray[np.int64], rank: int, count: int) -> tuple[NDArray[np.in
     """
     own = rows[rank::count]
     return (own, 1.0) if len(own) else (rows[:1], 0.0)
-
-
-def has_own_threads(settings: Settings, device: torch.device) -> bool:
-    """Whether an update is computed by threads of its own, with one thread of OpenMP each.
-
-    Not on a GPU, nor where a model is compiled or recomputes its layers.
-    """
-    return device.type == "cpu" and not settings.training.compile and not settings.training.recompute
-
-
-def batch_parts(settings: Settings, device: torch.device) -> int:
-    """Return the number of parts of a batch that are computed at the same time: training.batch_parts, or the cores.
-
-    Where an update has no threads of its own, a batch is computed as one.
-    """
-    training = settings.training
-    if not has_own_threads(settings, device):
-        return 1
-    if training.batch_parts:
-        return training.batch_parts
-    return max(1, min(torch.get_num_threads(), training.batch_tokens * settings.model.d_model // PART))
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -1,11 +1,10 @@
 """Fast implementations of operations. None of this is in the paper.
 
-    attention      equation 1, by the fastest kernel for a device, a precision and a length
-    cpu            memory and threads of a CPU
-    cross_entropy  output layer, label-smoothed loss and both gradients in one pass
-    dropout        dropout that draws few random bits, alone and in one pass with ReLU
-    packing        tokens of a batch without padding, and where attention needs them padded
-    products       matrix products of several layers at once, and with prepared weights, for search
+    attention  equation 1, by the fastest kernel for a device, a precision and a length
+    cpu        memory and threads of a CPU
+    dropout    dropout that draws few random bits, alone and in one pass with ReLU
+    packing    tokens of a batch without padding, and where attention needs them padded
+    products   matrix products of several layers at once, and with prepared weights, for search
 
 Each equals a few lines of PyTorch; a test compares the two.
 """

@@ -18,11 +18,15 @@ from typing import TypeVar
 
 import torch
 
+from glassformer.paper.settings import Settings
+
 KEPT_BY_PYTORCH, KEPT_BY_ONEDNN, KEPT_IN_LARGE_STEPS = 64, 256, 64
 """Capacities of the caches of prepared matrix products; by default 1,024 each, of about 0.5 MB."""
 
 LARGE_STEP = 2**18  # numbers in the output of a layer, for all tokens of a batch
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>
+
+PART = 2**16  # minimum of the numbers in the output of a layer, for the tokens that a core computes by itself
 
 WARM_UP = 4
 """Trials of a number of threads before its time counts: PyTorch prepares the matrix products of each shape."""
@@ -176,3 +180,24 @@ def _use_one_thread() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_use_one_thread)
+
+
+def has_own_threads(settings: Settings, device: torch.device) -> bool:
+    """Whether an update is computed by threads of its own, with one thread of OpenMP each.
+
+    Not on a GPU, nor where a model is compiled or recomputes its layers.
+    """
+    return device.type == "cpu" and not settings.training.compile and not settings.training.recompute
+
+
+def batch_parts(settings: Settings, device: torch.device) -> int:
+    """Return the number of parts of a batch that are computed at the same time: training.batch_parts, or the cores.
+
+    Where an update has no threads of its own, a batch is computed as one.
+    """
+    training = settings.training
+    if not has_own_threads(settings, device):
+        return 1
+    if training.batch_parts:
+        return training.batch_parts
+    return max(1, min(torch.get_num_threads(), training.batch_tokens * settings.model.d_model // PART))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from glassformer.paper.kernels import cross_entropy as kernel
-from glassformer.paper.kernels.cross_entropy import cross_entropy
+from glassformer.training import objective
+from glassformer.training.objective import cross_entropy
 
 smoothings = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
 
@@ -69,7 +69,7 @@ def test_loss_and_gradients_are_those_of_torchs_output_layer_and_loss(
         return scale * functional.cross_entropy(logits, target, label_smoothing=smoothing, reduction="sum")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel, "CHUNK_NUMBERS", chunk)
+        patch.setattr(objective, "CHUNK_NUMBERS", chunk)
         found = with_gradients(lambda *both: scale * cross_entropy(*both, target, smoothing)[0], hidden, projection)
     torch.testing.assert_close(found, with_gradients(theirs, hidden, projection), rtol=1e-4, atol=1e-4)
 
@@ -80,7 +80,7 @@ def test_chunks_are_rows_that_hold_so_many_logits(smoothing, monkeypatch):
     whole = with_gradients(lambda *both: cross_entropy(*both, target, smoothing)[0], hidden, projection)
     sizes, softmax = [], torch.Tensor.softmax
     monkeypatch.setattr(torch.Tensor, "softmax", lambda x, dim: sizes.append(x.shape) or softmax(x, dim))
-    monkeypatch.setattr(kernel, "CHUNK_NUMBERS", 4 * 11 + 10)
+    monkeypatch.setattr(objective, "CHUNK_NUMBERS", 4 * 11 + 10)
     parts = with_gradients(lambda *both: cross_entropy(*both, target, smoothing)[0], hidden, projection)
     assert sizes == [(4, 11), (4, 11), (2, 11)]
     torch.testing.assert_close(parts, whole, rtol=1e-5, atol=1e-5)
@@ -89,7 +89,7 @@ def test_chunks_are_rows_that_hold_so_many_logits(smoothing, monkeypatch):
 @smoothings
 def test_under_autocast_the_products_are_bfloat16_and_the_sums_float32(smoothing, monkeypatch):
     """Against float32 on the rounded inputs: what is left is the rounding of logits and of what is passed back."""
-    monkeypatch.setattr(kernel, "CHUNK_NUMBERS", 50 * 64)
+    monkeypatch.setattr(objective, "CHUNK_NUMBERS", 50 * 64)
     hidden, projection, target = drawn(1000, 50)
     rounded = hidden.bfloat16().float(), projection.bfloat16().float()
     exact = with_gradients(lambda *both: cross_entropy(*both, target, smoothing)[0], *rounded)
