@@ -12,6 +12,7 @@ from glassformer.data import cache, corpus, tables
 from glassformer.data.stored import StoredPairs
 from glassformer.errors import RunError, TableError
 from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.training import prepare
 from glassformer.training.events import Stopped
 
 TINY = {
@@ -117,7 +118,7 @@ def test_too_many_long_rows_are_refused_and_nothing_is_kept_of_their_ids(tmp_pat
 
 
 def test_words_of_a_larger_table_are_learned_from_a_sample_which_is_said(tmp_path, table, monkeypatch):
-    monkeypatch.setattr(corpus, "LEARNED_ROWS", 80)
+    monkeypatch.setattr(prepare, "LEARNED_ROWS", 80)
     stored, memory = (
         planned(table, tmp_path / name, KINDS[0], monkeypatch, stored=name == "stored") for name in ("stored", "memory")
     )

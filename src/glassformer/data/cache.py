@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glassformer.errors import RunError
 from glassformer.ship.storage.files import cleaned_up
@@ -77,6 +78,11 @@ def key_of(kind: str, parts: Mapping[str, Any]) -> str:
         **parts,
     }
     return hashlib.sha256(json.dumps(everything, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()[:32]
+
+
+def digest_of(values: NDArray[Any]) -> str:
+    """Return the SHA-256 (hex) of an array, for a key."""
+    return hashlib.sha256(values.tobytes()).hexdigest()
 
 
 def content_digest(path: Path) -> str:

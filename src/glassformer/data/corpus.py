@@ -1,12 +1,11 @@
 """Rows of a table as ids in flat arrays: in memory, or of a large table in files of the cache.
 
-encode_training(table, held, settings, tokenizers)    all rows but some, with tokenizers that are given or learned
+encode_training(table, held, tokenizers, settings)    all rows but some
 encode_pairs(table, rows, tokenizers, settings)       some rows
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -18,24 +17,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.cache import Entry, GrowingArray, cached, key_of, mapped
+from glassformer.data.cache import GrowingArray, cached, digest_of, key_of, mapped
 from glassformer.data.splits import TrainedSources, sorted_hashes, source_hashes
 from glassformer.data.stored import BLOCK_ROWS, StoredPairs
 from glassformer.data.tables import Pair, Table
 from glassformer.errors import TableError
 from glassformer.paper.settings import Settings
-from glassformer.ship.storage.modelfile import tokenizers_from_dict, tokenizers_to_dict
-from glassformer.text import Tokenizer, grow_both, learn_both
+from glassformer.ship.storage.modelfile import tokenizers_to_dict
+from glassformer.text import Tokenizer
 from glassformer.text.blocks import BlockEncoder
 
 Tokenizers = tuple[Tokenizer, Tokenizer]
 Block = tuple[NDArray[np.int64], Sequence[Pair]]  # numbers of rows, and their pairs
 
-LEARNED_ROWS = 1_000_000
-"""Rows from which words and subwords are learned in a larger table. Characters are those of all rows."""
-
 _SIDES = ("source", "target")
-_COUNTED_KINDS = ("characters", "bytes")
 _BLOCK = 2**20  # ids that are counted at once
 
 
@@ -104,16 +99,15 @@ def spread(n_rows: int, max_rows: int) -> NDArray[np.int64]:
 class Encoded:
     """The ids of the rows that are kept, and the others: the index and the number of tokens of each, by side.
 
-    `counts` is how often each id of each side occurs. Of the rows to train on also the sources, and notes on a large
-    table.
+    `counts` is how often each id of each side occurs. `trained` are the sources of rows to train on, `was_damaged` is
+    whether ids in the cache were damaged, and computed again.
     """
 
     corpus: Corpus
-    tokenizers: Tokenizers
     too_long: tuple[list[tuple[int, int]], list[tuple[int, int]]]
     counts: tuple[list[int], list[int]]
     trained: TrainedSources = field(default_factory=lambda: TrainedSources.none(""))
-    notes: tuple[str, ...] = ()
+    was_damaged: bool = False
 
     @cached_property
     def left_out(self) -> frozenset[int]:
@@ -121,18 +115,14 @@ class Encoded:
         return frozenset(row for side in self.too_long for row, _ in side)
 
 
-def encode_training(
-    table: Table, held: NDArray[np.int64], settings: Settings, given: Tokenizers | None, *, grow: bool = False
-) -> Encoded:
-    """Encode the rows of a table to train on, all but those `held` out, with tokenizers that are given or learned.
+def encode_training(table: Table, held: NDArray[np.int64], tokenizers: Tokenizers, settings: Settings) -> Encoded:
+    """Encode the rows of a table to train on, all but those `held` out.
 
-    With `grow` the given ones get the characters or words that they lack. The ids of a large table are computed once:
-    they are in the cache then. Raises TableError when more than half of the rows are longer than a limit, TextError for
-    a piece without an id.
+    The ids of a large table are computed once: they are in the cache then. Raises TableError when more than half of the
+    rows are longer than a limit, TextError for a piece without an id.
     """
 
     def encode(folder: Path | None) -> Encoded:
-        tokenizers = _tokenizers(table, held, settings, given, grow=grow)
         encoded, sizes = _encode(table, _blocks(table.pairs, held), tokenizers, settings, folder)
         _check_lengths(sizes, settings, table.path)
         without = np.union1d(held, np.fromiter(encoded.left_out, np.int64))
@@ -141,20 +131,27 @@ def encode_training(
                 hashes.append(part)
             return replace(encoded, trained=TrainedSources(hashes.finish()))
 
-    notes = _sample_notes(table, held, settings, given)
+    def describe(folder: Path) -> dict[str, Any]:
+        encoded = encode(folder)
+        return {"too_long": encoded.too_long, "counts": encoded.counts}
+
     if not isinstance(table.pairs, StoredPairs):
-        return replace(encode(None), notes=notes)
+        return encode(None)
     parts = {
         "table": table.pairs.key,
-        "held": hashlib.sha256(held.tobytes()).hexdigest(),
-        "tokens": settings.tokens.model_dump(),
-        "given": None if given is None else tokenizers_to_dict(*given),
-        "grow": grow,
+        "held": digest_of(held),
+        "tokenizers": tokenizers_to_dict(*tokenizers),
         "limits": [settings.max_source_tokens, settings.max_target_tokens],
     }
-    entry = cached(key_of("tokens", parts), lambda folder: _described(encode(folder)))
-    damaged = ("the ids in the cache were damaged, and were computed again",) * entry.was_damaged
-    return replace(_from_cache(entry, given), notes=(*damaged, *notes))
+    entry = cached(key_of("tokens", parts), describe)
+    source, target = (
+        Sequences(*(mapped(entry.folder / name, dtype) for name, dtype in _files(*side)))
+        for side in zip(_SIDES, tokenizers, strict=True)
+    )
+    by_source, by_target = ([(row, n) for row, n in side] for side in entry.description["too_long"])
+    counts = entry.description["counts"][0], entry.description["counts"][1]
+    trained = TrainedSources(mapped(entry.folder / "trained", np.uint64))
+    return Encoded(Corpus(source, target), (by_source, by_target), counts, trained, entry.was_damaged)
 
 
 def encode_pairs(table: Table, rows: NDArray[np.int64], tokenizers: Tokenizers, settings: Settings) -> Encoded:
@@ -203,7 +200,7 @@ def _encode(
                 all_lengths.append(lengths[kept])
         source, target = (Sequences(*(array.finish() for array in side)) for side in arrays)
     counts = source.counts(len(tokenizers[0])), target.counts(len(tokenizers[1]))
-    return Encoded(Corpus(source, target), tokenizers, too_long, counts), sizes
+    return Encoded(Corpus(source, target), too_long, counts), sizes
 
 
 def _location(table: Table, rows: NDArray[np.int64], index: int) -> str:
@@ -230,69 +227,3 @@ def _files(side: str, tokenizer: Tokenizer) -> list[tuple[str, type[np.integer[A
     """Return the name and the type of each array of a side, in the order of the fields of `Sequences`."""
     type_of_ids = np.uint16 if len(tokenizer) <= 2**16 else np.int32
     return [(f"{side}.ids", type_of_ids), (f"{side}.id_starts", np.int64), (f"{side}.lengths", np.int32)]
-
-
-# The cache
-
-
-def _described(encoded: Encoded) -> dict[str, Any]:
-    """Return what an entry of the cache says about the ids in its files."""
-    counted = {"too_long": encoded.too_long, "counts": encoded.counts}
-    return {"tokenizers": tokenizers_to_dict(*encoded.tokenizers)} | counted
-
-
-def _from_cache(entry: Entry, given: Tokenizers | None) -> Encoded:
-    written = entry.description
-    tokenizers = tokenizers_from_dict(written["tokenizers"])
-    if given is not None and [len(each) for each in given] == [len(each) for each in tokenizers]:
-        tokenizers = given  # which grew by nothing
-    source, target = (
-        Sequences(*(mapped(entry.folder / name, dtype) for name, dtype in _files(*side)))
-        for side in zip(_SIDES, tokenizers, strict=True)
-    )
-    by_source, by_target = ([(row, n) for row, n in side] for side in written["too_long"])
-    counts = written["counts"][0], written["counts"][1]
-    trained = TrainedSources(mapped(entry.folder / "trained", np.uint64))
-    return Encoded(Corpus(source, target), tokenizers, (by_source, by_target), counts, trained)
-
-
-# Tokenizers
-
-
-def _tokenizers(
-    table: Table, held: NDArray[np.int64], settings: Settings, given: Tokenizers | None, *, grow: bool
-) -> Tokenizers:
-    if given is not None:
-        return grow_both(given, _Others(table.pairs, held), settings.tokens) if grow else given
-    n_rows = len(table.pairs) - len(held)
-    if _is_sampled(n_rows, settings):
-        rows = np.delete(np.arange(len(table.pairs), dtype=np.int32), held)[spread(n_rows, LEARNED_ROWS)]
-        return learn_both([table.pairs[row] for row in rows.tolist()], settings.tokens, table.inputs)
-    return learn_both(_Others(table.pairs, held), settings.tokens, table.inputs)
-
-
-def _sample_notes(
-    table: Table, held: NDArray[np.int64], settings: Settings, given: Tokenizers | None
-) -> tuple[str, ...]:
-    """Return a note if tokens are learned from a sample of rows."""
-    n_rows = len(table.pairs) - len(held)
-    if given is not None or not _is_sampled(n_rows, settings):
-        return ()
-    return (f"the tokens are learned from {LEARNED_ROWS:,} of {n_rows:,} rows, evenly spaced",)
-
-
-def _is_sampled(n_rows: int, settings: Settings) -> bool:
-    kinds = {settings.tokens.source.kind, settings.tokens.target.kind}
-    return n_rows > LEARNED_ROWS and not kinds <= set(_COUNTED_KINDS)
-
-
-@dataclass(frozen=True)
-class _Others(Iterable[Pair]):
-    """All pairs but some."""
-
-    pairs: Sequence[Pair]
-    without: NDArray[np.int64]
-
-    def __iter__(self) -> Iterator[Pair]:
-        without = set(self.without.tolist())
-        return (pair for index, pair in enumerate(self.pairs) if index not in without)

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from glassformer.data.cache import cached, digest_of, key_of
 from glassformer.data.columns import held_out_columns
-from glassformer.data.corpus import Corpus, Encoded, Tokenizers, encode_pairs, encode_training
+from glassformer.data.corpus import Corpus, Encoded, Tokenizers, encode_pairs, encode_training, spread
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.pairs import Pair, fingerprint, fingerprint_parts
 from glassformer.data.splits import Overlap, TrainedSources, held_out_rows
+from glassformer.data.stored import StoredPairs
 from glassformer.data.tables import Table
 from glassformer.errors import TableError
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.files import shown
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.modelfile import ModelFile, tokenizers_from_dict, tokenizers_to_dict
 from glassformer.ship.storage.records import Metrics, TrainingData
 from glassformer.ship.storage.rundirectory import HELD_OUT_COLUMNS, HELD_OUT_ROWS
-from glassformer.text import Tokenizer
+from glassformer.text import Tokenizer, grow_both, learn_both
 from glassformer.text.inputs import split
 from glassformer.text.seen import learn_seen
 
 MAX_UNKNOWN = 0.2  # of the tokens of one side
+LEARNED_ROWS = 1_000_000
+"""Rows from which words and subwords are learned in a larger table. Characters are those of all rows."""
+
+_COUNTED_KINDS = ("characters", "bytes")
 MARKS = 16  # numbers of first rows whose fingerprint a checkpoint has
 
 
@@ -138,24 +145,27 @@ def prepare(
         if read is not None:
             ledger.include(read.ledger)
 
-    encoded = encode_training(table, held_out, settings, tokenizers, grow=grow)
-    train, (source_tokenizer, target_tokenizer) = encoded.corpus, encoded.tokenizers
+    notes = _sample_notes(table, held_out, settings, tokenizers)
+    tokenizers = _tokenizers(table, held_out, settings, tokenizers, grow=grow)
+    encoded = encode_training(table, held_out, tokenizers, settings)
+    if encoded.was_damaged:
+        notes = ("the ids in the cache were damaged, and were computed again", *notes)
+    train = encoded.corpus
     _record_too_long(encoded, table, settings, ledger)
-    _check_unknown(encoded.counts, len(train), encoded.tokenizers, table.path)
+    _check_unknown(encoded.counts, len(train), tokenizers, table.path)
     validated, rows = (table, held_out) if valid is None else (valid, np.arange(len(valid.pairs)))
-    held = encode_pairs(validated, rows, encoded.tokenizers, settings)
+    held = encode_pairs(validated, rows, tokenizers, settings)
     _record_too_long(held, validated, settings, ledger)
     valid_pairs = [validated.pairs[row] for row in rows.tolist() if row not in held.left_out]
     _check_rows_left(train, table.path, ledger)
     trained = encoded.trained if earlier is None else encoded.trained | earlier
     overlaps = [Overlap.of(trained, valid.path if valid else "", valid_pairs)] if valid_pairs else []
     overlaps += [Overlap.of(trained, test.path, test.pairs)] if test else []
-    record = _training_data(table, valid, train, encoded.counts, len(valid_pairs), encoded.tokenizers, ledger)
+    record = _training_data(table, valid, train, encoded.counts, len(valid_pairs), tokenizers, ledger)
     sources = {"sources_digest": trained.digest, "valid_overlap": overlaps[0].rows if valid_pairs else None}
     return Prepared(
         settings,
-        source_tokenizer,
-        target_tokenizer,
+        *tokenizers,
         train,
         held.corpus if len(held.corpus) else None,
         valid_pairs,
@@ -164,7 +174,7 @@ def prepare(
         trained,
         tuple(overlaps),
         test.ledger if test else Ledger(),
-        encoded.notes,
+        notes,
         tables_of(table, valid),
     )
 
@@ -242,3 +252,62 @@ def _check_unknown(counts: tuple[list[int], list[int]], n_rows: int, tokenizers:
                 hint=f"another tokens.{side}.kind, a larger tokens.{side}.vocabulary_size or a smaller "
                 f"tokens.{side}.min_count; with --init, a model of such texts",
             )
+
+
+# Tokenizers
+
+
+def _tokenizers(
+    table: Table, held: NDArray[np.int64], settings: Settings, given: Tokenizers | None, *, grow: bool
+) -> Tokenizers:
+    """Return the tokenizers that are given, or grow or learn them; those of a large table are in the cache then."""
+    if given is not None and not grow:
+        return given
+    pairs, tokens = table.pairs, settings.tokens
+
+    def learn() -> Tokenizers:
+        if given is not None:
+            return grow_both(given, _Others(pairs, held), tokens)
+        if not _is_sampled(n_rows := len(pairs) - len(held), settings):
+            return learn_both(_Others(pairs, held), tokens, table.inputs)
+        rows = np.delete(np.arange(len(pairs), dtype=np.int32), held)[spread(n_rows, LEARNED_ROWS)]
+        return learn_both([pairs[row] for row in rows.tolist()], tokens, table.inputs)
+
+    if not isinstance(pairs, StoredPairs):
+        return learn()
+    parts = {
+        "table": pairs.key,
+        "held": digest_of(held),
+        "tokens": tokens.model_dump(),
+        "given": None if given is None else tokenizers_to_dict(*given),
+    }
+    entry = cached(key_of("tokenizers", parts), lambda _: tokenizers_to_dict(*learn()))
+    found = tokenizers_from_dict(entry.description)
+    return found if given is None or list(map(len, given)) != list(map(len, found)) else given
+
+
+def _sample_notes(
+    table: Table, held: NDArray[np.int64], settings: Settings, given: Tokenizers | None
+) -> tuple[str, ...]:
+    """Return a note if tokens are learned from a sample of rows."""
+    n_rows = len(table.pairs) - len(held)
+    if given is not None or not _is_sampled(n_rows, settings):
+        return ()
+    return (f"the tokens are learned from {LEARNED_ROWS:,} of {n_rows:,} rows, evenly spaced",)
+
+
+def _is_sampled(n_rows: int, settings: Settings) -> bool:
+    kinds = {settings.tokens.source.kind, settings.tokens.target.kind}
+    return n_rows > LEARNED_ROWS and not kinds <= set(_COUNTED_KINDS)
+
+
+@dataclass(frozen=True)
+class _Others(Iterable[Pair]):
+    """All pairs but some."""
+
+    pairs: Sequence[Pair]
+    without: NDArray[np.int64]
+
+    def __iter__(self) -> Iterator[Pair]:
+        without = set(self.without.tolist())
+        return (pair for index, pair in enumerate(self.pairs) if index not in without)
