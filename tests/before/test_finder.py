@@ -28,7 +28,7 @@ def range_of(maximum: float, lowest: float = 0.05) -> RateTest:
 
 
 def test_the_loss_falls_then_is_lowest_then_rises_or_diverges(planned):
-    found = find_rate(planned.run("cpu"))
+    found = find_rate(planned.updater("cpu"))
     losses = dict(found.points)
     assert finder.FIRST_RATE < found.steepest <= found.lowest < finder.LAST_RATE
     assert losses[found.lowest] == min(losses.values()) < 0.7 * found.points[0][1]
@@ -45,7 +45,7 @@ def test_a_loss_that_is_not_a_number_ends_the_range_test(planned, monkeypatch):
         return sums._replace(smoothed=sums.smoothed * (math.nan if step == 5 else 1))
 
     monkeypatch.setattr(Updater, "update", update)
-    found = find_rate(planned.run("cpu"))
+    found = find_rate(planned.updater("cpu"))
     assert len(found.points) == 4
     assert found.diverged is not None
 

@@ -1,4 +1,4 @@
-"""The single checks of a self-test: each measures a run that is not iterated, and says what to do if it fails."""
+"""The single checks of a self-test: each says what was found, and what to do if it failed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from glassformer.before.audit.findings import Example, Side
@@ -20,8 +21,6 @@ from glassformer.errors import RunError
 from glassformer.inference.engines.memory import gigabytes, memory_of
 from glassformer.inference.engines.torch import resolve_precision
 from glassformer.paper.kernels.cpu import batch_parts
-from glassformer.paper.settings import Settings
-from glassformer.training.loop import Run
 from glassformer.training.update import Updater
 
 OVERFIT_ROWS, OVERFIT_STEPS, OVERFIT_WARMUP = 16, 400, 20
@@ -42,16 +41,16 @@ class Check:
     examples: tuple[Example, ...] = ()
 
 
-def check_leaks(run: Run) -> Iterator[Check]:
+def check_leaks(updater: Updater) -> Iterator[Check]:
     """Yield the checks of the two masks, of the causal one and of that of padding."""
-    corpus, model = run.prepared.train, run.model
+    model, corpus, device = updater.model, updater.corpus, updater.device
     report = "a position of the model reads what it must not read: report it as a bug, with this command"
-    change = causal_leak(model, corpus, run.device)
+    change = causal_leak(model, corpus, device)
     what = "a changed target token changes earlier logits by"
     if math.isinf(change):
         what = "logits are not finite, or no target token has an effect on them:"
     yield Check("causal leak", change <= TOLERANCE, change, f"{what} {_small(change)}", report)
-    difference = padding_leak(model, corpus, run.device)
+    difference = padding_leak(model, corpus, device)
     text = f"logits of a row alone and in a padded batch differ by {_small(difference)}"
     yield Check("padding leak", difference <= TOLERANCE, difference, text, report)
 
@@ -89,66 +88,64 @@ def check_tokens(planned: Plan) -> Iterator[Check]:
             yield Check(name, passed, found.count, found.text, advice, found.examples)
 
 
-def check_memory(run: Run, max_seconds: float) -> tuple[Measurement | None, Check]:
-    """Measure updates of a run, and return the check of its memory; no measurement where they would not fit."""
-    available = memory_of(str(run.device))
-    forecast = forecast_memory(run, run.settings)
+def check_memory(updater: Updater, max_seconds: float) -> tuple[Measurement | None, Check]:
+    """Measure updates, and return the check of its memory; no measurement where they would not fit."""
+    training, device = updater.settings.training, updater.device
+    available, forecast = memory_of(str(device)), forecast_memory(updater)
     advice = "a smaller training.batch_tokens, with training.accumulate for the same update; training.recompute=true"
     if forecast > available:
-        text = (
-            f"about {gigabytes(forecast)} are needed, of {gigabytes(available)} on {run.device}; nothing was measured"
-        )
+        text = f"about {gigabytes(forecast)} are needed, of {gigabytes(available)} on {device}; nothing was measured"
         return None, Check("memory", False, forecast, text, advice)
     try:
-        measured = measure_updates(run, max_seconds)
+        measured = measure_updates(updater, max_seconds)
     except RunError as error:
         text = f"{error.what} (forecast: {gigabytes(forecast)})"
         return None, Check("memory", False, forecast, text, error.hint or advice)
-    if (fitting := run.updater.max_tokens) is not None:
-        total = run.settings.training.batch_tokens
-        parts = run.settings.training.accumulate * -(-total // fitting)
+    if (fitting := updater.max_tokens) is not None:
+        total = training.batch_tokens
+        parts = training.accumulate * -(-total // fitting)
         text = f"a batch of {total:,} tokens does not fit; training would split it (forecast: {gigabytes(forecast)})"
         advice = f"--set training.batch_tokens={fitting} --set training.accumulate={parts} (about the same update)"
         return measured, Check("memory", False, forecast, text, advice)
     peak = measured.peak_bytes
     used = f"{'unknown' if peak is None else gigabytes(peak)} at the peak (forecast: {gigabytes(forecast)})"
-    text = f"{used}, of {gigabytes(available)} on {run.device}"
+    text = f"{used}, of {gigabytes(available)} on {device}"
     return measured, Check("memory", (peak or forecast) <= MAX_MEMORY * available, peak or forecast, text, advice)
 
 
-def forecast_memory(run: Run, settings: Settings) -> int:
+def forecast_memory(updater: Updater) -> int:
     """Return the expected peak in bytes: what the process has used so far, the weights, and the largest batch."""
-    corpus, device = run.prepared.train, run.device
+    corpus, settings, device = updater.corpus, updater.settings, updater.device
     rows = largest_batch(corpus, settings.training)
     longest = [int(side.lengths[rows].max()) for side in (corpus.source, corpus.target)]
-    sizes = len(run.prepared.source_tokenizer), len(run.prepared.target_tokenizer)
+    sizes = len(updater.model.source_embedding.weight), len(updater.model.target_embedding.weight)
     precision = resolve_precision(device, settings.training.precision)
     needed = forecast_training(settings, sizes, len(rows) * sum(longest), max(longest), precision)
-    gradient = 4 * sum(parameter.numel() for parameter in run.model.parameters())
+    gradient = 4 * sum(parameter.numel() for parameter in updater.model.parameters())
     needed += (batch_parts(settings, device) - 1) * gradient
     return needed + (peak_memory(device) or 0 if device.type == "cpu" else 0)
 
 
-def check_speed(run: Run, measured: Measurement) -> Check:
+def check_speed(measured: Measurement, device: torch.device) -> Check:
     """Report the speed; this check does not fail."""
     text = (
         f"{measured.tokens_per_second:,.0f} target tokens per second, {1000 * measured.seconds_per_step:,.0f} ms per "
-        f"step (median of {measured.steps}) on {run.device}"
+        f"step (median of {measured.steps}) on {device}"
     )
     return Check("speed", True, measured.tokens_per_second, text)
 
 
-def check_overfitting(run: Run) -> Check:
+def check_overfitting(updater: Updater) -> Check:
     """Train on one batch, without dropout, until its loss is near its minimum: with label smoothing, an entropy."""
-    rows, size = distinct_rows(run.prepared.train), len(run.prepared.target_tokenizer)
-    minimum = smoothed_minimum(run.settings.training.label_smoothing, size)
-    for module in run.model.modules():
+    settings, model, corpus = updater.settings, updater.model, updater.corpus
+    rows = distinct_rows(corpus)
+    minimum = smoothed_minimum(settings.training.label_smoothing, len(model.target_embedding.weight))
+    for module in model.modules():
         for name in ("dropout", "probability"):
             if isinstance(getattr(module, name, None), float):
                 setattr(module, name, 0.0)
-    rate, loss, step = maximum_rate(run.settings), math.inf, 0
-    settings = with_rate(run.settings, rate, OVERFIT_WARMUP)
-    updater = Updater(run.model, run.prepared.train, settings, run.device)
+    rate, loss, step = maximum_rate(settings), math.inf, 0
+    updater = Updater(model, corpus, with_rate(settings, rate, OVERFIT_WARMUP), updater.device)
     while step < OVERFIT_STEPS and not loss - minimum <= OVERFIT_LOSS:
         step += 1
         sums = updater.update([rows], step)

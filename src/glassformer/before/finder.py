@@ -1,4 +1,4 @@
-"""Search for a learning rate, in some updates of a run that is not iterated.
+"""Search for a learning rate, in some updates from the first weights.
 
 The range test is that of Smith 2017, "Cyclical Learning Rates for Training Neural Networks", section 3.3, with a rate
 that rises by one factor at each update. It changes no setting: docs/check.md has the comparison with the advised rates.
@@ -13,7 +13,7 @@ import numpy as np
 
 from glassformer.before.checks import Check
 from glassformer.before.measure import maximum_rate, updates, with_rate
-from glassformer.training.loop import Run
+from glassformer.training.update import Updater
 
 FIRST_RATE, LAST_RATE, RATE_STEPS = 1e-6, 1.0, 100
 DECAY = 0.9  # of the running mean of the loss
@@ -36,14 +36,14 @@ class RateTest:
     maximum: float
 
 
-def find_rate(run: Run) -> RateTest:
-    """Test learning rates from FIRST_RATE to LAST_RATE, one update each. The weights of the run change."""
-    settings, updater = run.settings, run.updater
+def find_rate(updater: Updater) -> RateTest:
+    """Test learning rates from FIRST_RATE to LAST_RATE, one update each. The weights change."""
+    settings = updater.settings
     mean, lowest = 0.0, math.inf
     points: list[tuple[float, float]] = []
     diverged = None
     rates = np.geomspace(FIRST_RATE, LAST_RATE, RATE_STEPS).tolist()
-    for step, (rate, batches) in enumerate(zip(rates, updates(run.prepared.train, settings.training), strict=False), 1):
+    for step, (rate, batches) in enumerate(zip(rates, updates(updater.corpus, settings.training), strict=False), 1):
         updater.settings = with_rate(settings, rate)
         sums = updater.update(batches, step)
         mean = DECAY * mean + (1 - DECAY) * float(sums.smoothed) / sums.n_tokens

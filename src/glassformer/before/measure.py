@@ -1,4 +1,4 @@
-"""A few updates of a run that is not iterated: their gradients, speed and memory."""
+"""A few updates from the first weights: their gradients, speed and memory."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from torch import nn
 
 from glassformer.data.batches import batches_of_epoch
 from glassformer.data.corpus import Corpus
+from glassformer.inference.engines.torch import TorchEngine
 from glassformer.paper.settings import Settings, TrainingSettings
-from glassformer.training.loop import Run
 from glassformer.training.objective import learning_rate
+from glassformer.training.prepare import Prepared
+from glassformer.training.update import Updater
+from glassformer.training.validation import Validator
 
 WARM_UP, MIN_STEPS, MAX_STEPS = 2, 5, 40
 
@@ -48,17 +51,17 @@ def updates(corpus: Corpus, training: TrainingSettings) -> Iterator[list[NDArray
             yield batches[first : first + training.accumulate]
 
 
-def measure_updates(run: Run, max_seconds: float) -> Measurement:
+def measure_updates(updater: Updater, max_seconds: float) -> Measurement:
     """Measure updates for `max_seconds`, MIN_STEPS to MAX_STEPS of them, the largest one of an epoch first.
 
-    The weights of the run change. Raises RunError when a row does not fit into memory.
+    The weights change. Raises RunError when a row does not fit into memory.
     """
-    updater = run.updater
-    if run.device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(run.device)
-    plan = updates(run.prepared.train, run.settings.training)
-    gradients = _Gradients(run.model)
-    largest = [largest_batch(run.prepared.train, run.settings.training)]
+    corpus, training = updater.corpus, updater.settings.training
+    if updater.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(updater.device)
+    plan = updates(corpus, training)
+    gradients = _Gradients(updater.model)
+    largest = [largest_batch(corpus, training)]
     for step, batches in enumerate((largest, *islice(plan, WARM_UP)), 1):
         updater.update(batches, step, on_gradient=gradients.look)
     seconds, speeds, begun = [], [], time.perf_counter()
@@ -69,23 +72,24 @@ def measure_updates(run: Run, max_seconds: float) -> Measurement:
         seconds.append(time.perf_counter() - started)
         speeds.append(sums.n_tokens / seconds[-1])
         is_over = len(seconds) >= MIN_STEPS and time.perf_counter() - begun > max_seconds
-        if any(run.processes.sum_numbers(is_over)):  # all end together
+        if any(updater.processes.sum_numbers(is_over)):  # all end together
             break
-    names = [name for name, _ in run.model.named_parameters()]
+    names = [name for name, _ in updater.model.named_parameters()]
     return Measurement(
         len(seconds),
         median(seconds),
         median(speeds),
-        peak_memory(run.device),
+        peak_memory(updater.device),
         tuple(name for name in names if name not in gradients.seen | gradients.not_finite),
         tuple(name for name in names if name in gradients.not_finite),
     )
 
 
-def time_validation(run: Run) -> float:
+def time_validation(prepared: Prepared, updater: Updater) -> float:
     """Return the seconds of one validation with the present weights."""
+    engine = TorchEngine.of([updater.model], prepared.target_tokenizer, updater.device)
     started = time.perf_counter()
-    run.validator.measure()
+    Validator(prepared, engine, updater.processes).measure()
     return time.perf_counter() - started
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from glassformer.before.advise import Choice, advise
 from glassformer.before.grow import grow_model, new_token_texts
@@ -41,10 +42,11 @@ from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import listed
 from glassformer.training.checkpoints import is_before_first
-from glassformer.training.loop import Run
+from glassformer.training.loop import Run, first_updater
 from glassformer.training.output import init_of
 from glassformer.training.prepare import Prepared, prepare
 from glassformer.training.processes import Processes
+from glassformer.training.update import Updater
 
 SET_BY_USER = "set by you"
 
@@ -72,20 +74,26 @@ class Plan:
 
     def run(self, device: str = "auto") -> Run:
         """The run: an iterable of events. Raises DeviceError for a device that is not available or too small."""
-        found, prepared = self.processes.own_device(find_device(device)), self.prepared
-        sizes = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
-        n_tokens = max(len(prepared.train.source.ids), len(prepared.train.target.ids))
-        check_training_fits(self.settings, str(found), sizes, n_tokens)
         return Run(
-            prepared,
+            self.prepared,
             self.directory,
-            found,
+            self._device(device),
             start=self.start,
             resume=self.resumed is not None,
             overwrite=self.overwrite,
             changes=self.resumed.changes if self.resumed else (),
             processes=self.processes,
         )
+
+    def updater(self, device: str = "auto") -> Updater:
+        """The updates of the run from its first weights, to measure them. Raises DeviceError as `run` does."""
+        return first_updater(self.prepared, self._device(device), self.start, self.processes)
+
+    def _device(self, device: str) -> torch.device:
+        found, train = self.processes.own_device(find_device(device)), self.prepared.train
+        sizes = len(self.prepared.source_tokenizer), len(self.prepared.target_tokenizer)
+        check_training_fits(self.settings, str(found), sizes, max(len(train.source.ids), len(train.target.ids)))
+        return found
 
     def evaluate_test(self, translator: Translator) -> Report:
         """Score the trained model on the test table. Raises UsageError when there is none."""

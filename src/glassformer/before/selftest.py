@@ -2,8 +2,8 @@
 
     tested = check(plan("pairs.csv"))       tested.passed, .checks, .to_json()
 
-The checks use runs that are never iterated: `planned.run()` makes one with the weights of the start. Nothing is
-written, and a run that is made afterwards sets the random seed again, so it trains as without a self-test.
+The checks make updates of their own, from the first weights: `planned.updater()`. Nothing is written, and a run that
+is made afterwards sets the random seed again, so it trains as without a self-test.
 """
 
 from __future__ import annotations
@@ -85,21 +85,21 @@ def check(
             made.append(one)
             on_check(one)
 
-    run = planned.run(device)
-    add(*check_leaks(run), *check_tokens(planned))
-    measured, memory = check_memory(run, MAX_SECONDS)
+    updater = planned.updater(device)
+    add(*check_leaks(updater), *check_tokens(planned))
+    measured, memory = check_memory(updater, MAX_SECONDS)
     add(memory)
     if measured is None:
         return SelfTest(tuple(made), None, None)
     add(check_gradients(measured))
-    run = planned.run(device)  # with the weights of the start again
-    add(check_overfitting(run))
-    validation = time_validation(run)  # now, because an untrained model finds no end of its answers
+    updater = planned.updater(device)  # with the first weights again
+    add(check_overfitting(updater))
+    validation = time_validation(planned.prepared, updater)  # now: an untrained model finds no end of its answers
     seconds = expected_seconds(planned, measured, validation)
-    add(check_speed(run, measured), _time(planned, seconds, measured, validation))
+    add(check_speed(measured, updater.device), _time(planned, seconds, measured, validation))
     if not find:
         return SelfTest(tuple(made), seconds, measured)
-    rate = find_rate(planned.run(device))
+    rate = find_rate(planned.updater(device))
     add(check_rate(rate))
     return SelfTest(tuple(made), seconds, measured, rate)
 
@@ -114,14 +114,14 @@ def check_before_training(planned: Plan, device: str = "auto") -> SelfTest | Non
     """
     if planned.resumed or planned.processes.count > 1 or not _may_be_long(planned):
         return None
-    measured, memory = check_memory(planned.run(device), MAX_SECONDS_BEFORE)
+    measured, memory = check_memory(planned.updater(device), MAX_SECONDS_BEFORE)
     if measured is None:
         return SelfTest((memory,), None, None)
     seconds = expected_seconds(planned, measured)
     if seconds <= LONG:
         return None
-    run = planned.run(device)
-    checks = [*check_leaks(run), check_gradients(measured), memory, check_speed(run, measured)]
+    updater = planned.updater(device)
+    checks = [*check_leaks(updater), check_gradients(measured), memory, check_speed(measured, updater.device)]
     checks.append(_time(planned, seconds, measured))
     for leak in checks[:2]:
         if not leak.passed:
@@ -129,7 +129,7 @@ def check_before_training(planned: Plan, device: str = "auto") -> SelfTest | Non
             raise RunError(what, where=leak.name, got=leak.text, hint=leak.advice)
     if seconds <= VERY_LONG or RATE_STEPS * measured.seconds_per_step > MAX_FRACTION * seconds:
         return SelfTest(tuple(checks), seconds, measured)
-    rate = find_rate(run)
+    rate = find_rate(updater)
     return SelfTest((*checks, check_rate(rate)), seconds, measured, rate)
 
 

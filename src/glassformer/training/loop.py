@@ -50,6 +50,28 @@ MAX_RESTORED = 10  # times, each with half the learning rate
 T = TypeVar("T")
 
 
+def initial_model(prepared: Prepared, start: ModelFile | None) -> Transformer:
+    """Return the model to start from, or a new one; the random seed is that of the training then."""
+    torch.manual_seed(prepared.settings.training.seed)
+    if start is not None:
+        return build_model(start)
+    return Transformer(prepared.settings.model, *map(len, prepared.tokenizers))
+
+
+def first_updater(prepared: Prepared, device: torch.device, start: ModelFile | None, processes: Processes) -> Updater:
+    """Return what updates the initial model, before the first update."""
+    settings, training = prepared.settings, prepared.settings.training
+    configure_memory(training.batch_tokens * settings.model.d_model)
+    model = initial_model(prepared, start).to(device)
+    model.recompute = training.recompute
+    if training.compile:
+        for layer in (*model.encoder, *model.decoder):
+            layer.compile(dynamic=True)
+    updater = Updater(model, prepared.train, settings, device, processes)
+    processes.seed_apart(training.seed)
+    return updater
+
+
 class Run:
     """A training run, as an iterable of events. Nothing is written before the iteration begins.
 
@@ -72,29 +94,15 @@ class Run:
         self.prepared, self.directory, self.device, self.processes = prepared, directory, device, processes
         self.output = Output(directory, prepared, start.path if start else None, writes=processes.is_first)
         self.resumed, self.overwrite = resume, overwrite
-        self.settings = prepared.settings
-        training = self.settings.training
-        configure_memory(training.batch_tokens * self.settings.model.d_model)
-        self._start = start
-        self.model = self._initial_model().to(device)
-        self.model.recompute = training.recompute
-        if training.compile:
-            for layer in (*self.model.encoder, *self.model.decoder):
-                layer.compile(dynamic=True)
-        self.updater = Updater(self.model, prepared.train, self.settings, device, processes)
-        processes.seed_apart(training.seed)
+        self.settings, self._start = prepared.settings, start
+        self.updater = first_updater(prepared, device, start, processes)
+        self.model = self.updater.model
         self.position = Position()
         self.changes = self.new_changes = changes
         self.validator = Validator(prepared, TorchEngine.of([self.model], prepared.target_tokenizer, device), processes)
         self._asked_to_stop = self._stopping = self._begun = self._finished = False
         self._skipped_in_a_row = 0
         self._meter = Meter(Usual())
-
-    def _initial_model(self) -> Transformer:
-        torch.manual_seed(self.settings.training.seed)
-        if self._start is not None:
-            return build_model(self._start)
-        return Transformer(self.settings.model, *map(len, self.prepared.tokenizers))
 
     def stop(self) -> None:
         """Save and stop after the current update."""
@@ -267,7 +275,7 @@ class Run:
         if self.processes.from_first(self.directory.resume.exists()):
             self._load()
         else:
-            set_weights(self.model, get_weights(self._initial_model()))
+            set_weights(self.model, get_weights(initial_model(self.prepared, self._start)))
             self.processes.seed_apart(self.settings.training.seed)
             self.updater.optimizer.state.clear()
             position.go_to(Position())
