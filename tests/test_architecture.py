@@ -78,7 +78,7 @@ PACKAGE_OF = {
 
 MAX_VERB_LINES = 40
 MAX_PAPER_LINES = 2500
-MAX_PATH_LINES = 1860  # from a row of a table to a translation
+MAX_PATH_LINES = 1740  # from a row of a table to a translation
 
 
 class Import(NamedTuple):

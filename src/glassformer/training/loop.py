@@ -170,12 +170,12 @@ class Run:
         reason = self._reason_to_end()
         while reason is None and not self._is_stopping:
             for batches in self._rest_of_epoch():
-                limit = self.updater.max_tokens
                 self.update(batches)
-                if self.updater.max_tokens != limit:
-                    yield self._split()
+                if (limit := self.updater.max_tokens) is not None and limit != position.max_tokens:
+                    position.max_tokens = limit
+                    yield Split(position.step, position.seconds, limit)
                 if position.step in self._snapshots:
-                    self._keep_snapshot()
+                    self.output.snapshot(get_weights(self.model), position.step)
                 is_time = self._agree(clock)
                 reason = self._reason_to_end()
                 is_due = position.step % validate_every == 0 or reason is not None
@@ -284,11 +284,6 @@ class Run:
         self._skipped_in_a_row = 0
         return Restored(position.step, position.seconds, MAX_SKIPPED, factor)
 
-    def _split(self) -> Split:
-        self.position.max_tokens = self.updater.max_tokens
-        assert self.position.max_tokens is not None
-        return Split(self.position.step, self.position.seconds, self.position.max_tokens)
-
     def _skipped(self, update: Update) -> Skipped:
         sources = self.prepared.train.source
         rows = np.concatenate(update.batches)
@@ -305,9 +300,6 @@ class Run:
         """The steps after which a snapshot of the weights is kept."""
         training = self.settings.training
         return {step for i in range(1, training.keep_snapshots + 1) if (step := training.steps >> i)}
-
-    def _keep_snapshot(self) -> None:
-        self.output.snapshot(get_weights(self.model), self.position.step)
 
     def _progress(self) -> Iterator[Event]:
         """Yield the means since the last time, each update that was skipped, and each loss that was unusual."""
@@ -332,11 +324,6 @@ class Run:
                 tokens_per_second=reading.tokens_per_second,
             )
 
-    def _check_finite(self, loss: float) -> None:
-        """Raise RunError when the loss of a validation is not finite."""
-        if not math.isfinite(loss):
-            raise self._diverged()
-
     def _diverged(self) -> RunError:
         return RunError(
             f"training diverged: the loss is not finite by step {self.position.step:,}",
@@ -349,7 +336,8 @@ class Run:
         position = self.position
         weights = get_weights(self.model)
         measured = self.validator.measure()
-        self._check_finite(measured.loss)
+        if not math.isfinite(measured.loss):
+            raise self._diverged()
         best = self.validator.is_better(measured, position.best_value, position.best_loss)
         metrics = self.validator.metrics_of(measured, position.step)
         if best:
