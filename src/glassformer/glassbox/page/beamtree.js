@@ -3,7 +3,7 @@
  * probability of the token given those before it, and the probability of all tokens so far.
  */
 
-import { cut, range, svg } from 'glassbox/dom.js';
+import { cut, image, range, svg } from 'glassbox/dom.js';
 import { powerOfTen } from 'glassbox/numbers.js';
 import { visible } from 'glassbox/trace.js';
 
@@ -37,9 +37,11 @@ export function beamTree(search, step, actions) {
   const layout = placed(search.nodes);
   const steps = Math.max(...search.nodes.map((node) => node.step)) + 1;
   const [width, height] = [LEFT + steps * COLUMN, layout.height];
-  const image = svg(
-    'svg',
-    { viewBox: `0 0 ${width} ${height}`, width, height, role: 'group', 'aria-label': `${search.nodes.length} candidates in ${steps} steps` },
+  const tree = image(
+    width,
+    height,
+    `${search.nodes.length} candidates in ${steps} steps`,
+    { role: 'group' },
     axis(layout, width),
     range(steps).map((i) => svg('text.heading', { x: LEFT + i * COLUMN + 14, y: 14 }, `step ${i}`)),
     search.nodes.map((node) => edge(search, node, layout, best)),
@@ -47,20 +49,20 @@ export function beamTree(search, step, actions) {
   );
   const show = (node) => {
     const path = new Set(pathOf(search, node).map(({ id }) => String(id)));
-    for (const each of image.querySelectorAll('[data-node], [data-edge]'))
+    for (const each of tree.querySelectorAll('[data-node], [data-edge]'))
       each.classList.toggle('trail', path.has(each.dataset.node ?? each.dataset.edge));
     actions.describe(node);
   };
   const nodeAt = (target) => search.nodes[target.closest('[data-node]')?.dataset.node] ?? null;
-  image.addEventListener('pointerover', (event) =>
+  tree.addEventListener('pointerover', (event) =>
     show(nodeAt(event.target) ?? nodeAt(document.activeElement) ?? here),
   );
-  image.addEventListener('pointerleave', () => show(nodeAt(document.activeElement) ?? here));
-  image.addEventListener('focusin', (event) => show(nodeAt(event.target) ?? here));
-  image.addEventListener('click', (event) => nodeAt(event.target) && actions.open(nodeAt(event.target)));
-  image.addEventListener('keydown', (event) => move(search, image, nodeAt(event.target), event, actions));
+  tree.addEventListener('pointerleave', () => show(nodeAt(document.activeElement) ?? here));
+  tree.addEventListener('focusin', (event) => show(nodeAt(event.target) ?? here));
+  tree.addEventListener('click', (event) => nodeAt(event.target) && actions.open(nodeAt(event.target)));
+  tree.addEventListener('keydown', (event) => move(search, tree, nodeAt(event.target), event, actions));
   show(here);
-  return image;
+  return tree;
 }
 
 /** Where each box is: at its log-probability, or below the box above it where they would overlap. */
@@ -132,7 +134,7 @@ function box(node, { places }, best, here, actions) {
 }
 
 /** ← the node before, → its best continuation, ↑ and ↓ the ranks of its step. */
-function move(search, image, node, event, actions) {
+function move(search, tree, node, event, actions) {
   if (!node) return;
   if (event.key === 'Enter' || event.key === ' ') {
     event.preventDefault();
@@ -148,5 +150,5 @@ function move(search, image, node, event, actions) {
   if (!to) return;
   event.preventDefault();
   event.stopPropagation();
-  image.querySelector(`[data-node="${to.id}"]`).focus();
+  tree.querySelector(`[data-node="${to.id}"]`).focus();
 }

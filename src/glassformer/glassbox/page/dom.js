@@ -99,9 +99,12 @@ export function section(name, title, ...parts) {
   return el('section', { 'aria-label': name, ...attributes }, title ? el('h2', title) : null, children);
 }
 
-/** A picture of a size in pixels, and what it shows in words. */
-export const image = (width, height, label, ...parts) =>
-  svg('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': label }, parts);
+/** A picture of a size in pixels, what it shows in words, attributes if there are any, and its parts. */
+export function image(width, height, label, ...parts) {
+  const [attributes, children] = split(parts);
+  const size = { viewBox: `0 0 ${width} ${height}`, width, height };
+  return svg('svg', { ...size, role: 'img', 'aria-label': label, ...attributes }, children);
+}
 
 /** The indices of a list of this length. */
 export const range = (length) => Array.from({ length }, (_, i) => i);

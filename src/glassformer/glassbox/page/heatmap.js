@@ -1,9 +1,9 @@
 /** A matrix as a picture with axes and a legend. The pointer and the arrow keys read its numbers. */
 
-import { ARROWS, cut, el, range, svg } from 'glassbox/dom.js';
+import { ARROWS, cut, el, image, range, svg, wide } from 'glassbox/dom.js';
 import { saveButtons } from 'glassbox/figure.js';
 import { colors, heat, isThinned } from 'glassbox/heat.js';
-import { at, digits, grouped, rowOf, scaleOf } from 'glassbox/numbers.js';
+import { at, digits, grouped, rowOf, scaleOf, statistics } from 'glassbox/numbers.js';
 
 const [LEFT, TOP, RIGHT, BOTTOM] = [46, 8, 10, 38];
 const [LETTER, MAX_LABEL] = [6.7, 24]; // pixels and number of the characters of a row label
@@ -23,19 +23,13 @@ export function heatmap(title, x, { down, across, width, height, rows: given = n
   const [plotWidth, plotHeight] = [width - left - RIGHT, height - TOP - BOTTOM];
   const step = [plotHeight / x.shape[0], plotWidth / x.shape[1]];
   const spot = svg('rect.spot', { width: Math.max(4, step[1]), height: Math.max(4, step[0]), visibility: 'hidden' });
-  const image = svg(
-    'svg.heatmap',
-    {
-      width,
-      height,
-      viewBox: `0 0 ${width} ${height}`,
-      role: 'group',
-      tabindex: 0,
-      'aria-label':
-        `${title}: ${grouped(x.shape[0])} × ${grouped(x.shape[1])}, ${down} downwards, ${across} to the right, ` +
-        `from ${digits(least(x))} to ${digits(largest(x))}; the arrow keys read single numbers`,
-      data: { key: `heatmap-${title}` },
-    },
+  const { smallest, largest } = statistics(x.numbers);
+  const picture = image(
+    width,
+    height,
+    `${title}: ${grouped(x.shape[0])} × ${grouped(x.shape[1])}, ${down} downwards, ${across} to the right, ` +
+      `from ${digits(smallest)} to ${digits(largest)}; the arrow keys read single numbers`,
+    { class: 'heatmap', role: 'group', tabindex: 0, data: { key: `heatmap-${title}` } },
     svg('rect.ground', { x: left, y: TOP, width: plotWidth, height: plotHeight }),
     heat(x, scale, { x: left, y: TOP, width: plotWidth, height: plotHeight, 'aria-hidden': 'true' }),
     (rows ? [...rows.keys()] : ticks(x.shape[0])).map((row) =>
@@ -54,21 +48,18 @@ export function heatmap(title, x, { down, across, width, height, rows: given = n
     spot.setAttribute('y', TOP + row * step[0] - (Math.max(4, step[0]) - step[0]) / 2);
     spot.setAttribute('visibility', 'visible');
     reading.textContent = `${down ? `${down} ` : ''}${given ? given[row] : row}, ${across} ${column}: ${digits(at(x, [row, column]))}`;
-    image.dataset.at = `${row},${column}`;
+    picture.dataset.at = `${row},${column}`;
   };
-  follow(image, x.shape, step, left, read);
+  follow(picture, x.shape, step, left, read);
   return el(
     'figure.heatmap-box',
     { style: { '--left': `${left}px` } },
-    el('figcaption', el('b', title), saveButtons(title, image, () => numbersOf(x, down, across, given))),
-    el('div.scroller', image),
+    el('figcaption', el('b', title), saveButtons(title, picture, () => numbersOf(x, down, across, given))),
+    wide(picture),
     colors(x, Number(scale.toPrecision(6)), null, isThinned(x) ? el('small', ' · a square is the largest of several numbers') : null),
     reading,
   );
 }
-
-const largest = (x) => x.numbers.reduce((best, number) => Math.max(best, number), -Infinity);
-const least = (x) => x.numbers.reduce((best, number) => Math.min(best, number), Infinity);
 
 /** Round numbers from 0 on, at most six. */
 function ticks(length) {

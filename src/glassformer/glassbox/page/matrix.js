@@ -32,7 +32,8 @@ export function matrix(app, name, options = {}) {
     app.windows.set(name, [top, left]);
     view.draw();
   };
-  const map = windowOf(view).isPart ? overview(view, go) : null;
+  const first = windowOf(view);
+  const map = first.isPart ? overview(view, first, go) : null;
   view.draw = (focus) => {
     const shown = windowOf(view);
     const key = focus ? null : table.contains(document.activeElement) && document.activeElement.dataset.key;

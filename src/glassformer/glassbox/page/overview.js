@@ -9,14 +9,14 @@ const [MIN_HEIGHT, MAX_HEIGHT, ROW] = [32, 120, 4];
 
 /**
  * @param view  of matrix.js
+ * @param {object} first  the window that is shown first
  * @param {(top: number, left: number) => void} go  moves the window
  * @returns {{element: HTMLElement, show: (shown: object) => void}}  `show` moves the frame
  */
-export function overview(view, go) {
-  const { app, name, x, width: available } = view;
+export function overview({ app, name, x, width }, first, go) {
   const [rows, columns] = x.shape;
   const canvas = el('canvas', {
-    width: Math.max(120, Math.round(available)),
+    width: Math.max(120, Math.round(width)),
     height: Math.min(Math.max(rows * ROW, MIN_HEIGHT), MAX_HEIGHT),
     role: 'img',
     'aria-label':
@@ -25,48 +25,32 @@ export function overview(view, go) {
   });
   const frame = el('i.frame');
   const words = el('small');
-  const sliders = el('span.row');
   const map = el('div.map', canvas, frame);
-  let shown = null;
+  let shown = first;
+  const control = (label, side, max, onInput) =>
+    max > 0 ? slider(label, { max, value: shown[side] }, onInput, { key: `${name}-${side}` }) : null;
+  const sliders = {
+    left: control('columns from', 'left', columns - first.width, (left) => go(shown.top, left)),
+    top: control('rows from', 'top', rows - first.height, (top) => go(top, shown.left)),
+  };
   paint(canvas, x);
   brush(map, (down, across) =>
     go(Math.round(down * rows - shown.height / 2), Math.round(across * columns - shown.width / 2)),
   );
-  const element = el('div.overview', map, el('div.row', words, sliders));
   const show = (next) => {
     shown = next;
-    const percent = (part, whole) => `${(part / whole) * 100}%`;
-    for (const [property, value] of [
-      ['--left', percent(shown.left, columns)],
-      ['--top', percent(shown.top, rows)],
-      ['--width', percent(shown.width, columns)],
-      ['--height', percent(shown.height, rows)],
-    ])
-      frame.style.setProperty(property, value);
+    for (const [side, whole] of Object.entries({ left: columns, top: rows, width: columns, height: rows }))
+      frame.style.setProperty(`--${side}`, `${(shown[side] / whole) * 100}%`);
     words.textContent =
       `${grouped(rows)} × ${grouped(columns)}; the table shows rows ` +
       `${shown.top}–${shown.top + shown.height - 1}, columns ${shown.left}–${shown.left + shown.width - 1}`;
-    if (!sliders.childElementCount) sliders.append(...controls(view, shown, go, () => shown));
-    for (const control of sliders.querySelectorAll('input')) {
-      control.value = control.name === 'left' ? shown.left : shown.top;
-      control.nextElementSibling.textContent = control.value;
+    for (const [side, field] of Object.entries(sliders)) {
+      if (!field) continue;
+      field.querySelector('input').value = shown[side];
+      field.querySelector('output').textContent = shown[side];
     }
   };
-  return { element, show };
-}
-
-function controls({ name, x }, { height, width }, go, now) {
-  const [rows, columns] = x.shape;
-  const control = (label, side, max, onInput) => {
-    if (max <= 0) return [];
-    const field = slider(label, { max, value: 0 }, onInput, { key: `${name}-${side}` });
-    field.querySelector('input').name = side;
-    return [field];
-  };
-  return [
-    ...control('columns from', 'left', columns - width, (left) => go(now().top, left)),
-    ...control('rows from', 'top', rows - height, (top) => go(top, now().left)),
-  ];
+  return { element: el('div.overview', map, el('div.row', words, el('span.row', sliders.left, sliders.top))), show };
 }
 
 /** Press and drag: `move` gets the place of the pointer as fractions. */

@@ -1,6 +1,6 @@
 /** A small matrix as SVG with its labels and numbers, which can be saved to a file. */
 
-import { ARROWS, cut, el, svg } from 'glassbox/dom.js';
+import { ARROWS, cut, el, image, svg, wide } from 'glassbox/dom.js';
 import { saveButtons } from 'glassbox/figure.js';
 
 const [CELL, HIGH, MAX_CELLS] = [40, 20, 60];
@@ -27,59 +27,29 @@ export function picture(title, rows, down, across, { scale, row: selected, light
   const cells = rows.slice(0, height).flatMap((row, r) =>
     [...row].slice(0, width).map((number, c) => {
       const strength = Math.min(1, Math.abs(number) / largest);
+      const [x, y] = [left + c * CELL, top + r * HIGH];
+      const kind = number < 0 && strength > 0.02 ? 'minus' : 'plus';
       return svg(
         'g',
         onPick ? { ...cellButton(r, c, onPick), 'aria-label': `${down[r]}, ${across[c]}: ${number.toFixed(4)}` } : {},
         svg('title', `${down[r]} × ${across[c]}: ${number.toFixed(4)}`),
-        svg('rect', {
-          x: left + c * CELL,
-          y: top + r * HIGH,
-          width: CELL - 1,
-          height: HIGH - 1,
-          class: number < 0 && strength > 0.02 ? 'minus' : 'plus',
-          'fill-opacity': (strength * 0.62).toFixed(3),
-        }),
-        svg(
-          'text',
-          { x: left + c * CELL + CELL / 2, y: top + r * HIGH + 14, 'text-anchor': 'middle' },
-          short(number * 10 ** power),
-        ),
+        svg(`rect.${kind}`, { x, y, width: CELL - 1, height: HIGH - 1, 'fill-opacity': (strength * 0.62).toFixed(3) }),
+        svg('text', { x: x + CELL / 2, y: y + 14, 'text-anchor': 'middle' }, short(number * 10 ** power)),
       );
     }),
   );
-  const image = svg(
-    'svg',
-    {
-      viewBox: `0 0 ${left + width * CELL + rise} ${top + height * HIGH}`,
-      width: left + width * CELL + rise,
-      height: top + height * HIGH,
-      role: onPick ? 'group' : 'img',
-      'aria-label': `${title}: ${rows.length} × ${across.length}`,
-      on: onPick ? { keydown: walk } : {},
-      xmlns: 'http://www.w3.org/2000/svg',
-    },
-    across
-      .slice(0, width)
-      .map((label, c) =>
-        svg(
-          'text.label',
-          { ...above(left + c * CELL + CELL / 2, top - 6, isSlanted), data: light(lights[1], c) },
-          cut(label, LONG),
-        ),
-      ),
-    down.slice(0, height).map((label, r) =>
-      svg(
-        'text.label',
-        {
-          x: left - 6,
-          y: top + r * HIGH + 14,
-          'text-anchor': 'end',
-          'font-weight': r === selected ? 700 : 400,
-          data: light(lights[0], r),
-        },
-        cut(label, LONG),
-      ),
-    ),
+  const label = (text, kind, i, attributes) =>
+    svg('text.label', { ...attributes, data: kind ? { at: `${kind}${i}` } : {} }, cut(text, LONG));
+  const weight = (r) => ({ 'font-weight': r === selected ? 700 : 400 });
+  const ofRow = (r) => ({ x: left - 6, y: top + r * HIGH + 14, 'text-anchor': 'end', ...weight(r) });
+  const ofColumn = (c) => above(left + (c + 0.5) * CELL, top - 6, isSlanted);
+  const drawn = image(
+    left + width * CELL + rise,
+    top + height * HIGH,
+    `${title}: ${rows.length} × ${across.length}`,
+    onPick ? { role: 'group', on: { keydown: walk } } : {},
+    across.slice(0, width).map((text, c) => label(text, lights[1], c, ofColumn(c))),
+    down.slice(0, height).map((text, r) => label(text, lights[0], r, ofRow(r))),
     cells,
   );
   const part =
@@ -92,17 +62,15 @@ export function picture(title, rows, down, across, { scale, row: selected, light
       'figcaption',
       title + part,
       power ? ` · numbers × 10^${power}` : '',
-      saveButtons(title, image, () => [['', ...across], ...rows.map((row, i) => [down[i], ...row])]),
+      saveButtons(title, drawn, () => [['', ...across], ...rows.map((row, i) => [down[i], ...row])]),
     ),
-    el('div.scroller', image),
+    wide(drawn),
   );
 }
 
 /** The place of a label above a column; long labels rise to the right, so that none meets the next. */
 const above = (x, y, isSlanted) =>
   isSlanted ? { x, y, transform: `rotate(-45 ${x} ${y})` } : { x, y, 'text-anchor': 'middle' };
-
-const light = (kind, index) => (kind ? { at: `${kind}${index}` } : {});
 
 const cellButton = (row, column, onPick) => ({
   class: 'cell',

@@ -1,6 +1,6 @@
 /** Embedding map: tokens in the plane of the first two principal components, neighbors, a − b + c, rows through training. */
 
-import { choices, cut, el, svg } from 'glassbox/dom.js';
+import { choices, cut, el, image, svg } from 'glassbox/dom.js';
 import { principal } from 'glassbox/geometry.js';
 import { saveButtons } from 'glassbox/figure.js';
 import { grouped, percent, rowOf } from 'glassbox/numbers.js';
@@ -75,14 +75,11 @@ function plane(app, name, tokens, rows, picked) {
       svg('text', labels[at] ?? inward(spots[at], width), texts[at]),
     );
   });
-  const image = svg(
-    'svg',
-    { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: 'listbox', 'aria-label': `${shown.length} tokens in the plane`, on: { keydown: walkOver(spots) } },
-    marks,
-  );
+  const attributes = { role: 'listbox', on: { keydown: walkOver(spots) } };
+  const map = image(width, HEIGHT, `${shown.length} tokens in the plane`, attributes, marks);
   return el(
     'figure.plane',
-    image,
+    map,
     el(
       'figcaption',
       `${grouped(shown.length)} of ${grouped(tokens.length)} tokens; the plane explains ` +
@@ -91,7 +88,7 @@ function plane(app, name, tokens, rows, picked) {
           ? ` ${grouped(labels.filter((label) => label === null).length)} labels are hidden where they would overlap: ` +
             'point at a token to see its label.'
           : ''),
-      saveButtons(`plane of ${name}`, image, () => [
+      saveButtons(`plane of ${name}`, map, () => [
         ['id', 'token', 'first component', 'second component'],
         ...shown.map(({ id, text }, at) => [id, text, ...points[at]]),
       ]),
