@@ -120,23 +120,25 @@ export class App {
     return (this.turn += 1);
   }
 
+  /** What `make` computes, or its error; null where something else is computed by then. */
+  async compute(busy, make, isAsked = true) {
+    const turn = this.begin(busy, isAsked);
+    this.notify(false, null);
+    const found = await make().catch((error) => error);
+    if (turn !== this.turn) return null;
+    this.busy = '';
+    return found;
+  }
+
   /** The trace with these edits. An edit that is not valid changes nothing, and `problem` has the reason. */
   async edit(words, isNew = true) {
     const before = this.words;
-    const turn = this.begin('computing …', !this.base.hasWeights);
-    this.words = words;
-    this.problem = '';
-    this.notify(false, null);
-    try {
-      const edited = words.length ? await this.withEdits(words) : null;
-      if (turn !== this.turn) return;
-      this.edited = edited;
-    } catch (error) {
-      if (turn !== this.turn) return;
-      this.words = before;
-      this.problem = error.message;
-    }
-    this.busy = '';
+    Object.assign(this, { words, problem: '' });
+    const make = async () => (words.length ? this.withEdits(words) : this.base);
+    const found = await this.compute('computing …', make, !this.base.hasWeights);
+    if (!found) return;
+    if (found instanceof Error) Object.assign(this, { words: before, problem: found.message });
+    else this.edited = words.length ? found : null;
     const tensor = this.trace.has(this.state.tensor) ? this.state.tensor : null;
     const compare = this.edited ? this.state.compare : 'after';
     this.state = { ...this.state, tensor, cell: tensor && this.state.cell, compare, gold: false };

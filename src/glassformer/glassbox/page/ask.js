@@ -1,6 +1,6 @@
 /** The form above the tabs: another text, its gold target, the beam width. */
 
-import { button, cut, el } from 'glassbox/dom.js';
+import { button, cut, el, textField } from 'glassbox/dom.js';
 import { cannotOpen, limitsOf, traceOf } from 'glassbox/typing.js';
 
 /** @param {import('./app.js').App} app */
@@ -18,17 +18,12 @@ export function askForm(app) {
     const inputs = names.length ? Object.fromEntries(names.map((name, i) => [name, elements[`input-${i}`].value])) : null;
     const [text, target, beams] = [elements.text?.value, elements.target?.value || null, Number(elements.beams.value)];
     problem.textContent = '';
-    const turn = app.begin(computing(text ?? inputs));
-    app.notify(false, null);
-    const found = await traceOf(app, { text, inputs, target, beams }).catch((error) => error);
-    if (turn !== app.turn) return;
-    app.busy = '';
-    if (!(found instanceof Error)) {
-      app.open(found);
-      return;
+    const found = await app.compute(computing(text ?? inputs), () => traceOf(app, { text, inputs, target, beams }));
+    if (found && !(found instanceof Error)) app.open(found);
+    else if (found) {
+      problem.textContent = found.message;
+      app.notify(false, null);
     }
-    problem.textContent = found.message;
-    app.notify(false, null);
   };
   return el(
     'form',
@@ -51,4 +46,4 @@ export const computing = (text) => [
 ];
 
 const field = (label, name, value, attributes = {}) =>
-  el('label.field', el('span', label), el('input', { name, value, autocomplete: 'off', spellcheck: 'false', data: { key: `ask-${name}` }, ...attributes }));
+  el('label.field', el('span', label), textField(`ask-${name}`, { name, value, ...attributes }));

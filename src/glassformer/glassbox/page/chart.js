@@ -6,13 +6,13 @@ import { digits, grouped } from 'glassbox/numbers.js';
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM, TOP] = [640, 176, 60, 10, 26, 10];
 const DASHES = ['none', '6 3', '2 3'];
-const scales = new WeakMap(); // of a chart: a value of x -> pixels
 
 /**
  * @param {string} title
  * @param {{name: string, numbers: number[], xs?: number[]}[]} given  `xs` are 0, 1, … by default
  * @param {{axis?: string, mark?: number, log?: boolean, onPick?: (x: number) => void}} options  the name of the x axis;
  *   a value of x to mark; whether the y axis is logarithmic (where all numbers are above 0); what a click does
+ * @returns {HTMLElement & {mark: (x: number|null) => void}}  `mark` moves the mark; null hides it
  */
 export function lines(title, given, { axis = '', mark = null, log = false, onPick = null } = {}) {
   const series = given.filter(({ numbers }) => numbers.length);
@@ -29,7 +29,9 @@ export function lines(title, given, { axis = '', mark = null, log = false, onPic
   const text = (label, at, down, anchor) => svg('text', { x: at, y: down, 'text-anchor': anchor }, label);
   const middle = isLog ? Math.sqrt(low * high) : (low + high) / 2;
   const point = series.map((_, i) => svg(`circle.dot.series-${i}`, { r: 3.5, visibility: 'hidden' }));
-  const image = svg(
+  const axisAt = (height) => svg('line.axis', { x1: LEFT, x2: WIDTH - RIGHT, y1: height, y2: height });
+  const markLine = svg('line.mark', { y1: TOP, y2: HEIGHT - BOTTOM });
+  const plot = svg(
     'svg',
     {
       viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
@@ -37,9 +39,9 @@ export function lines(title, given, { axis = '', mark = null, log = false, onPic
       class: onPick ? 'picks' : null,
       'aria-label': `${title}${isLog ? ', log scale' : ''}: from ${digits(low)} to ${digits(high)}`,
     },
-    svg('line.axis', { x1: LEFT, x2: WIDTH - RIGHT, y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM }),
-    high > low ? svg('line.axis', { x1: LEFT, x2: WIDTH - RIGHT, y1: y(middle), y2: y(middle) }) : null,
-    low < 0 && high > 0 ? svg('line.axis', { x1: LEFT, x2: WIDTH - RIGHT, y1: y(0), y2: y(0) }) : null,
+    axisAt(HEIGHT - BOTTOM),
+    high > low ? axisAt(y(middle)) : null,
+    low < 0 && high > 0 ? axisAt(y(0)) : null,
     text(digits(high), LEFT - 6, TOP + 8, 'end'),
     high > low ? text(digits(middle), LEFT - 6, y(middle) + 4, 'end') : null,
     text(digits(low), LEFT - 6, HEIGHT - BOTTOM, 'end'),
@@ -53,18 +55,18 @@ export function lines(title, given, { axis = '', mark = null, log = false, onPic
       }),
     ),
     point,
-    svg('line.mark', { y1: TOP, y2: HEIGHT - BOTTOM }),
+    markLine,
   );
   const value = el('span.at');
   const figure = el(
     'figure.chart',
-    image,
+    plot,
     el(
       'figcaption',
       title,
       series.length > 1 ? series.map(({ name }, i) => el(`span.key.key-${i}`, name)) : null,
       value,
-      saveButtons(title, image, () => [
+      saveButtons(title, plot, () => [
         [axis || 'x', ...series.map(({ name }) => name)],
         ...series.flatMap(({ numbers, xs: given }, i) =>
           numbers.map((number, at) => [given?.[at] ?? at, ...series.map((_, other) => (other === i ? number : ''))]),
@@ -72,14 +74,19 @@ export function lines(title, given, { axis = '', mark = null, log = false, onPic
       ]),
     ),
   );
-  scales.set(figure, x);
-  markAt(figure, mark);
+  figure.mark = (at) => {
+    markLine.setAttribute('visibility', at === null ? 'hidden' : 'visible');
+    if (at === null) return;
+    for (const end of ['x1', 'x2']) markLine.setAttribute(end, x(at));
+    figure.dataset.mark = at;
+  };
+  figure.mark(mark);
   const valueAt = (event) => {
-    const box = image.getBoundingClientRect();
+    const box = plot.getBoundingClientRect();
     const at = ((event.clientX - box.left) / box.width) * WIDTH;
     return left + ((at - LEFT) / (WIDTH - LEFT - RIGHT)) * (right - left);
   };
-  image.addEventListener('pointermove', (event) => {
+  plot.addEventListener('pointermove', (event) => {
     const near = series.map((each) => nearest(each, valueAt(event)));
     value.textContent = ` · ${axis} ${grouped(near[0][0])}: ${near.map(([, number]) => digits(number)).join(', ')}`;
     near.forEach(([at, number], i) => {
@@ -87,11 +94,11 @@ export function lines(title, given, { axis = '', mark = null, log = false, onPic
         point[i].setAttribute(name, to);
     });
   });
-  image.addEventListener('pointerleave', () => {
+  plot.addEventListener('pointerleave', () => {
     value.textContent = '';
     for (const dot of point) dot.setAttribute('visibility', 'hidden');
   });
-  if (onPick) image.addEventListener('click', (event) => onPick(valueAt(event)));
+  if (onPick) plot.addEventListener('click', (event) => onPick(valueAt(event)));
   return figure;
 }
 
@@ -102,16 +109,4 @@ function nearest({ numbers, xs }, value) {
     return distance(i) < distance(best) ? i : best;
   }, 0);
   return [xs?.[at] ?? at, numbers[at]];
-}
-
-/** Move the mark of a chart to a value of x; null hides it. */
-export function markAt(figure, value) {
-  const line = figure.querySelector('.mark');
-  if (!line) return;
-  line.setAttribute('visibility', value === null ? 'hidden' : 'visible');
-  if (value === null) return;
-  const at = scales.get(figure)(value);
-  line.setAttribute('x1', at);
-  line.setAttribute('x2', at);
-  figure.dataset.mark = value;
 }

@@ -47,6 +47,10 @@ export function button(label, onClick, options = {}) {
   return el('button', { type: 'button', ...options, on: { click: onClick } }, label);
 }
 
+/** A field for text, which the browser neither completes nor corrects. */
+export const textField = (key, attributes) =>
+  el('input', { autocomplete: 'off', spellcheck: 'false', data: { key }, ...attributes });
+
 /** Values with their texts: an object, or pairs where the values are not strings. */
 const pairs = (options) => (Array.isArray(options) ? options : Object.entries(options));
 
@@ -111,6 +115,12 @@ export const range = (length) => Array.from({ length }, (_, i) => i);
 
 /** Which way an arrow key goes: rows down, columns to the right. */
 export const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+/** Listeners of an element that is not a button, but is pressed like one. */
+export const pressed = (act) => ({
+  click: act,
+  keydown: (event) => (event.key === 'Enter' || event.key === ' ' ? act() : null),
+});
 
 /** The first characters of a text that is longer. */
 export const cut = (text, length) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);

@@ -4,6 +4,7 @@ import { copyButton } from 'glassbox/copy.js';
 import { bdi, button, choices, el, switchLight } from 'glassbox/dom.js';
 import { percent } from 'glassbox/numbers.js';
 import { showKeys } from 'glassbox/keys.js';
+import { panels } from 'glassbox/panels/all.js';
 import { unlikeWords } from 'glassbox/seen.js';
 import { visible } from 'glassbox/trace.js';
 
@@ -130,7 +131,7 @@ export function checks({ trace }) {
   );
 }
 
-export const tabs = (app, panels) =>
+export const tabs = (app) =>
   Object.entries(panels).map(([name, { title }]) =>
     button(title, () => app.set({ panel: name }), {
       class: 'tab',

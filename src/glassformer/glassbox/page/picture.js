@@ -1,6 +1,6 @@
 /** A small matrix as SVG with its labels and numbers, which can be saved to a file. */
 
-import { ARROWS, cut, el, image, svg, wide } from 'glassbox/dom.js';
+import { ARROWS, cut, el, image, pressed, svg, wide } from 'glassbox/dom.js';
 import { saveButtons } from 'glassbox/figure.js';
 
 const [CELL, HIGH, MAX_CELLS] = [40, 20, 60];
@@ -77,10 +77,7 @@ const cellButton = (row, column, onPick) => ({
   role: 'button',
   tabindex: row === 0 && column === 0 ? 0 : -1,
   data: { row, column },
-  on: {
-    click: () => onPick(row, column),
-    keydown: (event) => (event.key === 'Enter' || event.key === ' ' ? onPick(row, column) : null),
-  },
+  on: pressed(() => onPick(row, column)),
 });
 
 /** The arrow keys move from cell to cell. */

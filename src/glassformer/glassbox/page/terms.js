@@ -36,6 +36,11 @@ function summed(columns, rows, after = []) {
   return { columns, rows, sum, after, value: after.length ? after.at(-1)[1] : sum };
 }
 
+/** The mean of the terms. */
+function averaged(columns, rows) {
+  return summed(columns, rows, [[`÷ ${rows.length}`, termsAdded(rows) / rows.length]]);
+}
+
 /** No sum: one row of operands and their result. */
 const single = (columns, label, cells, from) => ({
   columns,
@@ -169,15 +174,13 @@ const MAKERS = {
     return single(['from', 'number'], `head ${head}, feature ${feature}`, [at(x, cell)], [[0, cell]]);
   },
   mean: ({ inputs: [x], index: [row], label }) => {
-    const rows = terms(x.axes[1], label, rowOf(x, row), (number) => [number], (i) => [[row, i]]);
-    return summed(['feature', 'x'], rows, [[`÷ ${rows.length}`, termsAdded(rows) / rows.length]]);
+    return averaged(['feature', 'x'], terms(x.axes[1], label, rowOf(x, row), (number) => [number], (i) => [[row, i]]));
   },
   variance: ({ inputs: [x], index: [row], label }) => {
     const line = rowOf(x, row);
     const mean = meanOf(line);
     const cells = (number) => [number - mean, (number - mean) ** 2];
-    const rows = terms(x.axes[1], label, line, cells, (i) => [[row, i]]);
-    return summed(['feature', 'x − μ', '(x − μ)²'], rows, [[`÷ ${rows.length}`, termsAdded(rows) / rows.length]]);
+    return averaged(['feature', 'x − μ', '(x − μ)²'], terms(x.axes[1], label, line, cells, (i) => [[row, i]]));
   },
   layer_norm: layerNormCell,
   relu: ({ inputs: [x], index }) =>

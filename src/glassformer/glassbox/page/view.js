@@ -86,14 +86,8 @@ function draw(app, isQuiet, onPaper = printed.matches) {
   if (!isSame) {
     if (app.formOf !== app.base) part('bar').replaceChildren(...shown(bar(app, app.form ?? askForm(app))));
     app.formOf = app.base;
-    part('header').replaceChildren(header(app));
-    part('tools').replaceChildren(...shown(tools(app)));
-    part('result').replaceChildren(...shown([result(app)]));
-    part('tabs').replaceChildren(...tabs(app, panels));
-    part('map').replaceChildren(...map(app));
-    part('steps').replaceChildren(...steps(app));
-    const { title, draw: drawPanel } = panels[app.state.panel];
-    part('panel').replaceChildren(el('h1', title), ...shown([drawPanel(app)]));
+    for (const [id, make] of Object.entries({ header, tools, result, tabs, map, steps, panel }))
+      part(id).replaceChildren(...shown([make(app)]));
     showCurrent(scrolled);
   } else markPicked(app);
   part('inspector').replaceChildren(...shown(inspector(app)));
@@ -107,6 +101,8 @@ function draw(app, isQuiet, onPaper = printed.matches) {
   else place();
   checkLater(app);
 }
+
+const panel = (app) => [el('h1', panels[app.state.panel].title), panels[app.state.panel].draw(app)];
 
 /** The width of the panel, or of one of its columns on a wide screen, with the padding of the panel. */
 function columnOf(panel) {

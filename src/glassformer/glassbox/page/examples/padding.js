@@ -1,6 +1,6 @@
 /** The padding of a batch: texts of different lengths become one rectangle, and the mask gives padding the weight 0. */
 
-import { el, row, select, table, wide } from 'glassbox/dom.js';
+import { el, row, select, table, textField, wide } from 'glassbox/dom.js';
 import { digits, percent, sumOf } from 'glassbox/numbers.js';
 import { fieldTable, finding, numbersOf, plain, Sheet, sheetOf } from 'glassbox/examples/sheet.js';
 
@@ -51,8 +51,7 @@ export function padding(app) {
       options.texts[i] = event.target.value;
       show();
     };
-    const attributes = { autocomplete: 'off', spellcheck: 'false', maxlength: 120, data: { key: `text-${i}` }, on: { input } };
-    return el('input.text', { value: text, 'aria-label': `text ${i}`, ...attributes });
+    return textField(`text-${i}`, { class: 'text', value: text, 'aria-label': `text ${i}`, maxlength: 120, on: { input } });
   };
   show();
   return [

@@ -1,6 +1,6 @@
 /** Embedding map: tokens in the plane of the first two principal components, neighbors, a − b + c, rows through training. */
 
-import { choices, cut, el, image, svg } from 'glassbox/dom.js';
+import { choices, cut, el, image, pressed, svg } from 'glassbox/dom.js';
 import { principal } from 'glassbox/geometry.js';
 import { saveButtons } from 'glassbox/figure.js';
 import { grouped, percent, rowOf } from 'glassbox/numbers.js';
@@ -69,7 +69,7 @@ function plane(app, name, tokens, rows, picked) {
         'aria-label': `${token.text}${token.unseen ? ', not in the training data' : ''}`,
         transform: `translate(${spots[at][0].toFixed(1)} ${spots[at][1].toFixed(1)})`,
         data: { key: `point-${at}` },
-        on: { click: choose, keydown: (event) => (event.key === 'Enter' || event.key === ' ' ? choose() : null) },
+        on: pressed(choose),
       },
       svg('circle', { r: at === picked ? 6 : 3 }),
       svg('text', labels[at] ?? inward(spots[at], width), texts[at]),

@@ -1,6 +1,6 @@
 /** Tokens: text → tokens → ids; the decoder input and the target, shifted by one. */
 
-import { bdi, button, el, range, row, section, table, wide } from 'glassbox/dom.js';
+import { bdi, button, el, range, row, section, table, textField, wide } from 'glassbox/dom.js';
 import { digits, grouped, percent } from 'glassbox/numbers.js';
 import { noEdits } from 'glassbox/panels/selection.js';
 import { pickable } from 'glassbox/pick.js';
@@ -78,14 +78,12 @@ function editable(app, token, position) {
     const isBack = event.target.value === app.base.tokens.source[position].text;
     app.edit(isBack || event.target.value === '' ? others : [...others, `token ${position}=${event.target.value}`]);
   };
-  return el('input.piece', {
+  return textField(`token-${position}`, {
+    class: 'piece',
     value: token.text,
     list: 'pieces',
     size: Math.max(1, Math.min(12, token.text.length)),
-    autocomplete: 'off',
-    spellcheck: 'false',
     'aria-label': `source token ${position}, ${token.text}: type another token`,
-    data: { key: `token-${position}` },
     on: { change, focus: (event) => event.target.select() },
   });
 }

@@ -1,7 +1,7 @@
 /** Training: loss, learning rate, gradient norm, metric; the same source translated by the saved checkpoints. */
 
 import { bdi, button, choices, el, letKeyboardScroll, section, slider } from 'glassbox/dom.js';
-import { lines, markAt } from 'glassbox/chart.js';
+import { lines } from 'glassbox/chart.js';
 import { grouped, percent } from 'glassbox/numbers.js';
 import { picture } from 'glassbox/picture.js';
 import { visible } from 'glassbox/trace.js';
@@ -93,7 +93,7 @@ function checkpointsPart(app, checkpoints, charts) {
     field.querySelector('output').textContent = `${time + 1} of ${checkpoints.length}`;
     answer.replaceChildren(...answerOf(app, checkpoints, time, same));
     letKeyboardScroll(answer);
-    for (const chart of charts.querySelectorAll('.chart')) markAt(chart, checkpoints[time].step);
+    for (const chart of charts.querySelectorAll('.chart')) chart.mark(checkpoints[time].step);
   };
   const nearest = (step) => {
     const distance = (i) => Math.abs(checkpoints[i].step - step);

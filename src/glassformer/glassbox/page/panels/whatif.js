@@ -1,6 +1,6 @@
 /** What if: edit the model or the text; the answers before and after are above every panel (see result.js). */
 
-import { button, el, range, row, section, select, table } from 'glassbox/dom.js';
+import { button, el, range, row, section, select, table, textField } from 'glassbox/dom.js';
 import { digits } from 'glassbox/numbers.js';
 import { attentionSelect, noEdits, rowOfPart } from 'glassbox/panels/selection.js';
 
@@ -100,14 +100,11 @@ function rowEdit(app) {
 
 /** Any edit, in the syntax of `explain --edit`. */
 function typed(app) {
-  const input = el('input', {
+  const input = textField('typed', {
     name: 'words',
     'aria-label': 'an edit, as for --edit',
     placeholder: 'token 3=7 · prefix Jan · head encoder.0.self 2 off',
     size: 44,
-    autocomplete: 'off',
-    spellcheck: 'false',
-    data: { key: 'typed' },
   });
   const submit = (event) => {
     event.preventDefault();

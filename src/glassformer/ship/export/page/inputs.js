@@ -1,6 +1,6 @@
 /** The inputs of a source after the first: a field for each, whose value is that of all lines. */
 
-import { el } from 'glassbox/dom.js';
+import { el, textField } from 'glassbox/dom.js';
 import { cellsOf, isBlank } from 'translator/engine.js';
 
 const MAX_NAMED = 20; // symbols that a field lists
@@ -30,16 +30,8 @@ export function fieldOf({ name, kind, cut, symbols }, value, more = {}) {
   const known = symbols.slice(0, MAX_NAMED).join(', ') + (symbols.length > MAX_NAMED ? ', …' : '');
   const between = cut === ' ' ? 'a space' : `“${cut}”`;
   const many = cut ? `symbols, with ${between} between them` : 'a symbol';
-  const input = el('input', {
-    name,
-    value,
-    placeholder: kind === 'feature' ? `${many}: ${known}` : '',
-    title: kind === 'feature' ? `${many}: ${known}` : name,
-    autocomplete: 'off',
-    spellcheck: 'false',
-    data: { key: `input-${name}` },
-    ...more,
-  });
+  const [placeholder, title] = kind === 'feature' ? [`${many}: ${known}`, `${many}: ${known}`] : ['', name];
+  const input = textField(`input-${name}`, { name, value, placeholder, title, ...more });
   return { input, element: el('label.field', el('span', name), input) };
 }
 
