@@ -16,7 +16,7 @@ install: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[subwords,parquet,ctranslate2,server]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,subwords,parquet,ctranslate2,server]'
 	@touch $@
 
 # What only developers need comes on top.
@@ -87,7 +87,7 @@ profile: $(VENV)/installed-dev
 wheel: $(VENV)/installed-dev
 	$(BIN)/python -m build --wheel
 
-# The wheel in an empty virtual environment, outside the checkout: torch is installed once more, the demo trains.
+# The wheel in empty virtual environments, outside the checkout: once with torch, where the demo trains, and once without.
 wheel-test: $(VENV)/installed-dev
 	PYTHON=$(PYTHON) .ci/wheel-test
 

@@ -68,11 +68,9 @@ def test_the_image_is_made_of_files_that_exist_and_that_the_context_has():
     assert all((ROOT / name).exists() for name in copied)
 
 
-def test_the_version_of_torch_in_the_image_is_the_pinned_one():
-    pinned = re.search(r"^torch==(.+)$", (ROOT / "constraints.txt").read_text("utf-8"), re.MULTILINE)
-    assert pinned is not None
-    assert f"--build-arg TORCH={pinned[1]}+cpu" in DOCKERFILE
-    assert "sed -n 's/^torch==//p' constraints.txt" in DOCKERFILE
+def test_the_image_has_the_server_and_no_torch():
+    installed = [words for name, words in instructions() if name == "RUN" and "pip install" in words]
+    assert [re.findall(r"pip install \S+ \S+ (.+?)\s+&&", words) for words in installed] == [['".[server]"']]
 
 
 def test_the_pod_runs_serve_with_options_that_exist(resources: dict[str, Any], pod: dict[str, Any]) -> None:

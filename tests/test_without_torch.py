@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.data.datasets import dates
-from glassformer.paper.settings import ModelSettings, Settings, SideSettings
+from glassformer.paper.settings import DecodingSettings, ModelSettings, Settings, SideSettings
 from glassformer.text import learn
 from tests.untrained import listening_model
 
@@ -42,7 +44,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         d_model=16, d_ff=16, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none"
     )
     path = tmp_path_factory.mktemp("model") / "model.safetensors"
-    listening_model(Settings(model=shape), source, target, 1).save(path)
+    listening_model(Settings(model=shape, decoding=DecodingSettings(max_new_tokens=20)), source, target, 1).save(path)
     return path
 
 
@@ -61,6 +63,52 @@ def test_tables_and_models_are_read_without_torch(table, model, tmp_path):
     for words in commands:
         done = run(*words)
         assert (done.returncode, "Traceback" in done.stderr) == (0, False), (words, done.stderr)
+
+
+USES = (
+    "translate {model} {texts}",
+    "translate {model} {texts} --beam 3 --nbest 2",
+    "translate {model} {texts} --alignments --to tsv",
+    "evaluate {model} {table} --json",
+    "score {model} {table}",
+    "heads {model} {table} --json",
+)
+"""What a trained model is used for; {texts} are lines, {table} has pairs."""
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("texts") / "texts.txt"
+    path.write_text("".join(f"{source}\n" for source, _ in dates(5, seed=3)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_model_gives_the_same_answers_with_and_without_torch(use, model, texts, table):
+    words = use.format(model=model, texts=texts, table=table).split()
+    without, beside = run(*words), run(*words, before="")
+    assert without.returncode == 0, without.stderr
+    timed = re.compile(r'"seconds": [0-9.e-]+')
+    assert timed.sub("", without.stdout) == timed.sub("", beside.stdout) != ""
+
+
+@pytest.mark.parametrize("use", [use for use in USES if "--alignments" not in use])
+def test_torch_is_not_imported_where_it_is_installed(use, model, texts, table):
+    counts = "import atexit, sys\natexit.register(lambda: print('torch' in sys.modules, file=sys.stderr))\n"
+    done = run(*use.format(model=model, texts=texts, table=table).split(), "--device", "cpu", before=counts)
+    assert (done.returncode, done.stderr.split()[-1]) == (0, "False"), done.stderr
+
+
+def test_a_translation_is_explained_without_torch(model, tmp_path):
+    done = run("explain", model, "1845-01-05", "--html", tmp_path / "page.html", "--json")
+    assert done.returncode == 0, done.stderr
+    trace = json.loads(done.stdout)
+    compared = [check for check in trace["checks"] if check["kind"] in ("pytorch", "search")]
+    assert [check["passed"] for check in compared] == [None, None]
+    assert {check["note"] for check in compared} == {"this needs PyTorch: pip install 'glassformer[train]'"}
+    assert all(check["passed"] for check in trace["checks"] if check not in compared)
+    assert trace["evidence"]["gradient"] not in trace["tensors"]
+    assert trace["evidence"]["occlusion"] in trace["tensors"]
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_evaluate_in_int8_shows_each_metric_in_both(call, run, table):
     assert answer.code == 0
     head, *rows = answer.err[answer.err.index("the first 200 rows") :].splitlines()[1:]
     assert head.split("  ")[0] == "metric"
-    assert "torch, float32" in head
+    assert "numpy, float32" in head
     assert "ctranslate2, int8" in head
     shown = {name: (float(float32), float(int8)) for name, float32, int8 in map(str.split, rows)}
     assert shown.keys() == exact.keys()

@@ -56,12 +56,13 @@ def evaluate(
 
 
 def _compare(reporter: Reporter, translator: Translator, pairs: Sequence[Pair], options: dict[str, Any]) -> None:
-    """Print the metrics of the first rows for PyTorch and for the engine, side by side."""
+    """Print the metrics of the first rows for the NumPy engine and for the other, side by side."""
     from glassformer.inference.evaluation import evaluate
     from glassformer.inference.translator import Translator
 
     assert translator.agreement is not None
     engine = f"ctranslate2, {translator.agreement.precision}"
-    both = [evaluate(one, pairs, **options) for one in (Translator(translator.model_file), translator)]
+    in_numpy = Translator(translator.model_file, engine="numpy")
+    both = [evaluate(one, pairs, **options) for one in (in_numpy, translator)]
     rows = [(name, *(measured_number(name, one.metrics[name].value) for one in both)) for name in both[0].metrics]
-    reporter.table(f"the first {both[0].rows_scored:,} rows", ("metric", "torch, float32", engine), rows)
+    reporter.table(f"the first {both[0].rows_scored:,} rows", ("metric", "numpy, float32", engine), rows)

@@ -21,7 +21,7 @@ from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import readable
 
 SCORE_BOUND = 1e-3
-"""Maximum difference (nats) of the score of an answer between the target's runtime and PyTorch, both in float32."""
+"""Maximum difference (nats) of the score of an answer between the target's runtime and the NumPy engine, in float32."""
 FEWEST_EQUAL = 0.5
 """Minimum fraction of equal answers in a lower precision; with fewer the export is refused."""
 MAX_LOSS = 0.1
@@ -78,12 +78,12 @@ class Check:
 
 
 class Checker:
-    """Compares answers to some rows with those of the model: PyTorch in float32 on the CPU."""
+    """Compares answers to some rows with those of the model: the NumPy engine, in float32."""
 
     def __init__(self, model_file: ModelFile, rows: Rows) -> None:
         self.model_file, self.rows = model_file, rows
         self.decoding, self._decode = model_file.settings.decoding, model_file.target_tokenizer.decode
-        self._engine = load_engine("torch", [model_file], "cpu", "float32")
+        self._engine = load_engine("numpy", [model_file], "cpu", "float32")
         self._vocabulary = model_file.target_tokenizer.vocabulary
         self._filled = rows.filled
         texts, names = [rows.texts[i] for i in self._filled], [rows.rows[i].name for i in self._filled]
