@@ -70,7 +70,9 @@ def work(out: Path) -> dict[str, object]:
     for dtype in ("float64", "float32"):
         found[dtype] = losses_of(out / f"steps-{dtype}", dtype)
     in_parts = SETTINGS | {"training": SETTINGS["training"] | {"batch_parts": 2}}
-    measured = measure_updates(plan(PAIRS, out / "never", overrides=Settings(**in_parts)).run("cpu"), processes.rank)
+    measured = measure_updates(
+        plan(PAIRS, out / "never", overrides=Settings(**in_parts)).updater("cpu"), processes.rank
+    )
     found["measured"] = [measured.steps, measured.no_gradient, measured.not_finite]
     run = train(PAIRS, Settings(**SETTINGS), out / "run", device="cpu")
     for event in run:
