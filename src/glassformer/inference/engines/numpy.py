@@ -151,7 +151,7 @@ class NumPyEngine:
         found = [model.step(last, cache) for model, cache in zip(self.models, state.caches, strict=True)]
         if len(found) == 1:
             return found[0]
-        mean: Array = functools.reduce(np.logaddexp, found) - np.float32(math.log(len(found)))
+        mean: Array = functools.reduce(np.logaddexp, found) - found[0].dtype.type(math.log(len(found)))
         return mean
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:

@@ -1,4 +1,4 @@
-"""The Transformer for search, in NumPy.
+"""The Transformer for search, in NumPy, in the precision of the weights.
 
     weights      prepared once: the gain and bias of a norm are part of the product that reads it (pre-norm), the
                  projections of self-attention are one product, those of the memory one for all layers
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.paper.reference import sinusoids
+from glassformer.paper.reference import activate, sinusoids
 from glassformer.paper.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class _Product:
     def __init__(
         self, weights: Weights, *names: str, norm: str = "", scales: Sequence[float] = (), centered: bool = False
     ) -> None:
-        matrices, biases = [], []
+        matrices, biases, dtype = [], [], weights[f"{names[0]}.weight"].dtype
         for name, scale in zip(names, scales or [1.0] * len(names), strict=True):
             matrix = weights[f"{name}.weight"].astype(np.float64) * scale
             bias = weights.get(f"{name}.bias", np.zeros(len(matrix))) * scale
@@ -48,8 +48,8 @@ class _Product:
                 matrix = matrix * weights[f"{norm}.weight"]
             matrices.append(matrix - matrix.mean(axis=0) if centered else matrix)
             biases.append(bias - bias.mean() if centered else bias)
-        self.weight = np.ascontiguousarray(np.concatenate(matrices).T, dtype=np.float32)
-        bias = np.concatenate(biases).astype(np.float32)
+        self.weight = np.ascontiguousarray(np.concatenate(matrices).T, dtype=dtype)
+        bias = np.concatenate(biases).astype(dtype)
         self.bias = bias if bias.any() else None
 
     def __call__(self, x: Float[Array, "R K"]) -> Float[Array, "R W"]:
@@ -63,9 +63,9 @@ class _Norm:
     """LayerNorm; without gain and bias where the product after it includes them, without a mean where it is 0."""
 
     def __init__(self, settings: ModelSettings, weights: Weights, name: str) -> None:
-        self.per_feature, self.eps = np.float32(1 / settings.d_model), np.float32(settings.norm_eps)
-        self.centered = settings.norm == "pre"
         self.gain, self.bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+        self.per_feature, self.eps = self.gain.dtype.type(1 / settings.d_model), self.gain.dtype.type(settings.norm_eps)
+        self.centered = settings.norm == "pre"
 
     def __call__(self, x: Float[Array, "R D"]) -> Float[Array, "R D"]:
         if not self.centered:
@@ -86,25 +86,6 @@ def _softmax(scores: Array) -> Array:
     np.exp(scores, out=scores)
     scores /= np.add.reduce(scores, axis=-1, keepdims=True)
     return scores
-
-
-def _activate(x: Array, activation: str) -> Array:
-    """Replace x by its activation."""
-    if activation == "relu":
-        return np.maximum(x, 0, out=x)
-    if activation == "swish":
-        x *= np.tanh(x / 2) + 1
-    else:
-        x *= _erf(x * math.sqrt(0.5)) + 1
-    x *= 0.5
-    return x
-
-
-def _erf(x: Array) -> Array:
-    """The error function, within 1.5e-7 (Abramowitz and Stegun 1964, formula 7.1.26)."""
-    t = 1 / (1 + 0.3275911 * np.abs(x))
-    polynomial = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
-    return np.copysign(1 - polynomial * np.exp(-x * x), x)  # type: ignore[no-any-return]
 
 
 class _Layer:
@@ -147,7 +128,8 @@ class _Layer:
         )
 
     def feed(self, x: Array) -> Array:
-        return self.w_2(_activate(self.w_1(x), self.settings.activation))
+        hidden = self.w_1(x)
+        return self.w_2(activate(hidden, self.settings.activation).astype(hidden.dtype, copy=False))
 
     def encode(self, x: Float[Array, "NS D"], mask: Array | None, n: int) -> Array:
         def attend(y: Array) -> Array:
@@ -231,6 +213,7 @@ class Inference:
     @np.errstate(all="ignore")  # a search finds what is not finite
     def __init__(self, settings: ModelSettings, weights: Weights) -> None:
         self.settings, pre = settings, settings.norm == "pre"
+        self.dtype = weights["source_embedding.weight"].dtype
         weights = {"target_embedding.weight": weights["source_embedding.weight"], **weights}  # where they are tied
         weights = {"output_projection.weight": weights["target_embedding.weight"], **weights}
         self.embeddings = {side: self._centered(self._embedding(weights, side)) for side in ("source", "target")}
@@ -251,7 +234,7 @@ class Inference:
         """What is added to a residual stream, without its mean where norms expect that."""
         if self.settings.norm == "pre":
             table = table - table.mean(axis=1, keepdims=True)
-        return table.astype(np.float32)
+        return table.astype(self.dtype)
 
     @functools.lru_cache(maxsize=2)  # noqa: B019  (an engine keeps its models)
     def _positions(self, side: str, length: int) -> Float[Array, "length D"]:
@@ -274,7 +257,7 @@ class Inference:
         ids = np.array([[*source, *[0] * (length - len(source))] for source in sources])
         lengths, mask = np.array([len(source) for source in sources]), None
         if (lengths < length).any():
-            mask = np.where(np.arange(length) < lengths[:, None], np.float32(0), -np.float32(np.inf))[:, None, None]
+            mask = np.where(np.arange(length) < lengths[:, None], 0.0, -np.inf).astype(self.dtype)[:, None, None]
         x = self.embed("source", ids.ravel(), 0, length)
         for layer in self.encoder:
             x = layer.encode(x, mask, n)
@@ -284,7 +267,7 @@ class Inference:
         values = read[:, :, n_layers * n_heads * d_k :].reshape(n, length, n_layers, n_heads, d_v)
         layers = zip(keys.transpose(2, 0, 3, 4, 1), values.transpose(2, 0, 3, 1, 4), strict=True)
         memory = [(np.ascontiguousarray(key), np.ascontiguousarray(value)) for key, value in layers]
-        past = [np.empty((n_layers, n, n_heads, CACHE_STEPS, d), dtype=np.float32) for d in (d_k, d_v)]
+        past = [np.empty((n_layers, n, n_heads, CACHE_STEPS, d), dtype=self.dtype) for d in (d_k, d_v)]
         return Cache(memory, mask, past)
 
     def step(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "N K V"]:
