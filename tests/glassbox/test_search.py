@@ -40,7 +40,15 @@ def stepper(next_log_probs: Any) -> Stepper:
 def recorded(
     next_log_probs: Any, where: SearchConstraints, num_beams: int, alpha: float = 0.0, n_best: int = 1
 ) -> Search:
-    return search(next_log_probs, where, str, str, num_beams=num_beams, alpha=alpha, n_best=n_best)
+    return search(
+        lambda prefixes: [next_log_probs(fed[1:]) for fed in prefixes],
+        where,
+        str,
+        str,
+        num_beams=num_beams,
+        alpha=alpha,
+        n_best=n_best,
+    )
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)

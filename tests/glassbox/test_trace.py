@@ -134,11 +134,12 @@ def test_positions_have_the_printed_values(trace):  # A05
 def test_the_encoder_runs_once_in_a_search(case):  # A25
     from glassformer.glassbox.explained import Explained
     from glassformer.glassbox.whatif import Edits
+    from glassformer.inference.engines.numpy_cached import Inference
 
     translator = Translator(case.model, device="cpu")
     explained = Explained(translator, None, case.text, translator.settings.decoding)
     forward = explained.forward(Edits())
-    with mock.patch.object(reference, "encode", wraps=reference.encode) as encode:
+    with mock.patch.object(Inference, "start", autospec=True, side_effect=Inference.start) as encode:
         found = explained.search(forward, 4)
     assert encode.call_count == found.encoder_runs == 1
     assert found.decoder_runs > 4

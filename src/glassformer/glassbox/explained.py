@@ -21,8 +21,9 @@ from glassformer.errors import NotFiniteError, TextError, UsageError, quoted
 from glassformer.glassbox.catalogue import AXES, GOLD, trace_name, vocabulary_axis, weight_axes
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import Answer, Axis, Provenance, Search, Searches, Token, TokenKind, Tokens, Vocabulary
-from glassformer.glassbox.search import search
+from glassformer.glassbox.search import NextLogProbs, search
 from glassformer.glassbox.whatif import Edits
+from glassformer.inference.engines.numpy_cached import Inference
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.inference.translator import Source, Translator, encode_prefix, max_new_tokens_of
 from glassformer.paper import reference
@@ -41,6 +42,29 @@ MAX_BEAMS, MAX_POSITIONS = 1_000, 1_000  # that a trace can hold
 LENS_CELLS = 100_000  # the logits after each layer are recorded when all rows have fewer of them
 
 
+def _finite(log_probs: Array) -> Array:
+    if not np.isfinite(log_probs).all():
+        raise NotFiniteError.at(0, "a log-probability that is not finite")
+    return log_probs
+
+
+class _Continuations:
+    """The log-probabilities of a search, step by step: each prefix is one of the last step and a token more."""
+
+    def __init__(self, forward: ForwardPass) -> None:
+        self._decoder = forward.cached
+        source = [token for token, visible in zip(forward.ids, forward.visible, strict=True) if visible]
+        self._cache = self._decoder.start([source], len(source))
+        self._rows: dict[tuple[int, ...], int] = {(): 0}
+
+    def __call__(self, prefixes: Sequence[Ids]) -> Sequence[NDArray[np.float64]]:
+        check_time_limit()
+        self._cache.select(np.array([[self._rows[tuple(fed[:-1])] for fed in prefixes]]))
+        log_probs = self._decoder.step(np.array([[fed[-1] for fed in prefixes]]), self._cache)[0]
+        self._rows = {tuple(fed): row for row, fed in enumerate(prefixes)}
+        return list(_finite(log_probs))
+
+
 @dataclass(frozen=True)
 class ForwardPass:
     """The reference on one source, with edits. `weights` are edited, and float64; `visible` is False for padding."""
@@ -52,14 +76,23 @@ class ForwardPass:
     edits: Edits
 
     @cached_property
+    def cached(self) -> Inference:
+        """The same with a cache, for searches."""
+        return Inference(self.model, self.weights)
+
+    @cached_property
     def memory(self) -> Array:
         """The output of the encoder, which runs once."""
         return reference.encode(self.weights, self.model, np.array(self.ids), self.visible, self._edited)
 
-    def next_log_probs(self, fed: Ids) -> NDArray[np.float64]:
-        """Log-probabilities `[V]` of the token after those fed to the decoder."""
-        last: NDArray[np.float64] = self._log_probs(self._hidden(fed)[-1:])[0]
-        return last
+    def continuations(self) -> NextLogProbs:
+        """Return a function for one search: prefixes fed to the decoder -> log-probabilities `[V]` after each.
+
+        It has a cache of keys and values where no edit changes what the decoder computes.
+        """
+        if self.edits.supported_by_pytorch:
+            return _Continuations(self)
+        return lambda prefixes: [self._log_probs(self._hidden(fed)[-1:])[0] for fed in prefixes]
 
     def token_scores(self, fed: Ids, targets: Ids) -> NDArray[np.float64]:
         """The log-probability of each target token `[T]`."""
@@ -70,10 +103,7 @@ class ForwardPass:
         return reference.decode(self.weights, self.model, np.array(fed), self.memory, self.visible, self._edited)
 
     def _log_probs(self, hidden: Array) -> Array:
-        log_probs: Array = reference.log_softmax(reference.project(self.weights, self.model, hidden))
-        if not np.isfinite(log_probs).all():
-            raise NotFiniteError.at(0, "a log-probability that is not finite")
-        return log_probs
+        return _finite(reference.log_softmax(reference.project(self.weights, self.model, hidden)))
 
     def record(self, fed: Ids, gold: tuple[Ids, Ids] | None = None, label_smoothing: float = 0.0) -> Recorder:
         """Every quantity up to the logits after each token fed; for `gold`, fed and targets, up to its loss too."""
@@ -200,7 +230,7 @@ class Explained:
         """The search of a forward pass, with its pruned candidates."""
         tokenizer, constraints = self.file.target_tokenizer, self.constraints(forward.edits)
         return search(
-            lambda ids: forward.next_log_probs([constraints.bos_id, *ids]),
+            forward.continuations(),
             constraints,
             lambda token: tokenizer.tokens([token])[0],
             tokenizer.decode,

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from glassformer.glassbox.schema import Answer, Node, Search
 from glassformer.paper.search import SearchConstraints, length_penalty, rank_key
 
-NextLogProbs = Callable[[Sequence[int]], NDArray[np.float64]]
-"""The ids after `<bos>` -> the log-probabilities `[V]` of the next token."""
+NextLogProbs = Callable[[Sequence[Sequence[int]]], Sequence[NDArray[np.float64]]]
+"""The ids from `<bos>` on of each live hypothesis -> the log-probabilities `[V]` of the token after each.
+
+Each has one token more than one of the call before."""
 
 
 @dataclass
@@ -58,9 +60,10 @@ def search(
     reason = ""
     for time in range(constraints.max_new_tokens):
         candidates: list[Node] = []
-        for node in live:
-            log_probs = _constrain(next_log_probs(record.ids[None if node is None else node.id]), constraints, time)
-            candidates += _extensions(node, log_probs, 2 * num_beams, time, alpha, token_text)
+        prefixes = [(constraints.bos_id, *record.ids[None if node is None else node.id]) for node in live]
+        for node, log_probs in zip(live, next_log_probs(prefixes), strict=True):
+            allowed = _constrain(log_probs, constraints, time)
+            candidates += _extensions(node, allowed, 2 * num_beams, time, alpha, token_text)
             decoder_runs += 1
         slots = num_beams - len(record.found)
         best = sorted(candidates, key=lambda candidate: -candidate.sum)[: 2 * num_beams]

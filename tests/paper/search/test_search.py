@@ -166,6 +166,33 @@ def test_scores_are_sums_and_ranks_are_scores_over_the_length_penalty(seed: int,
         assert answer.rank_score == pytest.approx(total(toy, ids) / penalty(len(ids), alpha), abs=1e-5)
 
 
+@same_examples(max_examples=60)
+@given(
+    seed=seeds, num_beams=st.integers(1, 5), alpha=alphas, less_eos=st.sampled_from([-2.0, 0.0, 3.0]), data=st.data()
+)
+def test_what_is_smaller_than_half_the_margin_changes_no_answer(
+    seed: int, num_beams: int, alpha: float, less_eos: float, data: st.DataObject
+) -> None:
+    longest, n_best = 5, data.draw(st.integers(1, num_beams))
+    toy, space = random_toy(seed, 5, 1.5, less_eos), SearchConstraints(BOS, 4, (), longest)
+
+    def searched(toy: Toy) -> list[Hypothesis]:
+        if num_beams == 1:
+            return greedy(toy, space)
+        return beam(toy, space, num_beams=num_beams, alpha=alpha, n_best=n_best)[0]
+
+    answers = searched(toy)
+    margin = min(answer.margin for answer in answers)
+    assert 0 < margin < math.inf
+    size = 0.49 * margin / longest
+
+    def disturbed(sentence: int, ids: Ids) -> list[float]:
+        noise = np.random.default_rng([seed, *ids, 1]).choice([-size, size], 5)
+        return (np.array(toy(sentence, ids)) + noise).tolist()  # type: ignore[no-any-return]
+
+    assert [answer.ids for answer in searched(disturbed)] == [answer.ids for answer in answers]
+
+
 # --- What may be an answer ---
 
 

@@ -182,7 +182,7 @@ class Cache:
     past: list[Array]
     length: int = 0
 
-    def write(self, i: int, *newest: Float[Array, "R H d"]) -> list[Array]:
+    def write(self, i: int, *newest: Float[Array, "R H _"]) -> list[Array]:
         """Write the newest keys and values of layer i; return all of them so far, [R H t d] each."""
         end = self.length + 1
         for past, new in zip(self.past, newest, strict=True):

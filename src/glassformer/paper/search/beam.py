@@ -82,8 +82,7 @@ def beam_search(
         extensions = constraints.constrain(log_probs, time, alive).best(beam.scores, num_beams + 1)
         slots = stay * np.array([num_beams - len(found[sentence]) for sentence in alive])
         for line in stay.nonzero()[0].tolist():
-            kept_and_left = extensions.sums[line, slots[line] - 1 : slots[line] + 1].tolist()
-            margins[alive[line]] = min(margins[alive[line]], _gap(*kept_and_left))
+            margins[alive[line]] = min(margins[alive[line]], _gap(extensions.sums[line], slots[line]))
         extensions = Extensions(*(values[:, :num_beams] for values in extensions))
         parents = extensions.parent + np.arange(len(alive))[:, None] * last.shape[1]
         beam = beam.extend(extensions)
@@ -98,9 +97,12 @@ def beam_search(
         beam.scores[ended] = -np.inf
 
         lines = zip(beam.scores.max(axis=1).tolist(), alive, strict=True)
-        stay = np.array(
-            [_can_improve(live, found[sentence], n_best, constraints.max_new_tokens, alpha) for live, sentence in lines]
+        hopes = np.array(
+            [_hope(live, found[sentence], n_best, constraints.max_new_tokens, alpha) for live, sentence in lines]
         )
+        for line in stay.nonzero()[0].tolist():
+            margins[alive[line]] = min(margins[alive[line]], abs(float(hopes[line])))
+        stay = hopes > 0
         if not stay.any() or time + 1 == constraints.max_new_tokens:
             break
         if (kept := close_gaps(stay)) is not None:
@@ -115,9 +117,10 @@ def beam_search(
     return [_ranked(answers, n_best, margin) for answers, margin in zip(found, margins, strict=True)]
 
 
-def _gap(kept: float, left: float = -math.inf) -> float:
+def _gap(sums: NDArray[np.float32], n_kept: int) -> float:
     """The difference between the last hypothesis that is kept and the first that is left; infinite where none is."""
-    return kept - left if math.isfinite(left) else math.inf
+    is_any_left = n_kept < len(sums) and np.isfinite(sums[n_kept])
+    return float(sums[n_kept - 1] - sums[n_kept]) if is_any_left else math.inf
 
 
 def _ranked(answers: list[Hypothesis], n_best: int, margin: float) -> list[Hypothesis]:
@@ -132,14 +135,14 @@ def _take(beam: _Beam, line: int, slot: int, eos_id: int, alpha: float) -> Hypot
     return hypothesis(beam.ids[line, slot].tolist(), beam.token_scores[line, slot].tolist(), eos_id, alpha)
 
 
-def _can_improve(best_live: float, finished: list[Hypothesis], n_best: int, max_new_tokens: int, alpha: float) -> bool:
-    """Whether a live hypothesis can still enter the `n_best`.
+def _hope(best_live: float, finished: list[Hypothesis], n_best: int, max_new_tokens: int, alpha: float) -> float:
+    """By how much a live hypothesis can at best outrank the last of the `n_best`.
 
     Its sum only falls, and the length penalty is largest at the maximum length.
     """
     if best_live == -np.inf:
-        return False
+        return -math.inf
     if len(finished) < n_best:
-        return True
+        return math.inf
     worst = sorted((answer.rank_score for answer in finished), reverse=True)[n_best - 1]
-    return best_live / length_penalty(max_new_tokens, alpha) > worst
+    return best_live / length_penalty(max_new_tokens, alpha) - worst
