@@ -64,7 +64,8 @@ def explain(
 ) -> None:
     """Explain one translation: tokens, attention, the search with its pruned candidates, and the effect of edits.
 
-    Every step is recomputed from its inputs; the logits and the answer are compared with those of the PyTorch model.
+    Every step is recomputed from its inputs; the logits and the answer are compared with those of the PyTorch model,
+    where PyTorch is installed.
     --json prints the whole trace, or with --tensor one tensor. Edits (repeat --edit): token 3=7 · prefix Jan · head
     encoder.0.self 2 off · attention decoder.1.cross off · feed-forward decoder.1 off · layer encoder.2 off · positions
     off · causal off · scale off · attention decoder.0.cross head 1 row 2 = 0,1,0 …

@@ -334,5 +334,5 @@ def _verdict(trace: Trace) -> Iterator[str]:
     for check in trace.checks:
         if check.kind in ("pytorch", "search"):
             result = {True: "equal", False: "DIFFERENT", None: "not compared"}[check.passed]
-            detail = f"largest difference {check.largest:.1e} ({check.note})"
-            yield f"        {check.step}, compared with PyTorch: {result}, {detail}"
+            largest = "" if check.passed is None else f"largest difference {check.largest:.1e} "
+            yield f"        {check.step}, compared with PyTorch: {result}, {largest}({check.note})"
