@@ -12,7 +12,6 @@ L decoder layers · V vocabulary · D d_model.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Weights = Mapping[str, Array]
 
+SIDES = "source", "target"
 CACHE_STEPS = 32  # positions by which the cache grows at a time
 
 
@@ -64,16 +64,16 @@ class _Norm:
 
     def __init__(self, settings: ModelSettings, weights: Weights, name: str) -> None:
         self.gain, self.bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
-        self.per_feature, self.eps = self.gain.dtype.type(1 / settings.d_model), self.gain.dtype.type(settings.norm_eps)
+        self.per_feature, self.eps = 1 / settings.d_model, settings.norm_eps
         self.centered = settings.norm == "pre"
 
     def __call__(self, x: Float[Array, "R D"]) -> Float[Array, "R D"]:
         if not self.centered:
             x = x - np.add.reduce(x, axis=1, keepdims=True) * self.per_feature
-        deviation = np.vecdot(x, x)[:, None]
-        deviation *= self.per_feature
-        deviation += self.eps
-        y: Array = x / np.sqrt(deviation, out=deviation)
+        if len(x) == 1:  # in a third of the time
+            y: Array = x / math.sqrt(x[0].dot(x[0]) * self.per_feature + self.eps)
+        else:
+            y = x / np.sqrt(np.vecdot(x, x) * self.per_feature + self.eps)[:, None]
         if not self.centered:
             y *= self.gain
             y += self.bias
@@ -216,8 +216,9 @@ class Inference:
         self.dtype = weights["source_embedding.weight"].dtype
         weights = {"target_embedding.weight": weights["source_embedding.weight"], **weights}  # where they are tied
         weights = {"output_projection.weight": weights["target_embedding.weight"], **weights}
-        self.embeddings = {side: self._centered(self._embedding(weights, side)) for side in ("source", "target")}
-        self.positions = {side: weights.get(f"{side}_positions.table") for side in ("source", "target")}
+        self.embeddings = {side: self._centered(self._embedding(weights, side)) for side in SIDES}
+        learned = {side: weights.get(f"{side}_positions.table", np.empty((0, settings.d_model))) for side in SIDES}
+        self.positions = {side: self._centered(table) for side, table in learned.items()}
         self.encoder = [_Layer(settings, weights, f"encoder.{i}") for i in range(settings.n_encoder_layers)]
         self.decoder = [_Layer(settings, weights, f"decoder.{i}") for i in range(settings.n_decoder_layers)]
         readers = [f"decoder.{i}.cross_attention.w_{letter}" for letter in "kv" for i in range(len(self.decoder))]
@@ -236,18 +237,13 @@ class Inference:
             table = table - table.mean(axis=1, keepdims=True)
         return table.astype(self.dtype)
 
-    @functools.lru_cache(maxsize=2)  # noqa: B019  (an engine keeps its models)
-    def _positions(self, side: str, length: int) -> Float[Array, "length D"]:
-        """The encodings of at least `length` positions."""
-        table = self.positions[side]
-        if table is None:
-            table = sinusoids(length, self.settings.d_model, self.settings.position_base)
-        return self._centered(table)
-
     def embed(self, side: str, ids: Int[Array, "R"], first: int, stop: int) -> Float[Array, "R D"]:
         """Embeddings and positions `first` … `stop` - 1 of each sentence."""
-        room = 1 << (stop - 1).bit_length()
-        table = self._positions(side, room)[first:stop]
+        if stop > len(self.positions[side]):
+            self.positions[side] = self._centered(
+                sinusoids(2 * stop, self.settings.d_model, self.settings.position_base)
+            )
+        table = self.positions[side][first:stop]
         x: Array = self.embeddings[side][ids].reshape(-1, *table.shape) + table
         return x.reshape(-1, x.shape[2])
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 
+SORTED = 1024  # of so many extensions or fewer the best are found by sorting all
+
+
 class Extensions(NamedTuple):
     """The C best extensions of the hypotheses of each sentence, best first, [N C] each.
 
@@ -52,15 +55,14 @@ class LogProbs:
         n_sentences, _, vocabulary = self.values.shape
         totals = (sums[:, :, None] + self.values).reshape(n_sentences, -1)
         lines = np.arange(n_sentences)[:, None]
-        if n == 1:
-            flat = totals.argmax(axis=1)[:, None]
+        if totals.shape[1] <= SORTED:
+            flat = totals.argsort(axis=1)[:, : -n - 1 : -1]  # NaN is first
         else:
-            first = max(0, totals.shape[1] - n)
-            flat = totals.argpartition(first, axis=1)[:, first:] if first else np.arange(totals.shape[1])[None]
-            order = totals[lines, flat].argsort(axis=1)[:, ::-1]  # NaN is first
-            flat = np.broadcast_to(flat, order.shape)[lines, order]
+            near = totals.argpartition(-n, axis=1)[:, -n:]
+            flat = near[lines, totals[lines, near].argsort(axis=1)[:, ::-1]]
         parent, token = np.divmod(flat, vocabulary)
-        return Extensions(totals[lines, flat], self.values[lines, parent, token], parent, token)
+        newest = self.values.reshape(n_sentences, -1)[lines, flat]
+        return Extensions(totals[lines, flat], newest, parent, token)
 
     def numpy(self) -> Float[NDArray[Any], "N K V"]:
         return self.values  # type: ignore[no-any-return]
