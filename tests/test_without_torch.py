@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -109,6 +110,34 @@ def test_a_translation_is_explained_without_torch(model, tmp_path):
     assert all(check["passed"] for check in trace["checks"] if check not in compared)
     assert trace["evidence"]["gradient"] not in trace["tensors"]
     assert trace["evidence"]["occlusion"] in trace["tensors"]
+
+
+def test_a_model_is_served_without_torch(model):
+    program = """
+import asyncio
+import sys
+from pathlib import Path
+
+import glassformer.ship.server.api
+from glassformer.ship.server.bodies import TraceBody, TranslateBody
+from glassformer.ship.server.served import Served
+
+served = Served.load(Path(sys.argv[1]))
+(answer,) = asyncio.run(served.translate(TranslateBody(texts=["1845-01-05"])))
+print(answer.text == asyncio.run(served.trace(TraceBody(text="1845-01-05"))).translation)
+"""
+    words = [sys.executable, "-c", WITHOUT + program, str(model)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
+    assert done.stdout == "True\n", done.stderr
+
+
+@pytest.mark.parametrize("form", ["html", "onnx", "ctranslate2"])
+def test_a_model_is_exported_and_checked_without_torch(form, model, tmp_path):
+    if form == "html" and shutil.which("node") is None:
+        pytest.skip("Node is not here")
+    done = run("export", model, "--to", form, "--out", tmp_path / form, "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / form / "check.json").is_file()
 
 
 @pytest.mark.parametrize(

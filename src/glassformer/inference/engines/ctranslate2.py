@@ -120,7 +120,7 @@ class CTranslate2Engine:
     ) -> AnswerBatches:
         """Yield the answers of `Engine.answers`. Raises UsageError for sampling."""
         if decoding.do_sample:
-            raise UsageError("ctranslate2 searches, it does not sample", hint="--engine torch")
+            raise UsageError("ctranslate2 searches, it does not sample", hint="--engine numpy")
         longest = min(max_new_tokens, self.model_file.settings.model.n_positions or max_new_tokens)
         self._make_ready(max(map(len, sources), default=0), longest)
         answers = self._decode(sources, decoding.num_beams, longest, prefixes)

@@ -45,7 +45,7 @@ def check_supported(settings: ModelSettings) -> None:
         raise SettingsError(
             "ctranslate2 does not support this model: keys and values must have one width",
             got=f"d_k={settings.d_k}, d_v={settings.d_v}",
-            hint="--engine torch",
+            hint="--engine numpy",
         )
 
 
