@@ -284,7 +284,7 @@ def test_what_the_library_cannot_do_is_refused_with_the_way_out() -> None:
     model_file = untrained()
     with pytest.raises(SettingsError, match="one width\n  got: d_k=5, d_v=7\n  next: --engine numpy"):
         CTranslate2Engine(untrained(d_k=5, d_v=7))
-    with pytest.raises(UsageError, match="not an ensemble\n  next: --engine torch"):
+    with pytest.raises(UsageError, match="not an ensemble\n  next: --engine numpy"):
         load_engine("ctranslate2", [model_file, model_file], "cpu", "float32")
     with pytest.raises(UsageError, match="does not sample\n  next: --engine numpy"):
         Translator(model_file, engine="ctranslate2", device="cpu").translate(["a"], do_sample=True)

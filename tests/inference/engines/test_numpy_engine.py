@@ -212,7 +212,7 @@ def test_auto_is_numpy_where_there_is_no_gpu(
 ) -> None:
     for name in ("numpy", "torch"):
         monkeypatch.setattr(engines, f"_{name}", lambda *_given, name=name: name)
-    monkeypatch.setattr(engines, "_may_have_gpu", lambda: driver)
+    monkeypatch.setattr(engines, "_has_gpu", lambda: driver)
     assert load_engine("auto", [], device, precision) == chosen
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, UsageError, nearest
+from glassformer.paper.pytorch import check_pytorch, has_pytorch
 
 if TYPE_CHECKING:
     from glassformer.paper.search import AnswerBatches, GreedyFirst, Hypothesis
@@ -113,17 +114,21 @@ def load_engine(name: str, model_files: Sequence[ModelFile], device: str, precis
 
 
 def _auto(model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
-    on_cpu = device == "cpu" or (device == "auto" and not _may_have_gpu())
-    return (_numpy if on_cpu and precision == "float32" else _torch)(model_files, device, precision)
+    on_cpu = precision == "float32" and (device == "cpu" or (device == "auto" and not _has_gpu()))
+    return (_numpy if on_cpu else _torch)(model_files, device, precision)
 
 
-def _may_have_gpu() -> bool:
-    """Whether PyTorch may find a GPU. It is not asked where there is no driver, because importing it takes a second."""
+def _has_gpu() -> bool:
+    """Whether PyTorch has a GPU. Without a driver it is not asked, because importing it takes a second."""
     if importlib.util.find_spec("torch") is None:
         return False
-    if platform.system() == "Linux":
-        return any(Path(driver).exists() for driver in GPU_DRIVERS)
-    return True
+    if platform.system() == "Linux" and not any(Path(driver).exists() for driver in GPU_DRIVERS):
+        return False
+    if not has_pytorch():
+        return False
+    from glassformer.inference.engines.torch import find_device
+
+    return find_device("auto").type != "cpu"
 
 
 def _numpy(model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
@@ -137,6 +142,7 @@ def _numpy(model_files: Sequence[ModelFile], device: str, precision: str) -> Eng
 
 
 def _torch(model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
+    check_pytorch("--engine torch")
     from glassformer.inference.engines.torch import TorchEngine, find_device
 
     return TorchEngine.of_files(model_files, find_device(device), precision)
@@ -146,7 +152,7 @@ def _ctranslate2(model_files: Sequence[ModelFile], device: str, precision: str) 
     from glassformer.inference.engines.ctranslate2 import CTranslate2Engine
 
     if len(model_files) > 1:
-        raise UsageError("ctranslate2 runs one model, not an ensemble", hint="--engine torch")
+        raise UsageError("ctranslate2 runs one model, not an ensemble", hint="--engine numpy")
     return CTranslate2Engine(model_files[0], device, precision)
 
 
