@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, final
 
 from glassformer.errors import DeviceError, SettingsError, TextError, UsageError, nearest
+from glassformer.inference.engines.batches import cores
 from glassformer.inference.engines.ctranslate2_spec import (
     check_supported,
     library,
@@ -75,16 +76,6 @@ def resolve_precision(kind: str, precision: str) -> str:
             f"ctranslate2 has no precision {precision!r} on {kind}", hint=nearest(precision, ["auto", *supported])
         )
     return precision
-
-
-def cores() -> int:
-    """Return the number of cores to use: `OMP_NUM_THREADS`, at most those that this process may use, by default all."""
-    try:
-        available = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        available = os.cpu_count() or 1
-    chosen = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return min(available, int(chosen)) if chosen.isdecimal() and int(chosen) else available
 
 
 @final

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from glassformer.errors import NotFiniteError
-from glassformer.inference.engines.batches import padded_length, plan_equal_lengths
+from glassformer.inference.engines.batches import cores, padded_length, plan_equal_lengths
 from glassformer.inference.engines.numpy_cached import Cache, Inference
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.search import (
@@ -184,14 +183,6 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-def _n_cores() -> int:
-    """The number of cores of this process, or OMP_NUM_THREADS."""
-    chosen = os.environ.get("OMP_NUM_THREADS", "")
-    if chosen.isdecimal() and int(chosen):
-        return int(chosen)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _on_every_core(work: Any, jobs: Sequence[Sequence[int]]) -> Iterator[Any]:
     """Yield `work(job)` for every job, in order; each core computes its own jobs, with one thread of BLAS.
 
@@ -199,10 +190,10 @@ def _on_every_core(work: Any, jobs: Sequence[Sequence[int]]) -> Iterator[Any]:
     copy of the caller's context, so that its time limit holds there too.
     """
     with _blas().limit(limits=1):
-        if min(_n_cores(), len(jobs)) < 2:
+        if min(cores(), len(jobs)) < 2:
             yield from map(work, jobs)
             return
-        pool = ThreadPoolExecutor(_n_cores())
+        pool = ThreadPoolExecutor(cores())
         try:
             contexts = [copy_context() for _ in jobs]  # a context is entered by one thread at a time
             yield from pool.map(lambda context, job: context.run(work, job), contexts, jobs)
