@@ -46,17 +46,11 @@ class Sequences:
     lengths: NDArray[np.integer[Any]]
 
     @classmethod
-    def of(cls, ids: NDArray[np.integer[Any]], lengths: NDArray[np.integer[Any]]) -> Sequences:
-        """Create sequences that follow one another."""
-        return cls(ids, _starts(lengths), lengths)
-
-    @classmethod
     def pack(cls, sequences: Sequence[Sequence[int]]) -> Sequences:
         """Create the array from separate sequences of ids."""
         lengths = np.fromiter((len(sequence) for sequence in sequences), np.int64, len(sequences))
-        return cls.of(
-            np.fromiter((i for sequence in sequences for i in sequence), np.int32, int(lengths.sum())), lengths
-        )
+        ids = np.fromiter((i for sequence in sequences for i in sequence), np.int32, int(lengths.sum()))
+        return cls(ids, _starts(lengths), lengths)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -99,13 +93,12 @@ def spread(n_rows: int, max_rows: int) -> NDArray[np.int64]:
 class Encoded:
     """The ids of the rows that are kept, and the others: the index and the number of tokens of each, by side.
 
-    `counts` is how often each id of each side occurs. `trained` are the sources of rows to train on, `was_damaged` is
+    `trained` are the sources of rows to train on, `was_damaged` is
     whether ids in the cache were damaged, and computed again.
     """
 
     corpus: Corpus
     too_long: tuple[list[tuple[int, int]], list[tuple[int, int]]]
-    counts: tuple[list[int], list[int]]
     trained: TrainedSources = field(default_factory=lambda: TrainedSources.none(""))
     was_damaged: bool = False
 
@@ -131,10 +124,6 @@ def encode_training(table: Table, held: NDArray[np.int64], tokenizers: Tokenizer
                 hashes.append(part)
             return replace(encoded, trained=TrainedSources(hashes.finish()))
 
-    def describe(folder: Path) -> dict[str, Any]:
-        encoded = encode(folder)
-        return {"too_long": encoded.too_long, "counts": encoded.counts}
-
     if not isinstance(table.pairs, StoredPairs):
         return encode(None)
     parts = {
@@ -143,15 +132,14 @@ def encode_training(table: Table, held: NDArray[np.int64], tokenizers: Tokenizer
         "tokenizers": tokenizers_to_dict(*tokenizers),
         "limits": [settings.max_source_tokens, settings.max_target_tokens],
     }
-    entry = cached(key_of("tokens", parts), describe)
+    entry = cached(key_of("ids", parts), lambda folder: {"too_long": encode(folder).too_long})
     source, target = (
         Sequences(*(mapped(entry.folder / name, dtype) for name, dtype in _files(*side)))
         for side in zip(_SIDES, tokenizers, strict=True)
     )
     by_source, by_target = ([(row, n) for row, n in side] for side in entry.description["too_long"])
-    counts = entry.description["counts"][0], entry.description["counts"][1]
     trained = TrainedSources(mapped(entry.folder / "trained", np.uint64))
-    return Encoded(Corpus(source, target), (by_source, by_target), counts, trained, entry.was_damaged)
+    return Encoded(Corpus(source, target), (by_source, by_target), trained, entry.was_damaged)
 
 
 def encode_pairs(table: Table, rows: NDArray[np.int64], tokenizers: Tokenizers, settings: Settings) -> Encoded:
@@ -199,8 +187,7 @@ def _encode(
                 all_ids.append(ids[np.repeat(kept, lengths)])
                 all_lengths.append(lengths[kept])
         source, target = (Sequences(*(array.finish() for array in side)) for side in arrays)
-    counts = source.counts(len(tokenizers[0])), target.counts(len(tokenizers[1]))
-    return Encoded(Corpus(source, target), too_long, counts), sizes
+    return Encoded(Corpus(source, target), too_long), sizes
 
 
 def _location(table: Table, rows: NDArray[np.int64], index: int) -> str:

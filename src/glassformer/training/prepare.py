@@ -152,7 +152,8 @@ def prepare(
         notes = ("the ids in the cache were damaged, and were computed again", *notes)
     train = encoded.corpus
     _record_too_long(encoded, table, settings, ledger)
-    _check_unknown(encoded.counts, len(train), tokenizers, table.path)
+    counts = train.source.counts(len(tokenizers[0])), train.target.counts(len(tokenizers[1]))
+    _check_unknown(counts, len(train), tokenizers, table.path)
     validated, rows = (table, held_out) if valid is None else (valid, np.arange(len(valid.pairs)))
     held = encode_pairs(validated, rows, tokenizers, settings)
     _record_too_long(held, validated, settings, ledger)
@@ -161,7 +162,7 @@ def prepare(
     trained = encoded.trained if earlier is None else encoded.trained | earlier
     overlaps = [Overlap.of(trained, valid.path if valid else "", valid_pairs)] if valid_pairs else []
     overlaps += [Overlap.of(trained, test.path, test.pairs)] if test else []
-    record = _training_data(table, valid, train, encoded.counts, len(valid_pairs), tokenizers, ledger)
+    record = _training_data(table, valid, train, counts, len(valid_pairs), tokenizers, ledger)
     sources = {"sources_digest": trained.digest, "valid_overlap": overlaps[0].rows if valid_pairs else None}
     return Prepared(
         settings,
