@@ -93,8 +93,8 @@ def spread(n_rows: int, max_rows: int) -> NDArray[np.int64]:
 class Encoded:
     """The ids of the rows that are kept, and the others: the index and the number of tokens of each, by side.
 
-    `trained` are the sources of rows to train on, `was_damaged` is
-    whether ids in the cache were damaged, and computed again.
+    `trained` are the sources of rows to train on, `was_damaged` is whether ids in the cache were damaged, and computed
+    again.
     """
 
     corpus: Corpus
@@ -196,9 +196,8 @@ def _location(table: Table, rows: NDArray[np.int64], index: int) -> str:
 
 def _check_lengths(sizes: tuple[Counter[int], Counter[int]], settings: Settings, path: str) -> None:
     """Raise TableError when more than half of the rows are longer than a limit."""
-    for side, counts, limit in zip(
-        _SIDES, sizes, (settings.max_source_tokens, settings.max_target_tokens), strict=True
-    ):
+    limits = settings.max_source_tokens, settings.max_target_tokens
+    for side, counts, limit in zip(_SIDES, sizes, limits, strict=True):
         n_long = sum(count for size, count in counts.items() if size > limit)
         if 2 * n_long > counts.total():
             larger = int(1.25 * np.quantile(list(counts.elements()), 0.95)) + 1

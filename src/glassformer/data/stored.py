@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from glassformer.data.cache import GrowingArray, mapped
 from glassformer.data.pairs import Pair, fingerprint_parts
@@ -35,7 +34,7 @@ _DTYPES: dict[str, type[np.integer[Any]]] = {
 
 def write_pairs(folder: Path, kept: Iterable[tuple[int, Pair]]) -> str:
     """Write pairs, each with its row, into a folder; return their fingerprint."""
-    kept, digest, sizes = iter(kept), hashlib.sha256(), dict.fromkeys(_SIDES, 0)
+    kept, digest = iter(kept), hashlib.sha256()
     with ExitStack() as stack:
         files = {name: stack.enter_context(closing(GrowingArray(_DTYPES[name], folder / name))) for name in _DTYPES}
         for side in _SIDES:
@@ -47,9 +46,8 @@ def write_pairs(folder: Path, kept: Iterable[tuple[int, Pair]]) -> str:
             digest.update(b"".join(fingerprint_parts(pairs)))
             for side, texts in zip(_SIDES, zip(*pairs, strict=True), strict=True):
                 written = np.frombuffer("".join(f"{text}\0" for text in texts).encode(), np.uint8)
+                files[f"{side}.starts"].append(np.flatnonzero(written == 0) + 1 + len(files[f"{side}.texts"]))
                 files[f"{side}.texts"].append(written)
-                files[f"{side}.starts"].append(np.flatnonzero(written == 0) + 1 + sizes[side])
-                sizes[side] += len(written)
     return digest.hexdigest()
 
 
@@ -62,7 +60,8 @@ class StoredPairs(Sequence[Pair]):
     def __init__(self, folder: Path, key: str, fingerprint: str) -> None:
         self.key, self.fingerprint = key, fingerprint
         arrays = {name: mapped(folder / name, dtype) for name, dtype in _DTYPES.items()}
-        self.rows, self.source_hashes = StoredInts(arrays["rows"]), arrays["hashes"]
+        self.rows: Sequence[int] = memoryview(arrays["rows"])  # whose items are Python's integers
+        self.source_hashes = arrays["hashes"]
         self._texts = [arrays[f"{side}.texts"] for side in _SIDES]
         self._starts = [arrays[f"{side}.starts"] for side in _SIDES]
 
@@ -80,8 +79,7 @@ class StoredPairs(Sequence[Pair]):
                 return list(map(Pair, *(self._block(side, start, stop) for side in (0, 1))))
             return [self[i] for i in range(start, stop, step)]
         index = range(len(self))[index]
-        source, target = (self._block(side, index, index + 1)[0] for side in (0, 1))
-        return Pair(source, target)
+        return self[index : index + 1][0]
 
     def __iter__(self) -> Iterator[Pair]:
         for start in range(0, len(self), BLOCK_ROWS):
@@ -93,24 +91,3 @@ class StoredPairs(Sequence[Pair]):
         if start >= stop:
             return []
         return self._texts[side][starts[start] : starts[stop]].tobytes().decode().split("\0")[:-1]  # type: ignore[no-any-return]
-
-
-class StoredInts(Sequence[int]):
-    """Integers in a file, as Python's."""
-
-    def __init__(self, values: NDArray[Any]) -> None:
-        self._values = values
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[int]: ...
-    def __getitem__(self, index: int | slice) -> int | list[int]:
-        return self._values[index].tolist()  # type: ignore[no-any-return]
-
-    def __iter__(self) -> Iterator[int]:
-        for start in range(0, len(self), BLOCK_ROWS):
-            yield from self[start : start + BLOCK_ROWS]
