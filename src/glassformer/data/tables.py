@@ -191,15 +191,6 @@ def cell_fault(cells: Sequence[str], inputs: Inputs) -> Fault | None:
     return None if cells[-1].strip() else Fault(Reason.EMPTY_TARGET)
 
 
-def _usable_pairs(rows: Iterable[InputRow], inputs: Inputs, path: str, ledger: Ledger) -> Iterator[tuple[int, Pair]]:
-    """Yield the row and the pair of every row with cells, except those with an empty or faulty one."""
-    for number, line, cells, _ in rows:
-        if cells and (fault := cell_fault(cells, inputs)):
-            ledger.drop(number, path, fault, line)
-        elif cells:
-            yield number, Pair(compose(cells[:-1]) if inputs else cells[0], cells[-1])
-
-
 def _open(source: Source, data: DataSettings, path: str) -> tuple[Table, Iterator[tuple[int, Pair]]]:
     """Choose the columns of an open table. Return the table without its pairs, and what reads them."""
     columns = Columns.of(source, requested(data, source.first), data.header, path)
@@ -210,25 +201,29 @@ def _open(source: Source, data: DataSettings, path: str) -> tuple[Table, Iterato
         chosen = columns.choose(data)
         take, inputs = chosen.all, columns.inputs(chosen)
         taken = (" + ".join(map(columns.label, take[:-1])), columns.label(chosen.target))
-    ledger = Ledger()
-    rows = source.scan(take, columns.consumed, path, ledger)
-    if data.bad_rows == "stop":
-        rows = _undamaged(rows, path, source.advice)
-    described = columns.names, taken, columns.header, source.format, ledger, columns.first, columns.guessed, inputs
-    return Table(path, (), (), *described), _usable_pairs(rows, inputs, path, ledger)
+    described = columns.names, taken, columns.header, source.format, Ledger(), columns.first, columns.guessed, inputs
+    table = Table(path, (), (), *described)
+    rows = source.scan(take, columns.consumed, path, table.ledger)
+    return table, _pairs_of(rows, table, source.advice, stops=data.bad_rows == "stop")
 
 
-def _undamaged(rows: Iterable[InputRow], path: str, expected: str) -> Iterator[InputRow]:
-    """Yield the rows. Raises TableError after the last one, if any was damaged."""
-    damaged = []
+def _pairs_of(rows: Iterable[InputRow], table: Table, expected: str, *, stops: bool) -> Iterator[tuple[int, Pair]]:
+    """Yield the row and the pair of every row with cells, except those with an empty or faulty one.
+
+    If it `stops` at damage, TableError is raised after the last row when any was damaged.
+    """
+    damaged, inputs = [], table.inputs
     for row in rows:
-        if row.fault:
+        if row.fault and stops:
             damaged.append(row)
-        yield row
+        elif row.cells and (fault := cell_fault(row.cells, inputs)):
+            table.ledger.drop(row.number, table.path, fault, row.line)
+        elif row.cells:
+            yield row.number, Pair(compose(row.cells[:-1]) if inputs else row.cells[0], row.cells[-1])
     if damaged:
         hint = "correct them, or skip them with --bad-rows skip; "
         hint += "training then lists them in the ledger.jsonl of the run, other commands in --ledger FILE"
-        raise damage(damaged, path, expected=expected, hint=hint)
+        raise damage(damaged, table.path, expected=expected, hint=hint)
 
 
 # Tables
