@@ -144,11 +144,11 @@ def expected_seconds(planned: Plan, measured: Measurement, validation: float = 0
 def _may_be_long(planned: Plan) -> bool:
     """Return whether a slow core would need over LONG seconds."""
     settings, prepared = planned.settings, planned.prepared
-    training, sizes = settings.training, (len(prepared.source_tokenizer), len(prepared.target_tokenizer))
+    training = settings.training
     if training.max_minutes and 60 * training.max_minutes <= LONG:
         return False
     tokens = training.accumulate * min(training.batch_tokens, int(prepared.train.target.lengths.sum()))
-    products = 6 * count_parameters(settings.model, *sizes) * tokens  # forward and backward
+    products = 6 * count_parameters(settings.model, *map(len, prepared.tokenizers)) * tokens  # forward and backward
     return training.steps * (SLOW_STEP + products / SLOW_SPEED) > LONG
 
 

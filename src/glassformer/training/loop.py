@@ -35,7 +35,7 @@ from glassformer.training.events import (
     Stopped,
     Validated,
 )
-from glassformer.training.meter import Clock, Meter, Update, Usual
+from glassformer.training.meter import Clock, Meter, Update
 from glassformer.training.output import Output, best_model, chosen_mean, kept_weights
 from glassformer.training.prepare import Prepared
 from glassformer.training.processes import Processes
@@ -102,7 +102,7 @@ class Run:
         self.validator = Validator(prepared, TorchEngine.of([self.model], prepared.target_tokenizer, device), processes)
         self._asked_to_stop = self._stopping = self._begun = self._finished = False
         self._skipped_in_a_row = 0
-        self._meter = Meter(Usual())
+        self._meter = Meter()
 
     def stop(self) -> None:
         """Save and stop after the current update."""
@@ -165,7 +165,7 @@ class Run:
     def _events(self) -> Iterator[Event]:
         yield self._started()
         position, validate_every = self.position, self.settings.training.validate_every
-        clock, self._meter = Clock(position.seconds), Meter(Usual())
+        clock, self._meter = Clock(position.seconds), Meter()
         self._agree(clock)
         reason = self._reason_to_end()
         while reason is None and not self._is_stopping:

@@ -77,8 +77,8 @@ class Clock:
 class Meter:
     """The updates since the last Progress or validation. Their sums stay on the device until `read`."""
 
-    def __init__(self, usual: Usual) -> None:
-        self.usual = usual
+    def __init__(self) -> None:
+        self.usual = Usual()
         self.restart()
 
     def restart(self) -> None:
