@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.errors import DeviceError, NotFiniteError, SettingsError
+from glassformer.errors import DeviceError, NotFiniteError, SettingsError, TextError
 from glassformer.inference import engines
 from glassformer.inference.engines import batches, load_engine, search
 from glassformer.inference.engines import numpy as engine_module
@@ -179,6 +179,15 @@ def test_learned_positions_serve_to_the_last(max_length: int) -> None:
     sources = [[BOS, *[5] * (max_length - 2), EOS], [BOS, EOS]]
     for answers in search(engine, sources, DecodingSettings(num_beams=2, num_return_sequences=2), 50):
         assert all(len(with_eos(answer)) <= max_length for answer in answers)
+
+
+def test_past_the_last_learned_position_is_an_error_and_harms_no_later_text() -> None:
+    engine, fine = numpy_engine_of(random_model(positions="learned", max_length=6)), ([BOS, 5, EOS], [BOS, 5, EOS])
+    before, long = engine.score([fine]), [BOS, *[5] * 5, EOS, EOS]
+    for pair in ((long, fine[1]), (fine[0], long)):
+        with pytest.raises(TextError, match="tokens is longer than the 6 learned positions"):
+            engine.score([pair])
+    assert engine.score([fine]) == before
 
 
 def test_nothing_in_nothing_out() -> None:

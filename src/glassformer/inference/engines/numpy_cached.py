@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.errors import TextError
 from glassformer.paper.reference import activate, sinusoids
 from glassformer.paper.settings import ModelSettings
 
@@ -238,12 +239,20 @@ class Inference:
         return table.astype(self.dtype)
 
     def embed(self, side: str, ids: Int[Array, "R"], first: int, stop: int) -> Float[Array, "R D"]:
-        """Embeddings and positions `first` … `stop` - 1 of each sentence."""
-        if stop > len(self.positions[side]):
-            self.positions[side] = self._centered(
-                sinusoids(2 * stop, self.settings.d_model, self.settings.position_base)
-            )
-        table = self.positions[side][first:stop]
+        """Embeddings and positions `first` … `stop` - 1 of each sentence.
+
+        Raises TextError past the last learned position; sinusoids are unlimited.
+        """
+        table = self.positions[side]  # read once: another thread may replace it
+        if stop > len(table):
+            if self.settings.positions == "learned":
+                raise TextError(
+                    f"a sequence of {stop} tokens is longer than the {len(table)} learned positions",
+                    hint="train with a larger model.max_length, or with sinusoidal positions",
+                )
+            table = sinusoids(2 * stop, self.settings.d_model, self.settings.position_base)
+            table = self.positions[side] = self._centered(table)
+        table = table[first:stop]
         x: Array = self.embeddings[side][ids].reshape(-1, *table.shape) + table
         return x.reshape(-1, x.shape[2])
 
