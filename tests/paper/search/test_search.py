@@ -23,6 +23,7 @@ from glassformer.paper.search import (
     greedy_search,
     length_penalty,
 )
+from glassformer.paper.search.log_probs import SORTED
 from tests.paper.search.toys import BOS, Histories, Ids, Stepper, Toy, random_toy, start, total
 
 
@@ -349,6 +350,13 @@ def test_the_step_function_keeps_its_own_numbers() -> None:
     greedy_search(look_up, Nothing(), 1, space)
     beam_search(look_up, Nothing(), 1, space, num_beams=2)
     assert np.array_equal(table, before)
+
+
+@pytest.mark.parametrize("vocabulary", [SORTED, SORTED + 1])
+def test_the_best_of_more_extensions_than_there_are_is_all_of_them(vocabulary: int) -> None:
+    values = np.random.default_rng(1).standard_normal((2, 1, vocabulary)).astype(np.float32)
+    found = LogProbs(values).best(np.zeros((2, 1), dtype=np.float32), vocabulary + 1)
+    assert (found.sums == -np.sort(-values[:, 0], axis=1)).all()
 
 
 def test_the_length_penalty_is_that_of_wu_et_al() -> None:

@@ -55,7 +55,7 @@ class LogProbs:
         n_sentences, _, vocabulary = self.values.shape
         totals = (sums[:, :, None] + self.values).reshape(n_sentences, -1)
         lines = np.arange(n_sentences)[:, None]
-        if totals.shape[1] <= SORTED:
+        if totals.shape[1] <= max(n, SORTED):
             flat = totals.argsort(axis=1)[:, : -n - 1 : -1]  # NaN is first
         else:
             near = totals.argpartition(-n, axis=1)[:, -n:]
