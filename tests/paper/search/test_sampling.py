@@ -121,6 +121,12 @@ def test_the_ends_of_the_random_range_never_draw_an_impossible_token(temperature
     assert {answer.ids[0] for answer in answers} <= {1, 2}
 
 
+def test_a_caller_for_whom_warnings_of_numpy_are_errors_gets_samples_too() -> None:
+    with np.errstate(all="raise"):
+        answers = one_token(np.array([0.001, 0.999]), np.array([0.5]), temperature=0.009)
+    assert answers[0].ids == (1,)
+
+
 def test_forbidden_tokens_are_never_drawn_and_prefixes_always_are() -> None:
     space = SearchConstraints(0, 5, (0, 3), 6, [[2, 4]])
     (answers,) = sample(chain(random_chain(2, 6)), Last(), draw_uniform([1], 1, 6, 200)[None], space, temperature=50.0)  # type: ignore[arg-type]

@@ -77,7 +77,7 @@ def sample(
 def _cooled(log_probs: Float[NDArray[Any], "*N V"], temperature: float) -> Float[NDArray[Any], "*N V"]:
     """Probabilities in float64. Relative to the maximum, they do not all underflow at a low temperature."""
     log_probs = log_probs.astype(np.float64)
-    with np.errstate(over="ignore"):  # -inf is a probability of 0
+    with np.errstate(over="ignore", under="ignore"):  # -inf is a probability of 0
         probs = np.exp((log_probs - log_probs.max(axis=-1, keepdims=True)) / temperature)
     return probs / probs.sum(axis=-1, keepdims=True)  # type: ignore[no-any-return]
 
