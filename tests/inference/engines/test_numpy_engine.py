@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, TextError
 from glassformer.inference import engines
@@ -188,6 +189,21 @@ def test_past_the_last_learned_position_is_an_error_and_harms_no_later_text() ->
         with pytest.raises(TextError, match="tokens is longer than the 6 learned positions"):
             engine.score([pair])
     assert engine.score([fine]) == before
+
+
+def test_the_last_of_several_searches_restores_the_threads_of_blas() -> None:
+    def threads() -> set[int]:
+        return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+    engine, found = numpy_engine_of(random_model()), []
+    with threadpool_limits(2, "blas"):
+        searches = [engine.answers([[BOS, EOS], [BOS, *[5] * 20, EOS]], GREEDY, 4) for _ in range(2)]
+        for each in searches:
+            next(each)
+        for each in searches:
+            found.append(threads())
+            each.close()
+        assert [*found, threads()] == [{1}, {1}, {2}]
 
 
 def test_nothing_in_nothing_out() -> None:
