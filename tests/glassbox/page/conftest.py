@@ -105,6 +105,28 @@ class Window:
         )
         return found
 
+    @property
+    def value(self) -> float:
+        """The number that the inspector shows."""
+        return float(self.page.get_attribute("#inspector [data-value]", "data-value"))
+
+    def text(self, selector: str) -> str:
+        """What is read in an element."""
+        return str(self.page.inner_text(selector))
+
+    def saved(self, selector: str) -> str:
+        """The file that a button saves."""
+        with self.page.expect_download() as download:
+            self.page.click(selector)
+        return Path(download.value.path()).read_text("utf-8")
+
+    def ask(self, text: str) -> None:
+        """Explain another text."""
+        self.page.fill("[name=text]", text)
+        self.press("ask")
+        self.page.wait_for_selector(f"dd:has-text('{text}')")
+        self.settle()
+
     def leave(self) -> None:
         """Leave the page blank, for another test."""
         for event, listener in self._listeners.items():

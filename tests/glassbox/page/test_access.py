@@ -100,7 +100,7 @@ def test_large_matrices_are_shown_through_a_window(window: Any, random_model: An
     settings = ModelSettings(d_model=600, d_ff=900, n_heads=2, d_k=4, n_encoder_layers=1, n_decoder_layers=1)
     window.open(explain(random_model(settings, size=0.05), "abc", weights=True, num_beams=2), "norm")
     assert window.page.locator("[data-stage$='cross.residual'] td[data-cell]").count() <= 20 * 26
-    assert "× 600; the table shows rows" in window.page.inner_text("[data-stage$='cross.residual'] .overview")
+    assert "× 600; the table shows rows" in window.text("[data-stage$='cross.residual'] .overview")
     window.page.focus("[data-stage$='cross.residual'] input[type=range]")
     window.page.keyboard.press("End")
     last = window.all("[data-stage$='cross.residual'] td[data-cell]", "each.dataset.cell")[-1]
@@ -121,17 +121,16 @@ def test_the_keyboard_alone_suffices(window: Any, trace: Trace) -> None:
 
     tab_to(".tab[data-panel='attention']")
     window.page.keyboard.press("Enter")
-    assert window.page.inner_text("h1") == "Attention"
+    assert window.text("h1") == "Attention"
     assert window.run(focused, ".tab[data-panel='attention']")
     tab_to("[data-stage='decoder.1.cross.scores'] td[data-cell]")
     for key in ("ArrowRight", "ArrowDown", "ArrowDown", "ArrowLeft", "ArrowRight"):
         window.page.keyboard.press(key)
     assert window.run(focused, "td[data-cell='0,2,1']")
-    number = float(window.page.get_attribute("#inspector [data-value]", "data-value"))
-    assert number == float(trace.array("decoder.1.cross.scores")[0, 2, 1])
+    assert window.value == float(trace.array("decoder.1.cross.scores")[0, 2, 1])
     tab_to("[data-key='input-decoder.1.cross.keys']")
     window.page.keyboard.press("Enter")
-    assert window.page.inner_text("h1") == "Q, K, V"
+    assert window.text("h1") == "Q, K, V"
 
 
 NAMELESS = """

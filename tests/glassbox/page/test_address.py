@@ -45,7 +45,7 @@ def test_an_address_opens_the_same_panel_row_head_cell_depth_and_edits(window: A
     window.page.goto("about:blank")
     window.page.goto(f"{window.report}{shared}")
     window.settle()
-    assert window.page.inner_text("h1") == "Attention"
+    assert window.text("h1") == "Attention"
     assert pressed(window, "head-1")
     assert pressed(window, "depth-formula")
     assert window.page.get_attribute("[data-key='row-2']", "aria-current") == "step"
@@ -101,7 +101,7 @@ BAD = {
     "#__proto__?row=1e9&locked=x": "there is no panel “__proto__”",
     "#attention?row=-3": "“-3” is not a value of “row”",
     "#attention?row=99": "there is no decoding step “99”",
-    "#embedding?column=77": "there is no source token “77”",
+    "#attention?column=77&locked=50": "there is no source token “77”",
     "#story?screen=9": "there is no screen “9”",
     "#story?screen=0": "there is no screen “0”",
     "#story?screen=1.5": "“1.5” is not a value of “screen”",
@@ -124,18 +124,10 @@ def test_an_address_that_does_not_fit_is_said_in_words(window: Any, trace: Trace
     for hash_, words in BAD.items():
         window.page.goto(f"{window.report}{hash_}")
         window.page.wait_for_selector(".notice")
-        assert words in window.page.inner_text(".notice"), hash_
+        assert words in window.text(".notice"), hash_
         assert window.page.locator("h1").count() == 1, hash_
         window.press("dismiss")
         assert window.page.locator(".notice").count() == 0
-
-
-def test_a_cell_out_of_its_tensor_and_a_row_out_of_the_text_do_no_harm(window: Any, trace: Trace) -> None:
-    window.open(trace)
-    for hash_ in ("#attention?row=99&column=77&locked=50", f"#attention?cell={CELL}@9,9,9", f"#logits?cell={CELL}@1"):
-        window.page.goto(f"{window.report}{hash_}")
-        window.settle()
-        assert window.page.locator("h1").count() == 1, hash_
 
 
 def test_a_text_in_an_address_is_computed_or_the_page_says_why_not(
@@ -145,12 +137,12 @@ def test_a_text_in_an_address_is_computed_or_the_page_says_why_not(
     window.page.goto(f"{window.report}#search?text=gab")
     window.page.wait_for_selector("dd:has-text('gab')")
     expected = explain(case.model, "gab", num_beams=3)
-    assert window.page.inner_text("dd .output") == (expected.translation or "(empty)")
+    assert window.text("dd .output") == (expected.translation or "(empty)")
     (tmp_path / "small.html").write_bytes(report_html(without_weights(trace)))
     window.page.goto(f"file://{tmp_path}/small.html#search?text=gab")
     window.page.wait_for_selector(".notice")
-    assert "does not include the weights" in window.page.inner_text(".notice")
-    assert trace.text in window.page.inner_text("dl.answer")
+    assert "does not include the weights" in window.text(".notice")
+    assert trace.text in window.text("dl.answer")
 
 
 def test_copy_link_copies_the_address(window: Any, trace: Trace) -> None:

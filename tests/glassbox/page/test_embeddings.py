@@ -70,7 +70,7 @@ def test_neighbors_and_analogies_are_those_of_python(window: Any, model: ModelFi
     assert float(cosine) == pytest.approx(found.expected.difference_cosine, abs=1e-6)
     assert f"{a} − {b}" in window.page.locator(".heatmap-box text").all_text_contents()
     window.page.select_option("[data-key='expected']", str(tokens.index(a)))
-    assert "d is one of a, b and c" in window.page.inner_text("[aria-label='arithmetic']")
+    assert "d is one of a, b and c" in window.text("[aria-label='arithmetic']")
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -163,7 +163,7 @@ def test_the_row_of_a_token_goes_through_the_checkpoints(window: Any, model: Mod
     window.page.locator(f"{part} .heatmap").focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"):
         window.page.keyboard.press(key)
-    text = window.page.inner_text(f"{part} output")
+    text = window.text(f"{part} output")
     assert text.startswith("step 50, feature 2: ")
     assert float(text.rpartition(": ")[2].replace("−", "-")) == pytest.approx(rows[1, own, 2])
 
@@ -175,9 +175,9 @@ def test_a_page_with_the_rows_of_the_text_alone_shows_those(window: Any, model: 
     names = window.page.locator("[data-key='history-token'] option").all_inner_texts()
     assert names == [vocabulary.pieces[i] for i in ids if i not in vocabulary.specials.values()]
     part = "[aria-label='through training']"
-    assert "the rows of 3 tokens, those of the text" in window.page.inner_text(part)
+    assert "the rows of 3 tokens, those of the text" in window.text(part)
     window.open(words, "space")
-    assert "no rows of the embedding from the training" in window.page.inner_text(part)
+    assert "no rows of the embedding from the training" in window.text(part)
 
 
 def test_the_map_is_one_stop_for_tab_and_the_arrow_keys_reach_every_token(window: Any, words: Trace) -> None:
@@ -198,7 +198,7 @@ def test_the_map_is_one_stop_for_tab_and_the_arrow_keys_reach_every_token(window
     last = window.run("return document.activeElement.getAttribute('aria-label')")
     window.page.keyboard.press("Space")
     assert window.page.get_attribute(".point[aria-selected='true']", "aria-label") == last
-    assert f"Neighbors of {last}" in window.page.inner_text("[aria-label='neighbors'] h2")
+    assert f"Neighbors of {last}" in window.text("[aria-label='neighbors'] h2")
     assert window.run("return document.activeElement.getAttribute('aria-label')") == last
     window.page.keyboard.press("Tab")
     assert window.run("return document.activeElement.closest('.plane svg')") is None

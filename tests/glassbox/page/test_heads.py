@@ -36,7 +36,7 @@ def expected_kind(trace: Trace, name: str, head: int) -> str:
     return kind if found[kind] >= 0.5 else "mixed"
 
 
-def test_kinds_and_entropies_are_those_of_the_weights(window: Any, trace: Trace) -> None:
+def test_tiles_have_the_kind_and_entropy_of_the_weights_their_axes_and_the_lit_token(window: Any, trace: Trace) -> None:
     window.open(trace, "heads")
     tiles = window.run(f"return {TILES}")
     names = [(name, head) for name in attentions(trace) for head in range(trace.axes["head"].length)]
@@ -47,6 +47,16 @@ def test_kinds_and_entropies_are_those_of_the_weights(window: Any, trace: Trace)
         entropy = -(weights * np.log(np.where(weights > 0, weights, 1))).sum(axis=1).mean()
         assert float(tile["entropy"]) == pytest.approx(entropy, abs=1e-5)
         assert tile["kind"] == expected_kind(trace, name, int(head))
+    assert "--heads TABLE" in window.text(".head-legend")
+    assert window.page.locator("[data-key='sort-damage']").count() == 0
+    tile_of = "[data-head='decoder.1.cross 0']"
+    assert window.page.locator(f"{tile_of} .axis-down").inner_text() == "step ↓"
+    assert window.page.locator(f"{tile_of} .axis-across").inner_text() == "source →"
+    window.page.hover("#steps [data-row='2']")
+    bar = """const bar = document.querySelector(given);
+    return [bar.classList.contains('glow'), Number(bar.getAttribute('y'))];"""
+    assert window.run(bar, f"{tile_of} .heat .down") == [True, 2]
+    assert window.run(bar, f"{tile_of} .heat .across")[0] is False
 
 
 def test_every_kind_is_found_where_it_is(window: Any, trace: Trace) -> None:
@@ -73,7 +83,7 @@ def test_every_kind_is_found_where_it_is(window: Any, trace: Trace) -> None:
 
 def test_tiles_are_sorted_and_colored_by_damage(window: Any, measured: Trace) -> None:
     window.open(measured, "heads")
-    assert "measured on 100 sources" in window.page.inner_text(".head-legend")
+    assert "measured on 100 sources" in window.text(".head-legend")
     window.press("sort-damage")
     damage = [float(tile["damage"]) for tile in window.run(f"return {TILES}")]
     assert measured.heads is not None
@@ -89,21 +99,3 @@ def test_tiles_are_sorted_and_colored_by_damage(window: Any, measured: Trace) ->
     order = ["previous", "same", "first", "copying", "mixed"]
     kinds = [order.index(tile["kind"]) for tile in window.run(f"return {TILES}")]
     assert kinds == sorted(kinds)
-
-
-def test_a_page_without_measured_heads_says_how_to_measure_them(window: Any, trace: Trace) -> None:
-    window.open(trace, "heads")
-    assert "--heads TABLE" in window.page.inner_text(".head-legend")
-    assert window.page.locator("[data-key='sort-damage']").count() == 0
-
-
-def test_a_tile_has_axes_and_follows_the_lit_token(window: Any, trace: Trace) -> None:
-    window.open(trace, "heads")
-    tile = "[data-head='decoder.1.cross 0']"
-    assert window.page.locator(f"{tile} .axis-down").inner_text() == "step ↓"
-    assert window.page.locator(f"{tile} .axis-across").inner_text() == "source →"
-    window.page.hover("#steps [data-row='2']")
-    bar = """const bar = document.querySelector(given);
-    return [bar.classList.contains('glow'), Number(bar.getAttribute('y'))];"""
-    assert window.run(bar, f"{tile} .heat .down") == [True, 2]
-    assert window.run(bar, f"{tile} .heat .across")[0] is False

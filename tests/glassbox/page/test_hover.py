@@ -14,7 +14,9 @@ LIT = """const found = [...document.querySelectorAll(given)].filter((each) => ea
 return found.map((each) => each.dataset.at);"""
 
 
-def test_a_cell_lights_its_row_and_its_column_in_every_matrix(window: Any, trace: Trace) -> None:
+def test_a_cell_lights_its_row_and_its_column_and_a_selected_score_its_query_and_its_key(
+    window: Any, trace: Trace
+) -> None:
     window.open(trace, "attention")
     window.page.hover("[data-stage='decoder.1.cross.weights'] td[data-cell='0,1,2']")
     assert set(window.run(LIT, "#panel tr")) == {"t1"}
@@ -25,6 +27,15 @@ def test_a_cell_lights_its_row_and_its_column_in_every_matrix(window: Any, trace
     assert window.run(LIT, "#steps button") == ["t1"]
     window.page.hover("#header")
     assert window.run(LIT, "body *") == []
+    window.page.click("[data-stage='decoder.1.cross.scores'] td[data-cell='0,1,3']")
+    window.panel("qkv")
+    partner = "return [...document.querySelectorAll(given)].findIndex((each) => each.classList.contains('partner'))"
+    found = {
+        kind: window.run(partner, f"[data-stage='decoder.1.cross.{kind}'] tbody tr") for kind in ("queries", "keys")
+    }
+    assert found == {"queries": 1, "keys": 3}
+    window.press("head-1")
+    assert window.page.locator("tr.partner").count() == 0
 
 
 def test_the_focus_of_the_keyboard_lights_as_the_pointer_does(window: Any, trace: Trace) -> None:
@@ -36,17 +47,6 @@ def test_the_focus_of_the_keyboard_lights_as_the_pointer_does(window: Any, trace
     window.page.focus("#steps [data-row='2']")
     assert window.run(LIT, "[data-stage='decoder.1.cross.queries'] tr") == ["t2"]
     assert window.run(LIT, "[data-stage='decoder.1.cross.keys'] tr") == []
-
-
-def test_a_selected_score_lights_its_row_of_the_queries_and_of_the_keys(window: Any, trace: Trace) -> None:
-    window.open(trace, "attention")
-    window.page.click("[data-stage='decoder.1.cross.scores'] td[data-cell='0,1,3']")
-    window.panel("qkv")
-    rows = "return [...document.querySelectorAll(given)].findIndex((each) => each.classList.contains('partner'))"
-    found = {kind: window.run(rows, f"[data-stage='decoder.1.cross.{kind}'] tbody tr") for kind in ("queries", "keys")}
-    assert found == {"queries": 1, "keys": 3}
-    window.press("head-1")
-    assert window.page.locator("tr.partner").count() == 0
 
 
 def test_a_token_is_lit_in_the_panel_of_tokens_and_in_the_alignment(window: Any, trace: Trace) -> None:

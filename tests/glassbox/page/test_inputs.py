@@ -22,7 +22,7 @@ def test_another_symbol_gives_what_the_command_line_gives(window: Any, random_mo
     model = grow_model(plain, *learn_both(pairs, tokens, inputs_of(["lemma"], ["tags"])))
     trace = explain(model, TEXT, weights=True, num_beams=3)
     window.open(trace, "tokens")
-    assert "abc · tags: V;PST" in window.page.inner_text("dl.answer")
+    assert "abc · tags: V;PST" in window.text("dl.answer")
     chips = window.page.locator(".chip").all_inner_texts()
     assert [chip.split("\n")[-1] for chip in chips[1:-1]] == ["lemma"] * 3 + ["tags"] * 2
     assert window.page.input_value("[data-key='token-5']") == "<tags=PST>"
@@ -31,6 +31,6 @@ def test_another_symbol_gives_what_the_command_line_gives(window: Any, random_mo
     window.settle()
     expected = explain(model, TEXT, edits=["token 5=<tags=PRS>"], num_beams=3)
     assert expected.difference is not None
-    after = window.page.inner_text("[data-side='after'] .token")
+    after = window.text("[data-side='after'] .token")
     assert after == expected.difference.beam.after.text.translate(str.maketrans(" ", "␣"))
     assert window.checks()[1] == 0

@@ -39,12 +39,12 @@ def test_the_page_computes_what_is_left_out_of_the_file(
 def test_every_panel_is_drawn_without_logits(window: Any, trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "SMALL", 0)
     window.open(without_logits(without_derived(without_weights(trace))))
-    assert "%" in window.page.inner_text("[aria-label='target']")
+    assert "%" in window.text("[aria-label='target']")
     for name in window.panels:
         window.panel(name)
-        assert window.page.inner_text("#panel h1")
+        assert window.text("#panel h1")
     window.panel("logits")
-    assert "no logits of all tokens" in window.page.inner_text("#panel")
+    assert "no logits of all tokens" in window.text("#panel")
     assert window.page.locator(".bars li").count() == 10
 
 

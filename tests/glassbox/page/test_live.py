@@ -62,7 +62,7 @@ def test_the_live_page_opens_another_text_and_makes_edits(window: Any, live: str
     window.press(f"toggle-{words}")
     window.page.wait_for_selector("[data-side='after']")
     assert expected.difference is not None
-    after = window.page.inner_text("[data-side='after'] .token")
+    after = window.text("[data-side='after'] .token")
     assert after == (expected.difference.beam.after.text.replace(" ", "␣") or "(empty)")
 
 
@@ -94,7 +94,7 @@ def test_the_page_says_what_it_computes_keeps_the_old_answer_and_stops(
     window.page.fill("[name=text]", "abcde")
     window.press("ask")
     window.page.wait_for_selector(f"#result:has-text('{words.format('abcde')}')")
-    assert "abc" in window.page.inner_text("dl.answer").split()
+    assert "abc" in window.text("dl.answer").split()
     assert window.all("#header, #main", "getComputedStyle(each).opacity") == ["0.5", "0.5"]
     window.press("stop")
     assert n_ended.acquire(timeout=PATIENCE)
@@ -108,7 +108,7 @@ def test_the_page_says_what_it_computes_keeps_the_old_answer_and_stops(
     window.press("stop")
     window.page.wait_for_selector("#result:has-text('the computation was stopped')")
     window.page.wait_for_url(lambda url: url.endswith(address))
-    assert window.page.inner_text("h1") != "Search"
+    assert window.text("h1") != "Search"
     may_end.set()
     window.press("ask")
     window.page.wait_for_selector("dd:has-text('abcde')")
@@ -121,5 +121,5 @@ def test_an_error_of_the_server_is_next_to_the_form(window: Any, live: str) -> N
     window.page.fill("[name=text]", "a" * 2000)
     window.press("ask")
     window.page.wait_for_selector("#ask .wrong:has-text('at most')")
-    assert "longer than the model takes" in window.page.inner_text("#ask .wrong")
+    assert "longer than the model takes" in window.text("#ask .wrong")
     assert "422" in window.complaints.pop()

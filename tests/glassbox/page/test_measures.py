@@ -33,7 +33,9 @@ def sampled(logits: np.ndarray, temperature: float, top_p: float) -> np.ndarray:
     return found / found.sum()
 
 
-def test_temperature_and_top_p_are_those_of_sampling(window: Any, trace: Trace) -> None:
+def test_the_bars_of_the_logits_are_those_of_sampling_on_both_scales_and_after_each_layer(
+    window: Any, trace: Trace
+) -> None:
     window.open(trace, "logits")
     logits = trace.array("logits")[0].astype(float)
     for temperature, top_p in ((1, 1), (0.5, 1), (2, 0.6), (0.1, 0.3)):
@@ -44,26 +46,20 @@ def test_temperature_and_top_p_are_those_of_sampling(window: Any, trace: Trace) 
             assert fraction == pytest.approx(expected[token], abs=1e-4)
             assert is_cut == (expected[token] == 0)
         kept = int((expected > 0).sum())
-        assert f"draws from {kept} of {len(logits)} tokens" in window.page.inner_text("[aria-label='predictions']") or (
+        assert f"draws from {kept} of {len(logits)} tokens" in window.text("[aria-label='predictions']") or (
             kept == len(logits)
         )
     assert window.run("return document.activeElement !== null")
-
-
-def test_a_log_scale_makes_small_probabilities_visible(window: Any, trace: Trace) -> None:
-    window.open(trace, "logits")
+    for name in ("temperature", "top-p"):
+        window.run(SET, [name, 1])
     window.press("scale-log")
-    expected = sampled(trace.array("logits")[0].astype(float), 1, 1)
+    expected = sampled(logits, 1, 1)
     bars = window.run(f"return {BARS}")
-    decades = int(re.search(r"10−(\d+)", window.page.inner_text("[aria-label='predictions']"))[1])
+    decades = int(re.search(r"10−(\d+)", window.text("[aria-label='predictions']"))[1])
     assert 10**-decades < min(expected[token] for token, _, _ in bars)
     for token, fraction, _ in bars:
         assert fraction == pytest.approx(1 + np.log10(expected[token]) / decades, abs=1e-3)
         assert fraction > 0
-
-
-def test_each_layer_has_a_bar_with_the_probability_of_the_output_token(window: Any, trace: Trace) -> None:
-    window.open(trace, "logits")
     bars = window.all("td.lens i", "Number(each.dataset.probability)")
     lens = trace.array("decoder.0.lens.logits").astype(float)
     expected = []
@@ -75,17 +71,29 @@ def test_each_layer_has_a_bar_with_the_probability_of_the_output_token(window: A
     assert bars == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_charts_follow_the_checkpoint(window: Any, trained: Trace) -> None:
+def test_the_charts_follow_the_checkpoint_and_a_log_loss_is_a_straight_line_where_it_is_a_power(
+    window: Any, trained: Trace
+) -> None:
     window.open(trained, "training")
     marks = "return [...document.querySelectorAll('.chart')].map((each) => Number(each.dataset.mark))"
     assert window.run(marks) == [100] * 4
     window.run(SET, ["checkpoint", 1])
     assert window.run(marks) == [50] * 4
-    assert "step 50: hi" in window.page.inner_text(".then")
+    assert "step 50: hi" in window.text(".then")
     chart = window.page.locator(".chart svg").first
     chart.click(position={"x": chart.bounding_box()["width"] * 0.16, "y": 60})
     assert window.run(marks) == [10] * 4
-    assert "hhh" in window.page.inner_text(".then")
+    assert "hhh" in window.text(".then")
+    places = """const points = document.querySelector('.chart polyline').getAttribute('points');
+    return points.split(' ').map((one) => Number(one.split(',')[1]));"""
+    linear = window.run(places)
+    window.press("loss-log")
+    log = window.run(places)
+    losses = np.log([4 / step for step in range(1, 101)])
+    lowest, highest = np.log(3 / 100), np.log(4)
+    expected = log[0] + (highest - losses) / (highest - lowest) * (176 - 26 - 10)
+    assert log == pytest.approx(list(expected), abs=0.2)
+    assert linear != log
 
 
 @pytest.mark.medium
@@ -102,20 +110,6 @@ def test_play_goes_through_the_checkpoints_and_stops(window: Any, trained: Trace
     window.page.wait_for_selector("[data-key='play'][aria-pressed='false']")
     seen = list(dict.fromkeys(window.run("return window.seen")))
     assert seen == ["true,10", "true,50", "false,100"]  # whether it plays, and the step
-
-
-def test_a_log_loss_is_a_straight_line_where_the_loss_is_a_power(window: Any, trained: Trace) -> None:
-    window.open(trained, "training")
-    places = """const points = document.querySelector('.chart polyline').getAttribute('points');
-    return points.split(' ').map((one) => Number(one.split(',')[1]));"""
-    linear = window.run(places)
-    window.press("loss-log")
-    log = window.run(places)
-    losses = np.log([4 / step for step in range(1, 101)])
-    lowest, highest = np.log(3 / 100), np.log(4)
-    expected = log[0] + (highest - losses) / (highest - lowest) * (176 - 26 - 10)
-    assert log == pytest.approx(list(expected), abs=0.2)
-    assert linear != log
 
 
 WRONG = (
@@ -147,7 +141,7 @@ def test_errors_are_counted_by_kind_commonest_first(window: Any, trace: Trace) -
     assert dict(kinds) == expected
     counts = [count for _, count in kinds]
     assert counts == sorted(counts, reverse=True)
-    assert f"A doubled digit was dropped in 2 of {len(WRONG)}." in window.page.inner_text("#panel")
+    assert f"A doubled digit was dropped in 2 of {len(WRONG)}." in window.text("#panel")
 
 
 PROSE = (
@@ -172,9 +166,9 @@ def test_errors_of_prose_are_compared_word_by_word(window: Any, trace: Trace, wi
     kinds = window.all(".kinds-of-errors li", "[each.dataset.kind, Number(each.querySelector('span').textContent)]")
     assert dict(kinds) == {kind: 1 for _, _, kind in PROSE}
     row = "section[aria-label='one word was replaced'] tbody tr"
-    assert window.page.inner_text(f"{row} td:nth-child(1)") == source
+    assert window.text(f"{row} td:nth-child(1)") == source
     assert [each.strip() for each in window.page.locator(f"{row} mark").all_inner_texts()] == ["mann", "hund"]
-    assert window.page.inner_text(f"{row} td:nth-child(3)").strip() == "ein hund in einem hemd"
+    assert window.text(f"{row} td:nth-child(3)").strip() == "ein hund in einem hemd"
     boxes = window.all(f"{row} td", "each.getBoundingClientRect().width")
     assert min(boxes[:3]) > 180
     assert window.page.locator(row).bounding_box()["height"] < 90  # a few lines, not one for each syllable
@@ -196,7 +190,7 @@ def test_an_error_is_opened_in_the_page_or_with_a_command(window: Any, trace: Tr
     window.page.wait_for_selector("dd:has-text('cab')")
     window.open(without_weights(found), "errors")
     window.page.click("td button")
-    command = window.page.inner_text("code.command")
+    command = window.text("code.command")
     assert "--target 'May 1833'" in command
     assert "…" not in command
 
@@ -244,7 +238,7 @@ def test_the_frame_of_an_overview_is_dragged(window: Any, random_model: Any) -> 
     window.page.mouse.up()
     assert seen == sorted(set(seen))
     assert window.all(cell, "each.dataset.cell")[-1].endswith(",95")
-    assert "columns" in window.page.inner_text(f"{card} .overview small")
+    assert "columns" in window.text(f"{card} .overview small")
 
 
 def test_the_matrix_of_a_panel_is_in_sight_without_scrolling(window: Any, trace: Trace) -> None:
@@ -262,14 +256,14 @@ def test_the_matrix_of_a_panel_is_in_sight_without_scrolling(window: Any, trace:
 def test_a_matrix_has_a_legend_and_a_zero_is_a_dot(window: Any, trace: Trace) -> None:
     window.open(trace, "attention")
     scores = trace.array("decoder.1.cross.scores")[0]
-    text = window.page.inner_text("[data-stage='decoder.1.cross.scores'] .legend")
+    text = window.text("[data-stage='decoder.1.cross.scores'] .legend")
     assert ("orange: below 0 · blue: above 0" in text) == bool((scores < 0).any())
     largest = float(np.abs(scores).max())
     assert f"{largest:.2f}"[:3] in text
     window.page.select_option("[data-key='attention']", "decoder.0.self")
     cell = window.page.locator("[data-stage='decoder.0.self.weights'] td[data-cell='0,0,1']")
     assert (cell.inner_text(), cell.get_attribute("aria-label")) == ("·", "0, masked: causal")
-    assert "masked" in window.page.inner_text("[data-stage='decoder.0.self.weights'] .legend")
+    assert "masked" in window.text("[data-stage='decoder.0.self.weights'] .legend")
 
 
 def test_numbers_outside_of_matrices_open_the_inspector(window: Any, trace: Trace) -> None:
@@ -279,15 +273,13 @@ def test_numbers_outside_of_matrices_open_the_inspector(window: Any, trace: Trac
         number = window.page.locator("#panel button.number").first
         tensor, _, cell = number.get_attribute("data-pick").partition("@")
         number.click()
-        value = float(window.page.get_attribute("#inspector [data-value]", "data-value"))
-        assert value == float(trace.array(tensor)[tuple(map(int, cell.split(",")))]), name
+        assert window.value == float(trace.array(tensor)[tuple(map(int, cell.split(",")))]), name
         window.press("close")
     window.panel("alignment")
     window.page.focus("[data-evidence='occlusion'] .cell[tabindex='0']")
     window.page.keyboard.press("ArrowRight")
     window.page.keyboard.press("Enter")
-    value = float(window.page.get_attribute("#inspector [data-value]", "data-value"))
-    assert value == float(trace.array("evidence.occlusion")[0, 1])
+    assert window.value == float(trace.array("evidence.occlusion")[0, 1])
     window.panel("space")
     window.press("inspect-embedding")
     assert window.page.locator("#inspector [data-tensor]").count() == 1

@@ -57,13 +57,13 @@ def test_a_click_leads_from_a_cell_to_its_terms_and_on_to_its_operands(window: A
     window.open(trace, "attention")
     window.page.click("[data-stage='decoder.1.cross.scores'] td[data-cell='0,1,2']")
     number = float(trace.array("decoder.1.cross.scores")[0, 1, 2])
-    assert float(window.page.get_attribute("#inspector [data-value]", "data-value")) == number
+    assert window.value == number
     terms = window.all("[data-term]", "Number(each.dataset.term)")
     assert len(terms) == trace.axes["d_k"].length
     assert sum(terms) == pytest.approx(number, abs=1e-5)
     assert float(window.page.get_attribute("#inspector [data-sum]", "data-sum")) == pytest.approx(number, abs=1e-5)
     window.press("input-decoder.1.cross.queries")
-    assert window.page.inner_text("h1") == "Q, K, V"
+    assert window.text("h1") == "Q, K, V"
     window.press("close")
     assert not window.page.locator("#inspector").is_visible()
 
@@ -79,8 +79,8 @@ def test_switching_off_a_head_gives_what_the_command_line_gives(window: Any, cas
     beam, greedy = expected.difference.beam, expected.difference.greedy
     visible = str.maketrans(" ", "␣")
     for side, answer in (("before", beam.before), ("after", beam.after)):
-        assert window.page.inner_text(f"[data-side='{side}'] .token") == answer.text.translate(visible)
-    verdict = window.page.inner_text(".verdict")
+        assert window.text(f"[data-side='{side}'] .token") == answer.text.translate(visible)
+    verdict = window.text(".verdict")
     for step in (beam.first_changed_step, greedy.first_changed_step):
         assert ("the same" if step is None else f"from step {step} on") in verdict
     assert f"--edit '{words}'" in str(window.page.get_attribute("[data-key='copy-command']", "title"))
@@ -126,9 +126,9 @@ def test_the_tree_has_the_nodes_of_the_contract_and_its_best_path_is_the_transla
     best = [nodes[number] for number, is_best, _ in drawn if is_best]
     assert "".join(node.text for node in best if node.text != "<eos>") == trace.translation
     window.page.focus(f"[data-node='{best[-1].id}']")
-    assert best[-1].reason in window.page.inner_text(".so-far")
+    assert best[-1].reason in window.text(".so-far")
     window.page.keyboard.press("Enter")
-    assert window.page.inner_text("h1") == "Logits"
+    assert window.text("h1") == "Logits"
 
 
 def test_the_mistakes_lab_shows_what_reveals_a_mistake(window: Any, trace: Trace) -> None:

@@ -39,7 +39,9 @@ def test_log_probability_goes_downwards(window: Any, trace: Trace) -> None:
         assert all(below - above >= 34 for above, below in pairwise(ordered))
 
 
-def test_the_ancestors_of_a_node_are_lit_and_nothing_moves(window: Any, trace: Trace) -> None:
+def test_a_node_lights_its_ancestors_has_both_probabilities_and_leads_to_its_neighbors(
+    window: Any, trace: Trace
+) -> None:
     window.open(trace, "search")
     nodes = trace.search.beam.nodes
     place = "const box = document.querySelector('.tree').getBoundingClientRect(); return [box.top, box.height];"
@@ -48,10 +50,26 @@ def test_the_ancestors_of_a_node_are_lit_and_nothing_moves(window: Any, trace: T
         window.page.focus(f"[data-node='{node.id}']")
         lit = window.all(".node.trail", "Number(each.dataset.node)")
         assert sorted(lit) == sorted(path_of(nodes, node))
-        assert node.reason in window.page.inner_text(".so-far")
+        assert node.reason in window.text(".so-far")
         assert window.run(place) == before
     window.page.hover(f"[data-node='{nodes[2].id}']")
     assert window.run(place) == before
+    node = next(node for node in nodes if node.step == 1 and node.rank == 1)
+    window.page.focus(f"[data-node='{node.id}']")
+    facts = dict(
+        window.all(".so-far dl div", "[each.querySelector('dt').textContent, each.querySelector('dd').textContent]")
+    )
+    assert facts["this token, given those before"].startswith(f"{math.exp(node.log_prob) * 100:.1f}\u00a0%")
+    assert facts["all tokens so far"].startswith(f"{math.exp(node.sum) * 100:.1f}\u00a0%")
+    node = next(node for node in nodes if node.step == 2 and node.rank == 1)
+    window.page.focus(f"[data-node='{node.id}']")
+    here = "return Number(document.activeElement.dataset.node)"
+    window.page.keyboard.press("ArrowDown")
+    assert nodes[window.run(here)].rank == 2
+    window.page.keyboard.press("ArrowUp")
+    window.page.keyboard.press("ArrowLeft")
+    assert window.run(here) == node.parent
+    assert len(window.all(".node[tabindex='0']", "each.dataset.node")) == 1
 
 
 IN_SIGHT = """
@@ -71,23 +89,12 @@ def test_the_tree_and_the_steps_show_the_step_of_the_address(window: Any, trace:
         window.run("document.querySelector(`[data-key='row-${given}']`).click()", row)
         assert window.all(".node[aria-current]", "Number(each.dataset.node)") == [path[row]]
         assert sorted(window.all(".node.trail", "Number(each.dataset.node)")) == sorted(path[: row + 1])
-        assert f"step {row}:" in window.page.inner_text(".so-far")
+        assert f"step {row}:" in window.text(".so-far")
         for box in ("#panel .tree", "#steps .track"):
             assert window.run(
                 "const box = document.querySelector(given); return box.scrollWidth > box.clientWidth", box
             )
             assert min(window.run(IN_SIGHT, box)) > -1, (box, row)
-
-
-def test_the_read_out_tells_the_two_probabilities_apart(window: Any, trace: Trace) -> None:
-    window.open(trace, "search")
-    node = next(node for node in trace.search.beam.nodes if node.step == 1 and node.rank == 1)
-    window.page.focus(f"[data-node='{node.id}']")
-    facts = dict(
-        window.all(".so-far dl div", "[each.querySelector('dt').textContent, each.querySelector('dd').textContent]")
-    )
-    assert facts["this token, given those before"].startswith(f"{math.exp(node.log_prob) * 100:.1f}\u00a0%")
-    assert facts["all tokens so far"].startswith(f"{math.exp(node.sum) * 100:.1f}\u00a0%")
 
 
 def test_a_click_opens_that_hypothesis_and_not_the_answer(window: Any, trace: Trace) -> None:
@@ -112,24 +119,10 @@ def test_a_click_opens_that_hypothesis_and_not_the_answer(window: Any, trace: Tr
     assert chosen.get_attribute("data-token") == str(node.token)
 
 
-def test_the_arrow_keys_move_through_the_tree(window: Any, trace: Trace) -> None:
-    window.open(trace, "search")
-    nodes = trace.search.beam.nodes
-    node = next(node for node in nodes if node.step == 2 and node.rank == 1)
-    window.page.focus(f"[data-node='{node.id}']")
-    here = "return Number(document.activeElement.dataset.node)"
-    window.page.keyboard.press("ArrowDown")
-    assert nodes[window.run(here)].rank == 2
-    window.page.keyboard.press("ArrowUp")
-    window.page.keyboard.press("ArrowLeft")
-    assert window.run(here) == node.parent
-    assert len(window.all(".node[tabindex='0']", "each.dataset.node")) == 1
-
-
 def test_without_weights_the_read_out_says_why_nothing_opens(window: Any, trace: Trace) -> None:
     window.open(without_weights(trace), "search")
     node = next(node for node in trace.search.beam.nodes if node.state == "pruned")
     window.page.focus(f"[data-node='{node.id}']")
-    assert "has no weights" in window.page.inner_text(".so-far")
+    assert "has no weights" in window.text(".so-far")
     window.page.keyboard.press("Enter")
-    assert window.page.inner_text("h1") == "Search"
+    assert window.text("h1") == "Search"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -19,11 +18,11 @@ from tests.glassbox.page.conftest import attentions
 pytestmark = pytest.mark.browser
 
 N_SCREENS = 8
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def words(window: Any) -> str:
-    text: str = window.page.inner_text(".story-words")
-    return text
+    return str(window.text(".story-words"))
 
 
 def test_next_back_and_the_arrow_keys_go_through_all_screens(window: Any, trace: Trace) -> None:
@@ -31,7 +30,7 @@ def test_next_back_and_the_arrow_keys_go_through_all_screens(window: Any, trace:
     titles = []
     for at in range(1, N_SCREENS + 1):
         assert window.page.get_attribute("[data-screen]", "data-screen") == str(at)
-        titles.append(window.page.inner_text(".story h2"))
+        titles.append(window.text(".story h2"))
         assert len(window.all(".story-words p", "each.innerText")) >= 1
         if at < N_SCREENS:
             if at % 2:
@@ -41,9 +40,12 @@ def test_next_back_and_the_arrow_keys_go_through_all_screens(window: Any, trace:
     assert len(set(titles)) == N_SCREENS
     assert window.page.locator("[data-key='story-next']").is_disabled()
     window.page.keyboard.press("ArrowLeft")
-    assert window.page.inner_text(".story h2") == titles[-2]
+    assert window.text(".story h2") == titles[-2]
     window.page.go_back()
     window.page.wait_for_selector(f"h2:has-text('{titles[-1]}')")
+    for panel, has_depth in (("story", False), ("attention", True), ("search", False)):  # controls have an effect
+        window.panel(panel)
+        assert window.page.locator("[data-key='depth-words']").is_visible() == has_depth, panel
 
 
 def test_an_address_of_a_screen_without_a_row_shows_what_the_screen_chooses(window: Any, trace: Trace) -> None:
@@ -77,11 +79,36 @@ def test_each_screen_leads_to_the_panel_that_has_its_numbers(window: Any, trace:
 
 def test_the_numbers_of_the_story_are_those_of_the_trace(window: Any, case: Any, trace: Trace) -> None:
     window.open(trace, "story")
-    occlusion = trace.array("evidence.occlusion")
-    best = int(occlusion[0].argmax())
-    assert f"depends most on source token {best}" in words(window)
-    window.press("screen-8")
+    occlusion, log_probs = trace.array("evidence.occlusion"), trace.array("log_probs")
     outputs = [token.id for token in trace.tokens.target_out]
+    assert f"depends most on source token {int(occlusion[0].argmax())}" in words(window)
+    row = int(occlusion.max(axis=1).argmax())
+    before = log_probs[row, outputs[row]]
+    window.press(f"row-{row}")
+    shown = [f"{np.exp(number) * 100:.1f}\u00a0%" for number in (before, before - occlusion[row].max())]
+    assert f"its probability falls from {shown[0]} to {shown[1]}" in words(window)
+    window.page.locator(".story-token.pick").nth(1).hover()
+    window.page.wait_for_selector("[data-key='row-1'][aria-current='step']")
+    assert "Output token 1" in words(window)
+
+    window.press("screen-6")
+    gaps = {}
+    for step in range(1, len(outputs)):
+        nodes = [node for node in trace.search.beam.nodes if node.step == step]
+        kept = [node.sum for node in nodes if node.state != "pruned"]
+        lost = [node.sum for node in nodes if node.state == "pruned"]
+        if kept and lost:
+            gaps[step] = (min(kept) - max(lost), len(kept))
+    step, (gap, kept_count) = min(gaps.items(), key=lambda each: each[1][0])
+    assert f"In step {step} the beam keeps the {kept_count} most probable texts" in words(window)
+    assert f"is {100 * (1 - np.exp(-gap)):.1f}\u00a0% below the" in words(window)
+
+    window.press("screen-7")
+    window.page.wait_for_selector(".story-words:not(:has-text('computing'))")
+    after = explain(case.model, trace.text, edits=["positions off"], num_beams=3).search.beam.answers[0].text
+    assert after == trace.translation or after.replace(" ", "␣") in words(window)
+
+    window.press("screen-8")
     probabilities = [
         next(p for token, _, p in prediction.top if token == output)
         for prediction, output in zip(trace.predictions["logits"], outputs, strict=True)
@@ -91,11 +118,6 @@ def test_the_numbers_of_the_story_are_those_of_the_trace(window: Any, case: Any,
     row = probabilities.index(min(probabilities)) if wrong is None else wrong
     assert f"step {row}:" in words(window)
     assert f"{probabilities[row] * 100:.1f}\u00a0%" in words(window)
-    window.press("screen-7")
-    window.page.wait_for_selector(".story-words:not(:has-text('computing'))")
-    edited = explain(case.model, trace.text, edits=["positions off"], num_beams=3)
-    after = edited.search.beam.answers[0].text
-    assert after == trace.translation or after.replace(" ", "␣") in words(window)
 
 
 def test_the_step_and_the_head_are_chosen_from_the_numbers(window: Any, case: Any) -> None:
@@ -107,13 +129,6 @@ def test_the_step_and_the_head_are_chosen_from_the_numbers(window: Any, case: An
             window.press(f"screen-{at}")
             found.add((at, words(window)))
     assert len(found) == 6
-
-
-def test_a_token_of_the_first_screen_selects_its_row(window: Any, trace: Trace) -> None:
-    window.open(trace, "story")
-    window.page.locator(".story-token.pick").nth(1).hover()
-    window.page.wait_for_selector("[data-key='row-1'][aria-current='step']")
-    assert "Output token 1" in words(window)
 
 
 def test_the_story_of_an_edited_model_is_that_of_the_edited_model(window: Any, case: Any, trace: Trace) -> None:
@@ -146,28 +161,48 @@ def test_a_model_of_one_layer_and_post_norm_has_its_story_too(window: Any, rando
         assert words(window)
 
 
-def test_a_figure_is_saved_as_svg_and_as_csv(window: Any, trace: Trace) -> None:
+def test_figures_and_matrices_are_saved_as_svg_and_as_csv(window: Any, trace: Trace) -> None:
     window.open(trace, "story")
-    with window.page.expect_download() as download:
-        window.press("csv-source-tokens-of-each-output-token")
-    lines = Path(download.value.path()).read_text("utf-8").splitlines()
+    lines = window.saved("[data-key='csv-source-tokens-of-each-output-token']").splitlines()
     assert len(lines) == len(trace.tokens.target_out) + 1
     numbers = [float(cell) for cell in lines[1].split(",")[1:]]
     assert numbers == pytest.approx(trace.array("evidence.occlusion")[0].tolist(), abs=1e-6)
-    with window.page.expect_download() as download:
-        window.press("svg-source-tokens-of-each-output-token")
-    picture = Path(download.value.path()).read_text("utf-8")
+    picture = window.saved("[data-key='svg-source-tokens-of-each-output-token']")
     assert picture.startswith("<svg")
     assert "class=" not in picture
     assert 'fill="rgb' in picture
 
+    window.panel("attention")
+    window.press("head-1")
+    name = "decoder.1.cross.weights"
+    header, *lines = window.saved(f"[data-stage='{name}'] [data-key^='csv-']").splitlines()
+    table = [[float(cell) for cell in line.split(",")[-len(trace.tokens.source) :]] for line in lines]
+    assert header.startswith("head,target,0 <bos>")
+    flat = trace.array(name).reshape(-1, len(trace.tokens.source))
+    assert table == [pytest.approx(row.tolist(), abs=1e-6) for row in flat]
+    matrix = ElementTree.fromstring(window.saved(f"[data-stage='{name}'] [data-key^='svg-']"))
+    numbers = [float(each.text.split(": ")[1]) for each in matrix.iter(f"{SVG}title")]
+    assert numbers == pytest.approx(trace.array(name)[1].ravel().tolist(), abs=1e-4)
+    assert "rgb(47, 127, 214)" in {each.get("fill") for each in matrix.iter(f"{SVG}rect")}
 
-def test_a_cell_of_a_saved_table_is_no_formula(window: Any, trace: Trace) -> None:
-    window.open(trace)
+    window.panel("heads")
+    names, n_heads = attentions(trace), trace.axes["head"].length
+    heads = ElementTree.fromstring(window.saved("#panel [data-key='svg-heads']"))
+    assert len(list(heads.iter(f"{SVG}text"))) == len(names) + n_heads
+    assert len(list(heads.iter(f"{SVG}svg"))) == 1 + len(names) * n_heads
+    lines = window.saved("#panel [data-key='csv-heads']").splitlines()
+    assert len(lines) == 1 + len(names) * n_heads
+    assert lines[1].startswith(f"{names[0]},0,")
+    assert window.page.locator(".picture-box.visually-hidden").count() == 0
+
+    for panel in ("heads", "attention", "search", "space", "alignment"):
+        window.panel(panel)
+        for kind in ("svg", "csv"):
+            assert window.page.locator(f"#panel [data-key^='{kind}-']").count() >= 1, panel
     written = window.run(
         "const { csv } = await import('glassbox/figure.js'); return csv(given);", [["=1+1", 'a"b', "x,y", -0.5]]
     )
-    assert written == '\'=1+1,"a""b","x,y",-0.5\r\n'
+    assert written == '\'=1+1,"a""b","x,y",-0.5\r\n'  # a spreadsheet computes no cell of it
 
 
 def test_the_head_that_the_model_needs_most_is_the_one_that_is_shown(window: Any, trace: Trace) -> None:
@@ -216,32 +251,6 @@ def test_the_head_that_an_answer_needs_most_is_that_of_python(window: Any, case:
     assert {(name, head): pytest.approx(score, rel=1e-3) for name, head, score in found} == expected
 
 
-def test_what_a_hidden_token_changes_is_said_as_probabilities(window: Any, trace: Trace) -> None:
-    window.open(trace, "story")
-    occlusion, log_probs = trace.array("evidence.occlusion"), trace.array("log_probs")
-    row = int(occlusion.max(axis=1).argmax())
-    before = log_probs[row, trace.tokens.target_out[row].id]
-    window.press(f"row-{row}")
-    shown = [f"{np.exp(number) * 100:.1f}\u00a0%" for number in (before, before - occlusion[row].max())]
-    assert f"its probability falls from {shown[0]} to {shown[1]}" in words(window)
-
-
-def test_the_beam_says_what_it_kept_and_by_how_much_the_next_one_lost(window: Any, trace: Trace) -> None:
-    window.open(trace, "story")
-    window.press("screen-6")
-    gaps = {}
-    for step in range(1, len(trace.tokens.target_out)):
-        nodes = [node for node in trace.search.beam.nodes if node.step == step]
-        kept = [node.sum for node in nodes if node.state != "pruned"]
-        lost = [node.sum for node in nodes if node.state == "pruned"]
-        if kept and lost:
-            gaps[step] = (min(kept) - max(lost), len(kept))
-    step = min(gaps, key=lambda each: gaps[each][0])
-    gap, kept_count = gaps[step]
-    assert f"In step {step} the beam keeps the {kept_count} most probable texts" in words(window)
-    assert f"is {100 * (1 - np.exp(-gap)):.1f}\u00a0% below the" in words(window)
-
-
 def test_small_probabilities_of_the_beam_have_the_unit_of_its_scale(window: Any, trace: Trace) -> None:
     document = json.loads(trace.dumps())
     last = [node for node in document["search"]["beam"]["nodes"] if node["step"] == 0][-1]
@@ -271,33 +280,6 @@ def test_no_label_of_a_picture_is_cut_off(window: Any, trace: Trace, width: int)
         assert window.all(".story svg:not(.heat)", outside) in ([], [[]]), at
 
 
-def test_a_story_has_no_controls_without_effect(window: Any, trace: Trace) -> None:
-    window.open(trace, "story")
-    for key in ("depth-words", "decoder rows-true"):
-        assert not window.page.locator(f"[data-key='{key}']").is_visible()
-    window.panel("attention")
-    assert window.page.locator("[data-key='depth-words']").is_visible()
-    window.panel("search")
-    assert not window.page.locator("[data-key='depth-words']").is_visible()
-
-
-def test_the_numbers_of_every_panel_are_saved_too(window: Any, trace: Trace) -> None:
-    window.open(trace, "attention")
-    name = "decoder.1.cross.weights"
-    with window.page.expect_download() as download:
-        window.page.click(f"[data-stage='{name}'] [data-key^='csv-']")
-    header, *lines = Path(download.value.path()).read_text("utf-8").splitlines()
-    numbers = [[float(cell) for cell in line.split(",")[-len(trace.tokens.source) :]] for line in lines]
-    assert header.startswith("head,target,0 <bos>")
-    flat = trace.array(name).reshape(-1, len(trace.tokens.source))
-    assert numbers == [pytest.approx(row.tolist(), abs=1e-6) for row in flat]
-    for panel in ("heads", "attention", "search", "space", "alignment", "training"):
-        window.panel(panel)
-        if panel != "training" or trace.training:
-            assert window.page.locator("#panel [data-key^='svg-']").count() >= 1, panel
-            assert window.page.locator("#panel [data-key^='csv-']").count() >= 1, panel
-
-
 def test_the_first_picture_of_a_long_text_begins_in_sight(window: Any, random_model: Any) -> None:
     words = [" ".join(f"word{i}" for i in range(60))]
     shape = ModelSettings(d_model=8, d_ff=8, n_heads=1, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
@@ -307,35 +289,7 @@ def test_the_first_picture_of_a_long_text_begins_in_sight(window: Any, random_mo
     for first in (".story-token[data-at='s0']", ".story-token[data-at='t0']"):
         box = window.page.locator(first).bounding_box()
         assert figure["x"] < box["x"] < figure["x"] + 100
-    assert "wider than the page" in window.page.inner_text(".story figcaption")
-
-
-def test_matrices_and_heads_are_saved_as_pictures(window: Any, trace: Trace) -> None:
-    window.open(trace, "attention?head=1")
-    name = "decoder.1.cross.weights"
-
-    def saved(selector: str) -> Any:
-        with window.page.expect_download() as download:
-            window.page.click(selector)
-        return ElementTree.fromstring(Path(download.value.path()).read_text("utf-8"))
-
-    picture = saved(f"[data-stage='{name}'] [data-key^='svg-']")
-    numbers = [float(each.text.split(": ")[1]) for each in picture.iter("{http://www.w3.org/2000/svg}title")]
-    assert numbers == pytest.approx(trace.array(name)[1].ravel().tolist(), abs=1e-4)
-    fills = {each.get("fill") for each in picture.iter("{http://www.w3.org/2000/svg}rect")}
-    assert "rgb(47, 127, 214)" in fills
-    window.panel("heads")
-    names = attentions(trace)
-    picture = saved("#panel [data-key='svg-heads']")
-    texts = [each.text for each in picture.iter("{http://www.w3.org/2000/svg}text")]
-    assert len(texts) == len(names) + trace.axes["head"].length
-    assert len(list(picture.iter("{http://www.w3.org/2000/svg}svg"))) == 1 + len(names) * trace.axes["head"].length
-    with window.page.expect_download() as download:
-        window.page.click("#panel [data-key='csv-heads']")
-    lines = Path(download.value.path()).read_text("utf-8").splitlines()
-    assert len(lines) == 1 + len(names) * trace.axes["head"].length
-    assert lines[1].startswith(f"{names[0]},0,")
-    assert window.page.locator(".picture-box.visually-hidden").count() == 0
+    assert "wider than the page" in window.text(".story figcaption")
 
 
 def test_the_gold_text_in_other_subwords_is_not_called_different(window: Any, trace: Trace) -> None:
@@ -343,6 +297,6 @@ def test_the_gold_text_in_other_subwords_is_not_called_different(window: Any, tr
     document["target"] = trace.translation
     document["tokens"]["gold"] = document["tokens"]["target_out"][::-1]
     window.open(document, "story?screen=8")
-    assert "✓ equal" in window.page.inner_text("dl.answer")
+    assert "✓ equal" in window.text("dl.answer")
     assert "different" not in words(window)
     assert "The probability of the whole answer" in words(window)

@@ -51,34 +51,33 @@ def test_every_panel_uses_the_terms_of_the_field(window: Any, trace: Trace, rows
         assert avoided_words(window) == [], example
 
 
-def test_rows_are_called_by_what_their_targets_are(window: Any, trace: Trace) -> None:
+def test_rows_are_called_by_what_their_targets_are_and_by_what_selects_them(window: Any, trace: Trace) -> None:
     window.open(trace)
     assert window.all(".shift th", "each.innerText") == ["step", "decoder input", "output token"]
     window.press("decoder rows-true")
     assert window.all(".shift th", "each.innerText") == ["step", "decoder input", "target token"]
-
-
-def test_the_hint_of_a_row_names_what_selects_it(window: Any, trace: Trace) -> None:
-    """A row of the encoder is a source position: the decoding step does not select it."""
-    window.open(trace, "attention")
+    window.press("decoder rows-false")
+    window.panel("attention")
     hint = "[aria-label='one row or column'] .hint"
-    assert "decoding step" in window.page.inner_text(hint)
+    assert "decoding step" in window.text(hint)
     window.page.select_option("[data-key='attention']", "encoder.0.self")
-    assert "source position" in window.page.inner_text(hint)
-    assert "decoding step" not in window.page.inner_text(hint)
+    assert "source position" in window.text(hint)
+    assert "decoding step" not in window.text(hint)  # which does not select a row of the encoder
 
 
 def test_a_page_without_weights_does_not_say_that_the_server_shows_them(window: Any, trace: Trace) -> None:
     """The server leaves the weights of a large model out as well; what it can do is make edits."""
     window.open(without_weights(trace), "space")
-    assert "serve" not in window.page.inner_text("#panel")
+    assert "serve" not in window.text("#panel")
     window.panel("whatif")
-    assert "glassformer serve MODEL" in window.page.inner_text("#panel")
+    assert "glassformer serve MODEL" in window.text("#panel")
 
 
-@pytest.mark.parametrize("view", ["view-mistakes", *(f"example-{example}" for example in EXAMPLES)])
-def test_the_views_of_a_panel_fit_a_narrow_window(window: Any, trace: Trace, view: str) -> None:
-    window.open(trace, "attention" if view.startswith("view") else "examples")
-    window.press(view)
+def test_the_views_of_a_panel_fit_a_narrow_window(window: Any, trace: Trace) -> None:
     window.page.set_viewport_size({"width": 390, "height": 844})
-    assert window.run("return document.documentElement.scrollWidth") <= 390
+    window.open(trace, "attention?view=mistakes")
+    for example in ("", *EXAMPLES):
+        if example:
+            window.panel("examples")
+            window.press(f"example-{example}")
+        assert window.run("return document.documentElement.scrollWidth") <= 390, example
