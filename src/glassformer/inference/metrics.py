@@ -49,6 +49,18 @@ class Measure:
     signature: str | None = None
 
 
+@dataclass(frozen=True)
+class Statistics:
+    """What a metric needs of each row, `[rows, columns]`, and `score`: sums over rows `[n, columns]` -> values `[n]`.
+
+    All metrics are functions of such sums, so that rows are resampled without their texts.
+    """
+
+    rows: Floats
+    score: Callable[[Floats], Floats]
+    signature: str | None = None
+
+
 class Item(NamedTuple):
     """A source and its references. `row` is the number of its first row, from 0."""
 
@@ -165,11 +177,13 @@ def bootstrap(numerators: ArrayLike, denominators: ArrayLike, *, resamples: int 
     When the sum of the denominators is 0 (references without a token), the ratio is 0 if that of the numerators is 0
     too, else 1.
     """
+    return _measured(_ratio(numerators, denominators), resamples, seed)
+
+
+def _ratio(numerators: ArrayLike, denominators: ArrayLike) -> Statistics:
     above, below = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
     _check_rows(above, below)
-    rows = np.stack([above, below], axis=1)
-    value = _ratios(rows.sum(axis=0, keepdims=True)).item()
-    return _interval(value, _ratios(_resampled_sums(rows, resamples, seed)))
+    return Statistics(np.stack([above, below], axis=1), _ratios)
 
 
 def _ratios(sums: Floats) -> Floats:
@@ -178,7 +192,7 @@ def _ratios(sums: Floats) -> Floats:
     return np.divide(above, below, out=(above > 0).astype(np.float64), where=below > 0)
 
 
-def _resampled_sums(rows: Floats, resamples: int, seed: int) -> Floats:
+def resampled_sums(rows: Floats, resamples: int, seed: int) -> Floats:
     """[rows, columns] -> [resamples, columns]: sums over the same number of rows, drawn with replacement."""
     if resamples < 1:
         raise UsageError("a bootstrap needs at least one resample", got=str(resamples))
@@ -192,9 +206,17 @@ def _resampled_sums(rows: Floats, resamples: int, seed: int) -> Floats:
     return sums
 
 
-def _interval(value: float, resampled: Floats, signature: str | None = None) -> Measure:
+def _measured(statistics: Statistics, resamples: int, seed: int) -> Measure:
+    """Return the value of a metric and its interval."""
+    value = statistics.score(statistics.rows.sum(axis=0, keepdims=True)).item()
+    low, high = interval(statistics.score(resampled_sums(statistics.rows, resamples, seed)))
+    return Measure(value, low, high, statistics.signature)
+
+
+def interval(resampled: Floats) -> tuple[float, float]:
+    """Return the limits of the 95 % percentile interval."""
     low, high = np.percentile(resampled, [2.5, 97.5])
-    return Measure(value, float(low), float(high), signature)
+    return float(low), float(high)
 
 
 def bleu(
@@ -211,22 +233,18 @@ def bleu(
     sequence of four tokens is 0, even if every answer is right: it is not defined. Raises SettingsError for a tokenizer
     that sacreBLEU does not have or cannot use.
     """
-    return _measured(_bleu_scorer(tokenize), hypotheses, references, resamples, seed)
+    return _measured(_corpus_statistics(_bleu_scorer(tokenize), hypotheses, references), resamples, seed)
 
 
 def chrf(
     hypotheses: Sequence[str], references: Sequence[References], *, resamples: int = 1000, seed: int = 1
 ) -> Measure:
     """Return corpus chrF2 (Popović 2015), 0 to 100, as sacreBLEU computes it: orders up to 6, β = 2."""
-    from sacrebleu import CHRF
-
-    return _measured(CHRF(), hypotheses, references, resamples, seed)
+    return _measured(_corpus_statistics(_chrf_scorer(), hypotheses, references), resamples, seed)
 
 
-def _measured(
-    scorer: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[References], resamples: int, seed: int
-) -> Measure:
-    """Return the score of a corpus and its interval, from the counts that sacreBLEU has of each row.
+def _corpus_statistics(scorer: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[References]) -> Statistics:
+    """Return the counts that sacreBLEU has of each row, and its score of their sums.
 
     These methods of the library are not public; its own bootstrap resamples with them.
     """
@@ -234,19 +252,23 @@ def _measured(
     # empty text would be a reference of no length.
     answers, golds = zip(*_in_nfc(hypotheses, references), strict=True)
     statistics: Any = scorer._extract_corpus_statistics(list(answers), list(zip_longest(*golds)))
-    rows = np.array(statistics, dtype=np.float64)
 
-    def score(sums: Floats) -> float:
-        found: Any = scorer._compute_score_from_stats(sums.astype(np.int64).tolist())
-        return min(float(found.score), 100.0)  # rounding can make a mean of logarithms exceed 100
+    def score(sums: Floats) -> Floats:
+        found: list[Any] = [scorer._compute_score_from_stats(row) for row in sums.astype(np.int64).tolist()]
+        return np.array([min(float(each.score), 100.0) for each in found])  # rounding can exceed 100
 
-    resampled = np.array([score(sums) for sums in _resampled_sums(rows, resamples, seed)])
-    return _interval(score(rows.sum(axis=0)), resampled, str(scorer.get_signature()))
+    return Statistics(np.array(statistics, dtype=np.float64), score, str(scorer.get_signature()))
 
 
 def check_bleu_tokenizer(name: str) -> None:
     """Raise SettingsError unless sacreBLEU has this tokenizer and can use it."""
     _bleu_scorer(name)
+
+
+def _chrf_scorer() -> CHRF:
+    from sacrebleu import CHRF
+
+    return CHRF()
 
 
 def _bleu_scorer(tokenize: str) -> BLEU:
@@ -267,6 +289,37 @@ def _bleu_scorer(tokenize: str) -> BLEU:
         ) from None
 
 
+def row_statistics(
+    name: str,
+    hypotheses: Sequence[str],
+    references: Sequence[References],
+    split_tokens: Callable[[str], Sequence[Hashable]],
+    *,
+    bleu_tokenize: str = "13a",
+) -> Statistics:
+    """Return what one metric of NAMES needs of each row; `split_tokens` returns the tokens, for token_error_rate.
+
+    Raises SettingsError for a metric that cannot be computed from texts, such as "loss".
+    """
+    match name:
+        case "exact_match" | "sequence_error_rate":
+            matches = exact_matches(hypotheses, references)
+            return _ratio(matches if name == "exact_match" else 1 - matches, np.ones_like(matches))
+        case "token_error_rate":
+            return _ratio(*nearest_errors(hypotheses, references, split_tokens))
+        case "word_error_rate":
+            return _ratio(*nearest_errors(hypotheses, references, str.split))
+        case "char_error_rate":
+            return _ratio(*nearest_errors(hypotheses, references, str))
+        case "bleu":
+            return _corpus_statistics(_bleu_scorer(bleu_tokenize), hypotheses, references)
+        case "chrf":
+            return _corpus_statistics(_chrf_scorer(), hypotheses, references)
+        case _:
+            what, expected = f"the metric {name!r} cannot be computed from texts", ", ".join(NAMES)
+            raise SettingsError(what, expected=expected)
+
+
 def measure(
     name: str,
     hypotheses: Sequence[str],
@@ -276,28 +329,9 @@ def measure(
     bleu_tokenize: str = "13a",
     resamples: int = 1000,
 ) -> Measure:
-    """Return one metric of NAMES; `split_tokens` returns the tokens of a text, for token_error_rate.
-
-    Raises SettingsError for a metric that cannot be computed from texts, such as "loss".
-    """
-    match name:
-        case "exact_match" | "sequence_error_rate":
-            matches = exact_matches(hypotheses, references)
-            hits = matches if name == "exact_match" else 1 - matches
-            return bootstrap(hits, np.ones_like(hits), resamples=resamples)
-        case "token_error_rate":
-            return bootstrap(*nearest_errors(hypotheses, references, split_tokens), resamples=resamples)
-        case "word_error_rate":
-            return bootstrap(*nearest_errors(hypotheses, references, str.split), resamples=resamples)
-        case "char_error_rate":
-            return bootstrap(*nearest_errors(hypotheses, references, str), resamples=resamples)
-        case "bleu":
-            return bleu(hypotheses, references, tokenize=bleu_tokenize, resamples=resamples)
-        case "chrf":
-            return chrf(hypotheses, references, resamples=resamples)
-        case _:
-            what, expected = f"the metric {name!r} cannot be computed from texts", ", ".join(NAMES)
-            raise SettingsError(what, expected=expected)
+    """Return one metric of NAMES with its interval; see `row_statistics`."""
+    found = row_statistics(name, hypotheses, references, split_tokens, bleu_tokenize=bleu_tokenize)
+    return _measured(found, resamples, seed=1)
 
 
 def quick_metric(
@@ -310,9 +344,9 @@ def quick_metric(
     return measure(name, hypotheses, references, split_tokens, resamples=1).value
 
 
-def higher_is_better(name: Metric) -> bool:
+def higher_is_better(name: str) -> bool:
     """Whether a larger value of this metric means better answers."""
-    return name not in ("token_error_rate", "loss")
+    return name != "loss" and not name.endswith("_error_rate")
 
 
 def _check_rows(hypotheses: Sized, references: Sized) -> None:
