@@ -1,4 +1,4 @@
-"""The second engine on the command line: the same answers, and a word on how they were proved."""
+"""The second engine on the command line: the same answers, and a word on how they were compared."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def lines(tmp_path_factory):
     return path
 
 
-def test_translate_answers_as_with_torch_and_says_on_how_many_rows_that_was_proved(call, run, lines):
+def test_translate_answers_as_with_torch_and_says_on_how_many_sources_that_was_compared(call, run, lines):
     expected = call("translate", run, lines, "--beam", "1")
     answer = call("translate", run, lines, "--beam", "1", "--engine", "ctranslate2")
     assert (answer.code, answer.out) == (0, expected.out)
-    assert "ctranslate2 in float32: equal to numpy on 200 of 200 rows" in answer.err
+    assert "ctranslate2 in float32: equal to numpy on 64 of 64 drawn sources" in answer.err
     assert "ctranslate2" not in expected.err
     assert "ctranslate2" not in call("translate", run, lines, "--engine", "ctranslate2", "--quiet").err
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from glassformer.data.tables import Pair
     from glassformer.inference.translator import Translator
 
+ROWS_COMPARED = 200
+"""Number of rows that a low precision is measured on, next to float32."""
+
 
 def evaluate(
     model: opt.Model,
@@ -48,7 +51,7 @@ def evaluate(
     if translator.agreement:
         reporter.print(str(translator.agreement))
         if not translator.agreement.is_exact:
-            _compare(reporter, translator, pairs.pairs[: translator.agreement.rows], options)
+            _compare(reporter, translator, pairs.pairs[:ROWS_COMPARED], options)
     warn_about_sources(reporter, translator, pairs)
     warn_cut_off(reporter, report.unfinished)
     reporter.result(report.to_json(), lambda: print_report(report, pairs.path))

@@ -1,4 +1,4 @@
-"""The cache: folders of files that were computed from tables, keyed by content and settings.
+"""The cache: folders of files that were computed from tables and models, keyed by content and settings.
 
     entry = cached(key, write)      entry.folder, entry.description, entry.was_damaged
 

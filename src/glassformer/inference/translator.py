@@ -129,7 +129,6 @@ class Translator:
         self.source_tokenizer: Tokenizer = model_file.source_tokenizer
         self.target_tokenizer: Tokenizer = model_file.target_tokenizer
         self.engine: Engine = load_engine(engine, (model_file, *ensemble), device, precision)
-        self.agreement = Agreement(engine, self.engine, model_file) if engine == "ctranslate2" else None
         self._rebuild = functools.partial(
             type(self), ensemble=tuple(ensemble), device=device, precision=precision, engine=engine
         )
@@ -152,8 +151,8 @@ class Translator:
 
         `ensemble` names further models whose probabilities are averaged.
 
-        `engine` is "numpy" on a CPU in float32, "torch" elsewhere ("auto"), or "ctranslate2" (an extra), whose first
-        answers are compared with those of "numpy". Raises
+        `engine` is "numpy" on a CPU in float32, "torch" elsewhere ("auto"), or "ctranslate2" (an extra), which is
+        compared with "numpy" once. Raises
         ModelFileError for a model that cannot be read or does not fit the others, and DeviceError, SettingsError or
         UsageError for a device, precision or engine that is not available (they name those that are).
         """
@@ -161,6 +160,11 @@ class Translator:
         return cls(
             ModelFile.load(local_model(path)), ensemble=others, device=device, precision=precision, engine=engine
         )
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """How often the engine gives NumPy's answers: None before the first use, and for engines not compared."""
+        return getattr(self.engine, "agreement", None)
 
     @functools.cached_property
     def trained_sources(self) -> TrainedSources:
@@ -233,8 +237,6 @@ class Translator:
             check_time_limit()  # for engines that do not check it in each step
 
         with _without_garbage_collection(), _naming(named):
-            if self.agreement is not None:
-                self.agreement.compare(sources, max_new_tokens)
             search(self.engine, sources, decoding, max_new_tokens, forced, keep, greedy_first)
         return results
 

@@ -1,25 +1,29 @@
-"""The CTranslate2 engine: PyTorch's answers and scores for every kind of model, and a check that notices others."""
+"""The CTranslate2 engine: the answers and scores of PyTorch for every kind of model, the comparison, the cache."""
 
 from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from glassformer.data.cache import FOLDER_VARIABLE
 from glassformer.errors import DeviceError, EngineError, MissingExtraError, SettingsError, TextError, UsageError
-from glassformer.inference.engines import agreement, load_engine, search
-from glassformer.inference.engines.agreement import Agreement
+from glassformer.inference.engines import agreement, ctranslate2, load_engine, search
+from glassformer.inference.engines.agreement import MAX_TOKENS, drawn_sources
 from glassformer.inference.engines.ctranslate2 import CTranslate2Engine, find_device, resolve_precision
 from glassformer.inference.engines.torch import TorchEngine
 from glassformer.inference.translator import Translator
 from glassformer.paper.search import Hypothesis, is_certain
 from glassformer.paper.settings import DecodingSettings, Settings, SideSettings
 from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.records import TrainingData
 from glassformer.text import learn
 from glassformer.text.vocabulary import Vocabulary
 from tests.untrained import listening_model
@@ -252,10 +256,10 @@ def test_int8_is_near_float32_and_not_the_same(kind: str) -> None:
 def test_a_device_a_precision_or_an_engine_that_is_not_there_names_those_that_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import ctranslate2
+    import ctranslate2 as library
 
-    monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: 0)
-    monkeypatch.setattr(ctranslate2, "get_supported_compute_types", lambda _: {"float32", "int8", "int8_float32"})
+    monkeypatch.setattr(library, "get_cuda_device_count", lambda: 0)
+    monkeypatch.setattr(library, "get_supported_compute_types", lambda _: {"float32", "int8", "int8_float32"})
     assert find_device("auto") == find_device("cpu") == ("cpu", 0)
     with pytest.raises(DeviceError, match=r"'mps' is not available in ctranslate2\n  expected: auto, cpu$"):
         find_device("mps")
@@ -264,7 +268,7 @@ def test_a_device_a_precision_or_an_engine_that_is_not_there_names_those_that_ar
         resolve_precision("cpu", "bfloat16")
     with pytest.raises(UsageError, match=r"no engine 'ctranslate'\n  next: did you mean 'ctranslate2'.*torch"):
         Translator(untrained(), engine="ctranslate")
-    monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: 2)
+    monkeypatch.setattr(library, "get_cuda_device_count", lambda: 2)
     assert find_device("auto") == find_device("cuda") == ("cuda", 0)
     assert find_device("cuda:1") == ("cuda", 1)
 
@@ -290,56 +294,135 @@ def test_what_the_library_cannot_do_is_refused_with_the_way_out() -> None:
         Translator(model_file, engine="ctranslate2", device="cpu").translate(["a"], do_sample=True)
 
 
-# --- The check against PyTorch ---
+# --- The comparison with NumPy, and the cache ---
 
 
-@needs_library
-def test_the_first_rows_are_proved_once_over_several_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agreement, "ROWS", 25)
+@pytest.fixture
+def folder(_library: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    return tmp_path
+
+
+def answers_of(model_file: ModelFile) -> list[tuple[int, ...]]:
+    """The answers of a new engine."""
+    found = search(CTranslate2Engine(model_file), random_sources(model_file), GREEDY, LONGEST)
+    return [answers[0].ids for answers in found]
+
+
+def test_a_model_is_converted_and_compared_once_and_not_in_each_process(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model_file = untrained()
-    translator = Translator(model_file, engine="ctranslate2", device="cpu")
-    expected = Translator(model_file, device="cpu")
-    assert translator.agreement is not None
-    assert translator.agreement.rows == 0
-    texts = [ALPHABET[at:] + ALPHABET[:at] for at in range(8)]
-    for n_rows in (8, 16, 24, 25, 25):
-        answers = translator.translate(["", *texts], num_beams=1, max_new_tokens=LONGEST)
-        assert str(translator.agreement) == f"ctranslate2 in float32: equal to numpy on {n_rows} of {n_rows} rows"
-    others = expected.translate(["", *texts], num_beams=1, max_new_tokens=LONGEST)
-    assert [answer.text for answer in answers] == [answer.text for answer in others]
-    assert expected.agreement is None
+    first = Translator(model_file, engine="ctranslate2", device="cpu")
+    assert first.agreement is None
+    expected = first.translate(["", *ALPHABET])
+    monkeypatch.setattr(ctranslate2, "write_model", None)
+    monkeypatch.setattr(ctranslate2, "compare", None)
+    again = Translator(model_file, engine="ctranslate2", device="cpu")
+    assert again.translate(["", *ALPHABET]) == expected
+    assert str(again.agreement) == "ctranslate2 in float32: equal to numpy on 64 of 64 drawn sources"
+    assert again.agreement == first.agreement
+    assert Translator(model_file, device="cpu").agreement is None
+    tensors = {
+        name: array + np.float32(name == "source_embedding.weight") for name, array in model_file.tensors.items()
+    }
+    for other in (replace(model_file, tensors=tensors), untrained(norm_eps=0.1)):
+        with pytest.raises(TypeError, match="not callable"):
+            answers_of(other)
+    monkeypatch.setattr("ctranslate2.__version__", "1000.0.0")
+    with pytest.raises(TypeError, match="not callable"):
+        answers_of(model_file)
 
 
-@needs_library
 @pytest.mark.parametrize("change", [{"norm_eps": 0.5}, {"position_base": 30.0}, {"scale_embeddings": False}])
-def test_another_model_is_noticed_and_nothing_is_translated(change: dict[str, Any]) -> None:
-    model_file = untrained()
+def test_another_model_is_noticed_and_nothing_is_translated(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]
+) -> None:
+    model_file, write = untrained(), ctranslate2.write_model
     settings = model_file.settings
-    changed = replace(
-        model_file,
-        settings=settings.model_copy(update={"model": settings.model.model_copy(update=change)}),
-    )
-    checked = Agreement("ctranslate2", CTranslate2Engine(changed), model_file)
-    with pytest.raises(
-        EngineError, match="does not compute this model as numpy does; nothing was translated\n"
-    ) as error:
-        checked.compare(random_sources(model_file), LONGEST)
-    assert "of the first 60 texts that are not empty: number " in (error.value.where or "")
-    assert checked.rows == 0
+    changed = settings.model_copy(update={"model": settings.model.model_copy(update=change)})
+    monkeypatch.setattr(ctranslate2, "write_model", lambda given, *rest: write(replace(given, settings=changed), *rest))
+    translator = Translator(model_file, engine="ctranslate2", device="cpu")
+    for _ in range(2):  # the second use refuses it, too
+        with pytest.raises(
+            EngineError, match="does not compute this model as numpy does; nothing was translated\n"
+        ) as error:
+            translator.translate([ALPHABET])
+        assert "of 64 sources drawn from what the model was trained on" in (error.value.where or "")
+    assert list(folder.iterdir()) == []
 
 
 @needs_library
 def test_a_low_precision_is_counted_and_not_refused() -> None:
     model_file = untrained()
-    sources = random_sources(model_file)
-    checked = Agreement("ctranslate2", CTranslate2Engine(model_file, precision="int8"), model_file)
-    checked.compare(sources, LONGEST)
-    ours = search(checked.engine, sources, GREEDY, LONGEST)
-    expected = search(oracle(model_file), sources, GREEDY, LONGEST)
+    engine = CTranslate2Engine(model_file, precision="int8")
+    sources = drawn_sources(model_file)
+    ours = search(engine, sources, GREEDY, MAX_TOKENS)
+    expected = search(oracle(model_file), sources, GREEDY, MAX_TOKENS)
     same = sum(a[0].ids == b[0].ids for a, b in zip(ours, expected, strict=True))
     assert 0 < same < len(sources)
-    assert not checked.is_exact
-    assert (checked.rows, checked.equal - checked.ties) == (len(sources), same)
+    assert engine.agreement is not None
+    assert not engine.agreement.is_exact
+    assert engine.agreement.equal - engine.agreement.ties == same
+
+
+def test_sources_are_drawn_as_the_training_data_has_them() -> None:
+    model_file = untrained()
+    size, never = len(model_file.source_tokenizer), model_file.source_tokenizer.vocabulary.ordinary["c"]
+    counts = [0 if token == never else 7 for token in range(size)]
+    trained = replace(model_file, data=TrainingData(source_counts=counts, longest_source=5))
+    sources = drawn_sources(trained)
+    assert sources == drawn_sources(trained)
+    assert {len(source) - 2 for source in sources} == {0, 1, 2, 3, 4, 5}
+    drawn = {token for source in sources for token in source[1:-1]}
+    assert drawn == set(model_file.source_tokenizer.vocabulary.ordinary.values()) - {never}
+    empty = replace(model_file, data=TrainingData(source_counts=[0] * size))
+    assert drawn_sources(empty) == [model_file.source_tokenizer.frame([])] * 64
+    assert max(map(len, drawn_sources(untrained(positions="learned", max_length=8)))) == 8
+
+
+@pytest.mark.parametrize("name", ["model.bin", "entry.json"])
+@pytest.mark.parametrize(
+    "damage", [lambda old: old[:-9] + b"123456789", lambda old: old[: len(old) // 2], lambda _: b""]
+)
+def test_a_damaged_cache_is_replaced(folder: Path, name: str, damage: Callable[[bytes], bytes]) -> None:
+    model_file = untrained()
+    expected = answers_of(model_file)
+    (file,) = folder.glob(f"*/{name}")
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.warns(UserWarning, match="in the cache was damaged; the model was converted again"):
+        assert answers_of(model_file) == expected
+    assert answers_of(model_file) == expected
+
+
+def test_a_cache_that_cannot_be_written_is_said_once_and_nothing_else_changes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_file = untrained()
+    expected = answers_of(model_file)
+    (folder / "file").touch()
+    monkeypatch.setenv(FOLDER_VARIABLE, str(folder / "file"))
+    engine = CTranslate2Engine(model_file)
+    with pytest.warns(UserWarning, match=f"the cache cannot be written .*; set {FOLDER_VARIABLE}"):
+        found = search(engine, random_sources(model_file), GREEDY, LONGEST)
+    assert [answers[0].ids for answers in found] == expected
+    assert search(engine, random_sources(model_file), GREEDY, LONGEST) == found
+    assert engine.agreement is not None
+
+
+def test_of_two_processes_at_once_both_answer_and_one_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model_file, write = untrained(), ctranslate2.write_model
+    found = []
+
+    def write_while_another_process_does(*given: Any) -> None:
+        monkeypatch.setattr(ctranslate2, "write_model", write)
+        write(*given)
+        found.append(answers_of(model_file))
+
+    monkeypatch.setattr(ctranslate2, "write_model", write_while_another_process_does)
+    assert answers_of(model_file) == found[0]
+    assert len(list(folder.iterdir())) == 1
 
 
 def test_two_tokens_that_are_equally_likely_are_a_tie_and_others_are_not() -> None:

@@ -1,102 +1,109 @@
-"""A comparison of the answers of an engine with those of NumPy's, which answers the first sources too."""
+"""A comparison of an engine with that of NumPy, on sources that are drawn from what a model was trained on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from glassformer.errors import EngineError
-from glassformer.inference.engines import Engine, load_engine, search
+import numpy as np
+
+from glassformer.errors import EngineError, NotFiniteError
+from glassformer.inference.engines import Engine, Ids, load_engine, search
 from glassformer.paper.search import Hypothesis
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.vocabulary import Vocabulary
 
-ROWS = 200
+ROWS = 64
+MAX_TOKENS = 40
+"""Maximum length of the sources drawn and of their answers: a large model takes seconds for these, not minutes."""
 TOLERANCE = 1e-3
 """Maximum difference (nats) that rounding makes in a log-probability; tokens that differ by less are a tie."""
 
 GREEDY = DecodingSettings(num_beams=1)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Agreement:
-    """Compares an engine with that of NumPy (greedy search, in float32) on the first ROWS sources.
+    """How often an engine gives NumPy's answer: `equal` of `rows`, and `ties` of these another one that is as likely.
 
-    `rows` were compared, `equal` of them have the same answer, `ties` of these another one that is as likely. `str()`
-    gives the text for people.
+    `str()` gives the text for people.
     """
 
     name: str
-    engine: Engine
-    model_file: ModelFile
-    rows: int = field(default=0, init=False)
-    equal: int = field(default=0, init=False)
-    ties: int = field(default=0, init=False)
-    _oracle: Engine | None = field(default=None, init=False, repr=False)
-
-    @property
-    def precision(self) -> str:
-        """The precision of the engine."""
-        return self.engine.precision
+    precision: str
+    rows: int
+    equal: int
+    ties: int
 
     @property
     def is_exact(self) -> bool:
         """Whether answers must be equal (float32), and are not only counted."""
         return self.precision == "float32"
 
-    @property
-    def _vocabulary(self) -> Vocabulary:
-        return self.model_file.target_tokenizer.vocabulary
-
     def __str__(self) -> str:
         ties = f" ({self.ties} of them a tie)" if self.ties else ""
-        return f"{self.name} in {self.precision}: equal to numpy on {self.equal} of {self.rows} rows{ties}"
+        return f"{self.name} in {self.precision}: equal to numpy on {self.equal} of {self.rows} drawn sources{ties}"
 
-    def compare(self, sources: Sequence[Sequence[int]], max_new_tokens: int) -> None:
-        """Compare the answers to those of these sources that are among the first ROWS.
 
-        Raises EngineError in float32 when answers differ, except for ties, or the log-probabilities of their tokens
-        differ by more than TOLERANCE.
-        """
-        sources = sources[: ROWS - self.rows]
-        if not sources:
-            return
-        oracle = self._oracle or load_engine("numpy", [self.model_file], "cpu", "float32")
+def compare(name: str, engine: Engine, model_file: ModelFile) -> Agreement:
+    """Compare the greedy answers of an engine with those of NumPy in float32, on ROWS drawn sources.
+
+    Raises EngineError in float32 when answers differ, except for ties, or the log-probabilities of their tokens differ
+    by more than TOLERANCE.
+    """
+    oracle, vocabulary = load_engine("numpy", [model_file], "cpu", "float32"), model_file.target_tokenizer.vocabulary
+    sources = drawn_sources(model_file)
+    try:
         ours, expected = (
-            [answers[0] for answers in search(engine, sources, GREEDY, max_new_tokens)]
-            for engine in (self.engine, oracle)
+            [answers[0] for answers in search(one, sources, GREEDY, MAX_TOKENS)] for one in (engine, oracle)
         )
-        tied = tied_rows(oracle, self._vocabulary, sources, ours, expected)
-        wrong = {row for row in range(len(sources)) if ours[row].ids != expected[row].ids} - tied
-        if self.is_exact:
-            self._check_equal(oracle, sources, expected, wrong)
-        self.rows += len(sources)
-        self.equal += len(sources) - len(wrong)
-        self.ties += len(tied)
-        self._oracle = oracle if self.rows < ROWS else None
+    except NotFiniteError as error:  # its row is not one of the texts to translate
+        raise EngineError(
+            f"{name} cannot be compared with numpy: {error.what}", got=error.got, hint=error.hint
+        ) from None
+    tied = tied_rows(oracle, vocabulary, sources, ours, expected)
+    wrong = {row for row in range(ROWS) if ours[row].ids != expected[row].ids} - tied
+    agreement = Agreement(name, engine.precision, ROWS, ROWS - len(wrong), len(tied))
+    if agreement.is_exact:
+        pairs = [(source, framed(vocabulary, answer)) for source, answer in zip(sources, expected, strict=True)]
+        _check_equal(name, wrong, engine.score(pairs), oracle.score(pairs))
+    return agreement
 
-    def _check_equal(
-        self, oracle: Engine, sources: Sequence[Sequence[int]], expected: Sequence[Hypothesis], wrong: set[int]
-    ) -> None:
-        pairs = [(source, framed(self._vocabulary, answer)) for source, answer in zip(sources, expected, strict=True)]
-        scored = zip(self.engine.score(pairs), oracle.score(pairs), strict=True)
-        drifts = [max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) for ours, theirs in scored]
-        if wrong := wrong | {row for row, drift in enumerate(drifts) if drift > TOLERANCE}:
-            named = ", ".join(str(self.rows + row + 1) for row in sorted(wrong)[:10])
-            raise EngineError(
-                f"{self.name} does not compute this model as numpy does; nothing was translated",
-                where=f"of the first {len(sources)} texts that are not empty: number {named}",
-                got=f"{len(wrong)} other answers; log-probabilities differ by up to {max(drifts):.1e}",
-                expected=f"the same answers, and at most {TOLERANCE:.0e}",
-                hint="--engine numpy, and please report this",
-            )
+
+def drawn_sources(model_file: ModelFile) -> list[list[int]]:
+    """Return ROWS framed sources, always the same: up to MAX_TOKENS tokens, as frequent as those trained on."""
+    tokenizer, counts = model_file.source_tokenizer, model_file.data.source_counts
+    weights = np.array(counts if len(counts) == len(tokenizer) else [1] * len(tokenizer), dtype=float)
+    weights[list(tokenizer.vocabulary.special_ids)] = 0
+    if not weights.any():
+        return [tokenizer.frame([])] * ROWS
+    longest = min(MAX_TOKENS, model_file.settings.max_source_tokens, model_file.data.longest_source or MAX_TOKENS)
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(0, max(0, longest), ROWS, endpoint=True)
+    return [tokenizer.frame(generator.choice(len(weights), n, p=weights / weights.sum()).tolist()) for n in lengths]
+
+
+def _check_equal(
+    name: str, wrong: set[int], ours: Sequence[Sequence[float]], expected: Sequence[Sequence[float]]
+) -> None:
+    drifts = [
+        max(abs(a - b) for a, b in zip(one, other, strict=True)) for one, other in zip(ours, expected, strict=True)
+    ]
+    if wrong := wrong | {row for row, drift in enumerate(drifts) if drift > TOLERANCE}:
+        raise EngineError(
+            f"{name} does not compute this model as numpy does; nothing was translated",
+            where=f"{len(wrong)} of {len(drifts)} sources drawn from what the model was trained on",
+            got=f"other answers, or log-probabilities that differ by up to {max(drifts):.1e}",
+            expected=f"the same answers, and at most {TOLERANCE:.0e}",
+            hint="--engine numpy, and please report this",
+        )
 
 
 def tied_rows(
     oracle: Engine,
     vocabulary: Vocabulary,
-    sources: Sequence[Sequence[int]],
+    sources: Sequence[Ids],
     ours: Sequence[Hypothesis],
     expected: Sequence[Hypothesis],
 ) -> set[int]:

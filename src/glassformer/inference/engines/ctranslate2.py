@@ -18,12 +18,15 @@ import ctypes
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, final
 
-from glassformer.errors import DeviceError, SettingsError, TextError, UsageError, nearest
+from glassformer.data.cache import FOLDER_VARIABLE, cached, digest_of, key_of
+from glassformer.errors import DeviceError, RunError, SettingsError, TextError, UsageError, nearest
+from glassformer.inference.engines.agreement import Agreement, compare
 from glassformer.inference.engines.batches import cores
 from glassformer.inference.engines.ctranslate2_spec import (
     check_supported,
@@ -80,7 +83,10 @@ def resolve_precision(kind: str, precision: str) -> str:
 
 @final
 class CTranslate2Engine:
-    """Runs searches and scores pairs with one model, which is converted when it is first used.
+    """Runs searches and scores pairs with one model, which is converted and compared with NumPy when it is first used.
+
+    Both are done once for a model and kept in the cache (`data.cache`), by the digest of the weights and the versions.
+    `agreement` is the comparison, None before the first use.
 
     On a CPU each core computes its own batches (`inter_threads`) with one thread (`intra_threads=1`): the matrices of
     such models are too small to be divided, and two threads for a batch were measured to be 2 to 4 times slower than
@@ -98,6 +104,7 @@ class CTranslate2Engine:
         self._forbidden = frozenset(vocabulary.forbidden_ids)
         self._source_names = source_names(len(model_file.source_tokenizer))
         self._target_names = target_names(len(model_file.target_tokenizer))
+        self.agreement: Agreement | None = None
         self._translator: Any = None
         self._process_id = 0
         self._n_positions = 0
@@ -206,9 +213,10 @@ class CTranslate2Engine:
         return best_first(ranked)
 
     def _make_ready(self, n_source: int, n_target: int) -> None:
-        """Convert and load the model, unless it is loaded with positions for `n_source` and `n_target` tokens.
+        """Load the converted model, unless it is loaded with positions for `n_source` and `n_target` tokens.
 
-        Raises TextError for more tokens than learned positions, DeviceError for an error of the library.
+        Raises TextError for more tokens than learned positions, DeviceError for an error of the library, EngineError
+        for a converted model that does not give NumPy's answers.
         """
         longest, learned_positions = max(n_source, n_target), self.model_file.settings.model.n_positions
         if learned_positions and longest > learned_positions:
@@ -224,21 +232,69 @@ class CTranslate2Engine:
         if self._translator is not None and (learned_positions or longest < self._n_positions):
             return
         self._n_positions = max(POSITIONS, 2 * longest)
+        self._translator = None
+        key = self._key()
+        try:
+            entry = cached(key, self._convert)
+        except (RunError, OSError) as error:
+            why = error.where if isinstance(error, RunError) else error
+            warnings.warn(
+                f"the cache cannot be written ({why}), so each process converts the model for ctranslate2; "
+                f"set {FOLDER_VARIABLE} to a folder that can be written",
+                stacklevel=2,
+            )
+            if self._translator is None:
+                with tempfile.TemporaryDirectory(prefix="glassformer-") as folder:
+                    self._convert(Path(folder))
+            return
+        if entry.was_damaged:
+            warnings.warn(f"{entry.folder} in the cache was damaged; the model was converted again", stacklevel=2)
+        if self._translator is None:
+            self._translator = self._load(entry.folder)
+            self.agreement = Agreement(**entry.description)
+
+    def _key(self) -> str:
+        """The key of the converted model in the cache: the digest of all that it and the comparison depend on."""
+        source, target = self.model_file.source_tokenizer, self.model_file.target_tokenizer
+        return key_of(
+            "ctranslate2",
+            {
+                "ctranslate2": library().__version__,
+                "device": self.kind,
+                "precision": self.precision,
+                "positions": self._n_positions,
+                "model": self.model_file.settings.model.model_dump(mode="json"),
+                "vocabularies": [len(source), len(target), target.vocabulary.specials],
+                "tensors": {name: digest_of(array) for name, array in self.model_file.tensors.items()},
+            },
+        )
+
+    def _convert(self, folder: Path) -> dict[str, Any]:
+        """Write the model into a folder, load it and compare it; return the comparison. Raises EngineError."""
+        write_model(self.model_file, folder, self._n_positions)
+        self._translator = self._load(folder)
+        try:
+            self.agreement = compare("ctranslate2", self, self.model_file)
+        except BaseException:
+            self._translator = None
+            raise
+        return vars(self.agreement)
+
+    def _load(self, folder: Path) -> Any:
+        """Load a converted model. Raises DeviceError for an error of the library."""
         torch = sys.modules.get("torch")
         n_threads = torch.get_num_threads() if torch else 0
-        with tempfile.TemporaryDirectory(prefix="glassformer-") as folder:
-            write_model(self.model_file, Path(folder), self._n_positions)
-            try:
-                self._translator = library().Translator(
-                    folder,
-                    self.kind,
-                    device_index=self.device_index,
-                    compute_type=self.precision,
-                    inter_threads=self.n_workers,
-                    intra_threads=1,
-                )
-            except RuntimeError as error:
-                raise DeviceError(f"ctranslate2 cannot start on {self.kind}", got=str(error)) from None
-            finally:
-                if torch:
-                    torch.set_num_threads(n_threads)  # which `intra_threads` changed for PyTorch, too
+        try:
+            return library().Translator(
+                str(folder),
+                self.kind,
+                device_index=self.device_index,
+                compute_type=self.precision,
+                inter_threads=self.n_workers,
+                intra_threads=1,
+            )
+        except RuntimeError as error:
+            raise DeviceError(f"ctranslate2 cannot start on {self.kind}", got=str(error)) from None
+        finally:
+            if torch:
+                torch.set_num_threads(n_threads)  # which `intra_threads` changed for PyTorch, too
