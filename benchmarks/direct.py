@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.marian import load_weights, make_marian
 from benchmarks.turns import Absent
-from glassformer.inference.translator import default_max_new_tokens
+from glassformer.inference.encoding import default_max_new_tokens
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer
 

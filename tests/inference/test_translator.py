@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from glassformer.errors import ModelFileError, NotFiniteError, SettingsError, TextError, UsageError
 from glassformer.inference import translator as translator_module
+from glassformer.inference.encoding import default_max_new_tokens
 from glassformer.inference.engines import batches
-from glassformer.inference.translator import Translation, Translator, default_max_new_tokens
+from glassformer.inference.translator import Translation, Translator
 from glassformer.paper.settings import DecodingSettings, Settings, SideSettings, TokenKind
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import TrainingData

@@ -32,9 +32,10 @@ from glassformer.data.given import Given, read_given
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import Table, check_same_columns
 from glassformer.errors import ModelFileError, UsageError
+from glassformer.inference.encoding import encode_sources
 from glassformer.inference.engines.torch import find_device
 from glassformer.inference.evaluation import Report, evaluate
-from glassformer.inference.translator import Translator, encode_sources
+from glassformer.inference.translator import Translator
 from glassformer.paper.settings import DataSettings, Settings
 from glassformer.ship.storage.hub import local_model
 from glassformer.ship.storage.modelfile import ModelFile, tokenizers_to_dict

@@ -23,9 +23,10 @@ from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import Answer, Axis, Provenance, Search, Searches, Token, TokenKind, Tokens, Vocabulary
 from glassformer.glassbox.search import NextLogProbs, search
 from glassformer.glassbox.whatif import Edits
+from glassformer.inference.encoding import encode_prefix, max_new_tokens_of
 from glassformer.inference.engines.numpy_cached import Inference
 from glassformer.inference.timelimit import check_time_limit
-from glassformer.inference.translator import Source, Translator, encode_prefix, max_new_tokens_of
+from glassformer.inference.translator import Source, Translator
 from glassformer.paper import reference
 from glassformer.paper.reference import Array, Value
 from glassformer.paper.search import SearchConstraints

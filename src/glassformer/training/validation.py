@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from glassformer.data.batches import plan_batches
 from glassformer.data.corpus import Corpus, spread
+from glassformer.inference.encoding import default_max_new_tokens
 from glassformer.inference.engines import search
 from glassformer.inference.engines.torch import TorchEngine, autocast, get_weights, set_weights
 from glassformer.inference.metrics import Item, group_by_source, higher_is_better, nearest_references, quick_metric
-from glassformer.inference.translator import default_max_new_tokens
 from glassformer.paper.settings import DecodingSettings, Metric
 from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.records import Metrics

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
 from glassformer.errors import EngineError, shortened
+from glassformer.inference.encoding import encode_sources
 from glassformer.inference.engines import load_engine, search
 from glassformer.inference.engines.agreement import framed, tied_rows
 from glassformer.inference.metrics import quick_metric
-from glassformer.inference.translator import encode_sources
 from glassformer.paper.search import Hypothesis, length_penalty
 from glassformer.paper.settings import DecodingSettings, Metric
 from glassformer.ship.export.programs import Answer, Beam, max_new_tokens

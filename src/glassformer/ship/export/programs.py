@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import EngineError
-from glassformer.inference.translator import Source, max_new_tokens_of
+from glassformer.inference.encoding import max_new_tokens_of
+from glassformer.inference.translator import Source
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import sentencepiece_cut
 

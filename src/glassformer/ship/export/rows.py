@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.inference.translator import Source, encode_sources
+from glassformer.inference.encoding import encode_sources
+from glassformer.inference.translator import Source
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import Input, Inputs, as_given, compose, compose_values, is_not_empty
 
