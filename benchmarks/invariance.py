@@ -1,10 +1,11 @@
 """Whether a text has the same answer alone and in any batch, where two tokens are tied but for rounding.
 
-    python -m benchmarks.invariance [--texts N] [--seeds N]
+    python -m benchmarks.invariance [--engine numpy|torch] [--texts N] [--seeds N]
 
 Weights are random. A half of the target tokens have a twin, whose row of the output layer is the same but for noise, so
 that every search meets ties. Each text is searched alone, with all others, in another order, and twice in one batch.
-Counted are texts whose best answer or whose score (any bit of it) is not the one they have alone.
+Counted are texts whose best answer or whose score (any bit of it) is not the one they have alone. With the engine of
+NumPy, scores differ by rounding; answers never do.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from typing import Any
 
 import torch
 
-from glassformer.inference.engines import search
+from glassformer.inference.engines import Engine, search
+from glassformer.inference.engines.numpy import NumPyEngine
+from glassformer.inference.engines.numpy_cached import Inference
 from glassformer.inference.engines.torch import TorchEngine
 from glassformer.paper.model import Transformer
 from glassformer.paper.search import Hypothesis
-from glassformer.paper.settings import DecodingSettings, ModelSettings
+from glassformer.paper.settings import DecodingSettings, ModelSettings, SideSettings
+from glassformer.text import learn
 
 PAD, BOS, EOS, UNK = range(4)
 SHAPES: dict[str, tuple[int, int, dict[str, Any]]] = {
@@ -35,10 +39,11 @@ SEARCHES = {
 }
 
 
-def with_constructed_ties(vocabulary: int, noise: float, seed: int, **changes: Any) -> TorchEngine:
+def with_constructed_ties(kind: str, vocabulary: int, noise: float, seed: int, **changes: Any) -> Engine:
     """An engine in which every second token is as probable as the one before it, except for `noise` in its weights."""
     torch.manual_seed(seed)
-    model = Transformer(ModelSettings(tied_embeddings="none", **changes), vocabulary, vocabulary).eval()
+    settings = ModelSettings(tied_embeddings="none", **changes)
+    model = Transformer(settings, vocabulary, vocabulary).eval()
     with torch.no_grad():
         for layer in model.decoder:
             for weight in layer.cross_attention.parameters():
@@ -47,7 +52,11 @@ def with_constructed_ties(vocabulary: int, noise: float, seed: int, **changes: A
         rows *= 3
         twins = rows[4::2]
         rows[5::2] = twins[: len(rows[5::2])] + noise * torch.randn_like(rows[5::2])
-    return TorchEngine([model], BOS, EOS, (PAD, BOS, UNK))
+    if kind == "torch":
+        return TorchEngine([model], BOS, EOS, (PAD, BOS, UNK))
+    weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    special = learn(["a"], SideSettings(kind="characters"))  # its special tokens have the same numbers
+    return NumPyEngine([Inference(settings, weights)], special)
 
 
 def sources_of(n: int, longest: int, vocabulary: int, seed: int) -> list[list[int]]:
@@ -55,7 +64,7 @@ def sources_of(n: int, longest: int, vocabulary: int, seed: int) -> list[list[in
     return [[BOS, *(chance.randrange(4, vocabulary) for _ in range(chance.randint(1, longest))), EOS] for _ in range(n)]
 
 
-def compare(engine: TorchEngine, sources: list[list[int]], decoding: DecodingSettings, steps: int) -> dict[str, Any]:
+def compare(engine: Engine, sources: list[list[int]], decoding: DecodingSettings, steps: int) -> dict[str, Any]:
     """How many texts have another answer, or another score, than alone; the largest difference of a token's score."""
     alone = [search(engine, [source], decoding, steps)[0] for source in sources]
     order = list(range(len(sources)))
@@ -84,16 +93,18 @@ def _difference(one: Hypothesis, other: Hypothesis) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", choices=("numpy", "torch"), default="numpy")
     parser.add_argument("--texts", type=int, default=150)
     parser.add_argument("--seeds", type=int, default=1)
     options = parser.parse_args()
     for name, (vocabulary, longest, changes) in SHAPES.items():
         for noise in (1e-8, 1e-7, 1e-6):
             for seed in range(options.seeds):
-                engine = with_constructed_ties(vocabulary, noise, seed, **changes)
+                engine = with_constructed_ties(options.engine, vocabulary, noise, seed, **changes)
                 sources = sources_of(options.texts, longest, vocabulary, seed)
                 for kind, decoding in SEARCHES.items():
                     case = {
+                        "engine": options.engine,
                         "model": name,
                         "noise": noise,
                         "seed": seed,
