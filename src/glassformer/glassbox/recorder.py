@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from glassformer.glassbox.catalogue import GOLD, Entry, describe, trace_name
 from glassformer.glassbox.schema import MASK_REASONS, Axis, Op, Step, Tensor
+from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.reference import Value
 from glassformer.paper.settings import ModelSettings
 
@@ -41,6 +42,7 @@ class Recorder:
         self._noted: dict[str, Any] = {}  # an array that was freed could give its id to another
 
     def __call__(self, name: str, value: Value, /, *made_of: Array | np.float64 | str | None) -> Value:
+        check_time_limit()
         name = trace_name(name)
         entry = describe(name, self.model)
         edited = value if self.edit is None else self.edit(name.removeprefix(GOLD), value)
