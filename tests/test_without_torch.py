@@ -71,6 +71,7 @@ USES = (
     "translate {model} {texts} --beam 3 --nbest 2",
     "translate {model} {texts} --alignments --to tsv",
     "evaluate {model} {table} --json",
+    "compare {model} {model} {table} --json",
     "score {model} {table}",
     "heads {model} {table} --json",
 )

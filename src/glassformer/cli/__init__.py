@@ -11,6 +11,7 @@ import typer
 from glassformer.cli.audit import audit
 from glassformer.cli.check import check
 from glassformer.cli.command import Command, as_options
+from glassformer.cli.compare import compare
 from glassformer.cli.console import print_error
 from glassformer.cli.demo import demo
 from glassformer.cli.evaluate import evaluate
@@ -43,7 +44,7 @@ app = typer.Typer(
 VERBS = {
     "Data": (audit, split),
     "Train": (demo, train, check, runs, settings),
-    "Use": (translate, evaluate, score),
+    "Use": (translate, evaluate, compare, score),
     "Look inside": (explain, heads, neighbors, tokens, info),
     "Ship": (export, import_, serve),
 }

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from glassformer.cli import options as opt
 from glassformer.cli.console import Reporter
@@ -26,12 +24,8 @@ def evaluate(
     computing: opt.ComputingWithEngine,
     reporter: Reporter,
     beam: opt.Beam = None,
-    bleu_tokenize: Annotated[
-        str, typer.Option("--bleu-tokenize", help="sacreBLEU's tokenizer: 13a, none, char, intl, zh, …")
-    ] = "13a",
-    no_group: Annotated[
-        bool, typer.Option("--no-group", help="Score each row separately, even if rows have the same source.")
-    ] = False,
+    bleu_tokenize: opt.BleuTokenize = "13a",
+    no_group: opt.NoGroup = False,
     assignments: opt.SetDecoding = None,
     seed: opt.SamplingSeed = None,
 ) -> None:

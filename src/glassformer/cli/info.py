@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.console import Reporter, print_table
-from glassformer.cli.narrate import ON_THEIR_OWN_SCALE
 from glassformer.cli.options import Model
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ def info(model: Model, reporter: Reporter) -> None:
 
 def _metrics(found: dict[str, Any]) -> Iterator[str]:
     """Yield the metric with what it was measured on, and which weights these are."""
+    from glassformer.inference.metrics import ON_THEIR_OWN_SCALE
+
     if "metric" in found:
         name, value = found["metric"], found["value"]
         is_fraction = name not in (*ON_THEIR_OWN_SCALE, "loss")

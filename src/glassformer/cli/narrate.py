@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 QUOTED = 300  # characters of a text in a table
 SHOWN_UNLIKE = 3  # texts that are unlike the training, in a warning
 EXAMPLE = 60  # characters of a text in an example
-ON_THEIR_OWN_SCALE = ("bleu", "chrf")
 
 # Tables
 
@@ -259,6 +258,8 @@ def _short(text: str) -> str:
 
 def _measured(name: str, measure: Measure) -> tuple[str, str]:
     """Return the value and the interval of a metric as text."""
+    from glassformer.inference.metrics import ON_THEIR_OWN_SCALE
+
     unit = "" if name in ON_THEIR_OWN_SCALE else " %"
     return measured_number(
         name, measure.value
@@ -282,6 +283,8 @@ def _trained_on(report: Report) -> str:
 
 def measured_number(metric: str, value: float) -> str:
     """Return a value as text; fractions become percentages."""
+    from glassformer.inference.metrics import ON_THEIR_OWN_SCALE
+
     return f"{value if metric in ON_THEIR_OWN_SCALE else 100 * value:.2f}"
 
 

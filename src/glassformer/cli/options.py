@@ -223,6 +223,15 @@ SamplingSeed = Annotated[
     typer.Option("--seed", min=0, help="Random seed of sampling (decoding.do_sample=true).", rich_help_panel=COMMON),
 ]
 
+# Metrics
+
+BleuTokenize = Annotated[
+    str, typer.Option("--bleu-tokenize", help="sacreBLEU's tokenizer: 13a, none, char, intl, zh, …")
+]
+NoGroup = Annotated[
+    bool, typer.Option("--no-group", help="Score each row separately, even if rows have the same source.")
+]
+
 # Training
 
 

@@ -147,7 +147,7 @@ def evaluate(
     Before translation, raises TableError when there are no pairs, UsageError for what is not a pair or when `where` has
     another length, and SettingsError for a BLEU tokenizer that cannot be used.
     """
-    table = read_columns(pairs, lambda: _settings_for(translator.model_file, data or {}))
+    table = read_columns(pairs, lambda: settings_for(translator.model_file, data or {}))
     if table is not None:
         rows_read, where = rows_read or table.ledger.read, where or table.locations
     checked = list(checked_pairs(pairs if table is None else table.pairs, inputs=translator.inputs))
@@ -184,7 +184,7 @@ def evaluate(
     )
 
 
-def _settings_for(model_file: ModelFile, given: Mapping[str, Any]) -> DataSettings:
+def settings_for(model_file: ModelFile, given: Mapping[str, Any]) -> DataSettings:
     """Return how a table is read for a model; `given` are fields of DataSettings."""
     columns = columns_of_model(model_file.source_tokenizer.inputs, model_file.data.columns[1], given)
     return DataSettings(**columns)

@@ -38,6 +38,9 @@ References = str | Sequence[str]
 NAMES = ("exact_match", "sequence_error_rate", "token_error_rate", "word_error_rate", "char_error_rate", "bleu", "chrf")
 """The metrics of texts."""
 
+ON_THEIR_OWN_SCALE = ("bleu", "chrf")
+"""Metrics from 0 to 100; all others are fractions."""
+
 
 @dataclass(frozen=True)
 class Measure:

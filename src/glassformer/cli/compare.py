@@ -1,0 +1,110 @@
+"""`glassformer compare`: which of two models is better on a table, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassformer.cli import options as opt
+from glassformer.cli.console import COMMON, Reporter, print_line, print_table
+from glassformer.cli.narrate import QUOTED, measured_number, warn_cut_off
+from glassformer.errors import shortened
+
+if TYPE_CHECKING:
+    from glassformer.data.tables import Table
+    from glassformer.inference.answers import Answers
+    from glassformer.inference.comparison import Comparison
+    from glassformer.ship.storage.modelfile import ModelFile
+
+_SIDE = "A model, a run directory, or a file of answers; several seeds of one recipe with commas: {0}1,{0}2,{0}3."
+
+
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help=_SIDE.format("A"))],
+    b: Annotated[str, typer.Argument(metavar="B", help=_SIDE.format("B"))],
+    table: opt.PairTable,
+    columns: opt.ColumnsWithLedger,
+    reporter: Reporter,
+    device: opt.Device = "auto",
+    beam: opt.Beam = None,
+    bleu_tokenize: opt.BleuTokenize = "13a",
+    no_group: opt.NoGroup = False,
+    assignments: opt.SetDecoding = None,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Random seed of the resampling.", rich_help_panel=COMMON)
+    ] = 1,
+) -> None:
+    """Compare two models on a table: each metric of both, the difference with its 95 % interval, and p.
+
+    A file of answers is what `translate` writes for the sources of the table: plain lines, a table or JSON Lines. With
+    several seeds on a side, the difference is that of the recipes: it must exceed what other seeds would change.
+    """
+    from glassformer.inference.comparison import compare
+    from glassformer.ship.storage.modelfile import ModelFile
+
+    options = opt.decoding_options(assignments, num_beams=beam)
+    sides = [_paths(side) for side in (a, b)]
+    models = {path: ModelFile.load(opt.local(path)) for path in (*sides[0], *sides[1]) if _is_model(path)}
+    pairs = columns.read(reporter, table, next(iter(models.values()), None))
+
+    def answers(path: str) -> Answers:
+        return _answers(path, models.get(path), pairs, columns, device, options)
+
+    of_a, of_b = ([answers(path) for path in side] for side in sides)
+    for model in (*of_a, *of_b):
+        warn_cut_off(reporter, model.unfinished)
+    found = compare(of_a, of_b, pairs, bleu_tokenize=bleu_tokenize, group=not no_group, seed=seed)
+    reporter.result(found.to_json(), lambda: _print_comparison(found, pairs.path))
+    columns.write_ledger(reporter, pairs)
+
+
+def _paths(side: str) -> list[str]:
+    """Return the models of a side; a path that exists may have commas in its name."""
+    from glassformer.errors import UsageError
+
+    paths = [side] if Path(side).exists() else [path for path in side.split(",") if path]
+    if not paths:
+        raise UsageError("a side has no model", got=repr(side), expected="a model, a run or a file of answers")
+    return paths
+
+
+def _is_model(path: str) -> bool:
+    return path.startswith("hf:/") or path.endswith(".safetensors") or Path(path).is_dir()
+
+
+def _answers(
+    path: str, model: ModelFile | None, table: Table, columns: opt.Columns, device: str, options: dict[str, Any]
+) -> Answers:
+    """Translate the table with a model, or read the answers of a file."""
+    from glassformer.inference.answers import Answers
+    from glassformer.inference.translator import Translator
+
+    if model is None:
+        return Answers.read(path, table)
+    return Answers.of_model(Translator(model, device=device), table, columns.data, **options)
+
+
+def _print_comparison(found: Comparison, table: str) -> None:
+    for name, models in (("A", found.a), ("B", found.b)):
+        seeds = f" ({len(models)} seeds)" if len(models) > 1 else ""
+        print_line(f"{name}: {', '.join(models)}{seeds}")
+    rows = []
+    for name, one in found.metrics.items():
+        numbers = [measured_number(name, value) for value in (one.a, one.b, one.difference, one.low, one.high)]
+        rows.append((name, *numbers[:2], numbers[2], f"{numbers[3]} to {numbers[4]}", f"{one.p:.3f}"))
+    title = f"{found.items:,} {'sources' if found.items < found.rows else 'rows'} of {table}"
+    print_table(title, ("metric", "A", "B", "B − A", "95 % interval", "p"), rows)
+    for name, one in found.metrics.items():
+        print_line(f"{name}: {one.verdict}")
+    if len(found.a) == len(found.b) == 1:
+        print_line("this is about two models; for two recipes, compare several seeds of each: A1,A2,A3 B1,B2,B3")
+    for note in found.notes:
+        print_line(note)
+    print_line(f"B has fewer edits than A in {found.won_by_b:,} rows, and more in {found.won_by_a:,}")
+    for name, examples in (("B", found.examples_b), ("A", found.examples_a)):
+        if examples:
+            cells = [tuple(shortened(text, QUOTED) for text in astuple(each)) for each in examples]
+            print_table(f"rows in which {name} has fewer edits", ("source", "gold", "A", "B"), cells)

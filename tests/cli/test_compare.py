@@ -1,0 +1,96 @@
+"""`glassformer compare`: models and files of answers on each side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from glassformer.cli.compare import _paths
+
+
+def found_of(call, *words: object) -> dict:
+    answer = call("compare", *words, "--json")
+    assert answer.code == 0, answer.err
+    return json.loads(answer.out)
+
+
+FORMS = ("a.txt", "a.csv", "a.tsv", "a.jsonl", "a.jsonl --json", "a.csv --keep english --scores", "a.txt.gz")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_translate_writes_is_compared_as_the_model_itself(form, tmp_path, call, run, table):
+    name, *words = form.split()
+    done = call("translate", run, table, "--column", "iso", "--out", tmp_path / name, *words)
+    assert done.code == 0, done.err
+    found = found_of(call, run, tmp_path / name, table)
+    assert found["items"] == 200
+    assert (found["won_by_a"], found["won_by_b"]) == (0, 0)
+    for metric in found["metrics"].values():
+        assert metric["a"] == metric["b"]
+        assert (metric["p"], metric["better"]) == (1, "")
+
+
+@pytest.fixture(scope="module")
+def early(run) -> Path:
+    """The weights after a part of the training."""
+    return min((run / "checkpoints").glob("s*-*.safetensors"))
+
+
+def test_a_trained_model_is_better_than_an_early_one(call, run, early, table):
+    found = found_of(call, early, run, table, "--seed", "3")
+    evaluated = json.loads(call("evaluate", run, table, "--json").out)["metrics"]
+    assert {name: each["b"] for name, each in found["metrics"].items()} == {
+        name: each["value"] for name, each in evaluated.items() if name != "sequence_error_rate"
+    }
+    assert found["metrics"]["char_error_rate"]["better"] == "B"
+    assert (found["seed"], found["a"]) == (3, [str(early)])
+    assert found == found_of(call, early, run, table, "--seed", "3")
+    shown = call("compare", early, run, table).out
+    assert f"char_error_rate: {found['metrics']['char_error_rate']['verdict'][:20]}" in shown
+    assert f"B has fewer edits than A in {found['won_by_b']} rows, and more in {found['won_by_a']}\n" in shown
+    assert "rows in which B has fewer edits" in shown
+    assert "for two recipes, compare several seeds of each" in shown
+
+
+def test_several_seeds_are_one_side(call, run, early, table):
+    found = found_of(call, f"{early},{early}", f"{run}, {run}".replace(" ", ""), table)
+    assert (len(found["a"]), len(found["b"])) == (2, 2)
+    assert len(set(found["metrics"]["chrf"]["b_seeds"])) == 1
+    shown = call("compare", f"{early},{early}", run, table).out
+    assert f"A: {early}, {early} (2 seeds)\n" in shown
+    assert "compare several seeds" not in shown
+
+
+def test_a_path_with_a_comma_is_one_path(tmp_path):
+    path = tmp_path / "a,b.txt"
+    assert _paths(str(path)) == [str(tmp_path / "a"), "b.txt"]
+    path.touch()
+    assert _paths(str(path)) == [str(path)]
+
+
+def test_models_of_different_target_vocabularies_are_compared_without_their_tokens(call, run, ascii_run, table):
+    found = found_of(call, run, ascii_run, table)
+    assert "token_error_rate" not in found["metrics"]
+    assert found["notes"] == ["token_error_rate is not compared: the models have different target vocabularies"]
+
+
+def test_what_cannot_be_compared_is_an_error(tmp_path, call, run, table, table_of):
+    answers = tmp_path / "answers.txt"
+    answers.write_text("x\n" * 199, encoding="utf-8")
+    few = table_of(tmp_path / "few.csv", [("iso", "english"), ("1845-01-05", "x")])
+    cases = [
+        ((run, answers, table), 1, "one answer for each row"),
+        ((run, tmp_path / "none.txt", table), 1, "none.txt"),
+        ((run, tmp_path / "none.safetensors", table), 1, "none.safetensors"),
+        ((run, run, few), 1, "too few rows"),
+        ((run, table, table), 2, "no column of answers"),
+        ((run, ",", table), 2, "a side has no model"),
+        ((run, run, table, "--target", "french"), 2, "there is no column 'french'"),
+    ]
+    for words, code, part in cases:
+        answer = call("compare", *words)
+        assert (answer.code, answer.out) == (code, ""), answer.err
+        assert part in answer.err
+        assert "Traceback" not in answer.err
