@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer.inference.choose import MinimumBayesRisk, choose
 from glassformer.inference.translator import Translator
 
 DATES = ["1845-01-05", "1467-07-28", "1996-09-08", "1959-03-02"]
@@ -159,6 +160,52 @@ def test_sampling_repeats_itself_with_the_same_seed(call, run):
     words = ("translate", run, "-", "--set", "decoding.do_sample=true", "--set", "decoding.temperature=3.0")
     one, two, other = (call(*words, "--seed", seed, stdin=AS_BYTES).out for seed in ("5", "5", "6"))
     assert one == two != other
+
+
+# The choice among several answers
+
+
+def test_the_answer_of_least_risk_is_a_line_and_json_says_how_it_was_chosen(call, run, translator):
+    words = ("translate", run, "-", "--nbest", "4", "--choose", "mbr", "--utility", "edit_distance")
+    before = translator.translate(DATES, num_beams=4, num_return_sequences=4)
+    wanted = choose(DATES, before, MinimumBayesRisk("edit_distance"))
+    assert call(*words, stdin=AS_BYTES).out.splitlines() == [one.text for one in wanted]
+    for line, one in zip(call(*words, "--json", stdin=AS_BYTES).out.splitlines(), wanted, strict=True):
+        value = pytest.approx(one.chosen["value"], abs=1e-4)
+        assert json.loads(line)["chosen"] == {"rule": "edit_distance", "candidates": 4, "value": value}
+
+
+def test_the_candidates_are_those_of_the_beam_or_the_samples_that_are_set(call, run):
+    sampling = ("--set", "decoding.do_sample=true", "--nbest", "7")
+    for options, count in (((), 2), (sampling, 7)):
+        answer = call("translate", run, "-", "--choose", "mbr", *options, "--json", stdin=b"1845-01-05\n")
+        chosen = json.loads(answer.out)["chosen"]
+        assert (chosen["rule"], chosen["candidates"]) == ("exact_match", count)
+
+
+def test_a_reverse_model_reranks_and_one_of_other_characters_is_refused(call, run, ascii_run):
+    answer = call("translate", ascii_run, "-", "--rerank", ascii_run, "--rerank-weight", "2", "--json", stdin=AS_BYTES)
+    assert [json.loads(line)["chosen"]["rule"] for line in answer.out.splitlines()] == ["reverse_model"] * 4
+    answer = call("translate", run, "-", "--rerank", run, stdin=AS_BYTES)  # no model of dates reads English
+    assert (answer.code, answer.out) == (2, "")
+    assert "most characters are not in the source vocabulary of the reverse model" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--choose", "best"], "--choose best is not available"),
+        (["--choose", "mbr", "--utility", "bleu"], "there is no utility 'bleu'"),
+        (["--choose", "mbr", "--beam", "1"], "there is only one answer to choose from"),
+        (["--choose", "mbr", "--rerank", "run"], "--choose and --rerank are both given"),
+        (["--utility", "chrf"], "--utility is for minimum Bayes risk"),
+        (["--rerank-weight", "2"], "--rerank-weight is for a reverse model"),
+    ],
+)
+def test_options_of_the_choice_that_do_not_fit_are_named(call, run, options, message):
+    answer = call("translate", run, "-", *options, stdin=AS_BYTES)
+    assert (answer.code, answer.out) == (2, "")
+    assert message in answer.err
 
 
 # Warnings

@@ -41,7 +41,12 @@ REMOVED = {
 }
 """Options of earlier versions of a verb -> what to write instead."""
 
-RARE = {"translate": {*("header", "bad_rows", "ledger", "from_", "to", "prefix_column", "alignments", "engine")}}
+RARE = {
+    "translate": {
+        *("header", "bad_rows", "ledger", "from_", "to", "prefix_column", "alignments", "engine"),
+        *("choose", "utility", "rerank", "rerank_weight"),
+    }
+}
 """Options that `--help-all` prints and `--help` does not: no verb prints more than 20."""
 
 

@@ -24,13 +24,17 @@ from glassformer.cli.progress import show_progress
 from glassformer.errors import EXIT_LEFT_OUT, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from glassformer.data.rows import OpenRows
     from glassformer.inference.jobs.inputs import Input
     from glassformer.inference.jobs.job import Job
     from glassformer.inference.jobs.layout import Layout
     from glassformer.inference.jobs.output import FileOutput
     from glassformer.inference.jobs.progress import Progress
-    from glassformer.inference.jobs.stream import Long
+    from glassformer.inference.jobs.stream import Long, Search
+    from glassformer.paper.settings import DecodingSettings
+    from glassformer.ship.storage.modelfile import ModelFile
     from glassformer.text.inputs import Inputs
 
 
@@ -130,6 +134,49 @@ class Form:
 
 
 @dataclass(frozen=True)
+class Choosing:
+    """By which rule one of several answers is chosen."""
+
+    choose: Annotated[
+        str | None,
+        typer.Option(
+            "--choose",
+            metavar="mbr",
+            help="Choose by minimum Bayes risk among the answers of the beam, or among --nbest answers or samples.",
+        ),
+    ] = None
+    utility: Annotated[
+        str | None,
+        typer.Option(
+            "--utility",
+            help="Of --choose mbr: exact_match, edit_distance or chrf (default: by the metric of the model).",
+        ),
+    ] = None
+    rerank: Annotated[
+        Path | None,
+        typer.Option(
+            "--rerank",
+            metavar="MODEL",
+            help="A model from target to source: its score of the text, given the answer, is added to that of the "
+            "answer.",
+            parser=opt.local,
+        ),
+    ] = None
+    rerank_weight: Annotated[
+        float | None, typer.Option("--rerank-weight", min=0, help="The weight of the score of --rerank (default: 1).")
+    ] = None
+
+    def search(self, model: ModelFile, decoding: DecodingSettings, long: str, computing: Mapping[str, str]) -> Search:
+        """Return the search of a job; `computing` has the device, the precision and the engine of a reverse model."""
+        from glassformer.inference.choose import with_candidates
+        from glassformer.inference.jobs.requests import choose_rule
+        from glassformer.inference.jobs.stream import Search
+
+        rule = choose_rule(**vars(self), model=model, sampled=decoding.do_sample, computing=computing)
+        return Search(decoding if rule is None else with_candidates(decoding), cast("Long", long), rule=rule)
+
+
+@dataclass(frozen=True)
 class ComputingAnywhere(opt.ComputingWithEngine):
     """Which models translate, and where they run."""
 
@@ -146,6 +193,7 @@ def translate(
     files: Files,
     rows: Rows,
     form: Form,
+    choosing: Choosing,
     computing: ComputingAnywhere,
     reporter: Reporter,
     source: Annotated[
@@ -153,7 +201,12 @@ def translate(
     ] = "-",
     beam: opt.Beam = None,
     nbest: Annotated[
-        int | None, typer.Option("--nbest", min=1, help="Number of answers for each line, as JSON Lines.")
+        int | None,
+        typer.Option(
+            "--nbest",
+            min=1,
+            help="Number of answers for each line, as JSON Lines; of candidates with --choose or --rerank.",
+        ),
     ] = None,
     long: Annotated[
         str,
@@ -172,7 +225,6 @@ def translate(
     Row i of the output answers row i of the input; an empty one is empty. With --json or --nbest: one JSON object each.
     """
     from glassformer.inference.jobs.requests import check_cluster, job_output, make_job
-    from glassformer.inference.jobs.stream import Search
     from glassformer.ship.storage.modelfile import ModelFile
 
     options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=nbest, seed=seed)
@@ -184,15 +236,18 @@ def translate(
         return
     models = [ModelFile.load(path) for path in (model, *(computing.ensemble or ()))]
     given = rows.of(source, models[0].source_tokenizer.inputs, ledger=files.ledger is not None)
-    search = Search(models[0].settings.decoding.override(options), cast("Long", long))
+    placed = {name: value for name, value in vars(computing).items() if name not in ("ensemble", "on")}
+    search = choosing.search(models[0], models[0].settings.decoding.override(options), long, placed)
     warn_short_limit(reporter, models[0], search.decoding)
     scanned = None if given.arrives else given.scan()
     with given.open() as opened:
         _print_input(reporter, given, scanned or opened, files.ledger)
-        layout = form.of(given, opened, files.out, full=reporter.as_json or "num_return_sequences" in options)
+        is_nbest = "num_return_sequences" in options and search.rule is None
+        layout = form.of(given, opened, files.out, full=reporter.as_json or is_nbest)
         with job_output(output, files.out, sys.stdout.buffer) as destination:
-            placed = {name: value for name, value in vars(computing).items() if name != "ensemble"}
-            job = make_job(given, opened, models, search, layout, destination, prefix=rows.prefix, **placed)
+            job = make_job(
+                given, opened, models, search, layout, destination, prefix=rows.prefix, on=computing.on, **placed
+            )
             progress = _follow(reporter, job, opened, resumed, None if scanned is None else scanned.ledger.read)
     write_ledger(reporter, opened.ledger, files.ledger)
     if output is not None:

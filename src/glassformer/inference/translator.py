@@ -8,7 +8,7 @@ import gc
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,8 @@ class Translation:
     `unknown` lists what the source vocabulary did not have in the text, `unlike` says how the text is unlike all that
     the model was trained on ("": it is not, or the model file does not say). `alternatives` are the other answers of an
     n-best search. `left_out` says why a job left the answer empty. `alignment` are pairs of a source token and a token
-    of the answer (numbers from 0), and `source_tokens` the tokens of the source, from a job with alignments. The JSON
-    has these last three where they are not empty.
+    of the answer (numbers from 0), and `source_tokens` the tokens of the source, from a job with alignments. `chosen`
+    says how `inference.choose` chose it. The JSON has these last four where they are not empty.
     """
 
     text: str
@@ -53,6 +53,7 @@ class Translation:
     left_out: str = ""
     source_tokens: tuple[str, ...] = ()
     alignment: tuple[tuple[int, int], ...] = ()
+    chosen: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers; `probability` is e to the power of `score`."""
@@ -75,6 +76,7 @@ class Translation:
             "left_out": self.left_out,
             "source_tokens": list(self.source_tokens),
             "alignment": [list(pair) for pair in self.alignment],
+            "chosen": self.chosen,
         }
         return {name: value for name, value in values.items() if value}
 

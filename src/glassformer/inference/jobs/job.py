@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from glassformer.data.rows import OpenRows
 from glassformer.errors import RunError
+from glassformer.inference.choose import ReverseModel, Rule
 from glassformer.inference.jobs.alignment import Aligner
 from glassformer.inference.jobs.chunks import arriving_chunks, chunks
 from glassformer.inference.jobs.inputs import Input, JobRow
@@ -154,8 +155,15 @@ def describe_job(
         "alignments": layout.alignments,
         "input": opened.format,
         "input columns": list(opened.taken),
+        **_describe_rule(search.rule),
         **more,
     }
+
+
+def _describe_rule(rule: Rule | None) -> dict[str, Any]:
+    if isinstance(rule, ReverseModel):
+        return {"rule": repr(rule), "reverse model": _digest(rule.translator.model_file.path)}
+    return {} if rule is None else {"rule": repr(rule)}
 
 
 def _digest(path: Path | None) -> str:

@@ -8,6 +8,7 @@ from itertools import count, islice, pairwise
 from typing import Any, Literal, get_args
 
 from glassformer.errors import TextError, TooLongError, UsageError, nearest, quoted
+from glassformer.inference.choose import Rule, choose
 from glassformer.inference.jobs.alignment import Aligner
 from glassformer.inference.jobs.chunks import chunks
 from glassformer.inference.jobs.sentences import Sentences, joined
@@ -26,19 +27,21 @@ A row that lacks an input of the model is an error with "stop", and otherwise an
 class Search:
     """How the texts of a job are translated: the settings of the search, and what happens to texts that are too long.
 
+    `rule` chooses one of several answers; without it, that of the search is the best.
     `greedy_first` is what the first texts of the job have shown; it makes the scores independent of the chunks.
     """
 
     decoding: DecodingSettings
     long: Long = "skip"
     greedy_first: GreedyFirst = field(default_factory=GreedyFirst)
+    rule: Rule | None = None
 
     def __post_init__(self) -> None:
         if self.long not in get_args(Long):
             raise UsageError(
                 f"long texts: {quoted(self.long)} is not available", hint=nearest(self.long, get_args(Long))
             )
-        if self.long == "split" and self.decoding.num_return_sequences > 1:
+        if self.long == "split" and self.decoding.num_return_sequences > 1 and self.rule is None:
             raise UsageError(
                 "the answers of several sentences cannot be joined when each has alternatives",
                 got=f"long=split and {self.decoding.num_return_sequences} answers for each text",
@@ -117,6 +120,8 @@ def translate_chunk(
                     limit = f"the model takes at most {translator.max_source_length}"
                     left_out[row] = f"{sentence}{n_tokens} tokens; {limit}"
                     del parts[row]
+    if search.rule is not None:
+        answers = choose(flat, answers, search.rule)
     found = iter(answers if aligner is None else aligner.align(flat, answers))
     results = [replace(EMPTY, left_out=left_out.get(row, "")) for row in range(len(texts))]
     for row, sentences in parts.items():
