@@ -23,8 +23,8 @@ CONTRACT = {
     "settings": f"WORD --recipes {PRINTED}",
     "translate": f"""
         MODEL INPUT --out --ledger --resume --overwrite --column --feature --keep --header --no-header --bad-rows --from
-        --prefix --prefix-column --to --scores --alignments --beam --nbest --long --set --on --engine --seed --help-all
-        --choose --utility --rerank --rerank-weight
+        --prefix --prefix-column --to --scores --alignments --rivals --beam --nbest --long --set --on --engine --seed
+        --help-all --choose --utility --rerank --rerank-weight
         {COMPUTING} {PRINTED}
     """,
     "evaluate": f"MODEL TABLE --beam --bleu-tokenize --no-group --set --engine --seed {LEDGER} {COMPUTING} {PRINTED}",

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.inference.choose import MinimumBayesRisk, choose
+from glassformer.inference.jobs.stream import translate_stream
 from glassformer.inference.translator import Translator
 
 DATES = ["1845-01-05", "1467-07-28", "1996-09-08", "1959-03-02"]
@@ -150,6 +151,17 @@ def test_nbest_gives_different_answers_best_first(call, run):
         assert len({tuple(found["tokens"]) for found in every}) == 3
         ranks = [found["rank_score"] for found in every]
         assert ranks == sorted(ranks, reverse=True)
+
+
+def test_rivals_are_json_lines_with_the_next_best_tokens(call, run, translator):
+    answer = call("translate", run, "-", "--rivals", "2", stdin=b"1845-01-05\n")
+    (expected,) = translate_stream(translator, ["1845-01-05"], n_rivals=2)
+    found = json.loads(answer.out)
+    assert found == {"row": 1, "source": "1845-01-05"} | json.loads(json.dumps(expected.to_json()))
+    assert len(found["rivals"]) == len(found["token_scores"])
+    refused = call("translate", run, "-", "--rivals", "2", "--to", "csv", stdin=b"1845-01-05\n")
+    assert refused.code == 2
+    assert "--to jsonl" in refused.err
 
 
 def test_an_ensemble_of_a_model_with_itself_is_the_model(call, run, answers):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
@@ -126,8 +126,16 @@ class Form:
         typer.Option("--alignments", help="Add pairs of source token and token of the answer, by attention: 0-0 1-2."),
     ] = False
 
+    rivals: Annotated[
+        int,
+        typer.Option(
+            "--rivals", metavar="N", min=0, help="Add the N next best tokens at each token of the answer: JSON Lines."
+        ),
+    ] = 0
+
     def of(self, given: Input, opened: OpenRows, out: Path | None, *, full: bool) -> Layout:
-        """Return the form of the output; `full`: JSON Lines with all that is known of an answer."""
+        """Return the form of the output; `full`, or with rivals: JSON Lines with all that is known of an answer."""
+        full = full or self.rivals > 0
         from glassformer.inference.jobs.requests import choose_layout
 
         return choose_layout(given, opened, out, self.to, full=full, scores=self.scores, alignments=self.alignments)
@@ -237,7 +245,8 @@ def translate(
     models = [ModelFile.load(path) for path in (model, *(computing.ensemble or ()))]
     given = rows.of(source, models[0].source_tokenizer.inputs, ledger=files.ledger is not None)
     placed = {name: value for name, value in vars(computing).items() if name not in ("ensemble", "on")}
-    search = choosing.search(models[0], models[0].settings.decoding.override(options), long, placed)
+    decoding = models[0].settings.decoding.override(options)
+    search = replace(choosing.search(models[0], decoding, long, placed), n_rivals=form.rivals)
     warn_short_limit(reporter, models[0], search.decoding)
     scanned = None if given.arrives else given.scan()
     with given.open() as opened:

@@ -36,9 +36,10 @@ class Translation:
     `finished` is False when the answer was cut off at `max_new_tokens`; the JSON then has words for it, `cut_off`.
     `unknown` lists what the source vocabulary did not have in the text, `unlike` says how the text is unlike all that
     the model was trained on ("": it is not, or the model file does not say). `alternatives` are the other answers of an
-    n-best search. `left_out` says why a job left the answer empty. `alignment` are pairs of a source token and a token
-    of the answer (numbers from 0), and `source_tokens` the tokens of the source, from a job with alignments. `chosen`
-    says how `inference.choose` chose it. The JSON has these last four where they are not empty.
+    n-best search. `left_out` says why a job left the answer empty. From a job: `alignment`, pairs of a source token and
+    a token of the answer (numbers from 0), with `source_tokens`; `rivals`, the most probable other tokens at each token
+    and the `<eos>`, with their log-probabilities. `chosen` says how `inference.choose` chose it. The JSON has these
+    last five where they are not empty.
     """
 
     text: str
@@ -53,6 +54,7 @@ class Translation:
     left_out: str = ""
     source_tokens: tuple[str, ...] = ()
     alignment: tuple[tuple[int, int], ...] = ()
+    rivals: tuple[tuple[tuple[str, float], ...], ...] = ()
     chosen: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -76,6 +78,7 @@ class Translation:
             "left_out": self.left_out,
             "source_tokens": list(self.source_tokens),
             "alignment": [list(pair) for pair in self.alignment],
+            "rivals": [[list(rival) for rival in rivals] for rivals in self.rivals],
             "chosen": self.chosen,
         }
         return {name: value for name, value in values.items() if value}

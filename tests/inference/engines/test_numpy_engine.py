@@ -142,7 +142,7 @@ def test_where_tokens_are_tied_but_for_rounding_an_answer_is_the_same_in_any_bat
     alone = {tuple(source): search(engine, [source], decoding, 8)[0] for source in sources}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batches, "BATCH_POSITIONS", positions)
-        patch.setattr(engine_module, "cores", lambda: n_cores)
+        patch.setattr(batches, "cores", lambda: n_cores)
         together = search(engine, batch, decoding, 8)
     for source, answers in zip(batch, together, strict=True):
         assert alike(answers, alone[tuple(source)])

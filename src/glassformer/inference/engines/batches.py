@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
 
 BATCH_POSITIONS = 6144  # maximum of source positions times hypotheses in a batch of a search
 
@@ -38,3 +45,48 @@ def cores() -> int:
         available = os.cpu_count() or 1
     chosen = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     return min(available, int(chosen)) if chosen.isdecimal() and int(chosen) else available
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+class _OneThread:
+    """One thread of BLAS while there is a search. It is a setting of the process: the last search restores it."""
+
+    def __init__(self) -> None:
+        self._searches, self._lock = 0, threading.RLock()  # a search may end where another one is collected as garbage
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._searches:
+                self._limit = _blas().limit(limits=1)
+            self._searches += 1
+
+    def __exit__(self, *_error: object) -> None:
+        with self._lock:
+            self._searches -= 1
+            if not self._searches:
+                self._limit.restore_original_limits()
+
+
+_ONE_THREAD = _OneThread()
+
+
+def on_every_core(work: Any, jobs: Sequence[Sequence[int]]) -> Iterator[Any]:
+    """Yield `work(job)` for every job, in order; each core computes its own jobs, with one thread of BLAS.
+
+    The matrices of a search are small, and threads that share one wait for each other most of the time. A job runs in a
+    copy of the caller's context, so that its time limit holds there too.
+    """
+    with _ONE_THREAD:
+        if min(cores(), len(jobs)) < 2:
+            yield from map(work, jobs)
+            return
+        pool = ThreadPoolExecutor(cores())
+        try:
+            contexts = [copy_context() for _ in jobs]  # a context is entered by one thread at a time
+            yield from pool.map(lambda context, job: context.run(work, job), contexts, jobs)
+        finally:
+            pool.shutdown(cancel_futures=True)

@@ -11,19 +11,15 @@ from __future__ import annotations
 
 import functools
 import math
-import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from glassformer.errors import NotFiniteError
-from glassformer.inference.engines.batches import cores, padded_length, plan_equal_lengths
+from glassformer.inference.engines.batches import on_every_core, padded_length, plan_equal_lengths
 from glassformer.inference.engines.numpy_cached import Cache, Inference
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.search import (
@@ -112,18 +108,18 @@ class NumPyEngine:
             batches = [[row] for row in range(len(sources))]
         else:
             batches = plan_equal_lengths([len(source) for source in sources], width)
-        for rows, found in zip(batches, _on_every_core(search_batch, batches), strict=True):
+        for rows, found in zip(batches, on_every_core(search_batch, batches), strict=True):
             yield dict(zip(rows, found, strict=True))
 
     def _search(
         self, sources: Sequence[Sequence[int]], decoding: DecodingSettings, constraints: SearchConstraints
     ) -> list[list[Hypothesis]]:
         alpha, n_best = decoding.length_alpha, decoding.num_return_sequences
-        state = _Caches([model.start(sources, self._padded(len(sources[-1]), len(sources))) for model in self.models])
+        state = self.start(sources)
         if decoding.do_sample:
             uniform = [draw_uniform(ids, decoding.seed, constraints.max_new_tokens, n_best) for ids in sources]
             return sample(
-                self._step,
+                self.step,
                 state,
                 np.stack(uniform),
                 constraints,
@@ -133,16 +129,19 @@ class NumPyEngine:
                 alpha=alpha,
             )
         if decoding.num_beams == 1:
-            return greedy_search(self._step, state, len(sources), constraints, alpha=alpha)
+            return greedy_search(self.step, state, len(sources), constraints, alpha=alpha)
         num_beams = decoding.num_beams
-        return beam_search(
-            self._step, state, len(sources), constraints, num_beams=num_beams, alpha=alpha, n_best=n_best
-        )
+        return beam_search(self.step, state, len(sources), constraints, num_beams=num_beams, alpha=alpha, n_best=n_best)
+
+    def start(self, sources: Sequence[Sequence[int]]) -> _Caches:
+        """Return the state of a search for sources of one padded length, of which the last is the longest."""
+        return _Caches([model.start(sources, self._padded(len(sources[-1]), len(sources))) for model in self.models])
 
     def _padded(self, length: int, n_sentences: int) -> int:
         return length if n_sentences == 1 else max(length, min(padded_length(length), self._n_positions or 2**62))
 
-    def _step(self, last: NDArray[np.int64], state: _Caches) -> tuple[LogProbs, _Caches]:
+    def step(self, last: NDArray[np.int64], state: _Caches) -> tuple[LogProbs, _Caches]:
+        """Return the log-probabilities of the next tokens; the step function of a search."""
         check_time_limit()
         return LogProbs(self._log_probs(last, state)), state
 
@@ -173,52 +172,7 @@ class NumPyEngine:
             return [line[: len(target) - 1] for line, target in zip(columns, targets, strict=True)]
 
         batches = plan_equal_lengths([max(len(source), len(target)) for source, target in pairs], 1)
-        for rows, lines in zip(batches, _on_every_core(score_batch, batches), strict=True):
+        for rows, lines in zip(batches, on_every_core(score_batch, batches), strict=True):
             for row, line in zip(rows, lines, strict=True):
                 results[row] = line
         return check_token_scores(results)
-
-
-@functools.cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController().select(user_api="blas")
-
-
-class _OneThread:
-    """One thread of BLAS while there is a search. It is a setting of the process: the last search restores it."""
-
-    def __init__(self) -> None:
-        self._searches, self._lock = 0, threading.RLock()  # a search may end where another one is collected as garbage
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._searches:
-                self._limit = _blas().limit(limits=1)
-            self._searches += 1
-
-    def __exit__(self, *_error: object) -> None:
-        with self._lock:
-            self._searches -= 1
-            if not self._searches:
-                self._limit.restore_original_limits()
-
-
-_ONE_THREAD = _OneThread()
-
-
-def _on_every_core(work: Any, jobs: Sequence[Sequence[int]]) -> Iterator[Any]:
-    """Yield `work(job)` for every job, in order; each core computes its own jobs, with one thread of BLAS.
-
-    The matrices of a search are small, and threads that share one wait for each other most of the time. A job runs in a
-    copy of the caller's context, so that its time limit holds there too.
-    """
-    with _ONE_THREAD:
-        if min(cores(), len(jobs)) < 2:
-            yield from map(work, jobs)
-            return
-        pool = ThreadPoolExecutor(cores())
-        try:
-            contexts = [copy_context() for _ in jobs]  # a context is entered by one thread at a time
-            yield from pool.map(lambda context, job: context.run(work, job), contexts, jobs)
-        finally:
-            pool.shutdown(cancel_futures=True)

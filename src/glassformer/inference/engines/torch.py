@@ -149,7 +149,8 @@ class TorchEngine:
         prefixes: Sequence[Sequence[int]] = (),
     ) -> AnswerBatches:
         """Yield the answers of `Engine.answers`."""
-        longest, prepared = min(max_new_tokens, self._n_positions or max_new_tokens), self._prepared
+        longest = min(max_new_tokens, self._n_positions or max_new_tokens)
+        _ = self._prepared  # once, and not in every thread
 
         def search_batch(batch: Sequence[int]) -> list[list[Hypothesis]]:
             forced = [prefixes[row] for row in batch] if prefixes else ()
@@ -157,8 +158,7 @@ class TorchEngine:
             chosen = [sources[row] for row in batch]
             try:
                 with torch.inference_mode():  # of this thread
-                    state = _Caches([model.start(chosen, self._padded(len(chosen[-1]))) for model in prepared])
-                    return self._search(chosen, state, decoding, constraints)
+                    return self._search(chosen, self.start(chosen), decoding, constraints)
             except NotFiniteError as error:
                 raise error.moved_to(batch[error.row or 0]) from None
 
@@ -182,7 +182,7 @@ class TorchEngine:
         if decoding.do_sample:
             uniform = [draw_uniform(ids, decoding.seed, constraints.max_new_tokens, n_best) for ids in sources]
             return sample(
-                self._step,
+                self.step,
                 state,
                 np.stack(uniform),
                 constraints,
@@ -192,11 +192,9 @@ class TorchEngine:
                 alpha=alpha,
             )
         if decoding.num_beams == 1:
-            return greedy_search(self._step, state, len(sources), constraints, alpha=alpha)
+            return greedy_search(self.step, state, len(sources), constraints, alpha=alpha)
         num_beams = decoding.num_beams
-        return beam_search(
-            self._step, state, len(sources), constraints, num_beams=num_beams, alpha=alpha, n_best=n_best
-        )
+        return beam_search(self.step, state, len(sources), constraints, num_beams=num_beams, alpha=alpha, n_best=n_best)
 
     @functools.cached_property
     def _prepared(self) -> list[Inference]:
@@ -205,7 +203,14 @@ class TorchEngine:
         with torch.inference_mode():
             return [Inference(model, dtype) for model in self.models]
 
-    def _step(self, last: NDArray[np.int64], state: _Caches) -> tuple[LogProbs, _Caches]:
+    @torch.inference_mode()
+    def start(self, sources: Sequence[Sequence[int]]) -> _Caches:
+        """Return the state of a search for sources of one padded length, of which the last is the longest."""
+        return _Caches([model.start(sources, self._padded(len(sources[-1]))) for model in self._prepared])
+
+    @torch.inference_mode()
+    def step(self, last: NDArray[np.int64], state: _Caches) -> tuple[LogProbs, _Caches]:
+        """Return the log-probabilities of the next tokens; the step function of a search."""
         check_time_limit()
         ids = torch.from_numpy(last).to(self.device)
         logits = [model.step(ids, cache) for model, cache in zip(self._prepared, state.caches, strict=True)]

@@ -153,6 +153,7 @@ def describe_job(
         "json": layout.full,
         "columns": list(layout.names),
         "alignments": layout.alignments,
+        **({"rivals": search.n_rivals} if search.n_rivals else {}),
         "input": opened.format,
         "input columns": list(opened.taken),
         **_describe_rule(search.rule),

@@ -93,7 +93,9 @@ def choose_format(requested: str | None, out: Path | None, input_format: str, *,
     chosen = requested or OF_SUFFIX.get(suffix)
     if full:
         if chosen not in (None, "jsonl", "lines" if requested is None else "jsonl"):
-            raise UsageError("--json and several answers are JSON Lines", got=f"the format {chosen}", hint="--to jsonl")
+            raise UsageError(
+                "--json, rivals and several answers are JSON Lines", got=f"the format {chosen}", hint="--to jsonl"
+            )
         return "jsonl"
     chosen = chosen or (OF_INPUT.get(input_format, "tsv") if columns else "lines")
     if columns and chosen == "lines":

@@ -12,6 +12,7 @@ from glassformer.inference.choose import Rule, choose
 from glassformer.inference.jobs.alignment import Aligner
 from glassformer.inference.jobs.chunks import chunks
 from glassformer.inference.jobs.sentences import Sentences, joined
+from glassformer.inference.rivals import with_rivals
 from glassformer.inference.translator import EMPTY, Source, Translation, Translator
 from glassformer.paper.search import GreedyFirst
 from glassformer.paper.settings import DecodingSettings
@@ -29,12 +30,14 @@ class Search:
 
     `rule` chooses one of several answers; without it, that of the search is the best.
     `greedy_first` is what the first texts of the job have shown; it makes the scores independent of the chunks.
+    `n_rivals` is the number of rivals of each token.
     """
 
     decoding: DecodingSettings
     long: Long = "skip"
     greedy_first: GreedyFirst = field(default_factory=GreedyFirst)
     rule: Rule | None = None
+    n_rivals: int = 0
 
     def __post_init__(self) -> None:
         if self.long not in get_args(Long):
@@ -56,6 +59,7 @@ def translate_stream(
     prefixes: Iterable[str] | None = None,
     long: Long = "skip",
     alignments: bool = False,
+    n_rivals: int = 0,
     decoding: DecodingSettings | None = None,
     **options: Any,
 ) -> Iterator[Translation]:
@@ -65,10 +69,11 @@ def translate_stream(
     answer whose `left_out` says why, "split" translates its sentences and joins their answers (with the extra
     `sentences`; a sentence that is too long itself leaves its text out). A mapping with an empty input, such as a
     feature, is left out too, or raises TextError with "stop". `alignments`: each answer has its `alignment`, from the
-    attention of the model. The other arguments are those of `Translator.translate`, as are answers and scores.
+    attention of the model. `n_rivals` is the number of rivals of each token. The other arguments are those of
+    `Translator.translate`, as are answers and scores.
     """
     base = decoding or translator.settings.decoding
-    search = Search(base.override(options) if options else base, long)
+    search = Search(base.override(options) if options else base, long, n_rivals=n_rivals)
     aligner = Aligner(translator) if alignments else None
     if isinstance(texts, str):
         raise UsageError("the texts to translate must be an iterable of texts", got=quoted(texts), hint="[text]")
@@ -122,6 +127,8 @@ def translate_chunk(
                     del parts[row]
     if search.rule is not None:
         answers = choose(flat, answers, search.rule)
+    if search.n_rivals:
+        answers = with_rivals(translator, flat, answers, search.n_rivals)
     found = iter(answers if aligner is None else aligner.align(flat, answers))
     results = [replace(EMPTY, left_out=left_out.get(row, "")) for row in range(len(texts))]
     for row, sentences in parts.items():

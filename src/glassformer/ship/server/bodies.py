@@ -56,11 +56,15 @@ class Body(BaseModel):
 
 
 class TranslateBody(Body):
-    """Texts to translate. `prefix` is the forced start of every answer."""
+    """Texts to translate. `prefix` is the forced start of every answer.
+
+    `rivals` adds this number of other tokens at each token.
+    """
 
     texts: Annotated[list[Given], Field(max_length=TEXTS)]
     num_return_sequences: Beams = None
     prefix: Text = ""
+    rivals: Annotated[int, Field(ge=0, le=BEAMS)] = 0
 
 
 class TraceBody(Body):

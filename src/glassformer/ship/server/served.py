@@ -14,6 +14,7 @@ from glassformer.glassbox.report import MAX_BYTES
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.inference.batching import BatchingTranslator, Worker
+from glassformer.inference.rivals import with_rivals
 from glassformer.inference.translator import Translation, Translator
 from glassformer.ship.server.bodies import TraceBody, TranslateBody, WhatIfBody
 from glassformer.ship.server.limits import BEAMS, EDITS, TEXT_CHARACTERS, TEXTS, Limits, RequestError
@@ -92,7 +93,11 @@ class Served:
     async def translate(self, body: TranslateBody) -> list[Translation]:
         """Return an answer for each text, in order."""
         options = body.search | ({"prefixes": [body.prefix] * len(body.texts)} if body.prefix else {})
-        return await BatchingTranslator(self.translator, self.worker).atranslate(body.texts, **options)
+        answers = await BatchingTranslator(self.translator, self.worker).atranslate(body.texts, **options)
+        if not body.rivals:
+            return answers
+        sources = self.translator.sources_of(body.texts)
+        return await self.worker.acall(lambda: with_rivals(self.translator, sources, answers, body.rivals))
 
     async def trace(self, body: TraceBody | WhatIfBody) -> Trace:
         """Return the trace of a text, with its edits. The history of a run that now has another model is left out."""
