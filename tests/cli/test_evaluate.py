@@ -334,6 +334,28 @@ def test_what_is_scored_is_what_is_translated(tmp_path, call, run, table_of):
     assert math.exp(scored["score"]) <= 1
 
 
+def test_the_suspects_are_the_rows_whose_target_is_less_probable_than_the_answer(
+    tmp_path, call, run, table_of, translator
+):
+    sources = [source for source, _ in dates(40, seed=3)]
+    answers = [each.text for each in translator.translate(sources, num_beams=1)]
+    targets = ["1" if row in (4, 30) else answer for row, answer in enumerate(answers)]
+    path = table_of(tmp_path / "spoiled.csv", [("iso", "english"), ("", "x"), *zip(sources, targets, strict=True)])
+    found = [json.loads(line) for line in call("score", run, path, "--suspects", "9", "--json", "-q").out.splitlines()]
+    assert sorted(each["row"] for each in found) == [6, 32]
+    for each in found:
+        row = each["row"] - 2
+        assert (each["source"], each["target"], each["answer"]) == (sources[row], "1", answers[row])
+        assert each["margin"] == each["answer_score"] - each["score"] > 0
+        score = translator.score([(sources[row], "1"), (sources[row], answers[row])])
+        assert (each["score"], each["answer_score"]) == pytest.approx([one.score for one in score], abs=1e-4)
+    assert found[0]["margin"] >= found[1]["margin"]
+    answer = call("score", run, path, "--suspects", "1")
+    assert "the model has a more probable answer for 2 of 40 rows; the first 1:\n" in answer.err
+    (line,) = answer.out.splitlines()
+    assert line.split("\t")[1:] == [str(found[0]["row"]), found[0]["source"], "1", found[0]["answer"]]
+
+
 def test_a_score_stands_on_one_line_whatever_the_cells_hold(tmp_path, call, run, table_of):
     path = table_of(tmp_path / "odd.csv", [("iso", "english"), ("18\n45", "a\tb\r\nc")])
     lines = call("score", run, path, "--quiet").out.split("\n")

@@ -29,7 +29,7 @@ CONTRACT = {
     """,
     "evaluate": f"MODEL TABLE --beam --bleu-tokenize --no-group --set --engine --seed {LEDGER} {COMPUTING} {PRINTED}",
     "compare": f"A B TABLE --device --beam --bleu-tokenize --no-group --set --seed {LEDGER} {PRINTED}",
-    "score": f"MODEL TABLE {LEDGER} {COMPUTING} {PRINTED}",
+    "score": f"MODEL TABLE --suspects {LEDGER} {COMPUTING} {PRINTED}",
     "explain": f"""
         MODEL TEXT --feature --target --tensor --head --heads --edit --beam --set --pad-to --html --overwrite {PRINTED}
     """,
