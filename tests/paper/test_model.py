@@ -757,7 +757,7 @@ def test_wrongly_shaped_calls_are_caught_in_tests() -> None:
         ("glassformer.paper.search.sampling", lambda module: module.truncate(np.ones(3, dtype=int), 1, 1.0)),
         (
             "glassformer.inference.engines.torch_cached",
-            lambda module: module._aligned(torch.ones(2)),
+            lambda module: module._attention_of_one(*torch.ones(3, 2)),
         ),
         (
             "glassformer.training.objective",

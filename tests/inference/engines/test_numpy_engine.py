@@ -5,21 +5,24 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, TextError
 from glassformer.inference import engines
-from glassformer.inference.engines import batches, load_engine, search
-from glassformer.inference.engines import numpy as engine_module
+from glassformer.inference.engines import Engine, batches, load_engine, search
+from glassformer.inference.engines import searches as searches_module
+from glassformer.inference.engines import torch as torch_module
 from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.engines.numpy_cached import CACHE_STEPS, Cache, Inference
+from glassformer.inference.engines.searches import Searches
 from glassformer.inference.engines.torch import get_weights
 from glassformer.paper import reference
 from glassformer.paper.model import Transformer
@@ -116,6 +119,7 @@ def test_answers_and_scores_are_those_of_pytorch(
         assert one == pytest.approx(other, abs=1e-4)
 
 
+@pytest.mark.parametrize("build", [numpy_engine_of, engine_of], ids=["numpy", "torch"])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
 @same_examples(max_examples=4)
 @given(
@@ -127,6 +131,7 @@ def test_answers_and_scores_are_those_of_pytorch(
     n_cores=st.sampled_from([1, 3]),
 )
 def test_where_tokens_are_tied_but_for_rounding_an_answer_is_the_same_in_any_batch(
+    build: Callable[..., Engine],
     shape: list[dict[str, Any]],
     seed: int,
     noise: float,
@@ -135,30 +140,37 @@ def test_where_tokens_are_tied_but_for_rounding_an_answer_is_the_same_in_any_bat
     positions: int,
     n_cores: int,
 ) -> None:
-    engine = numpy_engine_of(*(with_twins(random_model(seed + i, **changes), noise) for i, changes in enumerate(shape)))
+    """Alone, in any batch, in any order, twice in one batch, on any cores."""
+    engine = build(*(with_twins(random_model(seed + i, **changes), noise) for i, changes in enumerate(shape)))
     sources = random_sources(5, longest=20, seed=seed)
     batch = sources * 2
     shuffle.shuffle(batch)
     alone = {tuple(source): search(engine, [source], decoding, 8)[0] for source in sources}
+    before = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batches, "BATCH_POSITIONS", positions)
         patch.setattr(batches, "cores", lambda: n_cores)
-        together = search(engine, batch, decoding, 8)
+        patch.setattr(torch_module, "MIN_HYPOTHESES", 1)
+        torch.set_num_threads(n_cores)
+        try:
+            together = search(engine, batch, decoding, 8)
+        finally:
+            torch.set_num_threads(before)
     for source, answers in zip(batch, together, strict=True):
         assert alike(answers, alone[tuple(source)])
 
 
 def test_an_uncertain_text_is_searched_again_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, sources, searched = numpy_engine_of(random_model()), random_sources(6, longest=0), []
-    actual = NumPyEngine._search
+    actual = Searches._search
 
-    def watched(self: NumPyEngine, rows: Sequence[Sequence[int]], *given: Any) -> list[list[Hypothesis]]:
+    def watched(self: Searches, rows: Sequence[int]) -> list[list[Hypothesis]]:
         searched.append(len(rows))
-        return actual(self, rows, *given)
+        return actual(self, rows)
 
-    monkeypatch.setattr(NumPyEngine, "_search", watched)
+    monkeypatch.setattr(Searches, "_search", watched)
     search(engine, sources, GREEDY, 8)
-    monkeypatch.setattr(engine_module, "UNCERTAIN", 1e9)
+    monkeypatch.setattr(searches_module, "UNCERTAIN", 1e9)
     search(engine, sources, GREEDY, 8)
     assert searched == [6, 6, 1, 1, 1, 1, 1, 1]
 

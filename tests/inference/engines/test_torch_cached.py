@@ -18,7 +18,6 @@ from glassformer.inference.engines import torch_cached as inference_module
 from glassformer.inference.engines.torch import get_weights
 from glassformer.inference.engines.torch_cached import Inference
 from glassformer.paper import reference
-from glassformer.paper.kernels.products import PreparedLinear, has_prepared_products
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import ModelSettings
 
@@ -147,47 +146,6 @@ def test_without_onednn_the_numbers_are_the_same(changes: dict[str, Any], monkey
     inference = Inference(model)
     assert inference.output.reordered is None
     close(steps(inference, sources, targets), expected)
-
-
-# The same bits
-
-
-@pytest.mark.parametrize("with_onednn", [True, False])
-@pytest.mark.parametrize(("n_in", "n_out"), [(16, 13), (128, 384), (1024, 256), (1536, 8), (4096, 64)])
-@torch.inference_mode()
-def test_a_row_of_a_product_has_the_same_bits_whatever_the_number_of_rows(
-    n_in: int, n_out: int, with_onednn: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not with_onednn:
-        monkeypatch.setattr("glassformer.paper.kernels.products.has_prepared_products", lambda: False)
-    elif not has_prepared_products():
-        pytest.skip("no oneDNN here")
-    generator = torch.Generator().manual_seed(0)
-    weight, bias, x = (torch.randn(shape, generator=generator) for shape in ((n_out, n_in), (n_out,), (300, n_in)))
-    product = PreparedLinear(torch.float32, (weight, bias))
-    for activation in ("none", "relu"):
-        whole = product.product(x[:64], activation)
-        for n in (*range(1, 20), 33, 64):
-            assert torch.equal(product.product(x[:n], activation), whole[:n])
-            assert torch.equal(product.product(x[64 - n : 64].clone(), activation), whole[64 - n :])
-        if with_onednn:
-            assert torch.equal(product.product(x, activation)[:64], whole)
-
-
-@pytest.mark.parametrize(("n_heads", "d"), [(2, 8), (3, 5), (1, 7), (4, 24), (4, 32)])
-@pytest.mark.parametrize("length", [1, 2, 5, 17])
-@torch.inference_mode()
-def test_attention_of_a_row_has_the_same_bits_whatever_the_number_of_rows(n_heads: int, d: int, length: int) -> None:
-    """Keys and values stand as the cache keeps them, step after step."""
-    generator = torch.Generator().manual_seed(0)
-    key, value = (torch.randn((length, 20, n_heads, d), generator=generator) for _ in range(2))
-    query = torch.randn((20, n_heads, d), generator=generator)
-
-    def attend(n: int) -> Tensor:
-        return inference_module._attention_of_one(query[:n], *(x[:, :n].clone().transpose(0, 1) for x in (key, value)))
-
-    whole = attend(20)
-    assert all(torch.equal(attend(n), whole[:n]) for n in range(1, 20))
 
 
 # Once for each sentence

@@ -34,7 +34,6 @@ from glassformer.inference.engines.torch import (
     resolve_precision,
     set_weights,
 )
-from glassformer.paper.kernels.products import has_prepared_products
 from glassformer.paper.model import Transformer
 from glassformer.paper.search import Hypothesis, is_certain
 from glassformer.paper.settings import DecodingSettings, ModelSettings
@@ -206,44 +205,6 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
     "an ensemble of five": [{}, {}, {}, {}, {}],
 }
 SEARCHES = [GREEDY, BEAM, BEST, DecodingSettings(do_sample=True, num_return_sequences=3)]
-
-
-@pytest.mark.skipif(not has_prepared_products(), reason="the promise to the last bit is for oneDNN on x86-64")
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
-@same_examples(max_examples=4)
-@given(
-    seed=st.integers(0, 100),
-    noise=st.sampled_from([0.0, 1e-8, 1e-7, 1e-6]),
-    decoding=st.sampled_from(SEARCHES),
-    shuffle=st.randoms(use_true_random=False),
-    positions=st.sampled_from([40, 150, 8192]),
-    n_cores=st.sampled_from([1, 3]),
-)
-def test_where_tokens_are_tied_but_for_rounding_an_answer_is_the_same_to_the_last_bit(
-    shape: list[dict[str, Any]],
-    seed: int,
-    noise: float,
-    decoding: DecodingSettings,
-    shuffle: random.Random,
-    positions: int,
-    n_cores: int,
-) -> None:
-    """Answers, and scores of every token: alone, in any batch, in any order, twice in one batch, on any cores."""
-    engine = engine_of(*(with_twins(random_model(seed + i, **changes), noise) for i, changes in enumerate(shape)))
-    sources = random_sources(5, longest=20, seed=seed)
-    batch = sources * 2
-    shuffle.shuffle(batch)
-    alone = {tuple(source): search(engine, [source], decoding, 8)[0] for source in sources}
-    before = torch.get_num_threads()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches, "BATCH_POSITIONS", positions)
-        patch.setattr(engine_module, "MIN_HYPOTHESES", 1)
-        torch.set_num_threads(n_cores)
-        try:
-            together = search(engine, batch, decoding, 8)
-        finally:
-            torch.set_num_threads(before)
-    assert together == [alone[tuple(source)] for source in batch]
 
 
 @same_examples(max_examples=15)

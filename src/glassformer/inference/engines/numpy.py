@@ -1,8 +1,6 @@
 """The engine that needs NumPy alone: search on a CPU in float32, for one text or many.
 
-The same answer in any batch: a product of several rows rounds differently from that of one row, by less than
-UNCERTAIN in a sum of log-probabilities. So a text whose search kept or left a hypothesis by a smaller difference
-(`Hypothesis.margin`) is searched again alone. Scores differ by rounding. Samples are always drawn for each text alone.
+Samples are always drawn for each text alone; other searches see to the same answer in any batch (`searches`).
 
 Axes: N sentences · K hypotheses of a sentence · V vocabulary.
 """
@@ -18,21 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.errors import NotFiniteError
 from glassformer.inference.engines.batches import on_every_core, padded_length, plan_equal_lengths
 from glassformer.inference.engines.numpy_cached import Cache, Inference
+from glassformer.inference.engines.searches import Searches
 from glassformer.inference.timelimit import check_time_limit
-from glassformer.paper.search import (
-    AnswerBatches,
-    Hypothesis,
-    LogProbs,
-    SearchConstraints,
-    beam_search,
-    check_token_scores,
-    greedy_search,
-    sample,
-)
-from glassformer.paper.search.sampling import draw_uniform
+from glassformer.paper.search import AnswerBatches, LogProbs, SearchConstraints, check_token_scores
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer
@@ -41,9 +29,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 Array = NDArray[Any]
-
-UNCERTAIN = 5e-4
-"""Margin (nats) below which a text is searched again alone; the rounding of a batch was below 5e-5."""
 
 
 @dataclass
@@ -84,61 +69,22 @@ class NumPyEngine:
     ) -> AnswerBatches:
         """Yield the answers of `Engine.answers`."""
         longest = min(max_new_tokens, self._n_positions or max_new_tokens)
-        width = max(decoding.num_beams, decoding.num_return_sequences)
-
-        def search_rows(rows: Sequence[int]) -> list[list[Hypothesis]]:
-            forced = [prefixes[row] for row in rows] if prefixes else ()
-            constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, forced)
-            chosen = [sources[row] for row in rows]
-            try:
-                return self._search(chosen, decoding, constraints)
-            except NotFiniteError as error:
-                raise error.moved_to(rows[error.row or 0]) from None
-
-        @np.errstate(all="ignore")
-        def search_batch(rows: Sequence[int]) -> list[list[Hypothesis]]:
-            found = search_rows(rows)
-            if len(rows) > 1:
-                again = [i for i, answers in enumerate(found) if min(each.margin for each in answers) < UNCERTAIN]
-                for i in again:
-                    found[i : i + 1] = search_rows([rows[i]])
-            return found
-
+        constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, prefixes)
+        search_batch = np.errstate(all="ignore")(Searches(self.start, self.step, sources, decoding, constraints))
         if decoding.do_sample:
             batches = [[row] for row in range(len(sources))]
         else:
+            width = max(decoding.num_beams, decoding.num_return_sequences)
             batches = plan_equal_lengths([len(source) for source in sources], width)
         for rows, found in zip(batches, on_every_core(search_batch, batches), strict=True):
             yield dict(zip(rows, found, strict=True))
 
-    def _search(
-        self, sources: Sequence[Sequence[int]], decoding: DecodingSettings, constraints: SearchConstraints
-    ) -> list[list[Hypothesis]]:
-        alpha, n_best = decoding.length_alpha, decoding.num_return_sequences
-        state = self.start(sources)
-        if decoding.do_sample:
-            uniform = [draw_uniform(ids, decoding.seed, constraints.max_new_tokens, n_best) for ids in sources]
-            return sample(
-                self.step,
-                state,
-                np.stack(uniform),
-                constraints,
-                temperature=decoding.temperature,
-                top_k=decoding.top_k,
-                top_p=decoding.top_p,
-                alpha=alpha,
-            )
-        if decoding.num_beams == 1:
-            return greedy_search(self.step, state, len(sources), constraints, alpha=alpha)
-        num_beams = decoding.num_beams
-        return beam_search(self.step, state, len(sources), constraints, num_beams=num_beams, alpha=alpha, n_best=n_best)
-
     def start(self, sources: Sequence[Sequence[int]]) -> _Caches:
         """Return the state of a search for sources of one padded length, of which the last is the longest."""
-        return _Caches([model.start(sources, self._padded(len(sources[-1]), len(sources))) for model in self.models])
-
-    def _padded(self, length: int, n_sentences: int) -> int:
-        return length if n_sentences == 1 else max(length, min(padded_length(length), self._n_positions or 2**62))
+        length = len(sources[-1])
+        if len(sources) > 1:
+            length = max(length, min(padded_length(length), self._n_positions or 2**62))
+        return _Caches([model.start(sources, length) for model in self.models])
 
     def step(self, last: NDArray[np.int64], state: _Caches) -> tuple[LogProbs, _Caches]:
         """Return the log-probabilities of the next tokens; the step function of a search."""

@@ -1,7 +1,7 @@
-"""The PyTorch engine: its answers are the same in any batch.
+"""The PyTorch engine, for a GPU and for bfloat16.
 
-A text's padded length depends on that text alone (its length, rounded up), only equal padded lengths share a batch, and
-on a CPU in float32 no number depends on the batch, to the last bit (`inference`).
+A text's padded length depends on that text alone (its length, rounded up), and only equal padded lengths share a batch.
+On a CPU, samples are drawn for each text alone.
 """
 
 from __future__ import annotations
@@ -21,24 +21,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from glassformer.errors import DeviceError, NotFiniteError, SettingsError, nearest
+from glassformer.errors import DeviceError, SettingsError, nearest
 from glassformer.inference.engines.batches import padded_length, plan_equal_lengths
+from glassformer.inference.engines.searches import Searches
 from glassformer.inference.engines.tensors import TensorLogProbs
 from glassformer.inference.engines.torch_cached import Cache, Inference
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.kernels.cpu import configure_memory, on_every_core, split_batches
 from glassformer.paper.model import Transformer
-from glassformer.paper.search import (
-    AnswerBatches,
-    Hypothesis,
-    LogProbs,
-    SearchConstraints,
-    beam_search,
-    check_token_scores,
-    greedy_search,
-    sample,
-)
-from glassformer.paper.search.sampling import draw_uniform
+from glassformer.paper.search import AnswerBatches, LogProbs, SearchConstraints, check_token_scores
 from glassformer.paper.settings import DecodingSettings, Precision
 from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.modelfile import ModelFile
@@ -150,51 +141,19 @@ class TorchEngine:
     ) -> AnswerBatches:
         """Yield the answers of `Engine.answers`."""
         longest = min(max_new_tokens, self._n_positions or max_new_tokens)
+        constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, prefixes)
+        search_batch = torch.inference_mode()(Searches(self.start, self.step, sources, decoding, constraints))
         _ = self._prepared  # once, and not in every thread
-
-        def search_batch(batch: Sequence[int]) -> list[list[Hypothesis]]:
-            forced = [prefixes[row] for row in batch] if prefixes else ()
-            constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, forced)
-            chosen = [sources[row] for row in batch]
-            try:
-                with torch.inference_mode():  # of this thread
-                    return self._search(chosen, self.start(chosen), decoding, constraints)
-            except NotFiniteError as error:
-                raise error.moved_to(batch[error.row or 0]) from None
-
         width = max(decoding.num_beams, decoding.num_return_sequences)
         batches = plan_equal_lengths([len(source) for source in sources], width)
         run: Any = map
         if self.device.type == "cpu":
             run = on_every_core
             batches = split_batches(batches, torch.get_num_threads(), MIN_HYPOTHESES // width)
+            if decoding.do_sample:
+                batches = [[row] for batch in batches for row in batch]
         for batch, answers in zip(batches, run(search_batch, batches), strict=True):
             yield dict(zip(batch, answers, strict=True))
-
-    def _search(
-        self,
-        sources: Sequence[Sequence[int]],
-        state: _Caches,
-        decoding: DecodingSettings,
-        constraints: SearchConstraints,
-    ) -> list[list[Hypothesis]]:
-        alpha, n_best = decoding.length_alpha, decoding.num_return_sequences
-        if decoding.do_sample:
-            uniform = [draw_uniform(ids, decoding.seed, constraints.max_new_tokens, n_best) for ids in sources]
-            return sample(
-                self.step,
-                state,
-                np.stack(uniform),
-                constraints,
-                temperature=decoding.temperature,
-                top_k=decoding.top_k,
-                top_p=decoding.top_p,
-                alpha=alpha,
-            )
-        if decoding.num_beams == 1:
-            return greedy_search(self.step, state, len(sources), constraints, alpha=alpha)
-        num_beams = decoding.num_beams
-        return beam_search(self.step, state, len(sources), constraints, num_beams=num_beams, alpha=alpha, n_best=n_best)
 
     @functools.cached_property
     def _prepared(self) -> list[Inference]:

@@ -4,13 +4,10 @@
     cache        the keys and values of a target token are written once and not moved; those of the memory are computed
                  once for each sentence; when rows leave, only the rows that fill the gaps are moved
     padding      the encoder computes tokens without padding; only attention reads padded sentences
-    products     on a CPU with oneDNN, which reorders the weights once: in float32 this is twice as fast as PyTorch's
-                 own on many processors; in bfloat16 only products with weights are in bfloat16, the rest is in float32
+    products     on a CPU, those of three rows or more with oneDNN, which reorders the weights once: in float32 this is
+                 twice as fast as PyTorch's own on many processors; in bfloat16 only products with weights are in
+                 bfloat16, the rest is in float32
     attention    of one query per row by plain multiplications: a call of the fused kernel takes longer
-
-The same bits in any batch, on a CPU in float32: the result of a row depends neither on the other rows of the batch nor
-on their number. Products use one kernel for any number of rows, and sums are over each row separately. A batch has one
-thread: with several threads, the fused kernel adds up in another order.
 
 Axes: N sentences · K hypotheses of a sentence · R = N·K rows · S source positions · t target positions so far ·
 H heads · V vocabulary · D d_model.
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 CACHE_STEPS = 32  # positions by which the cache grows at a time
-SUMMED_TOGETHER = 64  # PyTorch adds up this number of columns at once, and the last few of all rows in another order
 
 
 class _FeedForward:
@@ -56,23 +52,11 @@ def _attention(
     value: Float[Tensor, "N S H d_v"],
     mask: Float[Tensor, "N S"] | None = None,
 ) -> Float[Tensor, "N T C"]:
-    """`model.attention` of scaled queries, with concatenated heads: C = H·d_v; `mask` is added to the scores.
-
-    On a CPU each sentence starts at a multiple of 64 bytes: otherwise the fused kernel adds up in another order.
-    """
-    d_v = value.shape[3]
-    if key.device.type == "cpu":
-        query, key, value = (_aligned(x) for x in (query, key, value))
+    """`model.attention` of scaled queries, with concatenated heads: C = H·d_v; `mask` is added to the scores."""
     mask = None if mask is None else mask[:, None, None]
     query, key, value = (x.transpose(1, 2) for x in (query, key, value))
     heads = F.scaled_dot_product_attention(query, key, value, mask, scale=1.0)
-    return heads.transpose(1, 2)[..., :d_v].flatten(2)
-
-
-def _aligned(x: Float[Tensor, "N T H d"]) -> Float[Tensor, "N T H d2"]:
-    """Add zeros after the numbers of each head if a sentence would not end at a multiple of 16 numbers."""
-    _, _, n_heads, d = x.shape
-    return F.pad(x, (0, -d % 16)) if n_heads * d % 16 else x
+    return heads.transpose(1, 2).flatten(2)
 
 
 def _attention_of_one(
@@ -87,10 +71,7 @@ def _attention_of_one(
     scores = (key * query[:, None]).sum(-1, keepdim=True)
     if mask is not None:
         scores += mask[:, :, None, None]
-    weighted = value * scores.softmax(1)
-    if weighted[0, 0].numel() % SUMMED_TOGETHER:
-        weighted = weighted.contiguous()
-    return weighted.sum(1).flatten(1)
+    return (value * scores.softmax(1)).sum(1).flatten(1)
 
 
 class _Norm:

@@ -14,8 +14,7 @@ from torch.nn import functional as F  # noqa: N812  (the name that everybody kno
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-REORDERED_ROWS = 3  # in bfloat16, from this number of rows on, oneDNN's products with reordered weights are faster
-PROBED_ROWS = 16  # rows of a product that shows for how few rows another kernel is used
+REORDERED_ROWS = 3  # from this number of rows on, oneDNN's products with reordered weights are faster
 
 
 def side_by_side(layers: Sequence[nn.Linear], x: Float[Tensor, "*tokens K"]) -> Float[Tensor, "*tokens W"]:
@@ -48,21 +47,15 @@ class PreparedLinear:
         self.weight = torch.cat([weight for weight, _ in layers]).to(dtype)
         self.bias = torch.cat(biases).to(dtype) if biases else None
         self.reordered = _reorder(self.weight)
-        self.min_rows, self.reordered_rows = 1, REORDERED_ROWS
-        if dtype == torch.float32 and self.weight.device.type == "cpu":
-            self.min_rows, self.reordered_rows = _min_rows(*self.weight.shape, self.reordered is not None), 1
 
     def __call__(self, x: Float[Tensor, "rows K"]) -> Float[Tensor, "rows W"]:
         return self.product(x).float()
 
     def product(self, x: Tensor, activation: str = "none") -> Tensor:
-        """The same in the precision of the weights; in float32 a row's result is the same for any number of rows."""
-        n_rows = len(x)
-        if n_rows < self.min_rows:
-            return self.product(F.pad(x, (0, 0, 0, self.min_rows - n_rows)), activation)[:n_rows]
+        """The same in the precision of the weights."""
         x = x.to(self.weight.dtype)
-        if self.reordered is not None and n_rows >= self.reordered_rows:
-            return _reordered_product(x, self.reordered, self.bias, activation)
+        if self.reordered is not None and len(x) >= REORDERED_ROWS:
+            return cast("Tensor", torch.ops.mkldnn._linear_pointwise(x, self.reordered, self.bias, activation, [], ""))
         y = F.linear(x, self.weight, self.bias)
         return F.relu_(y) if activation == "relu" else y
 
@@ -72,26 +65,3 @@ def _reorder(weight: Tensor) -> Tensor | None:
     if weight.device.type != "cpu" or not has_prepared_products():
         return None
     return cast("Tensor", torch.ops.mkldnn._reorder_linear_weight(weight))
-
-
-def _reordered_product(x: Tensor, reordered: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
-    return cast("Tensor", torch.ops.mkldnn._linear_pointwise(x, reordered, bias, activation, [], ""))
-
-
-@cache
-def _min_rows(n_out: int, n_in: int, is_reordered: bool) -> int:
-    """The number of rows from which on a row's product does not depend on how many there are, on this CPU.
-
-    Libraries have other kernels for one or a few rows, which add up in another order.
-    """
-    generator = torch.Generator().manual_seed(0)
-    weight, x = (torch.randn((rows, n_in), generator=generator) for rows in (n_out, PROBED_ROWS))
-    reordered = _reorder(weight) if is_reordered else None
-
-    def product(x: Tensor) -> Tensor:
-        return F.linear(x, weight) if reordered is None else _reordered_product(x, reordered, None)
-
-    with torch.inference_mode():
-        whole = product(x)
-        differing = [n for n in range(1, PROBED_ROWS) if not torch.equal(product(x[:n]), whole[:n])]
-    return max(differing, default=0) + 1

@@ -1,0 +1,73 @@
+"""The searches of an engine: the same answer alone and in any batch.
+
+A product of several rows rounds differently from that of one row, by less than UNCERTAIN in a sum of log-probabilities
+in float32. So a text whose search kept or left a hypothesis by a smaller difference (`Hypothesis.margin`) is searched
+again alone. Scores differ by rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from glassformer.errors import NotFiniteError
+from glassformer.paper.search import Hypothesis, SearchConstraints, beam_search, greedy_search, sample
+from glassformer.paper.search.constraints import State, Step
+from glassformer.paper.search.sampling import draw_uniform
+from glassformer.paper.settings import DecodingSettings
+
+UNCERTAIN = 5e-4
+"""Margin (nats) below which a text is searched again alone; the rounding of a batch was below 5e-5."""
+
+
+@dataclass(frozen=True)
+class Searches:
+    """Searches for the answers of `sources`, batch by batch; `constraints` are those of all of them.
+
+    `start(sources)` is the state before the first `step`. Errors have the number of the source.
+    """
+
+    start: Callable[[Sequence[Sequence[int]]], State]
+    step: Step
+    sources: Sequence[Sequence[int]]
+    decoding: DecodingSettings
+    constraints: SearchConstraints
+
+    def __call__(self, rows: Sequence[int]) -> list[list[Hypothesis]]:
+        """Return the answers of some sources, by their numbers, best first."""
+        found = self._search(rows)
+        if len(rows) > 1:
+            for i, answers in enumerate(found):
+                if min(answer.margin for answer in answers) < UNCERTAIN:
+                    found[i : i + 1] = self._search([rows[i]])
+        return found
+
+    def _search(self, rows: Sequence[int]) -> list[list[Hypothesis]]:
+        forced = [self.constraints.prefixes[row] for row in rows] if self.constraints.prefixes else ()
+        constraints = replace(self.constraints, prefixes=forced)
+        try:
+            return self._of([self.sources[row] for row in rows], constraints)
+        except NotFiniteError as error:
+            raise error.moved_to(rows[error.row or 0]) from None
+
+    def _of(self, sources: Sequence[Sequence[int]], constraints: SearchConstraints) -> list[list[Hypothesis]]:
+        decoding, state = self.decoding, self.start(sources)
+        alpha, n_best = decoding.length_alpha, decoding.num_return_sequences
+        if decoding.do_sample:
+            uniform = [draw_uniform(ids, decoding.seed, constraints.max_new_tokens, n_best) for ids in sources]
+            return sample(
+                self.step,
+                state,
+                np.stack(uniform),
+                constraints,
+                temperature=decoding.temperature,
+                top_k=decoding.top_k,
+                top_p=decoding.top_p,
+                alpha=alpha,
+            )
+        if decoding.num_beams == 1:
+            return greedy_search(self.step, state, len(sources), constraints, alpha=alpha)
+        num_beams = decoding.num_beams
+        return beam_search(self.step, state, len(sources), constraints, num_beams=num_beams, alpha=alpha, n_best=n_best)
