@@ -22,8 +22,7 @@ SearchRows = Callable[[Sequence[int], int], AnswerBatches]
 class GreedyFirst:
     """Whether greedy search comes first, decided by the first PROBE sentences of a search, or of a job of several.
 
-    A job passes one GreedyFirst to all its searches. Its answers are then those of one search for all sentences, and
-    their scores too, to the last bit.
+    A job passes one GreedyFirst to all its searches. Its answers are then those of one search for all sentences.
     """
 
     tried: int = 0
