@@ -32,7 +32,7 @@ def module(monkeypatch: pytest.MonkeyPatch):
         return loaded
 
     yield load
-    for name in ("links", "reference"):
+    for name in ("links", "reference", "search", "words"):
         sys.modules.pop(name, None)
 
 
@@ -91,6 +91,22 @@ def test_links_to_folders_and_to_sources_of_lessons_go_to_pages_of_the_site(modu
     text = "[log](docs/log/) [2](../lessons/source/02-one-head.md#3-scores) [code](lessons/build.py) [a](b.md)"
     expected = "[log](docs/log/README.md) [2](../lessons/02-one-head.ipynb#3-scores) [code](lessons/build.py) [a](b.md)"
     assert module("build").adapted(text, Path("README.md")) == expected
+
+
+def test_the_pages_of_the_site_have_at_most_22_000_words(module) -> None:
+    words = module("words")
+    pages = words.words()
+    assert {"index", "docs/quick-start", "docs/which-tool", "docs/glossary"} <= pages.keys()
+    assert sum(pages.values()) <= words.MAX_WORDS, "shorten pages: python docs/site/words.py"
+
+
+def test_words_are_counted_outside_of_blocks_of_code(module) -> None:
+    text = "# One two\n\n```\nnot these\n```\n\n| three | `--four` |\n|---|---:|\n| 5 | – |\n"
+    assert module("words").count(text) == 5
+
+
+def test_each_page_with_synonyms_is_in_the_navigation(module) -> None:
+    assert module("search").SYNONYMS.keys() <= set(module("words").listed(SITE / "index.md"))
 
 
 PAGE = (

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import links
 import reference
+import search
+import words
 
 from glassformer import explain, train
 from glassformer.before.recipes import find_recipe
@@ -26,7 +28,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build"
 SOURCE, SITE, MODEL = BUILD / "site-source", BUILD / "site", BUILD / "site-model"
-PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+PAGES = ("CHANGELOG.md", "CONTRIBUTING.md")
 PANELS = ROOT / "src/glassformer/glassbox/page/panels"
 REPORT = "live/report.html"
 NO_README = "# Lessons\n\n```{toctree}\n:maxdepth: 1\n"
@@ -42,7 +44,8 @@ def gather() -> None:
         shutil.copy2(path, SOURCE / "lessons")
     for path in (*(ROOT / name for name in PAGES), *HERE.glob("*.md")):
         shutil.copy2(path, SOURCE)
-    append_contents(SOURCE / "docs/log/README.md", sorted((SOURCE / "docs/log").glob("20*.md")))
+    logs = sorted((SOURCE / "docs/log").glob("20*.md"))
+    append_contents(SOURCE / "docs/log/README.md", logs)
     append_contents(SOURCE / "lessons/README.md", sorted((SOURCE / "lessons").glob("*.ipynb")))
     for path in SOURCE.rglob("*.md"):
         path.write_text(adapted(path.read_text(encoding="utf-8"), path), encoding="utf-8")
@@ -50,6 +53,7 @@ def gather() -> None:
     for name in ("settings", "commands", "python"):
         page = getattr(reference, f"{name}_page")()
         (SOURCE / f"reference/{name}.md").write_text(page, encoding="utf-8")
+    search.prepare(SOURCE, [*words.listed(HERE / "more.md"), *(f"docs/log/{path.stem}" for path in logs)])
 
 
 def append_contents(page: Path, pages: Sequence[Path]) -> None:

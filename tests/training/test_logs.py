@@ -63,7 +63,7 @@ def test_another_log_is_an_error_and_the_page_shows_how_to_send_events_to_mlflow
         open_log("tensorbord", tmp_path)
     with pytest.raises(UsageError, match="there is no log 'mlflow'") as caught:
         open_log("mlflow", tmp_path)
-    assert "docs/tutorial.md" in caught.value.hint
+    assert "docs/resume.md" in caught.value.hint
 
 
 def test_a_missing_library_is_named_before_the_training(tmp_path, monkeypatch):

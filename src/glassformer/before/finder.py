@@ -1,7 +1,8 @@
 """Search for a learning rate, in some updates from the first weights.
 
 The range test is that of Smith 2017, "Cyclical Learning Rates for Training Neural Networks", section 3.3, with a rate
-that rises by one factor at each update. It changes no setting: docs/check.md has the comparison with the advised rates.
+that rises by one factor at each update. It changes no setting: docs/log/2026-11-defaults.md compares its rates with the
+advised ones.
 """
 
 from __future__ import annotations

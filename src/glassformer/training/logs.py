@@ -39,7 +39,7 @@ def open_log(name: str, run: str | Path, on_failure: Callable[[str], None] | Non
     name, MissingExtraError when the library is not installed.
     """
     if name != "tensorboard":
-        hint = "send the events to it: for event in train(…), in docs/tutorial.md" if name == "mlflow" else None
+        hint = "send the events to it: for event in train(…), in docs/resume.md" if name == "mlflow" else None
         raise UsageError(f"there is no log {quoted(name)}", expected="tensorboard", hint=hint)
     try:
         import tensorboardX.event_file_writer  # noqa: F401
