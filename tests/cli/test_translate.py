@@ -132,7 +132,7 @@ def test_json_gives_one_object_a_line(call, run, translator):
     first, empty = (json.loads(line) for line in answer.out.splitlines())
     wanted = translator.translate(["1845-01-05"])[0]
     assert first.keys() == {
-        *("row", "source", "text", "score", "rank_score", "probability", "finished"),
+        *("row", "source", "text", "score", "rank_score", "finished"),
         *("tokens", "token_scores", "unknown", "unlike", "alternatives"),
     }
     assert (first["row"], first["source"], first["text"]) == (1, "1845-01-05", wanted.text)

@@ -17,6 +17,7 @@ from glassformer.before.plan import train
 from glassformer.before.recipes.overrides import merge
 from glassformer.data.batches import batches_of_epoch
 from glassformer.data.datasets import dates
+from glassformer.data.pairs import fingerprint
 from glassformer.data.tables import Pair
 from glassformer.errors import RunError, TableError, UsageError
 from glassformer.paper.settings import Settings
@@ -536,3 +537,15 @@ def test_weights_since_the_last_validation_are_validated_when_time_is_over(tmp_p
     monkeypatch.setattr(Run, "_reason_to_end", lambda _self: next(reasons))
     validated, _ = outcome(train(PAIRS, settings(training={"validate_every": 2}), tmp_path / "run", device="cpu"))
     assert [event.step for event in validated] == [2, 3]
+
+
+@pytest.mark.parametrize("n_held_out", [99, 100])
+def test_a_run_ends_with_a_calibration_where_enough_sources_are_held_out(tmp_path, n_held_out):
+    other = dates(n_held_out, seed=6)
+    events = list(train(PAIRS, settings(), out=tmp_path / "run", valid=other))
+    found, enough = ModelFile.load(tmp_path / "run").calibration, n_held_out == 100
+    assert events[-1].calibrated == (100 if enough else 0)
+    assert (None if found is None else found.fingerprint) == (fingerprint(other) if enough else None)
+    again = list(train(PAIRS, settings(), out=tmp_path / "run", valid=other, resume=True))
+    assert again[-1].calibrated == events[-1].calibrated
+    assert ModelFile.load(tmp_path / "run").calibration == found

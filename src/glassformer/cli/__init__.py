@@ -9,6 +9,7 @@ import sys
 import typer
 
 from glassformer.cli.audit import audit
+from glassformer.cli.calibrate import calibrate
 from glassformer.cli.check import check
 from glassformer.cli.command import Command, as_options
 from glassformer.cli.compare import compare
@@ -44,7 +45,7 @@ app = typer.Typer(
 VERBS = {
     "Data": (audit, split),
     "Train": (demo, train, check, runs, settings),
-    "Use": (translate, evaluate, compare, score),
+    "Use": (translate, evaluate, compare, score, calibrate),
     "Look inside": (explain, heads, neighbors, tokens, info),
     "Ship": (export, import_, serve),
 }

@@ -43,7 +43,7 @@ REMOVED = {
 
 RARE = {
     "translate": {
-        *("header", "bad_rows", "ledger", "from_", "to", "prefix_column", "alignments", "rivals", "engine"),
+        *("header", "bad_rows", "ledger", "from_", "to", "prefix", "prefix_column", "alignments", "rivals", "engine"),
         *("choose", "utility", "rerank", "rerank_weight"),
     }
 }

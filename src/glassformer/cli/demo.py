@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,7 +60,7 @@ def demo(
 
 
 def _show(reporter: Reporter, translator: Translator, found: Demo) -> str:
-    """Print the five least certain right answers, write the page of the first one, and return its source."""
+    """Print the five right answers with the lowest scores, write the page of the first one, and return its source."""
     from glassformer.glassbox.report import write_report
     from glassformer.glassbox.trace import explain
 
@@ -70,9 +69,10 @@ def _show(reporter: Reporter, translator: Translator, found: Demo) -> str:
     answered = [(source, target, answer) for (source, target), answer in zip(pairs, answers, strict=True)]
     right = [row for row in answered if row[2].text == row[1]]
     five = sorted(right or answered, key=lambda row: row[2].score)[:5]
-    rows = [(source, answer.text, f"{math.exp(answer.score):.4f}") for source, _, answer in five]
+    rows = [(source, answer.text, f"{answer.score:.4f}") for source, _, answer in five]
     which = "right answers" if right else "answers"
-    print_table(f"five of the test dates: the least certain {which}", ("text", "translation", "probability"), rows)
+    title = f"five of the test dates: the {which} with the lowest scores"
+    print_table(title, ("text", "translation", "score"), rows)
     source, target, answer = five[0]
     page = found.folder / "report.html"
     write_report(explain(found.run.path, source, target=target, weights=True, history=True), page)

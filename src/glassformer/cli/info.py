@@ -59,6 +59,10 @@ def _rows(model_file: ModelFile) -> Iterator[tuple[str, str]]:
     rows = f"{data.train_rows:,} rows, {data.valid_rows:,} held out"
     yield "trained on", f"{data.table or '?'}: {rows}"
     yield "metrics", ", ".join(_metrics(facts["metrics"]))
+    yield (
+        "probability of answers",
+        "not calibrated" if model_file.calibration is None else model_file.calibration.summary,
+    )
     for side, tokens in never.items():
         yield f"{side} tokens never trained", f"{len(tokens)}  {' '.join(tokens[:80])}"
     yield "versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())

@@ -141,6 +141,7 @@ def follow(run: Run, reporter: Reporter, resume_command: str, logs: Sequence[Log
                     )
                     if jump := _jump(run, event):
                         reporter.print(jump)
+                    reporter.print(_calibrated(event))
 
 
 def _jump(run: Run, finished: Any) -> str:
@@ -157,6 +158,18 @@ def _jump(run: Run, finished: Any) -> str:
         f"the best validation had {finished.metric} {best:.4f}: it translated "
         f"{min(settings.training.validate_rows, n_all):,} of the {n_all:,} held-out sources, with {searches[0]}; "
         f"the model was measured on all of them, with {searches[1]}"
+    )
+
+
+def _calibrated(event: Any) -> str:
+    """Return whether answers get a probability."""
+    from glassformer.inference.confidence import MIN_SOURCES
+
+    if event.calibrated:
+        return f"the probability that an answer is right is calibrated on {event.calibrated:,} held-out sources"
+    return (
+        f"the probability that an answer is right is not calibrated: that needs {MIN_SOURCES} held-out sources; "
+        f"with other rows: glassformer calibrate {event.path.parent} TABLE"
     )
 
 

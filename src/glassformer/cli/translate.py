@@ -24,7 +24,7 @@ from glassformer.cli.progress import show_progress
 from glassformer.errors import EXIT_LEFT_OUT, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from glassformer.data.rows import OpenRows
     from glassformer.inference.jobs.inputs import Input
@@ -121,6 +121,19 @@ class Form:
     scores: Annotated[
         bool, typer.Option("--scores", help="Add the log-probability (nats) of each answer and its tokens.")
     ] = False
+    confidence: Annotated[
+        bool, typer.Option("--confidence", help="Add the probability that the answer is right, from held-out rows.")
+    ] = False
+    min_confidence: Annotated[
+        float | None,
+        typer.Option(
+            "--min-confidence",
+            min=0,
+            max=1,
+            metavar="P",
+            help="Leave an answer empty that is right with a probability below P, such as 0.95.",
+        ),
+    ] = None
     alignments: Annotated[
         bool,
         typer.Option("--alignments", help="Add pairs of source token and token of the answer, by attention: 0-0 1-2."),
@@ -138,7 +151,16 @@ class Form:
         full = full or self.rivals > 0
         from glassformer.inference.jobs.requests import choose_layout
 
-        return choose_layout(given, opened, out, self.to, full=full, scores=self.scores, alignments=self.alignments)
+        added = {"scores": self.scores, "alignments": self.alignments, "confidence": self.confidence}
+        return choose_layout(given, opened, out, self.to, full=full, **added)
+
+    def check(self, models: Sequence[ModelFile], search: Search, rows: Rows) -> None:
+        """Raise UsageError where the probability that an answer is right is wanted and not known."""
+        from glassformer.inference.confidence import check_calibrated
+
+        if self.confidence or self.min_confidence is not None:
+            prefixes = bool(rows.prefix) or rows.prefix_column is not None
+            check_calibrated(models, search.decoding, prefixes=prefixes, chosen=search.rule is not None)
 
 
 @dataclass(frozen=True)
@@ -246,7 +268,9 @@ def translate(
     given = rows.of(source, models[0].source_tokenizer.inputs, ledger=files.ledger is not None)
     placed = {name: value for name, value in vars(computing).items() if name not in ("ensemble", "on")}
     decoding = models[0].settings.decoding.override(options)
-    search = replace(choosing.search(models[0], decoding, long, placed), n_rivals=form.rivals)
+    search = choosing.search(models[0], decoding, long, placed)
+    search = replace(search, n_rivals=form.rivals, min_confidence=form.min_confidence)
+    form.check(models, search, rows)
     warn_short_limit(reporter, models[0], search.decoding)
     scanned = None if given.arrives else given.scan()
     with given.open() as opened:
@@ -316,6 +340,9 @@ def _warn_about(reporter: Reporter, progress: Progress) -> None:
     warn_unknown_tokens(reporter, progress.unknown, progress.unknown_rows)
     warn_unlike(reporter, progress.unlike.count, progress.unlike.named)
     warn_cut_off(reporter, progress.unfinished.count, progress.unfinished.named)
+    if progress.held_back:
+        rows = "1 row is" if progress.held_back == 1 else f"{progress.held_back:,} rows are"
+        reporter.warn(f"{rows} left empty: the answer is too uncertain for --min-confidence")
     left_out = progress.left_out
     if left_out.count:
         rows = "1 row was" if left_out.count == 1 else f"{left_out.count:,} rows were"

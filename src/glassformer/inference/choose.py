@@ -52,7 +52,8 @@ def choose(texts: Sequence[Source], answers: Sequence[Translation], rule: Rule) 
     results = list(answers)
     rows = [row for row, answer in enumerate(answers) if answer.token_scores]
     candidates = [
-        [replace(answers[row], unknown=(), unlike="", alternatives=()), *answers[row].alternatives] for row in rows
+        [replace(answers[row], unknown=(), unlike="", alternatives=(), probability=None), *answers[row].alternatives]
+        for row in rows
     ]
     found = rule.values([texts[row] for row in rows], candidates)
     for row, others, values in zip(rows, candidates, found, strict=True):

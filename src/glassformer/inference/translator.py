@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 from glassformer.data.pairs import checked_pairs, checked_texts
 from glassformer.data.splits import TrainedSources
 from glassformer.errors import ModelFileError, NotFiniteError, TooLongError, UsageError, quoted
+from glassformer.inference.confidence import probability
 from glassformer.inference.encoding import encode_prefix, encode_sources, max_new_tokens_of
 from glassformer.inference.engines import Engine, load_engine, search
 from glassformer.inference.engines.agreement import Agreement
@@ -36,10 +36,12 @@ class Translation:
     `finished` is False when the answer was cut off at `max_new_tokens`; the JSON then has words for it, `cut_off`.
     `unknown` lists what the source vocabulary did not have in the text, `unlike` says how the text is unlike all that
     the model was trained on ("": it is not, or the model file does not say). `alternatives` are the other answers of an
-    n-best search. `left_out` says why a job left the answer empty. From a job: `alignment`, pairs of a source token and
-    a token of the answer (numbers from 0), with `source_tokens`; `rivals`, the most probable other tokens at each token
-    and the `<eos>`, with their log-probabilities. `chosen` says how `inference.choose` chose it. The JSON has these
-    last five where they are not empty.
+    n-best search. `probability` is the calibrated probability that the answer is right (`inference.confidence`); None:
+    it is not known. `left_out` says why a job left the answer empty, `held_back` that it did so because the answer is
+    too uncertain. From a job: `alignment`, pairs of a source token and a token of the answer (numbers from 0), with
+    `source_tokens`; `rivals`, the most probable other tokens at each token and the `<eos>`, with their
+    log-probabilities. `chosen` says how `inference.choose` chose it. The JSON has these last seven where they are
+    there.
     """
 
     text: str
@@ -51,37 +53,40 @@ class Translation:
     unknown: tuple[str, ...] = ()
     unlike: str = ""
     alternatives: tuple[Translation, ...] = ()
+    probability: float | None = None
     left_out: str = ""
+    held_back: str = ""
     source_tokens: tuple[str, ...] = ()
     alignment: tuple[tuple[int, int], ...] = ()
     rivals: tuple[tuple[tuple[str, float], ...], ...] = ()
     chosen: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain dicts, lists, strings and numbers; `probability` is e to the power of `score`."""
+        """Return plain dicts, lists, strings and numbers."""
         return {
             "text": self.text,
             "score": self.score,
             "rank_score": self.rank_score,
-            "probability": math.exp(self.score),
             "finished": self.finished,
             "tokens": list(self.tokens),
             "token_scores": list(self.token_scores),
             "unknown": list(self.unknown),
             "unlike": self.unlike,
             "alternatives": [alternative.to_json() for alternative in self.alternatives],
-        } | self._if_not_empty()
+        } | self._if_known()
 
-    def _if_not_empty(self) -> dict[str, Any]:
+    def _if_known(self) -> dict[str, Any]:
         values = {
+            "probability": self.probability,
             "cut_off": "" if self.finished else "at the maximum number of tokens",
             "left_out": self.left_out,
+            "held_back": self.held_back,
             "source_tokens": list(self.source_tokens),
             "alignment": [list(pair) for pair in self.alignment],
             "rivals": [[list(rival) for rival in rivals] for rivals in self.rivals],
             "chosen": self.chosen,
         }
-        return {name: value for name, value in values.items() if value}
+        return {name: value for name, value in values.items() if value not in (None, "", [], {})}
 
 
 @dataclass(frozen=True)
@@ -230,12 +235,19 @@ class Translator:
         check_search_fits(self.settings.model, len(self.target_tokenizer), decoding, max_new_tokens, self.engine)
         results = [EMPTY] * len(texts)
         unk_id = self.source_tokenizer.vocabulary.unk_id
+        is_known = self.n_models == 1 and not decoding.do_sample and prefixes is None
+        calibration = self.model_file.calibration if is_known else None
 
         def keep(found: Mapping[int, list[Hypothesis]]) -> None:
             for i, (best, *others) in found.items():
                 row, source = rows[i], sources[i]
                 unknown = self.source_tokenizer.unknown(texts[row]) if unk_id in source else ()
-                about = {"unknown": tuple(unknown), "unlike": self.model_file.unlike(source)}
+                unlike = self.model_file.unlike(source)
+                about: dict[str, Any] = {"unknown": tuple(unknown), "unlike": unlike}
+                if calibration is not None:
+                    n_tokens = len(source) - self.source_tokenizer.settings.n_frame_tokens
+                    usual = best.finished and not unlike
+                    about["probability"] = probability(calibration, best.token_scores, n_tokens, usual=usual)
                 results[row] = self._translation(best, alternatives=tuple(map(self._translation, others)), **about)
             if progress:
                 progress(len(found))

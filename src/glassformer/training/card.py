@@ -27,6 +27,11 @@ def model_card(prepared: Prepared, finished: Finished, changes: Sequence[Change]
         for counter in (data.rows, prepared.test_ledger.counts())
     )
     tested = f"| rows of the test table | {test_counts} |\n" if prepared.test_ledger.read else ""
+    calibrated = (
+        f"| probability of answers | calibrated on {finished.calibrated:,} held-out sources |\n"
+        if finished.calibrated
+        else ""
+    )
     changed = "".join(f"| changed {change.when} | {change} |\n" for change in changes)
     return f"""# A model by glassformer
 
@@ -46,7 +51,7 @@ d_model {model.d_model}, d_ff {model.d_ff}, {model.n_heads} heads, {n_parameters
 {changed}\
 | weights | {finished.chosen} |
 | {finished.metric} on {"training rows" if prepared.valid is None else "held-out rows"} | {finished.value:.4f} |
-
+{calibrated}
 `recipe.toml` holds the complete recipe, `history.jsonl` the events of the training.
 
 ```

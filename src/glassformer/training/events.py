@@ -166,10 +166,14 @@ class Stopped(Event):
 
 @dataclass(frozen=True)
 class Finished(Event):
-    """The run is done: `path` is the model, `reason` says why training ended, `chosen` which weights the model has."""
+    """The run is done: `path` is the model, `reason` says why training ended, `chosen` which weights the model has.
+
+    `calibrated` is the number of held-out sources that the probability of answers is calibrated on; 0: it is not.
+    """
 
     reason: str
     chosen: str
     metric: str
     value: float
     path: Path
+    calibrated: int = 0

@@ -18,7 +18,7 @@ from glassformer.paper.kernels.cpu import configure_memory
 from glassformer.paper.model import Transformer
 from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.modelfile import ModelFile, count_parameters, tokenizers_to_dict
-from glassformer.ship.storage.records import Metrics
+from glassformer.ship.storage.records import Calibration, Metrics
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.checkpoints import Position, SavedRun, load_resume, save_resume
 from glassformer.training.events import (
@@ -360,22 +360,26 @@ class Run:
     def _finish(self, reason: str) -> Finished:
         """Choose the weights of the model, unless that was done before a resume, and write the model card."""
         position, directory = self.position, self.directory
-        best, metrics, is_done = self._from_first(self._best)
+        best, metrics, calibration, is_done = self._from_first(self._best)
         if metrics.chosen is None or not is_done:
             kept = self._from_first(lambda: kept_weights(directory))
             weights, metrics, errors = self.validator.choose(best, metrics, kept, position.step)
-            self.output.chosen(weights, metrics, errors)
+            calibration = self._from_first(lambda: self.prepared.calibrate(weights, str(self.device)))
+            self.output.chosen(weights, metrics, errors, calibration)
         assert metrics.value is not None
         assert metrics.chosen is not None
         metric, path = self.validator.metric, directory.model
-        finished = Finished(position.step, position.seconds, reason, metrics.chosen, metric, metrics.value, path)
+        calibrated = 0 if calibration is None else calibration.sources
+        finished = Finished(
+            position.step, position.seconds, reason, metrics.chosen, metric, metrics.value, path, calibrated
+        )
         self.output.card(finished, self.changes)
         return finished
 
-    def _best(self) -> tuple[Arrays, Metrics, bool]:
-        """Read the best weights, their metrics, and whether the weights of the run were chosen before."""
+    def _best(self) -> tuple[Arrays, Metrics, Calibration | None, bool]:
+        """Read the best weights, their records, and whether the weights of the run were chosen before."""
         model = best_model(self.directory)
-        return model.tensors, model.metrics, self.directory.card.exists()
+        return model.tensors, model.metrics, model.calibration, self.directory.card.exists()
 
     def _from_first(self, read: Callable[[], T]) -> T:
         """Return what the first process reads from the run directory, which may be on another machine."""

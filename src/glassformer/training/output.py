@@ -13,7 +13,7 @@ from glassformer.paper.settings import Settings
 from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.files import name_also, write_text
 from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.ship.storage.records import Metrics
+from glassformer.ship.storage.records import Calibration, Metrics
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.card import model_card
 from glassformer.training.checkpoints import newest_step
@@ -120,13 +120,15 @@ class Output:
             for old in self.directory.kept_checkpoints()[:-keep]:
                 old.unlink()
 
-    def chosen(self, weights: Arrays, metrics: Metrics, errors: dict[str, Any] | None) -> None:
+    def chosen(
+        self, weights: Arrays, metrics: Metrics, errors: dict[str, Any] | None, calibration: Calibration | None
+    ) -> None:
         """Write the weights that were chosen at the end as the model of the run, and its wrong answers."""
         if self.writes:
             self.directory.check_locked()
             if errors is not None:
                 write_text(self.directory.errors, json.dumps(errors, ensure_ascii=False))
-            self.prepared.model_file(weights, metrics).save(self.directory.model)
+            self.prepared.model_file(weights, metrics, calibration).save(self.directory.model)
 
     def card(self, finished: Finished, changes: Sequence[Change]) -> None:
         """Write the model card. The previous checkpoint of a run that has ended is not needed."""

@@ -21,10 +21,14 @@ from glassformer.data.splits import Overlap, TrainedSources, held_out_rows
 from glassformer.data.stored import StoredPairs
 from glassformer.data.tables import Table
 from glassformer.errors import TableError
+from glassformer.inference.calibration import calibrate
+from glassformer.inference.confidence import MIN_SOURCES
+from glassformer.inference.metrics import group_by_source
+from glassformer.inference.translator import Translator
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.files import shown
 from glassformer.ship.storage.modelfile import ModelFile, tokenizers_from_dict, tokenizers_to_dict
-from glassformer.ship.storage.records import Metrics, TrainingData
+from glassformer.ship.storage.records import Calibration, Metrics, TrainingData
 from glassformer.ship.storage.rundirectory import HELD_OUT_COLUMNS, HELD_OUT_ROWS
 from glassformer.text import Tokenizer, grow_both, learn_both
 from glassformer.text.inputs import split
@@ -87,9 +91,19 @@ class Prepared:
         merged.include(self.test_ledger)
         merged.write(path)
 
-    def model_file(self, tensors: dict[str, Any], metrics: Metrics) -> ModelFile:
+    def model_file(
+        self, tensors: dict[str, Any], metrics: Metrics, calibration: Calibration | None = None
+    ) -> ModelFile:
         """A model of this preparation with the given weights."""
-        return ModelFile(self.settings, self.source_tokenizer, self.target_tokenizer, tensors, self.data, metrics)
+        sides = self.source_tokenizer, self.target_tokenizer
+        return ModelFile(self.settings, *sides, tensors, self.data, metrics, calibration=calibration)
+
+    def calibrate(self, tensors: dict[str, Any], device: str) -> Calibration | None:
+        """Calibrate a model of this preparation on the held-out rows; None if they have too few sources."""
+        pairs = [self.valid_pairs[row] for row in spread(len(self.valid_pairs), self.settings.data.max_valid_rows)]
+        if len(group_by_source(pairs)) < MIN_SOURCES:
+            return None
+        return calibrate(Translator(self.model_file(tensors, Metrics()), device=device), pairs)
 
 
 def tables_of(table: Table, valid: Table | None) -> dict[str, str]:

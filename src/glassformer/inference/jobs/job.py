@@ -149,6 +149,7 @@ def describe_job(
         "version": version("glassformer"),
         "search": search.decoding.model_dump(mode="json"),
         "long": search.long,
+        "min_confidence": search.min_confidence,
         "format": layout.format,
         "json": layout.full,
         "columns": list(layout.names),

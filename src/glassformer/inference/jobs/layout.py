@@ -21,6 +21,7 @@ OF_SUFFIX = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".n
 OF_INPUT = {"CSV": "csv", "TSV": "tsv", "JSON Lines": "jsonl", "Parquet": "parquet", "parallel text": "tsv"}
 
 ANSWER, SCORE, TOKEN_SCORES, ALIGNMENT = "translation", "score", "token_scores", "alignment"
+PROBABILITY = "probability"
 _ONE_CELL = str.maketrans("\t\r\n", "   ")
 _ONE_LINE = str.maketrans("\r\n", "  ")
 
@@ -40,6 +41,7 @@ class Layout:
     kept: tuple[str, ...] = ()
     answer: str = ANSWER
     header: bool = True
+    confidence: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -49,7 +51,8 @@ class Layout:
     @property
     def _more(self) -> tuple[str, ...]:
         """The names of the columns after the answer."""
-        return (*((SCORE, TOKEN_SCORES) if self.scores else ()), *((ALIGNMENT,) if self.alignments else ()))
+        given = ((self.confidence, PROBABILITY), (self.scores, SCORE), (self.scores, TOKEN_SCORES))
+        return tuple(name for is_given, name in (*given, (self.alignments, ALIGNMENT)) if is_given)
 
     def head(self) -> bytes:
         """Return what comes before the first row."""
@@ -71,8 +74,13 @@ class Layout:
 
     def _values(self, row: JobRow, answer: Translation) -> tuple[Any, ...]:
         kept = row.kept if self.format == "jsonl" else map(_as_text, row.kept)
-        scores = (answer.score, list(answer.token_scores)) if self.scores else ()
-        return (*kept, answer.text, *scores, *((pharaoh(answer),) if self.alignments else ()))
+        values = {
+            PROBABILITY: answer.probability,
+            SCORE: answer.score,
+            TOKEN_SCORES: list(answer.token_scores),
+            ALIGNMENT: pharaoh(answer),
+        }
+        return (*kept, answer.text, *(values[name] for name in self._more))
 
     def _full(self, row: JobRow, answer: Translation) -> dict[str, Any]:
         kept = {"kept": dict(zip(self.kept, row.kept, strict=True))} if self.kept else {}
@@ -111,7 +119,7 @@ def choose_format(requested: str | None, out: Path | None, input_format: str, *,
 
 def free_name(kept: Sequence[str]) -> str:
     """Return the name of the column of answers: `translation`, or with a number when a kept column is called that."""
-    taken = {*kept, SCORE, TOKEN_SCORES, ALIGNMENT}
+    taken = {*kept, PROBABILITY, SCORE, TOKEN_SCORES, ALIGNMENT}
     numbered = (ANSWER if number == 1 else f"{ANSWER}_{number}" for number in range(1, len(taken) + 2))
     return next(name for name in numbered if name not in taken)
 
@@ -138,6 +146,8 @@ def _delimited(form: str, rows: Iterable[Sequence[Any]]) -> bytes:
 
 
 def _cell(value: Any) -> str:
+    if value is None:
+        return ""
     return value if isinstance(value, str) else " ".join(map(repr, value)) if isinstance(value, list) else repr(value)
 
 

@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 
 from glassformer.data.lines import compressed, pyarrow
 from glassformer.errors import RunError
-from glassformer.inference.jobs.layout import SCORE, TOKEN_SCORES, Layout
+from glassformer.inference.jobs.layout import PROBABILITY, SCORE, TOKEN_SCORES, Layout
 from glassformer.inference.jobs.progress import Progress
 from glassformer.ship.storage.files import cannot_write, check_path, check_writable, replace_file
 
@@ -190,5 +190,5 @@ def _write_parquet(rows: Path, names: tuple[str, ...], out: Path) -> None:
 
 
 def _type_of(name: str, arrow: Any) -> Any:
-    types = {SCORE: arrow.float64(), TOKEN_SCORES: arrow.list_(arrow.float64())}
+    types = {PROBABILITY: arrow.float64(), SCORE: arrow.float64(), TOKEN_SCORES: arrow.list_(arrow.float64())}
     return types.get(name, arrow.string())

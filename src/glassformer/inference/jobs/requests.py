@@ -118,13 +118,14 @@ def choose_layout(
     full: bool,
     scores: bool,
     alignments: bool,
+    confidence: bool = False,
 ) -> Layout:
     """Return the form of the output: the requested format, or that of `out` or of the input."""
-    columns = bool(given.keep) or scores or alignments
+    columns = bool(given.keep) or scores or alignments or confidence
     form = choose_format(requested, out, opened.format, full=full, columns=columns and not full)
     kept = opened.names[len(given.texts) :][: len(given.keep)]
     header = opened.header or opened.format in (PLAIN, "parallel text")
-    layout = Layout(form, full, scores, alignments, kept, free_name(kept), header)
+    layout = Layout(form, full, scores, alignments, kept, free_name(kept), header, confidence)
     if len(set(layout.names)) < len(layout.names):
         what = "two columns of the output have the same name"
         raise UsageError(what, got=", ".join(layout.names), hint="leave one out of --keep")

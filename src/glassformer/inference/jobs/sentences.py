@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -42,13 +43,15 @@ class Sentences:
 def joined(answers: Sequence[Translation], spaces: Sequence[str]) -> Translation:
     """Return the answers to the sentences of a text as one, with the white space of the text, or a space, between them.
 
-    Its scores are the sums of theirs. A single answer is itself, with its alternatives.
+    Its scores are the sums of theirs, its probability the product: as if they were independent. A single answer is
+    itself, with its alternatives.
     """
     if len(answers) == 1:
         return answers[0]
     text = answers[0].text + "".join(
         (space or " ") + answer.text for space, answer in zip(spaces, answers[1:], strict=True)
     )
+    known = [answer.probability for answer in answers if answer.probability is not None]
     return Translation(
         text=text,
         score=sum(answer.score for answer in answers),
@@ -57,6 +60,7 @@ def joined(answers: Sequence[Translation], spaces: Sequence[str]) -> Translation
         token_scores=tuple(chain.from_iterable(answer.token_scores for answer in answers)),
         finished=all(answer.finished for answer in answers),
         unknown=tuple(chain.from_iterable(answer.unknown for answer in answers)),
+        probability=math.prod(known) if len(known) == len(answers) else None,
         unlike=next((answer.unlike for answer in answers if answer.unlike), ""),
         source_tokens=tuple(chain.from_iterable(answer.source_tokens for answer in answers)),
         alignment=tuple(_joined_alignment(answers)),

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from glassformer.errors import TextError, TooLongError, UsageError, nearest, quoted
 from glassformer.inference.choose import Rule, choose
+from glassformer.inference.confidence import check_calibrated
 from glassformer.inference.jobs.alignment import Aligner
 from glassformer.inference.jobs.chunks import chunks
 from glassformer.inference.jobs.sentences import Sentences, joined
@@ -28,13 +29,14 @@ A row that lacks an input of the model is an error with "stop", and otherwise an
 class Search:
     """How the texts of a job are translated: the settings of the search, and what happens to texts that are too long.
 
-    `rule` chooses one of several answers; without it, that of the search is the best.
-    `greedy_first` is what the first texts of the job have shown; it makes the scores independent of the chunks.
-    `n_rivals` is the number of rivals of each token.
+    `rule` chooses one of several answers; without it, that of the search is the best. An answer that is right with a
+    probability below `min_confidence` is left empty. `greedy_first` is what the first texts of the job have shown; it
+    makes the scores independent of the chunks. `n_rivals` is the number of rivals of each token.
     """
 
     decoding: DecodingSettings
     long: Long = "skip"
+    min_confidence: float | None = None
     greedy_first: GreedyFirst = field(default_factory=GreedyFirst)
     rule: Rule | None = None
     n_rivals: int = 0
@@ -44,6 +46,9 @@ class Search:
             raise UsageError(
                 f"long texts: {quoted(self.long)} is not available", hint=nearest(self.long, get_args(Long))
             )
+        if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
+            what, expected = "the minimum confidence is not a probability", "a number from 0 to 1"
+            raise UsageError(what, got=f"{self.min_confidence:g}", expected=expected)
         if self.long == "split" and self.decoding.num_return_sequences > 1 and self.rule is None:
             raise UsageError(
                 "the answers of several sentences cannot be joined when each has alternatives",
@@ -60,6 +65,7 @@ def translate_stream(
     long: Long = "skip",
     alignments: bool = False,
     n_rivals: int = 0,
+    min_confidence: float | None = None,
     decoding: DecodingSettings | None = None,
     **options: Any,
 ) -> Iterator[Translation]:
@@ -69,11 +75,14 @@ def translate_stream(
     answer whose `left_out` says why, "split" translates its sentences and joins their answers (with the extra
     `sentences`; a sentence that is too long itself leaves its text out). A mapping with an empty input, such as a
     feature, is left out too, or raises TextError with "stop". `alignments`: each answer has its `alignment`, from the
-    attention of the model. `n_rivals` is the number of rivals of each token. The other arguments are those of
-    `Translator.translate`, as are answers and scores.
+    attention of the model. `n_rivals` is the number of rivals of each token. An answer that is right with a probability
+    below `min_confidence` is empty, and its `held_back` says so; UsageError where the probability is not known. The
+    other arguments are those of `Translator.translate`, as are answers and scores.
     """
     base = decoding or translator.settings.decoding
-    search = Search(base.override(options) if options else base, long, n_rivals=n_rivals)
+    search = Search(base.override(options) if options else base, long, min_confidence, n_rivals=n_rivals)
+    if min_confidence is not None:
+        check_calibrated(translator.model_files, search.decoding, prefixes=prefixes is not None)
     aligner = Aligner(translator) if alignments else None
     if isinstance(texts, str):
         raise UsageError("the texts to translate must be an iterable of texts", got=quoted(texts), hint="[text]")
@@ -133,7 +142,17 @@ def translate_chunk(
     results = [replace(EMPTY, left_out=left_out.get(row, "")) for row in range(len(texts))]
     for row, sentences in parts.items():
         results[row] = joined(list(islice(found, len(sentences.texts))), sentences.spaces)
-    return results
+    return results if search.min_confidence is None else [_hold_back(one, search.min_confidence) for one in results]
+
+
+def _hold_back(answer: Translation, minimum: float) -> Translation:
+    """Return an answer without its text where it is right with a probability below the minimum."""
+    if answer.probability is None or answer.probability >= minimum:
+        return answer
+    reason = f"right with a probability of {answer.probability:.3f}, below {minimum:g}"
+    parts = ("tokens", "token_scores", "alternatives", "source_tokens", "alignment", "rivals")
+    empty: dict[str, Any] = dict.fromkeys(parts, ())
+    return replace(answer, text="", **empty, held_back=reason)
 
 
 def _sources(

@@ -1,8 +1,9 @@
 """One model in one `.safetensors` file: weights, settings, tokenizers, training data and metrics.
 
-The header's metadata is `format` (name and version), JSON under `settings`, `tokenizers`, `data`, `metrics` and
-`versions`, and `digest`, a SHA-256 over metadata and tensors. Reading checks version, names and sizes before any tensor
-is read, then the digest. The file contains no code. `docs/model-file.md` describes the format.
+The header's metadata is `format` (name and version), JSON under `settings`, `tokenizers`, `data`, `metrics`,
+`versions` and, if there is one, `calibration`, and `digest`, a SHA-256 over metadata and tensors. Reading checks
+version, names and sizes before any tensor is read, then the digest. The file contains no code. `docs/model-file.md`
+describes the format.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 from glassformer.errors import GlassformerError, MissingExtraError, ModelFileError
 from glassformer.paper.settings import ModelSettings, Settings
 from glassformer.ship.storage.container import Arrays, open_container, write_tensors
-from glassformer.ship.storage.records import Metrics, TrainingData, read_versions
+from glassformer.ship.storage.records import Calibration, Metrics, TrainingData, read_versions
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.text import Tokenizer
 from glassformer.text.seen import Seen
@@ -36,7 +37,8 @@ class ModelFile:
     """The contents of a model file.
 
     `data` describes the training data (fingerprint, ledger counts, lengths, token counts), `metrics` the result of
-    validation, `versions` the libraries that created the model. `path` is the file that it was read from.
+    validation, `versions` the libraries that created the model. `path` is the file that it was read from, `calibration`
+    what gives the probability that an answer is right, if there is one.
     """
 
     settings: Settings
@@ -47,6 +49,7 @@ class ModelFile:
     metrics: Metrics = field(default_factory=lambda: Metrics())
     versions: dict[str, str] = field(default_factory=lambda: library_versions())
     path: Path | None = field(default=None, compare=False)
+    calibration: Calibration | None = None
 
     @property
     def n_parameters(self) -> int:
@@ -65,6 +68,7 @@ class ModelFile:
 
     def save(self, path: Path) -> None:
         """Write the file atomically. Raises RunError when it cannot be written."""
+        calibration = {} if self.calibration is None else {"calibration": self.calibration.to_dict()}
         write_tensors(
             path,
             FORMAT,
@@ -75,6 +79,7 @@ class ModelFile:
                 "data": self.data.to_dict(),
                 "metrics": self.metrics.to_dict(),
                 "versions": self.versions,
+                **calibration,
             },
         )
 
@@ -99,10 +104,11 @@ class ModelFile:
             data, metrics = TrainingData(**_part(parts, "data")), Metrics(**_part(parts, "metrics"))
             data.check_vocabularies(len(source), len(target))
             versions = read_versions(_part(parts, "versions"))
+            calibration = Calibration(**_part(parts, "calibration")) if "calibration" in parts else None
             _check_shapes(container.shapes, settings.model, len(source), len(target))
             tensors = container.read()
             _check_finite(tensors)
-        return cls(settings, source, target, tensors, data, metrics, versions, path)
+        return cls(settings, source, target, tensors, data, metrics, versions, path, calibration)
 
     def describe(self) -> dict[str, Any]:
         """Return settings, sizes, training data, metrics and versions of the model as JSON values."""
@@ -128,6 +134,7 @@ class ModelFile:
                 name: value for name, value in self.data.to_dict().items() if not name.endswith(("_counts", "_strings"))
             },
             "metrics": self.metrics.to_dict(),
+            "calibration": None if self.calibration is None else self.calibration.to_dict(),
             "never_trained": {
                 "source": _never_trained(self.source_tokenizer, self.data.source_counts),
                 "target": _never_trained(self.target_tokenizer, self.data.target_counts),

@@ -2,6 +2,7 @@
 
     TrainingData   the data that the model was trained on
     Metrics        the result of its validation
+    Calibration    what gives the probability that an answer is right
     read_versions  the libraries that created it
 
 Raises ModelFileError, with the name of the field, for a value of another type or out of bounds.
@@ -118,6 +119,29 @@ class Metrics(_Record):
     n_sources: Count | None = Field(default=None, description="held-out sources that were translated for the value")
     rows: Literal["validation", "training"] | None = Field(default=None, description="which rows were measured")
     chosen: str | None = Field(default=None, description="which weights were chosen when training ended")
+
+
+class Calibration(_Record):
+    """How an answer gets the probability that it is right; `inference.confidence` fits and applies it."""
+
+    part: ClassVar[str] = "calibration"
+
+    weights: Annotated[tuple[float, float, float, float, float], Field(strict=False)] = Field(
+        description="weights of the logistic regression: bias, log-odds of the answer and of its least probable token, "
+        "logarithms of the number of tokens of answer and source"
+    )
+    table: str | None = Field(default=None, description="table of the rows; null: the held-out rows of the training")
+    fingerprint: str = Field(description="SHA-256 of the pairs")
+    sources: Count = Field(description="different sources that were translated")
+    right: Count = Field(description="those with a right answer")
+    unusual: Count = Field(description="answers to texts unlike the training, and those that were cut off")
+    unusual_right: Count = Field(description="those of them that are right")
+
+    @property
+    def summary(self) -> str:
+        """What it was fitted on, in words."""
+        rows = f"held-out sources{'' if self.table is None else f' of {self.table}'}"
+        return f"calibrated on {self.sources:,} {rows}, {self.right:,} of which were answered rightly"
 
 
 def read_versions(saved: dict[str, Any]) -> dict[str, str]:

@@ -1,0 +1,102 @@
+"""Confidence on the command line: `calibrate` writes it into a model, `translate` shows it and holds answers back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+
+import pytest
+
+from glassformer.data.datasets import dates
+from glassformer.inference.confidence import MIN_SOURCES
+from glassformer.ship.storage.modelfile import ModelFile
+
+ROWS = dates(2 * MIN_SOURCES, seed=11)
+TEXTS = "".join(f"{source}\n" for source, _ in ROWS[:40]).encode()
+
+
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory, call, run, table_of):
+    """A copy of the small run, calibrated on a table of which its answers are partly right."""
+    folder = tmp_path_factory.mktemp("calibrated")
+    shutil.copytree(run, folder / "run")
+    answers = call("translate", run, "-", stdin="".join(f"{source}\n" for source, _ in ROWS).encode()).out.split("\n")
+    rows = [(source, answers[row] if row % 4 else target) for row, (source, target) in enumerate(ROWS)]
+    table = table_of(folder / "held.csv", [("iso", "english"), *rows])
+    before = ModelFile.load(folder / "run")
+    assert before.calibration is None
+    answer = call("calibrate", folder / "run", table)
+    assert answer.code == 0, answer.err
+    assert f"calibrated on {len(ROWS)} held-out sources of {table}" in answer.err
+    after = ModelFile.load(folder / "run")
+    assert all((after.tensors[name] == array).all() for name, array in before.tensors.items())
+    return folder / "run"
+
+
+def test_info_says_whether_a_model_is_calibrated(call, run, calibrated):
+    assert "not calibrated" in call("info", run).out
+    assert json.loads(call("info", calibrated, "--json").out)["calibration"]["sources"] == len(ROWS)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_confidence_is_a_column_next_to_the_answer(call, calibrated, form):
+    answer = call("translate", calibrated, "-", "--confidence", "--to", form, stdin=TEXTS + b"\n")
+    assert answer.code == 0, answer.err
+    if form == "csv":
+        *rows, last = csv.DictReader(io.StringIO(answer.out))
+        assert last == {"translation": "", "probability": ""}
+    else:
+        *rows, last = map(json.loads, answer.out.splitlines())
+        assert last == {"translation": "", "probability": None}
+    full = [json.loads(line) for line in call("translate", calibrated, "-", "--json", stdin=TEXTS).out.splitlines()]
+    assert [float(row["probability"]) for row in rows] == pytest.approx([one["probability"] for one in full], abs=1e-4)
+
+
+def test_a_minimum_leaves_uncertain_answers_empty_says_so_and_keeps_their_rows(call, calibrated):
+    full = [json.loads(line) for line in call("translate", calibrated, "-", "--json", stdin=TEXTS).out.splitlines()]
+    minimum = sorted(one["probability"] for one in full)[20]
+    answer = call("translate", calibrated, "-", "--min-confidence", minimum, stdin=TEXTS)
+    expected = [one["text"] if one["probability"] >= minimum else "" for one in full]
+    assert (answer.code, answer.out.split("\n")[:-1]) == (0, expected)
+    n_empty = sum(one["probability"] < minimum for one in full)
+    assert f"{n_empty} rows are left empty: the answer is too uncertain for --min-confidence" in answer.err
+    held = [
+        json.loads(line)
+        for line in call("translate", calibrated, "--json", "--min-confidence", "1", stdin=TEXTS).out.splitlines()
+    ]
+    assert {one["text"] for one in held} == {""}
+    assert held[0]["held_back"] == f"right with a probability of {full[0]['probability']:.3f}, below 1"
+
+
+@pytest.mark.parametrize(
+    ("words", "got"),
+    [
+        (("--ensemble", "RUN"), "an ensemble of 2 models"),
+        (("--set", "decoding.do_sample=true"), "an answer that is sampled"),
+        (("--prefix", "J"), "an answer with a forced start"),
+    ],
+)
+def test_confidence_is_refused_for_other_searches(call, calibrated, words, got):
+    words = [calibrated if word == "RUN" else word for word in words]
+    answer = call("translate", calibrated, "-", "--confidence", *words, stdin=TEXTS)
+    assert (answer.code, answer.out) == (2, "")
+    assert f"got: {got}" in answer.err
+
+
+@pytest.mark.parametrize("option", [("--confidence",), ("--min-confidence", "0.5")])
+def test_a_model_that_is_not_calibrated_names_the_command_that_does_it(call, run, option):
+    answer = call("translate", run, "-", *option, stdin=TEXTS)
+    assert (answer.code, answer.out) == (2, "")
+    assert "the probability that an answer is right is not known" in answer.err
+    assert f"glassformer calibrate {run / 'model.safetensors'} TABLE" in answer.err
+
+
+def test_a_table_too_small_to_calibrate_on_changes_nothing(tmp_path, call, run, table_of):
+    before = (run / "model.safetensors").read_bytes()
+    answer = call("calibrate", run, table_of(tmp_path / "few.csv", [("iso", "english"), *ROWS[:20]]))
+    assert answer.code == 1
+    assert "there are too few rows to calibrate on" in answer.err
+    assert f"expected: at least {MIN_SOURCES}" in answer.err
+    assert (run / "model.safetensors").read_bytes() == before
