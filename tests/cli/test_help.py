@@ -15,7 +15,7 @@ COMPUTING = "--ensemble --device --precision "
 PRINTED = "--quiet --json"
 CONTRACT = {
     "audit": f"TABLE --valid --test --set --html --overwrite --strict {COLUMNS} {PRINTED}",
-    "split": f"TABLE --out --valid --test --seed {COLUMNS} {PRINTED}",
+    "split": f"TABLE --out --valid --test --group --seed {COLUMNS} {PRINTED}",
     "demo": f"--out --device --seed {PRINTED}",
     "train": f"TABLE --out --test --resume --overwrite --log {TRAINING} {PRINTED}",
     "check": f"TABLE --find {TRAINING} {PRINTED}",

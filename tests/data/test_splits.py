@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from glassformer.data import splits
 from glassformer.data.splits import Overlap, TrainedSources, held_rows, hold_out, text_hash, text_hashes
 from glassformer.data.tables import Pair
-from glassformer.errors import ModelFileError
+from glassformer.errors import ModelFileError, TableError
 from glassformer.ship.storage.container import write_tensors
 
 quick = settings(max_examples=50, deadline=None)
@@ -48,6 +48,30 @@ def test_the_order_of_targets_does_not_matter():
     pairs = [Pair(str(row % 30), str(row)) for row in range(90)]
     others = [Pair(pair.source, str(random.Random(row).random())) for row, pair in enumerate(pairs)]
     assert hold_out(pairs, 0.2, 1000, seed=4) == hold_out(others, 0.2, 1000, seed=4)
+
+
+@quick
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("stuvwxyz")), min_size=2, max_size=40),
+    st.integers(0, 5),
+)
+def test_with_groups_rows_that_share_a_source_or_a_group_are_in_one_part(rows, seed):
+    pairs, groups = [Pair(source, "x") for source, _ in rows], [group for _, group in rows]
+    linked, before = {rows[0]}, set()
+    while linked != before:
+        before = linked
+        linked = {row for row in rows if any(row[0] == one[0] or row[1] == one[1] for one in before)}
+    if linked == set(rows):
+        with pytest.raises(TableError, match="the table has too few different groups to split it"):
+            splits.split(pairs, 0, 1, seed, groups)
+        return
+    parts = splits.split(pairs, 0, 1, seed, groups)
+    assert sorted(parts["train"] + parts["test"]) == list(range(len(rows)))
+    for side in (0, 1):
+        train, test = ({rows[row][side] for row in parts[name]} for name in ("train", "test"))
+        assert train
+        assert test
+        assert not train & test
 
 
 # Sources that were trained on

@@ -21,16 +21,23 @@ def split(
     reporter: Reporter,
     valid: Annotated[float, typer.Option("--valid", help=_SIZE.format("validate"))] = 0.1,
     test: Annotated[float, typer.Option("--test", help=_SIZE.format("test"))] = 0.1,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", metavar="COLUMN", help="Keep all rows with the same value together, such as a lemma."),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Random seed of the choice.", rich_help_panel=COMMON)] = 1,
 ) -> None:
     """Split a table into files to train, validate and test on, so that no source is in two of them.
+
+    With --group, no value of that column is in two of them either: a test of lemmas that were never seen.
 
     Rows are copied as they are, with all columns, in the format of the table. rows.csv has the part of each row by its
     number, ledger.jsonl the rows that are in no part. A folder of tables, or a pattern, gives a folder for each part.
     """
     from glassformer.data.extracts import write_parts
     from glassformer.data.remote import is_address
-    from glassformer.data.splits import source_hashes, split
+    from glassformer.data.rows import cells_of
+    from glassformer.data.splits import source_hashes, split, text_hashes
     from glassformer.data.tables import read_table
     from glassformer.errors import UsageError
     from glassformer.paper.settings import DataSettings
@@ -43,19 +50,27 @@ def split(
     read = read_table(table, data)
     print_reading(reporter, read)
     print_ledger(reporter, read, out / "ledger.jsonl")
-    parts = split(read.pairs, valid, test, seed)
+    groups = None if group is None else cells_of(read, group, data)
+    parts = split(read.pairs, valid, test, seed, groups)
     files = write_parts(read, data, parts, out)
-    hashes = source_hashes(read.pairs)
+    hashes = {"sources": source_hashes(read.pairs)} | ({} if groups is None else {"groups": text_hashes(groups)})
     found: dict[str, dict[str, Any]] = {
         name: {
             "rows": len(indices),
-            "sources": len(set(hashes[indices].tolist())),
+            **{kind: len(set(values[indices].tolist())) for kind, values in hashes.items()},
             "files": [str(file) for file in files[name]],
         }
         for name, indices in parts.items()
     }
-    rows = [(name, part["rows"], part["sources"], ",".join(part["files"])) for name, part in found.items()]
+    by = "source" if group is None else f"source and {group}"
     reporter.result(
-        {"seed": seed, "left_out": len(read.ledger.entries), "parts": found},
-        lambda: print_table("no source is in two parts", ("part", "rows", "sources", "table"), rows),
+        {"split_by": by, "seed": seed, "left_out": len(read.ledger.entries), "parts": found},
+        lambda: _print_parts(by, group, found),
     )
+
+
+def _print_parts(by: str, group: str | None, found: dict[str, dict[str, Any]]) -> None:
+    counts = ("rows", "sources", *(("groups",) if group is not None else ()))
+    rows = [(name, *(part[count] for count in counts), ",".join(part["files"])) for name, part in found.items()]
+    kept_together = "no source" if group is None else f"no source and no {group}"
+    print_table(f"split by {by}: {kept_together} is in two parts", ("part", *counts, "table"), rows)

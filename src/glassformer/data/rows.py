@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -134,6 +135,28 @@ def check_rows(opened: OpenRows, rows: Sequence[InputRow]) -> None:
         unit, hint = "line", "save the text as UTF-8"
     if damaged := [row for row in rows if row.fault]:
         raise damage(damaged, opened.path, expected=opened.advice, hint=hint, unit=unit)
+
+
+def cells_of(table: Table, column: str, data: DataSettings) -> list[str]:
+    """Return the cell of another column for each kept pair of a table; `data` are the settings it was read with.
+
+    Raises ColumnError for a column that is not there, TableError where a kept row has no text in it.
+    """
+    cells: list[str] = []
+    data = data.model_copy(update={"header": "yes" if table.header else "no"})
+    files = table.files or ((0, table.path),)
+    for (start, path), (end, _) in pairwise((*files, (len(table.rows), ""))):
+        with open_columns(path, [column], data, kinds=["optional"]) as opened:
+            found = {row.number: row.cells[0] for row in opened.rows if row.cells}
+        cells += [found.get(row, "") for row in table.rows[start:end]]
+    if empty := [table.location(index) for index, cell in enumerate(cells) if not cell.strip()]:
+        raise TableError(
+            f"the column {column} is empty in {len(empty):,} rows that are kept",
+            where=table.path,
+            got=", ".join(empty[:3]) + ("" if len(empty) <= 3 else ", …"),
+            expected="text in each row",
+        )
+    return cells
 
 
 def first_row_note(table: Table | OpenRows) -> str:

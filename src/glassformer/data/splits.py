@@ -2,7 +2,7 @@
 
     hold_out(pairs, 0.1, 1000, seed)     the rows to train on, and those to validate on
     held_rows(hashes, 0.1, 1000, seed)   the second of these, from hashes of the sources alone
-    split(pairs, 0.1, 0.1, seed)         the same for three parts
+    split(pairs, 0.1, 0.1, seed)         the same for three parts, by source or by the groups of a column
     TrainedSources.of(sources)           the sources that a model was trained on, as hashes: 8 bytes for each
 
 Sources are compared in NFC.
@@ -123,12 +123,14 @@ def sorted_hashes(hashes: Hashes, without: NDArray[np.int64]) -> Iterator[Hashes
         yield np.unique(hashes[rows[~np.isin(rows, without)] if len(without) else rows])
 
 
-def split(pairs: Sequence[Pair], valid: float, test: float, seed: int) -> dict[str, list[int]]:
+def split(
+    pairs: Sequence[Pair], valid: float, test: float, seed: int, groups: Sequence[str] | None = None
+) -> dict[str, list[int]]:
     """Return the indices of the pairs to train on ("train"), to validate on ("valid") and to test on ("test").
 
     `valid` and `test` are fractions of all pairs below 1, or numbers of pairs; 0: no such part. Rows are held out as by
-    `hold_out`, so no source is in two parts. Raises UsageError for other numbers and when no row would be left to train
-    on, TableError for too few different sources.
+    `held_rows`, so no source is in two parts; with `groups`, the group of each pair, no group is either. Raises
+    UsageError for other numbers and when no row would be left to train on, TableError for too few different sources.
     """
     sizes = {name: _size(name, value, len(pairs)) for name, value in (("test", test), ("valid", valid)) if value}
     if not sizes or sum(sizes.values()) >= len(pairs):
@@ -138,16 +140,31 @@ def split(pairs: Sequence[Pair], valid: float, test: float, seed: int) -> dict[s
             got=f"{got or 'none'}, of {len(pairs):,} rows",
             hint="--valid and --test are fractions below 1, or numbers of rows",
         )
-    left, parts, pairs = list(range(len(pairs))), {}, list(pairs)
+    hashes = source_hashes(pairs) if groups is None else _connected(source_hashes(pairs), text_hashes(groups))
+    left, parts = np.arange(len(pairs)), {}
     for name, size in sizes.items():
-        others, held = hold_out([pairs[index] for index in left], 1.0, size, seed)
-        if not held:
+        held = held_rows(hashes[left], 1.0, size, seed)
+        if not len(held):
+            kind = "sources" if groups is None else "groups"
             raise TableError(
-                "the table has too few different sources to split it", expected=f"{len(sizes) + 1} or more"
+                f"the table has too few different {kind} to split it", expected=f"{len(sizes) + 1} or more"
             )
-        parts[name] = [left[index] for index in held]
-        left = [left[index] for index in others]
-    return {"train": left} | {name: parts[name] for name in ("valid", "test") if name in parts}
+        parts[name] = left[held].tolist()
+        left = np.delete(left, held)
+    return {"train": left.tolist()} | {name: parts[name] for name in ("valid", "test") if name in parts}
+
+
+def _connected(sources: Hashes, groups: Hashes) -> Hashes:
+    """Return a number for each row: the same for rows of one source or one group, directly or through other rows."""
+    sides = [np.unique(hashes, return_inverse=True)[1] for hashes in (sources, groups)]
+    numbers, before = np.arange(len(sources)), None
+    while before is None or (numbers != before).any():
+        before = numbers
+        for side in sides:
+            smallest = np.full(len(sources), len(sources))
+            np.minimum.at(smallest, side, numbers)
+            numbers = smallest[side]
+    return numbers.astype(np.uint64)
 
 
 def _size(name: str, value: float, total: int) -> int:
