@@ -85,6 +85,10 @@ def test_no_help_lists_more_than_20_options(call, verb):
     assert call(verb, "-h").out == answer.out
 
 
+def test_the_help_of_explain_names_the_page_first(call):
+    assert re.findall(r"^│ (--\S+)", call("explain", "--help").out, re.MULTILINE)[0] == "--html"
+
+
 def test_the_verbs_are_in_groups(call):
     groups = re.findall(r"^╭─ ([\w ]+?) ─+╮$(.*?)^╰", call("--help").out, flags=re.MULTILINE | re.DOTALL)
     listed = {title: re.findall(r"^│ ([a-z]+) ", lines, flags=re.MULTILINE) for title, lines in groups}

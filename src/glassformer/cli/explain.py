@@ -27,6 +27,9 @@ def explain(
     model: Model,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to translate and explain.")],
     reporter: Reporter,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write the page that shows all of it, as one file that works offline.")
+    ] = None,
     features: InputValues = None,
     target: Annotated[
         str | None, typer.Option("--target", help="A gold target: explain it too, with teacher forcing and its loss.")
@@ -57,15 +60,12 @@ def explain(
             help="Measure each head on this table, as the verb heads does, for --html and --json.",
         ),
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Write the page that shows all of it, as one file.")
-    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --html.")] = False,
 ) -> None:
     """Explain one translation: tokens, attention, the search with its pruned candidates, and the effect of edits.
 
-    Every step is recomputed from its inputs; the logits and the answer are compared with those of the PyTorch model,
-    where PyTorch is installed.
+    --html FILE writes the page with every number; without it, a summary is printed. Every step is recomputed from its
+    inputs; the logits and the answer are compared with those of the PyTorch model, where PyTorch is installed.
     --json prints the whole trace, or with --tensor one tensor. Edits (repeat --edit): token 3=7 · prefix Jan · head
     encoder.0.self 2 off · attention decoder.1.cross off · feed-forward decoder.1 off · layer encoder.2 off · positions
     off · causal off · scale off · attention decoder.0.cross head 1 row 2 = 0,1,0 …
