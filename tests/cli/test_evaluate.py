@@ -73,6 +73,41 @@ def test_a_model_without_the_file_of_its_sources_says_that_the_overlap_is_unknow
     assert "; there may be more, because the sources.safetensors of its run" in together
 
 
+def test_a_report_is_one_page_with_the_further_columns_and_replaces_nothing(call, run, tmp_path, table_of):
+    rows = [
+        (str(date), spelled, "odd" if number % 2 else "even")
+        for number, (date, spelled) in enumerate(dates(40, seed=3))
+    ]
+    table, page = table_of(tmp_path / "t.csv", [("iso", "english", "--report"), *rows]), tmp_path / "errors.html"
+    plain, answer = (call("evaluate", run, table, *more, "--json") for more in ((), ("--report", page)))
+    assert answer.code == 0
+    assert f"wrote {page}\n" in answer.err
+    found, expected = json.loads(answer.out), json.loads(plain.out)
+    assert found | {"seconds": 0} == expected | {"seconds": 0}
+    text = page.read_text()
+    right = round(40 * found["metrics"]["exact_match"]["value"])
+    assert f"{right} of 40 answers are right" in text or "All 40 answers are right" in text
+    assert "By column --report" in text
+    assert "of 20</td>" in text
+    refused = call("evaluate", run, table, "--report", page)
+    assert (refused.code, page.read_text()) == (1, text)
+    assert "--overwrite, or another --report" in refused.err
+    assert call("evaluate", run, table, "--report", page, "--overwrite").code == 0
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_the_work(call, run, tmp_path, table_of):
+    table = table_of(tmp_path / "t.csv", [("iso", "english"), ("1845-01-05", "January 5, 1845")])
+    there = (table / "errors.html", table, tmp_path)
+    for path in there:
+        answer = call("evaluate", run, table, "--report", path, "--overwrite")
+        assert answer.code != 0
+        assert answer.out == ""
+        assert "Traceback" not in answer.err
+    same = call("evaluate", run, table, "--report", tmp_path / "x", "--ledger", tmp_path / "x")
+    assert (same.code, same.out) == (2, "")
+    assert "--report and --ledger are the same file" in same.err
+
+
 def test_json_has_the_promised_form(call, run, table):
     answer = call("evaluate", run, table, "--json", "--quiet")
     assert (answer.code, answer.err) == (0, "")

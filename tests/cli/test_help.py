@@ -27,7 +27,9 @@ CONTRACT = {
         --set --on --engine --seed --help-all --choose --utility --rerank --rerank-weight
         {COMPUTING} {PRINTED}
     """,
-    "evaluate": f"MODEL TABLE --beam --bleu-tokenize --no-group --set --engine --seed {LEDGER} {COMPUTING} {PRINTED}",
+    "evaluate": f"""
+        MODEL TABLE --report --beam --bleu-tokenize --no-group --set --engine --seed {LEDGER} {COMPUTING} {PRINTED}
+    """,
     "compare": f"A B TABLE --device --beam --bleu-tokenize --no-group --set --seed {LEDGER} {PRINTED}",
     "score": f"MODEL TABLE --suspects {LEDGER} {COMPUTING} {PRINTED}",
     "calibrate": f"MODEL TABLE --device {COLUMNS} {PRINTED}",

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from glassformer.cli import options as opt
-from glassformer.cli.console import Reporter
+from glassformer.cli.console import Reporter, check_output
 from glassformer.cli.narrate import measured_number, print_report, warn_about_sources, warn_cut_off, warn_short_limit
+from glassformer.errors import UsageError
 
 if TYPE_CHECKING:
-    from glassformer.data.tables import Pair
+    from glassformer.data.tables import Pair, Table
+    from glassformer.inference.evaluation import Report
     from glassformer.inference.translator import Translator
 
 ROWS_COMPARED = 200
@@ -28,6 +33,12 @@ def evaluate(
     no_group: opt.NoGroup = False,
     assignments: opt.SetDecoding = None,
     seed: opt.SamplingSeed = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--report", help="Write where the answers are wrong, and which rows to add, as one page that works offline."
+        ),
+    ] = None,
 ) -> None:
     """Translate the sources of a table, and compare the answers with its targets.
 
@@ -36,6 +47,7 @@ def evaluate(
     """
     from glassformer.inference.evaluation import evaluate
 
+    _check_page(page, columns, table)
     options = opt.decoding_options(assignments, num_beams=beam, seed=seed)
     translator = computing.load(model)
     warn_short_limit(reporter, translator.model_file, translator.settings.decoding.override(options))
@@ -48,8 +60,45 @@ def evaluate(
             _compare(reporter, translator, pairs.pairs[:ROWS_COMPARED], options)
     warn_about_sources(reporter, translator, pairs)
     warn_cut_off(reporter, report.unfinished)
+    if page is not None:
+        _write_page(reporter, page, _error_page(model, translator, report, pairs, columns.data))
     reporter.result(report.to_json(), lambda: print_report(report, pairs.path))
     columns.write_ledger(reporter, pairs)
+
+
+def _check_page(page: Path | None, columns: opt.ColumnsWithLedger, table: str) -> None:
+    """Raise an error before any work for a page that cannot be written."""
+    check_output(page, "--report", overwrite=columns.overwrite, inputs=table)
+    if page is not None and columns.ledger is not None and page.resolve() == columns.ledger.resolve():
+        raise UsageError("--report and --ledger are the same file", where=str(page), hint="another --ledger")
+
+
+def _write_page(reporter: Reporter, path: Path, page: str) -> None:
+    from glassformer.ship.storage.files import write_text
+
+    write_text(path, page)
+    reporter.print(f"wrote {path}")
+
+
+def _error_page(model: Path, translator: Translator, report: Report, table: Table, data: dict[str, Any]) -> str:
+    """Return the page of `--report`; `data` are the options of the table."""
+    from glassformer.data.further import further_columns
+    from glassformer.glassbox.errorpage import Measured, error_page
+    from glassformer.inference.evaluation import settings_for
+    from glassformer.inference.failures import MAX_VALUES, find_failures
+
+    columns = further_columns(table, settings_for(translator.model_file, data), MAX_VALUES)
+    beams = int(report.decoding["num_beams"])
+    measured = Measured(
+        str(model),
+        table.path,
+        report.rows_read,
+        report.rows_scored,
+        table.row_name,
+        translator.inputs,
+        beams if beams != translator.settings.decoding.num_beams else None,
+    )
+    return error_page(find_failures(translator, report.answered, columns), measured)
 
 
 def _compare(reporter: Reporter, translator: Translator, pairs: Sequence[Pair], options: dict[str, Any]) -> None:

@@ -183,7 +183,7 @@ class ColumnsWithLedger(Columns):
     """The same, with a file for the rows that are not kept."""
 
     ledger: LedgerFile = None
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --ledger.")] = False
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the files to write.")] = False
 
     def read(self, reporter: Reporter, path: str, model_file: ModelFile | None = None) -> Table:
         """Read the pairs of a table; the path of the ledger is checked before."""

@@ -81,7 +81,7 @@ class Report:
     `metrics` are those of `score_texts`, in its order; `seconds` is the time of translation, with the preparation of
     the engine at its first use; `decoding` holds the settings of the search; `unfinished` counts answers that were
     cut off at the maximum number of tokens; `examples` are wrong answers, those with the most edits per reference token
-    first.
+    first. `answered` are all items and their answers, which the JSON does not have.
     """
 
     rows_read: int
@@ -94,6 +94,7 @@ class Report:
     unfinished: int
     examples: tuple[Example, ...]
     trained_on: TrainedOn
+    answered: Sequence[tuple[Item, Translation]] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers, for `json.dumps`."""
@@ -181,6 +182,7 @@ def evaluate(
         unfinished=sum(not answer.finished for answer in answers),
         examples=_worst(items, answers, split_tokens, translator.inputs),
         trained_on=_trained_on(translator.trained_sources, checked, items, texts, score),
+        answered=list(zip(items, answers, strict=True)),
     )
 
 

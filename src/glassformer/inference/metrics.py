@@ -14,6 +14,7 @@ computed from the sums of the drawn rows. The same seed draws the same rows for 
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence, Sized
@@ -62,6 +63,33 @@ class Statistics:
     rows: Floats
     score: Callable[[Floats], Floats]
     signature: str | None = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """A part of `of` rows or tokens, and the limits of the 95 % interval of Wilson 1927, for a part of any size."""
+
+    count: int
+    of: int
+
+    @property
+    def value(self) -> float:
+        return self.count / self.of
+
+    @property
+    def low(self) -> float:
+        return self._limits[0]
+
+    @property
+    def high(self) -> float:
+        return self._limits[1]
+
+    @property
+    def _limits(self) -> tuple[float, float]:
+        z = 1.959964  # 95 % of a normal distribution is within z standard deviations
+        center, scale = self.value + z * z / (2 * self.of), 1 + z * z / self.of
+        half = z * math.sqrt(self.value * (1 - self.value) / self.of + z * z / (4 * self.of**2))
+        return max(0.0, (center - half) / scale), min(1.0, (center + half) / scale)
 
 
 class Item(NamedTuple):

@@ -1,0 +1,43 @@
+"""The further columns of a table: what is known of each row besides its pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from glassformer.data.columns import Columns, requested
+from glassformer.data.formats import open_source
+from glassformer.data.ledger import Ledger
+from glassformer.data.remote import is_address
+from glassformer.data.tables import Table
+from glassformer.paper.settings import DataSettings
+
+
+def further_columns(table: Table, data: DataSettings, max_values: int) -> dict[str, list[str]]:
+    """Return the cell of each kept pair in every column that is no text of the source and not the target, by its name.
+
+    Features are among them; columns with one value, or with more than `max_values`, are not. `data` are the settings
+    that the table was read with. The file is read again, so a table from Python or from an address has none.
+    """
+    if table.format == "python" or is_address(table.path):
+        return {}
+    files = table.files or ((0, table.path),)
+    ends = [*(start for start, _ in files[1:]), len(table.rows)]
+    rows: list[Mapping[str, str]] = []
+    for (start, path), end in zip(files, ends, strict=True):
+        rows += _further_cells(path, table.rows[start:end], data)
+    found = {name: [row.get(name, "") for row in rows] for name in (rows[0] if rows else ())}
+    return {name: cells for name, cells in found.items() if 1 < len(set(cells)) <= max_values}
+
+
+def _further_cells(path: str, rows: Sequence[int], data: DataSettings) -> Iterator[Mapping[str, str]]:
+    """Yield the cells of the further columns of some rows of a file, by name; where two share it, with the position."""
+    with open_source(path) as source:
+        columns = Columns.of(source, requested(data, source.first), data.header, path)
+        chosen = columns.choose(data)
+        others = [at for at in range(source.width) if at not in (*chosen.sources, chosen.target)]
+        own = [name for name in columns.names or () if (columns.names or ()).count(name) == 1]
+        labels = [name if (name := columns.name(at)) in own else columns.label(at) for at in others]
+        kept = set(rows)
+        for row in source.scan(others, columns.consumed, path, Ledger(), ["any"] * len(others)):
+            if row.number in kept:
+                yield dict(zip(labels, row.cells, strict=True))

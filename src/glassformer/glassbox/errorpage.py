@@ -1,0 +1,375 @@
+"""Where a model fails, as one HTML file that needs no network: `evaluate --report`.
+
+It has no script, and a content security policy that forbids everything but its own style sheet. All of it is a tree of
+elements whose texts are escaped when it is written, so that no text of a table or a model can be markup.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from urllib.parse import urlencode
+from xml.etree.ElementTree import Element, tostring
+
+from glassformer.data.cleaning import CONTROL
+from glassformer.glassbox.report import PAGE, policy_hash
+from glassformer.inference.failures import FEW, KINDS, Advice, Breakdown, Edit, Failures, Group, Row
+from glassformer.inference.metrics import Share
+from glassformer.inference.translator import Translation
+from glassformer.text.inputs import UNIT_SEPARATOR, Inputs, readable, split
+
+SERVER = "http://127.0.0.1:8000/"
+"""The address of `glassformer serve` without other options."""
+
+BAR = 200
+LIKELY, UNLIKELY = 0.9, 0.5  # probabilities of tokens that are not in doubt, and that are in much doubt
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured: the model and the table as they were given.
+
+    `row_name` names a pair by its number. `beams` is the width of the beam, if it is not the model's own.
+    """
+
+    model: str
+    table: str
+    rows_read: int
+    rows_scored: int
+    row_name: Callable[[int], str]
+    inputs: Inputs = ()
+    beams: int | None = None
+
+
+def error_page(failures: Failures, measured: Measured) -> str:
+    """Return the page."""
+    style = _style()
+    policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src {policy_hash(style)}"
+    title = f"Errors of {measured.model} on {measured.table}"
+    sections = dict(_sections(failures, measured))
+    links = (_element("a", name, href=f"#{_anchor(name)}") for name in sections)
+    page = _element(
+        "html",
+        _element(
+            "head",
+            _element("meta", charset="utf-8"),
+            _element("meta", {"http-equiv": "Content-Security-Policy"}, content=policy),
+            _element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            _element("title", title),
+            _element("style", style),
+        ),
+        _element(
+            "body",
+            _element(
+                "main",
+                _element("h1", title),
+                _element("p", *_verdict(failures.right, measured), {"class": "verdict"}),
+                _element("nav", *links),
+                *(
+                    _element("section", _element("h2", name, id=_anchor(name)), *parts)
+                    for name, parts in sections.items()
+                ),
+            ),
+        ),
+        lang="en",
+    )
+    return "<!doctype html>\n" + tostring(page, encoding="unicode", method="html") + "\n"
+
+
+@cache
+def _style() -> str:
+    sheets = PAGE / "style" / "base.css", PAGE.parent / "errors.css"
+    return "\n" + "".join(sheet.read_text("utf-8") for sheet in sheets)
+
+
+def _element(tag: str, *parts: Element | str | dict[str, str], **attributes: str) -> Element:
+    """Return an element with these texts and elements in it; a dict has attributes that are no names in Python."""
+    made = Element(tag, attributes)
+    last: Element | None = None
+    for part in parts:
+        if isinstance(part, dict):
+            made.attrib |= part
+        elif isinstance(part, str):
+            text = part if tag == "style" else visible(part)
+            if last is None:
+                made.text = (made.text or "") + text
+            else:
+                last.tail = (last.tail or "") + text
+        else:
+            made.append(part)
+            last = part
+    return made
+
+
+def visible(text: str) -> str:
+    r"""Return a text with control and invisible characters, and lone surrogates, as escapes: \u200b."""
+    shown = CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace(UNIT_SEPARATOR, " · "))
+    return shown.encode("utf-8", "backslashreplace").decode()
+
+
+def _anchor(name: str) -> str:
+    return name.lower().replace(" ", "-")
+
+
+def _text(text: str) -> Element:
+    """Return a text of the data, which may run from right to left."""
+    return _element("bdi", text) if text else _element("small", "(empty)")
+
+
+def _token(token: str) -> Element:
+    return _element("bdi", token, {"class": "token"})
+
+
+# Parts
+
+
+def _verdict(right: Share, measured: Measured) -> Iterator[str]:
+    rows = f"{measured.rows_scored:,} of {measured.rows_read:,} rows scored"
+    if right.count == right.of:
+        yield f"All {right.of:,} answers are right ({_interval(right)}; {rows})."
+    else:
+        yield f"{right.count:,} of {right.of:,} answers are right: {_percent(right)} ({rows})."
+
+
+def _sections(failures: Failures, measured: Measured) -> Iterator[tuple[str, list[Element]]]:
+    """Yield the sections by name."""
+    wrong = failures.right.of - failures.right.count
+    yield "Rows to add", _rows_to_add(failures.advice, wrong)
+    note = (
+        "Answers that equal a target of their row. The line on a bar is the 95 % interval (Wilson); groups of fewer "
+        f"than {FEW} are gray. Of twenty groups, one has its true share outside of its interval."
+    )
+    yield "Right answers by group", [_element("p", note), *map(_breakdown, failures.breakdowns)]
+    if wrong:
+        yield "Kinds of edits", list(_kinds(failures))
+        yield "Confused tokens", list(_confusions(failures))
+        text = "The wrong answers with the most edits per token of the nearest target."
+        yield "Worst answers", [_element("p", text), _how_to_open(measured), *_items(failures.worst, measured)]
+    text = "The answers of lowest probability, or of lowest score where the model is not calibrated; right or wrong."
+    yield "Most doubtful answers", [_element("p", text), _how_to_open(measured), *_items(failures.doubtful, measured)]
+
+
+def _rows_to_add(advice: Sequence[Advice], wrong: int) -> list[Element]:
+    if not wrong:
+        return [_element("p", "No answer is wrong, so this table does not show which rows are missing.")]
+    if not advice:
+        text = f"No group of {FEW} or more has an interval below that of all others: add rows like all of these."
+        return [_element("p", text)]
+    lines = (
+        _element(
+            "li",
+            _element("b", f"Add {one.rows}"),
+            f". Of {one.share.of:,} in this table, {one.share.count:,} are right: {_percent(one.share)}; "
+            f"of all others, {_percent(one.others)}.",
+        )
+        for one in advice
+    )
+    return [_element("ol", *lines, {"class": "advice"})]
+
+
+def _breakdown(breakdown: Breakdown) -> Element:
+    rows = [_group(group) for group in breakdown.groups]
+    return _element("div", _element("h3", f"By {breakdown.by}"), _table(("group", "", "right", "share"), rows))
+
+
+def _group(group: Group) -> Element:
+    share = group.share
+    cells = _element("th", _text(group.name), scope="row"), _bar(share), _number(f"{share.count:,} of {share.of:,}")
+    return _element("tr", *cells, _number(_percent(share)), {"class": "few" if share.of < FEW else "enough"})
+
+
+def _kinds(failures: Failures) -> Iterator[Element]:
+    yield _element(
+        "p", "What turns a wrong answer into its nearest target, in tokens. An answer can have several kinds."
+    )
+    rows = (
+        _element(
+            "tr",
+            _element(
+                "th",
+                kind.name,
+                _element("br"),
+                _element("small", f"{KINDS[kind.name]} ({kind.edits:,} in all)"),
+                scope="row",
+            ),
+            _bar(kind.answers),
+            _number(f"{kind.answers.count:,} of {kind.answers.of:,}"),
+            _number(_percent(kind.answers)),
+        )
+        for kind in failures.kinds
+    )
+    yield _table(("kind", "", "wrong answers", "share"), list(rows))
+
+
+def _confusions(failures: Failures) -> Iterator[Element]:
+    yield _element("p", "Tokens of the targets that are another token in the answer, or missing in it.")
+    rows = (
+        _element(
+            "tr",
+            _element("th", _token(one.expected), " → ", _token(one.got) if one.got else "missing", scope="row"),
+            _bar(one.share),
+            _number(f"{one.share.count:,} of {one.share.of:,}"),
+            _number(_percent(one.share)),
+        )
+        for one in failures.confusions
+    )
+    yield _table(("target → answer", "", "times", "share"), list(rows))
+
+
+def _table(names: tuple[str, ...], rows: Sequence[Element]) -> Element:
+    """Return a table of a name, a bar, a count and a share."""
+    kinds = ("", "bar", "number", "number")
+    head = (_element("th", name, {"class": kind}, scope="col") for name, kind in zip(names, kinds, strict=True))
+    return _element("table", _element("thead", _element("tr", *head)), _element("tbody", *rows), {"class": "groups"})
+
+
+def _number(text: str) -> Element:
+    return _element("td", text, {"class": "number"})
+
+
+def _bar(share: Share) -> Element:
+    """Return a cell with a bar for the share, and a line for its interval. The numbers are next to it."""
+    low, high = (str(round(BAR * limit, 1)) for limit in (share.low, share.high))
+    parts = (
+        _element("rect", {"class": "track"}, width=str(BAR), height="14"),
+        _element("rect", {"class": "part"}, width=str(round(BAR * share.value, 1)), height="14"),
+        _element("line", {"class": "interval"}, x1=low, x2=high, y1="7", y2="7"),
+    )
+    svg = {"viewBox": f"0 0 {BAR} 14", "preserveAspectRatio": "none", "aria-hidden": "true"}
+    return _element("td", _element("svg", *parts, svg), {"class": "bar"})
+
+
+def _percent(share: Share) -> str:
+    return f"{100 * share.value:.1f} % ({_interval(share)})"
+
+
+def _interval(share: Share) -> str:
+    return f"{100 * share.low:.0f} to {100 * share.high:.0f} %"
+
+
+# Rows
+
+
+def _how_to_open(measured: Measured) -> Element:
+    return _element(
+        "p",
+        "“Glass box” opens the page of ",
+        _element("code", shlex.join(["glassformer", "serve", measured.model])),
+        " while it runs on this computer; the command of a row writes the same page to a file.",
+    )
+
+
+def _items(rows: Sequence[Row], measured: Measured) -> Iterator[Element]:
+    for row in rows:
+        badge = _element(
+            "span", "right" if row.is_right else "wrong", {"class": "badge green" if row.is_right else "badge red"}
+        )
+        answer = row.answer
+        facts = {
+            "source": [_text(readable(row.source, measured.inputs))],
+            "target": [_text(row.expected)],
+            "answer": [_text(answer.text), *((_element("small", " cut off"),) if not answer.finished else ())],
+            "edits": list(_edits(row.edits)),
+            "unlike the training": [answer.unlike] if answer.unlike else [],
+            "tokens": list(_tokens(answer)),
+        }
+        yield _element(
+            "article",
+            _element(
+                "h3",
+                measured.row_name(row.number),
+                badge,
+                _element("small", _certainty(answer)),
+                _element("a", "Glass box", href=_address(row, measured)),
+            ),
+            _element(
+                "dl",
+                *(
+                    part
+                    for name, parts in facts.items()
+                    if parts
+                    for part in (_element("dt", name), _element("dd", *parts))
+                ),
+            ),
+            *_doubts(answer),
+            _element(
+                "details", _element("summary", "command"), _element("pre", _element("code", _command(row, measured)))
+            ),
+            {"class": "item"},
+        )
+
+
+def _edits(edits: Sequence[Edit]) -> Iterator[Element | str]:
+    for number, edit in enumerate(edits):
+        yield "; " if number else ""
+        yield f"{edit.kind} "
+        if edit.expected:
+            yield _token(edit.expected)
+        if edit.expected and edit.got:
+            yield " → "
+        if edit.got:
+            yield _token(edit.got)
+
+
+def _tokens(answer: Translation) -> Iterator[Element]:
+    """Yield the tokens, marked by how probable they are."""
+    for token, score in zip(answer.tokens, answer.token_scores, strict=False):
+        doubt = "much" if math.exp(score) < UNLIKELY else "some" if math.exp(score) < LIKELY else "none"
+        title = f"probability {_probability(score)}"
+        yield _element("bdi", token, {"class": f"token doubt {doubt}"}, title=title)
+
+
+def _doubts(answer: Translation) -> Iterator[Element]:
+    """Yield a table of the tokens with their probabilities and their rivals, folded."""
+    if not answer.token_scores:  # an engine that does not give them
+        return
+    tokens = (*answer.tokens, *(("<eos>",) if answer.finished else ()))
+    rows = (
+        _element(
+            "tr",
+            _element("th", _token(token), scope="row"),
+            _number(_probability(score)),
+            _element("td", *_rivals(rivals)),
+        )
+        for token, score, rivals in zip(tokens, answer.token_scores, answer.rivals, strict=True)
+    )
+    head = _element("tr", *(_element("th", name, scope="col") for name in ("token", "probability", "next best tokens")))
+    table = _element("table", _element("thead", head), _element("tbody", *rows))
+    yield _element("details", _element("summary", "probability of each token"), table)
+
+
+def _rivals(rivals: Sequence[tuple[str, float]]) -> Iterator[Element | str]:
+    for number, (token, score) in enumerate(rivals):
+        yield " · " if number else ""
+        yield _token(token)
+        yield f" {_probability(score)}"
+
+
+def _certainty(answer: Translation) -> str:
+    return f"score {answer.score:.2f}" if answer.probability is None else f"probability {answer.probability:.3f}"
+
+
+def _probability(log_probability: float) -> str:
+    value = math.exp(log_probability)
+    return f"{value:.3f}" if value >= 0.0005 else f"{value:.0e}"
+
+
+def _address(row: Row, measured: Measured) -> str:
+    """Return the address of the text in the page of a server (see `page/address.js`)."""
+    cells = split(row.source) if measured.inputs else [row.source]
+    names = [f"text.{one.name}" for one in measured.inputs] or ["text"]
+    query = [*zip(names, cells, strict=False), ("target", row.expected)]
+    query += [("beams", str(measured.beams))] if measured.beams else []
+    return f"{SERVER}#logits?{urlencode(query, errors='replace')}"
+
+
+def _command(row: Row, measured: Measured) -> str:
+    """Return the command that explains the answer."""
+    text, *others = split(row.source) if measured.inputs else [row.source]
+    features = [f"--feature={one.name}={cell}" for one, cell in zip(measured.inputs[1:], others, strict=False)]
+    beams = [f"--beam={measured.beams}"] if measured.beams else []
+    options = [f"--target={row.expected}", *features, *beams, "--html=explained.html"]
+    return shlex.join(["glassformer", "explain", *options, "--", measured.model, text])

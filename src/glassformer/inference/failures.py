@@ -1,0 +1,374 @@
+"""Where a model fails on a table: its answers by group, their edits, the confused tokens, and which rows to add.
+
+    failures = find_failures(translator, evaluate(translator, table).answered, further_columns(…))
+
+An item is a source with all its targets, as in `evaluation`; it is right if its answer equals one of them. The edits of
+a wrong answer are those to its nearest target, in tokens. All shares have 95 % intervals (`metrics.Share`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from glassformer.inference.metrics import Item, Share, exact_matches, nearest_references
+from glassformer.inference.rivals import with_rivals
+from glassformer.inference.translator import Translation, Translator
+
+FEW = 10
+"""Of a group with fewer items no conclusion is drawn."""
+
+MAX_VALUES = 20
+"""Different values of a column that are groups."""
+
+SHOWN_ROWS, SHOWN_CONFUSIONS, SHOWN_ADVICE, SHOWN_TOKENS = 20, 20, 5, 8
+N_RIVALS = 3
+_LENGTH_GROUPS = 8
+_RARE = (0, 1, 10, 100, 1000, 10_000)  # the least numbers of times of each group
+
+KINDS = {
+    "substitution": "another token in the place of the right one",
+    "deletion": "a token is missing inside the answer",
+    "insertion": "a token too many inside the answer",
+    "copy of a neighbor": "a token too many that equals the one before or after it",
+    "ends too early": "the end of the right answer is missing",
+    "cut off": "the end is missing because of the maximum number of tokens",
+    "runs on": "tokens after the end of the right answer",
+    "no token": "not equal, but equal in tokens: white space, or letters that the tokenizer makes equal",
+}
+"""Kind of an edit -> what it is. An answer can have several."""
+
+
+class Edit(NamedTuple):
+    """One edit of an answer: `expected` is missing in it, or `got` is too many; both, for a substitution."""
+
+    kind: str
+    expected: str = ""
+    got: str = ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some of the items: how many of them are right. `rows` says which these are, as in "rows with size = large"."""
+
+    name: str
+    share: Share
+    rows: str
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """All items, in groups."""
+
+    by: str
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True)
+class KindOfEdit:
+    """How often a kind of edit is made, and the share of the wrong answers that have it."""
+
+    name: str
+    edits: int
+    answers: Share
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often a token of the right answers was another one in the answer; `got` is empty where it was left out."""
+
+    expected: str
+    got: str
+    share: Share
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Rows to add to the training table: a group that is worse than all other items (`others`)."""
+
+    rows: str
+    share: Share
+    others: Share
+
+
+@dataclass(frozen=True)
+class Row:
+    """An item with its answer, the nearest target and the edits to it; none for a right answer.
+
+    `number` is that of the pair among those that were given, from 0.
+    """
+
+    number: int
+    source: str
+    expected: str
+    answer: Translation
+    edits: tuple[Edit, ...]
+    is_right: bool
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Where a model fails. `worst`: the wrong answers with most edits per token; `doubtful`: the least certain ones."""
+
+    right: Share
+    breakdowns: tuple[Breakdown, ...]
+    kinds: tuple[KindOfEdit, ...]
+    confusions: tuple[Confusion, ...]
+    advice: tuple[Advice, ...]
+    worst: tuple[Row, ...]
+    doubtful: tuple[Row, ...]
+
+
+def find_failures(
+    translator: Translator,
+    answered: Sequence[tuple[Item, Translation]],
+    columns: Mapping[str, Sequence[str]] | None = None,
+) -> Failures:
+    """Return where the answers fail. `columns` have a value for each pair of the table, by the name of the column."""
+    rows = _rows(translator, answered)
+    right = [row.is_right for row in rows]
+    breakdowns = (
+        *_by_source(translator, [item.source for item, _ in answered], [answer for _, answer in answered], right),
+        *(_by_column(name, [values[row.number] for row in rows], right) for name, values in (columns or {}).items()),
+    )
+    split = translator.target_tokenizer.split
+    wrong = [row for row in rows if not row.is_right]
+    worst = sorted(wrong, key=lambda row: (-len(row.edits) / max(1, len(split(row.expected))), row.number))
+    doubtful = sorted(rows, key=lambda row: (_certainty(row.answer), row.number))
+    return Failures(
+        right=Share(sum(right), len(right)),
+        breakdowns=breakdowns,
+        kinds=_kinds(wrong),
+        confusions=_confusions(wrong, Counter(token for row in rows for token in split(row.expected))),
+        advice=_advice(breakdowns),
+        worst=_with_rivals(translator, worst[:SHOWN_ROWS]),
+        doubtful=_with_rivals(translator, doubtful[:SHOWN_ROWS]),
+    )
+
+
+def _rows(translator: Translator, answered: Sequence[tuple[Item, Translation]]) -> list[Row]:
+    split = translator.target_tokenizer.split
+    texts, references = [answer.text for _, answer in answered], [item.references for item, _ in answered]
+    matches, nearest = exact_matches(texts, references), nearest_references(texts, references, split)
+    rows = []
+    for (item, answer), is_right, best in zip(answered, (matches == 1).tolist(), nearest, strict=True):
+        expected = item.references[best]
+        edits = () if is_right else edits_of(split(expected), split(answer.text), is_cut=not answer.finished)
+        rows.append(Row(item.row, item.source, expected, answer, edits, is_right))
+    return rows
+
+
+def _with_rivals(translator: Translator, rows: Sequence[Row]) -> tuple[Row, ...]:
+    answers = with_rivals(translator, [row.source for row in rows], [row.answer for row in rows], N_RIVALS)
+    return tuple(replace(row, answer=answer) for row, answer in zip(rows, answers, strict=True))
+
+
+def _certainty(answer: Translation) -> float:
+    """The probability that an answer is right where the model has been calibrated, or else its score."""
+    return answer.score if answer.probability is None else answer.probability
+
+
+# Edits
+
+
+def edits_of(expected: Sequence[str], got: Sequence[str], *, is_cut: bool = False) -> tuple[Edit, ...]:
+    """Return the fewest edits between the tokens of a target and of an answer, from left to right, with their kinds.
+
+    Of several ways with the fewest edits, equal and substituted tokens are taken as early as possible.
+    """
+    left = _distances(expected, got)
+    edits: list[Edit] = []
+    i = j = 0
+    while i < len(expected) or j < len(got):
+        here = left[i][j]
+        if i < len(expected) and j < len(got) and here == left[i + 1][j + 1] + (expected[i] != got[j]):
+            if expected[i] != got[j]:
+                edits.append(Edit("substitution", expected[i], got[j]))
+            i, j = i + 1, j + 1
+        elif i < len(expected) and here == left[i + 1][j] + 1:
+            at_end = "cut off" if is_cut else "ends too early"
+            edits.append(Edit(at_end if j == len(got) else "deletion", expected=expected[i]))
+            i += 1
+        else:
+            is_copy = got[j] in (*got[max(0, j - 1) : j], *got[j + 1 : j + 2])
+            inside = "copy of a neighbor" if is_copy else "insertion"
+            edits.append(Edit("runs on" if i == len(expected) else inside, got=got[j]))
+            j += 1
+    return tuple(edits) or (Edit("no token"),)
+
+
+def _distances(a: Sequence[str], b: Sequence[str]) -> list[list[int]]:
+    """Return the number of edits between a[i:] and b[j:], for all i and j."""
+    left = [[len(b) - j for j in range(len(b) + 1)]]
+    for i in range(len(a) - 1, -1, -1):
+        below, row = left[-1], [0] * len(b) + [len(a) - i]
+        for j in range(len(b) - 1, -1, -1):
+            row[j] = min(below[j + 1] + (a[i] != b[j]), below[j] + 1, row[j + 1] + 1)
+        left.append(row)
+    return left[::-1]
+
+
+def _kinds(wrong: Sequence[Row]) -> tuple[KindOfEdit, ...]:
+    edits = Counter(edit.kind for row in wrong for edit in row.edits)
+    answers = Counter(kind for row in wrong for kind in {edit.kind for edit in row.edits})
+    return tuple(
+        KindOfEdit(kind, edits[kind], Share(answers[kind], len(wrong)))
+        for kind in sorted(KINDS, key=lambda kind: -answers[kind])
+        if answers[kind]
+    )
+
+
+def _confusions(wrong: Sequence[Row], occurrences: Mapping[str, int]) -> tuple[Confusion, ...]:
+    counts = Counter((edit.expected, edit.got) for row in wrong for edit in row.edits if edit.expected)
+    order = sorted(counts, key=lambda pair: (-counts[pair], pair))
+    return tuple(Confusion(*pair, Share(counts[pair], occurrences[pair[0]])) for pair in order[:SHOWN_CONFUSIONS])
+
+
+# Groups
+
+
+def _grouped(
+    by: str, names: Sequence[str], order: Iterable[str], right: Sequence[bool], rows: Callable[[str], str]
+) -> Breakdown:
+    """Return the items by the name of their group; `rows(name)` says in words which rows these are."""
+    n, n_right = Counter(names), Counter(name for name, is_right in zip(names, right, strict=True) if is_right)
+    return Breakdown(by, tuple(Group(name, Share(n_right[name], n[name]), rows(name)) for name in order if n[name]))
+
+
+def _by_source(
+    translator: Translator, sources: Sequence[str], answers: Sequence[Translation], right: Sequence[bool]
+) -> list[Breakdown]:
+    """Return the items by length, by their rarest token, and by what the training has not."""
+    tokenizer, data = translator.source_tokenizer, translator.model_file.data
+    encoded = tokenizer.encode_many(sources)
+    lengths = [len(ids) for ids in encoded]
+    spans = _spans(lengths)
+    named = {length: _span_name(first, last) for first, last in spans for length in range(first, last + 1)}
+    found = [
+        _grouped(
+            "tokens of the source",
+            [named[length] for length in lengths],
+            dict.fromkeys(named.values()),
+            right,
+            lambda name: f"rows whose source has {name} tokens",
+        )
+    ]
+    if data.source_counts:
+        found.append(_by_rarity(translator, encoded, right))
+    if data.longest_source is not None:
+        longest = data.longest_source
+        kinds = [_novelty(answer, length > longest) for answer, length in zip(answers, lengths, strict=True)]
+        unknown = Counter(
+            token for answer, is_right in zip(answers, right, strict=True) if not is_right for token in answer.unknown
+        )
+        rows = {
+            "unknown token": f"rows with tokens that the vocabulary does not have: {_listed(unknown)}",
+            "new string of tokens": "rows with strings of tokens that no row of the training has",
+            "longer than all": f"rows whose source has more than {longest} tokens, the longest of the training",
+            "like the training": "rows like those of the training",
+        }
+        found.append(_grouped("what the training does not have", kinds, rows, right, rows.__getitem__))
+    return found
+
+
+def _novelty(answer: Translation, is_longer: bool) -> str:
+    if answer.unknown:
+        return "unknown token"
+    if answer.unlike:
+        return "longer than all" if is_longer else "new string of tokens"
+    return "like the training"
+
+
+def _by_rarity(translator: Translator, encoded: Sequence[Sequence[int]], right: Sequence[bool]) -> Breakdown:
+    """Return the items by how often the rarest token of their source was trained."""
+    tokenizer, counts = translator.source_tokenizer, translator.model_file.data.source_counts
+    frame = {*tokenizer.vocabulary.input_ids}
+    unk_id = tokenizer.vocabulary.unk_id
+    times = {token: 0 if token == unk_id else count for token, count in enumerate(counts)}
+    ends = [*(limit - 1 for limit in _RARE[1:]), None]
+    names = [
+        "never" if first == 0 else f"{first:,} to {last:,} times" if last else f"{first:,} times or more"
+        for first, last in zip(_RARE, ends, strict=True)
+    ]
+    rarest = [
+        min((token for token in ids if token not in frame), key=times.__getitem__, default=None) for ids in encoded
+    ]
+    of_item = [names[-1 if token is None else sum(times[token] >= limit for limit in _RARE) - 1] for token in rarest]
+    pieces: dict[str, Counter[str]] = {name: Counter() for name in names}
+    for name, token, is_right in zip(of_item, rarest, right, strict=True):
+        if token is not None and not is_right:
+            pieces[name][tokenizer.vocabulary.pieces[token]] += 1
+    by = "how often the rarest token of the source was trained"
+    return _grouped(
+        by,
+        of_item,
+        names,
+        right,
+        lambda name: f"rows with source tokens that were trained {name}: {_listed(pieces[name])}",
+    )
+
+
+def _listed(tokens: Counter[str]) -> str:
+    """Return the most frequent tokens in words."""
+    named = [f"“{token}”" for token, _ in tokens.most_common(SHOWN_TOKENS)]
+    return ", ".join(named + ["…"] * (len(tokens) > len(named))) or "none in the wrong answers"
+
+
+def _by_column(name: str, values: Sequence[str], right: Sequence[bool]) -> Breakdown:
+    """Return the items by the value of a column; several values with FEW items or less are one group."""
+    counts = Counter(values)
+    rare = [value for value in counts if counts[value] < FEW]
+    other = f"{len(rare)} other values" if len(rare) > 1 else ""
+    names = [other if other and counts[value] < FEW else value or "(empty)" for value in values]
+    order = sorted(set(names) - {other}, key=lambda value: (-counts[value], value))
+
+    def rows(value: str) -> str:
+        return f"rows with other values of {name}" if value == other else f"rows with {name} = {value}"
+
+    return _grouped(f"column {name}", names, [*order, other], right, rows)
+
+
+def _spans(values: Sequence[int]) -> list[tuple[int, int]]:
+    """Return spans (first, last) that cover all values, each with about the same number of them and at least FEW."""
+    least = max(FEW, -(-len(values) // _LENGTH_GROUPS))
+    spans: list[tuple[int, int]] = []
+    counts = sorted(Counter(values).items())
+    first, n, rest = counts[0][0], 0, len(values)
+    for value, count in counts:
+        n, rest = n + count, rest - count
+        if (n >= least and rest >= FEW) or not rest:
+            spans.append((first, value))
+            first, n = value + 1, 0
+    return spans
+
+
+def _span_name(first: int, last: int) -> str:
+    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
+
+
+# Advice
+
+
+def _advice(breakdowns: Sequence[Breakdown]) -> tuple[Advice, ...]:
+    """Return the groups whose interval is below that of all other items, those with most lost answers first."""
+    found = []
+    for breakdown in breakdowns:
+        total = [
+            sum(group.share.count for group in breakdown.groups),
+            sum(group.share.of for group in breakdown.groups),
+        ]
+        for group in breakdown.groups:
+            share, n_others = group.share, total[1] - group.share.of
+            if share.of < FEW or n_others < FEW:
+                continue
+            others = Share(total[0] - share.count, n_others)
+            if share.high < others.low:
+                found.append(Advice(group.rows, share, others))
+    return tuple(sorted(found, key=_lost, reverse=True)[:SHOWN_ADVICE])
+
+
+def _lost(advice: Advice) -> float:
+    """The answers that would be right if the group were as good as the others."""
+    return advice.share.of * (advice.others.value - advice.share.value)
