@@ -44,7 +44,7 @@ def test_the_summary_tells_tokens_rows_search_and_checks(call, run, expected):
         "most influential token",
         "rank correlation of attention with occlusion",
         f"{len(expected.steps)} of {len(expected.steps)} steps recomputed from their inputs",
-        "answer, compared with PyTorch: equal",
+        "answer, compared with translate: equal",
     ):
         assert part in answer.out
     assert "what if" not in answer.out

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.glassbox.evidence import correlate, head_effects, spearman
+from glassformer.glassbox.explained import Explained
 from glassformer.glassbox.pytorch import gradient_times_input
 from glassformer.glassbox.trace import explain
+from glassformer.glassbox.whatif import Edits
 from glassformer.inference.engines.torch import build_model
 from glassformer.inference.translator import Translator
 from glassformer.paper import reference
@@ -53,14 +55,34 @@ def test_an_unk_that_was_never_trained_is_no_measure_so_the_token_is_hidden(case
     np.testing.assert_allclose(trace.array("evidence.occlusion")[:, 2], lost, atol=1e-5)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_sources_that_are_scored_together_have_the_scores_of_each(random_case, monkeypatch, seed):
+    model, text, target = random_case(seed)
+    explained = Explained.of(model, text, None, {}, pad_to=20)
+    forward, (fed, asked) = explained.forward(Edits()), explained.rows_of_gold(target)
+    sources, visible = (np.tile(row, (4, 1)) for row in (forward.ids, forward.visible))
+    sources[1, 1], visible[2, 0], visible[3] = 3, False, True
+    expected = [
+        replace(forward, ids=tuple(source), visible=seen).token_scores(fed, asked)
+        for source, seen in zip(sources, visible, strict=True)
+    ]
+    for together in (1, 256):
+        monkeypatch.setattr("glassformer.glassbox.explained.POSITIONS_TOGETHER", together)
+        found = forward.scores_of(sources, visible, fed, asked)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])
-def test_gradient_times_input_is_the_slope_along_the_row(random_case, seed):
+def test_gradient_times_input_is_the_slope_along_the_row(random_case, monkeypatch, seed):
     """Scaling the row of one position by 1 + h changes the score by h times gradient times row."""
     model, text, target = random_case(seed)
     source = model.source_tokenizer.frame(model.source_tokenizer.encode(text))
     framed = model.target_tokenizer.frame(model.target_tokenizer.encode(target))
     fed, asked = framed[:-1], framed[1:]
     found = gradient_times_input(build_model(model), source, np.ones(len(source), bool), fed, asked)
+    monkeypatch.setattr("glassformer.glassbox.pytorch.POSITIONS_TOGETHER", 2 * len(fed))
+    one_by_one = gradient_times_input(build_model(model), source, np.ones(len(source), bool), fed, asked)
+    np.testing.assert_allclose(one_by_one, found, rtol=1e-4, atol=1e-5)
 
     def score(place, factor):
         def note(name, value, /, *made_of):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.glassbox.schema import Search
-from glassformer.glassbox.search import search
+from glassformer.glassbox.search import largest, search
 from glassformer.paper.search import SearchConstraints, beam_search, greedy_search, length_penalty
 from tests.paper.search.toys import Stepper, start
 
@@ -45,10 +45,10 @@ def recorded(
         where,
         str,
         str,
-        num_beams=num_beams,
+        widths=[num_beams],
         alpha=alpha,
         n_best=n_best,
-    )
+    )[0]
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
@@ -83,6 +83,25 @@ def test_one_beam_is_greedy_search(seed: int, vocabulary: int, longest: int) -> 
     found = recorded(next_log_probs, space(longest), 1).answers[0]
     expected = greedy_search(stepper(next_log_probs), start(1), 1, space(longest))[0][0]
     assert (tuple(found.ids), found.finished) == (expected.ids, expected.finished)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000), widths=st.lists(st.integers(1, 4), min_size=1, max_size=3))
+def test_searches_side_by_side_are_those_alone_and_compute_nothing_twice(seed: int, widths: list[int]) -> None:
+    next_log_probs, computed = table(seed, 6), set[Sequence[int]]()
+
+    def once(prefixes: Sequence[Sequence[int]]) -> list[np.ndarray[Any, Any]]:
+        assert len({*computed, *prefixes}) == len(computed) + len(prefixes)
+        computed.update(prefixes)
+        return [next_log_probs(fed[1:]) for fed in prefixes]
+
+    found = search(once, space(5), str, str, widths=widths, alpha=0.6, n_best=2)
+    assert found == [recorded(next_log_probs, space(5), width, 0.6, min(2, width)) for width in widths]
+
+
+@given(st.lists(st.sampled_from([-math.inf, -2.0, -1.0, 0.0, 3.0]), min_size=1), st.integers(1, 9))
+def test_the_largest_numbers_are_the_first_of_a_stable_sort(numbers: list[float], n: int) -> None:
+    assert largest(np.array(numbers), n).tolist() == np.argsort(-np.array(numbers), kind="stable")[:n].tolist()
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)

@@ -140,7 +140,7 @@ def test_the_encoder_runs_once_in_a_search(case):  # A25
     explained = Explained(translator, None, case.text, translator.settings.decoding)
     forward = explained.forward(Edits())
     with mock.patch.object(Inference, "start", autospec=True, side_effect=Inference.start) as encode:
-        found = explained.search(forward, 4)
+        found = explained.search(forward, 4)[0]
     assert encode.call_count == found.encoder_runs == 1
     assert found.decoder_runs > 4
 

@@ -335,4 +335,5 @@ def _verdict(trace: Trace) -> Iterator[str]:
         if check.kind in ("pytorch", "search"):
             result = {True: "equal", False: "DIFFERENT", None: "not compared"}[check.passed]
             largest = "" if check.passed is None else f"largest difference {check.largest:.1e} "
-            yield f"        {check.step}, compared with PyTorch: {result}, {largest}({check.note})"
+            other = "PyTorch" if check.kind == "pytorch" else "translate"
+            yield f"        {check.step}, compared with {other}: {result}, {largest}({check.note})"

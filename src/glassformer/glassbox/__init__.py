@@ -5,7 +5,7 @@
     whatif                   edits of a model or a text
     recorder · search        a record of a forward pass; a search that keeps its pruned candidates
     explained                one explained text: model, text and edits, as a computation and as parts of a trace
-    interpreter · checks     every step recomputed from its inputs; logits and answer compared with PyTorch
+    interpreter · checks     every step recomputed from its inputs; the comparisons with PyTorch and translate: `trace`
     evidence · history       occlusion, gradients, heads; the training, and the text translated by each checkpoint
     neighbors                nearest tokens in an embedding, and A − B + C
     trace                    all of it for one text: `explain(model, text) -> Trace`

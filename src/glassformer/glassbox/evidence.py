@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.glassbox.explained import ForwardPass
 from glassformer.glassbox.run_records import HeadEffect, HeadEffects
 from glassformer.glassbox.schema import Correlation
 from glassformer.glassbox.whatif import Edits, HeadOff, attentions
@@ -21,25 +22,24 @@ from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
 
 Numbers = NDArray[np.float64]
-ScoreOf = Callable[[Sequence[int], NDArray[np.bool_]], Numbers]
-"""Source ids and which of them are visible -> the log-probability of each output token `[T]`."""
 
 
-def occlude(score: ScoreOf, ids: Sequence[int], visible: NDArray[np.bool_], unknown_id: int | None) -> Numbers:
+def occlude(forward: ForwardPass, fed: Sequence[int], targets: Sequence[int], unknown_id: int | None) -> Numbers:
     """The decrease of the log-probability of each output token without each source token `[T S]`.
 
     A token is replaced by `unknown_id`, or if that is None, hidden by the masks of encoder and cross-attention.
     """
-    before = score(ids, visible)
-    columns = []
-    for position in range(len(ids)):
-        occluded, still_visible = list(ids), visible.copy()
-        if unknown_id is None:
-            still_visible[position] = False
-        else:
-            occluded[position] = unknown_id
-        columns.append(before - score(occluded, still_visible))
-    return np.stack(columns, axis=1)
+    ids, visible = (np.tile(row, (len(forward.ids) + 1, 1)) for row in (forward.ids, forward.visible))
+    if unknown_id is None:
+        np.fill_diagonal(visible[1:], False)
+    else:
+        np.fill_diagonal(ids[1:], unknown_id)
+    changed = np.flatnonzero((ids != ids[0]).any(axis=1) | (visible != visible[0]).any(axis=1))
+    chosen = [0, *changed]  # without those that are the source itself, which make no difference
+    before, others = np.split(forward.scores_of(ids[chosen], visible[chosen], fed, targets), [1])
+    decrease = np.zeros((len(forward.ids), len(targets)))
+    decrease[changed - 1] = before - others
+    return decrease.T
 
 
 def correlate(attention: Numbers, measure: Numbers) -> Correlation:

@@ -23,13 +23,15 @@ from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import Answer, Axis, Provenance, Search, Searches, Token, TokenKind, Tokens, Vocabulary
 from glassformer.glassbox.search import NextLogProbs, search
 from glassformer.glassbox.whatif import Edits
+from glassformer.inference import engines
 from glassformer.inference.encoding import encode_prefix, max_new_tokens_of
+from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.engines.numpy_cached import Inference
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.inference.translator import Source, Translator
 from glassformer.paper import reference
 from glassformer.paper.reference import Array, Value
-from glassformer.paper.search import SearchConstraints
+from glassformer.paper.search import Hypothesis, SearchConstraints
 from glassformer.paper.settings import DecodingSettings, ModelSettings
 from glassformer.ship.storage.hub import local_model
 from glassformer.ship.storage.modelfile import ModelFile, find_model
@@ -40,6 +42,7 @@ Ids = Sequence[int]
 Side = Literal["source", "target"]
 
 MAX_BEAMS, MAX_POSITIONS = 1_000, 1_000  # that a trace can hold
+POSITIONS_TOGETHER = 256  # of several sources that are scored at the same time
 LENS_CELLS = 100_000  # the logits after each layer are recorded when all rows have fewer of them
 
 
@@ -98,6 +101,21 @@ class ForwardPass:
     def token_scores(self, fed: Ids, targets: Ids) -> NDArray[np.float64]:
         """The log-probability of each target token `[T]`."""
         return self._log_probs(self._hidden(fed))[np.arange(len(targets)), list(targets)]
+
+    def scores_of(
+        self, sources: NDArray[np.int64], visible: NDArray[np.bool_], fed: Ids, targets: Ids
+    ) -> NDArray[np.float64]:
+        """The log-probability of each target token `[N T]`, for N other sources of the same length."""
+        if not (self.edits.supported_by_pytorch and visible.any(axis=1).all()):
+            others = (replace(self, ids=tuple(ids), visible=seen) for ids, seen in zip(sources, visible, strict=True))
+            return np.stack([other.token_scores(fed, targets) for other in others])
+        size, scores = max(1, POSITIONS_TOGETHER // max(len(fed), sources.shape[1])), []
+        for first in range(0, len(sources), size):
+            check_time_limit()
+            cache = self.cached.encode(sources[first : first + size], visible[first : first + size])
+            log_probs = self.cached.decode(np.tile(fed, (len(sources[first : first + size]), 1)), cache)
+            scores.append(_finite(log_probs)[:, np.arange(len(targets)), targets])
+        return np.concatenate(scores)
 
     def _hidden(self, fed: Ids) -> Array:
         check_time_limit()
@@ -227,23 +245,33 @@ class Explained:
         prefixes = [forced] if forced else ()
         return SearchConstraints(vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids, longest, prefixes)
 
-    def search(self, forward: ForwardPass, num_beams: int) -> Search:
-        """The search of a forward pass, with its pruned candidates."""
+    def search(self, forward: ForwardPass, *widths: int) -> list[Search]:
+        """The searches of a forward pass, of one width each, with their pruned candidates."""
         tokenizer, constraints = self.file.target_tokenizer, self.constraints(forward.edits)
         return search(
             forward.continuations(),
             constraints,
             lambda token: tokenizer.tokens([token])[0],
             tokenizer.decode,
-            num_beams=num_beams,
+            widths=widths,
             alpha=self.decoding.length_alpha,
-            n_best=min(self.decoding.num_return_sequences, num_beams),
+            n_best=self.decoding.num_return_sequences,
         )
 
     def searches(self, forward: ForwardPass) -> Searches:
         """Greedy search, and the beam search of the decoding settings."""
-        greedy, num_beams = self.search(forward, 1), self.decoding.num_beams
-        return Searches(greedy, greedy if num_beams == 1 else self.search(forward, num_beams))
+        num_beams = self.decoding.num_beams
+        greedy, *beam = self.search(forward, *([1] if num_beams == 1 else [1, num_beams]))
+        return Searches(greedy, beam[0] if beam else greedy)
+
+    def translated(self, edits: Edits) -> Hypothesis:
+        """The answer of `translate` with these edits, which change only text and weights."""
+        engine, tensors = self.translator.engine, edits.weights(self.file.tensors, self.file.settings.model)
+        is_its_own = isinstance(engine, NumPyEngine) and self.translator.n_models == 1
+        if not (is_its_own and all(tensors[name] is array for name, array in self.file.tensors.items())):
+            engine = NumPyEngine.of_files([replace(self.file, tensors=tensors)])
+        constraints, ids = self.constraints(edits), edits.source_ids(self.source_ids, self.file.source_tokenizer)
+        return engines.search(engine, [ids], self.decoding, constraints.max_new_tokens, constraints.prefixes)[0][0]
 
     def rows_of_answer(self, answer: Answer) -> tuple[list[int], list[int]]:
         """The tokens that the decoder is fed for an answer, and its targets."""

@@ -164,7 +164,7 @@ def _checkpoint(path: Path, explained: Explained) -> ModelFile:
 def _answer_of(step: int, file: ModelFile, explained: Explained) -> CheckpointAnswer:
     """The translation of the text by a checkpoint, by greedy search."""
     forward = explained.forward(Edits(), file.tensors)
-    answer = explained.search(forward, 1).answers[0]
+    answer = explained.search(forward, 1)[0].answers[0]
     fed, targets = explained.rows_of_answer(answer)
     arrays = forward.record(fed).arrays
     cross = [arrays[f"{name}.weights"] for name in attentions(forward.model) if name.endswith(".cross")]

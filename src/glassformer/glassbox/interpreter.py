@@ -28,7 +28,9 @@ class Named(NamedTuple):
 
 def recompute(step: Step, inputs: Sequence[Named]) -> Named:
     """The output of a step, from its inputs. Raises UsageError if axes do not agree."""
-    return OPERATIONS[step.op](*(Named(x.numbers.astype(np.float64), x.axes) for x in inputs), **step.attributes)
+    return OPERATIONS[step.op](
+        *(Named(x.numbers.astype(np.float64, copy=False), x.axes) for x in inputs), **step.attributes
+    )
 
 
 def _check_axes(one: tuple[str, ...], other: tuple[str, ...]) -> None:
@@ -58,7 +60,7 @@ def _sinusoids(numbers: Named, *, base: float, d_model: float) -> Named:
 
 def _linear(x: Named, weight: Named, bias: Named | None = None) -> Named:
     _check_axes(x.axes[-1:], weight.axes[1:])
-    product = np.einsum("ti,oi->to", x.numbers, weight.numbers)
+    product = x.numbers @ weight.numbers.T
     return Named(product + (0.0 if bias is None else bias.numbers), (x.axes[0], weight.axes[0]))
 
 

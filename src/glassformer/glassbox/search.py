@@ -6,7 +6,7 @@ Axes: V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -40,20 +40,47 @@ class _Record:
         self.nodes[node.id] = replace(node, reason=reason)
 
 
+_Steps = Generator[list[tuple[int, ...]], Sequence[NDArray[np.float64]], Search]
+"""A search: it yields the prefixes of a step, is sent the log-probabilities after each, and returns its record."""
+
+
 def search(
     next_log_probs: NextLogProbs,
     constraints: SearchConstraints,
     token_text: Callable[[int], str],
     decode: Callable[[Sequence[int]], str],
     *,
-    num_beams: int,
+    widths: Sequence[int],
     alpha: float,
     n_best: int = 1,
-) -> Search:
-    """The search of one sentence, with the 2·`num_beams` best candidates of each step.
+) -> list[Search]:
+    """The searches of one sentence, one for each width, with the 2·width best candidates of each step.
 
-    `constraints.prefixes` has the forced prefix, if there is one.
+    They run side by side, and what several of them ask for is computed once. `constraints.prefixes` has the forced
+    prefix, if there is one.
     """
+    steps = [_steps(constraints, token_text, decode, width, alpha, min(n_best, width)) for width in widths]
+    asked, found = {number: next(one) for number, one in enumerate(steps)}, dict[int, Search]()
+    while asked:
+        prefixes = list(dict.fromkeys(prefix for prefixes in asked.values() for prefix in prefixes))
+        log_probs = dict(zip(prefixes, next_log_probs(prefixes), strict=True))
+        for number, wanted in list(asked.items()):
+            try:
+                asked[number] = steps[number].send([log_probs[prefix] for prefix in wanted])
+            except StopIteration as end:
+                found[number] = end.value
+                del asked[number]
+    return [found[number] for number in range(len(widths))]
+
+
+def _steps(
+    constraints: SearchConstraints,
+    token_text: Callable[[int], str],
+    decode: Callable[[Sequence[int]], str],
+    num_beams: int,
+    alpha: float,
+    n_best: int,
+) -> _Steps:
     record = _Record()
     live: list[Node | None] = [None]
     decoder_runs = 0
@@ -61,7 +88,7 @@ def search(
     for time in range(constraints.max_new_tokens):
         candidates: list[Node] = []
         prefixes = [(constraints.bos_id, *record.ids[None if node is None else node.id]) for node in live]
-        for node, log_probs in zip(live, next_log_probs(prefixes), strict=True):
+        for node, log_probs in zip(live, (yield prefixes), strict=True):
             allowed = _constrain(log_probs, constraints, time)
             candidates += _extensions(node, allowed, 2 * num_beams, time, alpha, token_text)
             decoder_runs += 1
@@ -109,13 +136,20 @@ def _extensions(
     token_text: Callable[[int], str],
 ) -> Iterator[Node]:
     """The `n` most probable tokens after a node; id, rank, state and reason are not decided yet."""
-    for token in np.argsort(-log_probs, kind="stable")[:n].tolist():
+    for token in largest(log_probs, n).tolist():
         log_prob = float(log_probs[token])
         if log_prob > -np.inf:
             total = (0.0 if parent is None else parent.sum) + log_prob
             rank_score = total / length_penalty(time + 1, alpha)
             before = None if parent is None else parent.id
             yield Node(-1, before, time, token, token_text(token), log_prob, total, rank_score, 0, "pruned", "")
+
+
+def largest(numbers: NDArray[np.float64], n: int) -> NDArray[np.int64]:
+    """The positions of the `n` largest numbers, largest first; of equal ones the first."""
+    n = min(n, len(numbers))
+    candidates = np.flatnonzero(numbers >= np.partition(numbers, -n)[-n])  # sorting all of a vocabulary takes longer
+    return candidates[np.argsort(-numbers[candidates], kind="stable")[:n]]
 
 
 def _ranked(best: Sequence[Node], slots: int, eos_id: int) -> Iterator[Node]:

@@ -1,8 +1,8 @@
 """Every number behind one translation: `explain(model, text) -> Trace`.
 
 The reference runs with a recorder, greedy and beam search keep their pruned candidates, and edits are applied and
-compared with the translation before. Every step is recomputed from its inputs; the logits and the answer are compared
-with those of the PyTorch model, where PyTorch is installed.
+compared with the translation before. Every step is recomputed from its inputs; the answer is compared with that of
+`translate`, and the logits with those of the PyTorch model, where PyTorch is installed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from glassformer.data.pairs import check_text
 from glassformer.glassbox.catalogue import GOLD
-from glassformer.glassbox.checks import check, unchecked
+from glassformer.glassbox.checks import check
 from glassformer.glassbox.evidence import correlate, occlude
 from glassformer.glassbox.explained import Explained, ForwardPass, Ids
 from glassformer.glassbox.history import errors_of, training_of
@@ -36,6 +36,7 @@ from glassformer.glassbox.schema import (
     Tokens,
     Trace,
 )
+from glassformer.glassbox.search import largest
 from glassformer.glassbox.whatif import Edit, Edits, attentions
 from glassformer.inference.translator import Source, Translator
 from glassformer.paper.pytorch import has_pytorch
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from glassformer.glassbox.pytorch import PyTorchModel
 
 TOP = 10  # most probable tokens of a prediction
+SCORE = 1e-3  # tolerance of a sum of log-probabilities in float32
 
 
 def explain(
@@ -89,7 +91,7 @@ def explain(
     if isinstance(run, str | Path):
         folder = Path(run)
         trace = replace(trace, training=training_of(folder, explained, opened.targets), errors=errors_of(folder))
-    return replace(trace, checks=[*check(trace, opened.forward.named_weights()), *opened.compare_with_pytorch()])
+    return replace(trace, checks=[*check(trace, opened.forward.named_weights()), *opened.compare()])
 
 
 @dataclass(frozen=True)
@@ -125,11 +127,24 @@ class _Opened:
 
         return PyTorchModel(self.explained, self.forward)
 
-    def compare_with_pytorch(self) -> list[Check]:
-        """The logits and the answer, compared with those of the PyTorch model."""
+    def compare(self) -> list[Check]:
+        """The logits, compared with those of the PyTorch model, and the answer with that of `translate`."""
+        if not self.forward.edits.supported_by_pytorch:
+            why = "only the reference supports these edits"
+            return [Check("logits", "pytorch", 0.0, 0.0, None, why), Check("answer", "search", 0.0, 0.0, None, why)]
         if self.pytorch is None:
-            return unchecked("this needs PyTorch: pip install 'glassformer[train]'")
-        return self.pytorch.checks(self.recorder, self.fed, self.searches)
+            why = "this needs PyTorch: pip install 'glassformer[train]'"
+            return [Check("logits", "pytorch", 0.0, 0.0, None, why), self._check_answer()]
+        return [self.pytorch.check_logits(self.recorder, self.fed), self._check_answer()]
+
+    def _check_answer(self) -> Check:
+        """The answer of the trace against that of `translate`."""
+        found, answer = self.explained.translated(self.forward.edits), self.searches.beam.answers[0]
+        largest = abs(found.score - answer.score)
+        same = list(found.ids) == answer.ids and found.finished == answer.finished
+        text = self.explained.file.target_tokenizer.decode(found.ids)
+        note = "the same tokens" if same else f"the answer of translate is {text!r}"
+        return Check("answer", "search", largest, SCORE, same and largest <= SCORE, note)
 
     def trace(self, *, evidence: bool, weights: bool, as_text: bool) -> Trace:
         """The trace, without checks and without the records of a run."""
@@ -206,11 +221,8 @@ class _Opened:
         if unknown is not None and not (unknown < len(counts) and counts[unknown]):
             unknown = None  # its embedding was never trained
 
-        def score(ids: Ids, visible: NDArray[np.bool_]) -> NDArray[np.float64]:
-            return replace(forward, ids=tuple(ids), visible=visible).token_scores(fed, targets)
-
         attention = np.mean([self.recorder.arrays[f"{name}.weights"].mean(axis=0) for name in cross], axis=0)
-        others = {"occlusion": occlude(score, forward.ids, forward.visible, unknown)}
+        others = {"occlusion": occlude(forward, fed, targets, unknown)}
         if self.pytorch is not None:
             others["gradient"] = self.pytorch.gradient_times_input(fed, targets)
         measured = {f"evidence.{name}": numbers for name, numbers in {"attention": attention, **others}.items()}
@@ -225,9 +237,9 @@ class _Opened:
 
 
 def _prediction(logits: NDArray[np.float64], target: int, pieces: Sequence[str]) -> Prediction:
-    order = np.argsort(-logits, kind="stable")
+    order = largest(logits, TOP)
     probabilities = np.exp(logits - np.logaddexp.reduce(logits))
-    top = [(token, pieces[token], float(probabilities[token])) for token in order[:TOP].tolist()]
+    top = [(token, pieces[token], float(probabilities[token])) for token in order.tolist()]
     rank = int((logits > logits[target]).sum()) + 1
     margin = float(logits[order[0]] - logits[order[1]]) if len(order) > 1 else 0.0
     return Prediction(top, rank, margin)

@@ -25,7 +25,7 @@ from glassformer.paper.reference import activate, sinusoids
 from glassformer.paper.settings import ModelSettings
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Bool, Float, Int
 
 Array = NDArray[Any]
 Weights = Mapping[str, Array]
@@ -42,14 +42,18 @@ class _Product:
     ) -> None:
         matrices, biases, dtype = [], [], weights[f"{names[0]}.weight"].dtype
         for name, scale in zip(names, scales or [1.0] * len(names), strict=True):
-            matrix = weights[f"{name}.weight"].astype(np.float64) * scale
+            matrix = weights[f"{name}.weight"]
             bias = weights.get(f"{name}.bias", np.zeros(len(matrix))) * scale
+            if scale != 1 or norm or centered:  # all in float64, and rounded once
+                matrix = matrix.astype(np.float64) * scale
             if norm:
                 bias = bias + matrix @ weights[f"{norm}.bias"]
                 matrix = matrix * weights[f"{norm}.weight"]
             matrices.append(matrix - matrix.mean(axis=0) if centered else matrix)
             biases.append(bias - bias.mean() if centered else bias)
-        self.weight = np.ascontiguousarray(np.concatenate(matrices).T, dtype=dtype)
+        joined = matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
+        # The copy makes products of few rows in float32 twice as fast; in float64 it takes longer than a search.
+        self.weight = joined.T if dtype == np.float64 else np.ascontiguousarray(joined.T, dtype=dtype)
         bias = np.concatenate(biases).astype(dtype)
         self.bias = bias if bias.any() else None
 
@@ -132,18 +136,35 @@ class _Layer:
         hidden = self.w_1(x)
         return self.w_2(activate(hidden, self.settings.activation).astype(hidden.dtype, copy=False))
 
-    def encode(self, x: Float[Array, "NS D"], mask: Array | None, n: int) -> Array:
-        def attend(y: Array) -> Array:
-            query, key, value = (
-                part.reshape(n, -1, *part.shape[1:]).transpose(0, 2, 1, 3) for part in self.split(self.project(y))
-            )
-            scores = query @ key.swapaxes(2, 3)
-            if mask is not None:
-                scores += mask
-            heads = _softmax(scores) @ value  # [N H S d_v]
-            return self.w_o(heads.transpose(0, 2, 1, 3).reshape(len(y), -1))
+    def attend(self, y: Float[Array, "NS D"], mask: Array | None, n: int) -> Array:
+        """Self-attention of all positions of N sentences; `mask` is added to the scores [N H S S]."""
+        query, key, value = (
+            part.reshape(n, -1, *part.shape[1:]).transpose(0, 2, 1, 3) for part in self.split(self.project(y))
+        )
+        scores = query @ key.swapaxes(2, 3)
+        if mask is not None:
+            scores += mask
+        heads = _softmax(scores) @ value  # [N H S d_v]
+        return self.w_o(heads.transpose(0, 2, 1, 3).reshape(len(y), -1))
 
-        x = self.add_and_norm(self.norm, x, attend)
+    def attend_memory(self, y: Float[Array, "NK D"], i: int, cache: Cache) -> Array:
+        """Cross-attention of K queries of each of N sentences: hypotheses of one position, or positions."""
+        keys, values = cache.memory[i]
+        query = self.query(y).reshape(len(keys), -1, *keys.shape[1:3])  # [N K H d_k]
+        scores = query.transpose(0, 2, 1, 3) @ keys
+        if cache.mask is not None:
+            scores += cache.mask
+        heads = _softmax(scores) @ values  # [N H K d_v]
+        return self.cross_out(heads.transpose(0, 2, 1, 3).reshape(len(y), -1))
+
+    def encode(self, x: Float[Array, "NS D"], mask: Array | None, n: int) -> Array:
+        x = self.add_and_norm(self.norm, x, self.attend, mask, n)
+        return self.add_and_norm(self.feed_norm, x, self.feed)
+
+    def decode(self, x: Float[Array, "NT D"], i: int, cache: Cache, mask: Array, n: int) -> Array:
+        """Compute decoder layer i for all positions of N targets."""
+        x = self.add_and_norm(self.norm, x, self.attend, mask, n)
+        x = self.add_and_norm(self.cross_norm, x, self.attend_memory, i, cache)
         return self.add_and_norm(self.feed_norm, x, self.feed)
 
     def step(self, x: Float[Array, "R D"], i: int, cache: Cache) -> Array:
@@ -155,17 +176,8 @@ class _Layer:
             heads = _softmax(query[:, :, None] @ keys.swapaxes(2, 3)) @ values  # [R H 1 d_v]
             return self.w_o(heads.reshape(len(y), -1))
 
-        def attend_memory(y: Array) -> Array:
-            keys, values = cache.memory[i]
-            query = self.query(y).reshape(len(keys), -1, *keys.shape[1:3])  # [N K H d_k]
-            scores = query.transpose(0, 2, 1, 3) @ keys
-            if cache.mask is not None:
-                scores += cache.mask
-            heads = _softmax(scores) @ values  # [N H K d_v]
-            return self.cross_out(heads.transpose(0, 2, 1, 3).reshape(len(y), -1))
-
         x = self.add_and_norm(self.norm, x, attend)
-        x = self.add_and_norm(self.cross_norm, x, attend_memory)
+        x = self.add_and_norm(self.cross_norm, x, self.attend_memory, i, cache)
         return self.add_and_norm(self.feed_norm, x, self.feed)
 
 
@@ -217,7 +229,11 @@ class Inference:
         self.dtype = weights["source_embedding.weight"].dtype
         weights = {"target_embedding.weight": weights["source_embedding.weight"], **weights}  # where they are tied
         weights = {"output_projection.weight": weights["target_embedding.weight"], **weights}
-        self.embeddings = {side: self._centered(self._embedding(weights, side)) for side in SIDES}
+        tables = {side: weights[f"{side}_embedding.weight"] for side in SIDES}
+        source = target = self._embeddings(tables["source"])
+        if tables["target"] is not tables["source"]:
+            target = self._embeddings(tables["target"])
+        self.embeddings = {"source": source, "target": target}
         learned = {side: weights.get(f"{side}_positions.table", np.empty((0, settings.d_model))) for side in SIDES}
         self.positions = {side: self._centered(table) for side, table in learned.items()}
         self.encoder = [_Layer(settings, weights, f"encoder.{i}") for i in range(settings.n_encoder_layers)]
@@ -228,15 +244,15 @@ class Inference:
         self.decoder_norm = _Norm(settings, weights, "decoder_norm") if pre else None
         self.output = _Product(weights, "output_projection", norm="decoder_norm" if pre else "")
 
-    def _embedding(self, weights: Weights, side: str) -> Array:
+    def _embeddings(self, table: Array) -> Array:
         scale = math.sqrt(self.settings.d_model) if self.settings.scale_embeddings else 1.0
-        return weights[f"{side}_embedding.weight"] * scale
+        return self._centered(table * scale)
 
     def _centered(self, table: Array) -> Array:
         """What is added to a residual stream, without its mean where norms expect that."""
         if self.settings.norm == "pre":
             table = table - table.mean(axis=1, keepdims=True)
-        return table.astype(self.dtype)
+        return table.astype(self.dtype, copy=False)
 
     def embed(self, side: str, ids: Int[Array, "R"], first: int, stop: int) -> Float[Array, "R D"]:
         """Embeddings and positions `first` … `stop` - 1 of each sentence.
@@ -258,11 +274,15 @@ class Inference:
 
     def start(self, sources: Sequence[Sequence[int]], length: int) -> Cache:
         """Encode framed sources, padded to `length`; return the cache before the first step."""
-        n, settings = len(sources), self.settings
         ids = np.array([[*source, *[0] * (length - len(source))] for source in sources])
-        lengths, mask = np.array([len(source) for source in sources]), None
-        if (lengths < length).any():
-            mask = np.where(np.arange(length) < lengths[:, None], 0.0, -np.inf).astype(self.dtype)[:, None, None]
+        lengths = np.array([len(source) for source in sources])
+        return self.encode(ids, np.arange(length) < lengths[:, None])
+
+    def encode(self, ids: Int[Array, "N S"], visible: Bool[Array, "N S"]) -> Cache:
+        """Encode sources, of which attention sees the visible positions; return the cache before the first step."""
+        (n, length), settings, mask = ids.shape, self.settings, None
+        if not visible.all():
+            mask = np.where(visible, 0.0, -np.inf).astype(self.dtype)[:, None, None]
         x = self.embed("source", ids.ravel(), 0, length)
         for layer in self.encoder:
             x = layer.encode(x, mask, n)
@@ -282,7 +302,18 @@ class Inference:
         for i, layer in enumerate(self.decoder):
             x = layer.step(x, i, cache)
         cache.length += 1
+        return self._log_probs(x).reshape(*last.shape, -1)
+
+    def decode(self, ids: Int[Array, "N T"], cache: Cache) -> Float[Array, "N T V"]:
+        """Feed a whole target to each sentence of a new cache; return the log-probabilities after each token."""
+        n, length = ids.shape
+        x, mask = self.embed("target", ids.ravel(), 0, length), np.triu(np.full((length, length), -np.inf), 1)
+        for i, layer in enumerate(self.decoder):
+            x = layer.decode(x, i, cache, mask.astype(self.dtype), n)
+        return self._log_probs(x).reshape(n, length, -1)
+
+    def _log_probs(self, x: Float[Array, "R D"]) -> Float[Array, "R V"]:
         logits = self.output(x if self.decoder_norm is None else self.decoder_norm(x))
         logits -= np.maximum.reduce(logits, axis=1, keepdims=True)
         logits -= np.log(np.add.reduce(np.exp(logits), axis=1, keepdims=True))
-        return logits.reshape(*last.shape, -1)
+        return logits
