@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,16 @@ def test_translations_are_those_of_the_translator(client: TestClient, served: Se
     assert [(each["text"], each["score"]) for each in found["translations"]] == [(w.text, w.score) for w in wanted]
     several = client.post("/api/translate", json={"texts": ["abc"], "num_return_sequences": 3}).json()
     assert len(several["translations"][0]["alternatives"]) == 2
+
+
+def test_the_answers_that_the_documentation_shows_have_the_fields_of_real_ones(client: TestClient) -> None:
+    page = (Path(__file__).parents[3] / "docs/http-api.md").read_text(encoding="utf-8")
+    shown = [json.loads(block) for block in re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)]
+    translated, refused = (
+        client.post("/api/translate", json=body).json() for body in ({"texts": ["abc"]}, {"text": "abc"})
+    )
+    assert translated["translations"][0].keys() - {"cut_off"} == shown[0]["translations"][0].keys()
+    assert refused == shown[1]
 
 
 def test_rivals_are_those_of_the_translator(client: TestClient, served: Served) -> None:
