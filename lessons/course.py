@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from torch.nn import Module
+
+    from glassformer import ModelSettings
 
 
 class LessonError(ImportError):
@@ -27,6 +30,7 @@ try:
     from glassformer.before.advise import advise
     from glassformer.before.recipes.overrides import merge
     from glassformer.data.tables import Pair
+    from glassformer.ship.storage.modelfile import tensor_shapes
     from glassformer.training.events import Event
 except ModuleNotFoundError as error:
     package = (error.name or "").partition(".")[0]
@@ -251,3 +255,45 @@ def train_small(
     run = train(pairs, Settings(**merge(advise(pairs).settings, changes)), folder)
     events = list(run)
     return Translator.load(folder, device="cpu"), events, folder
+
+
+class PieceError(AssertionError):
+    """A piece of the reader's code is not right yet. A notebook shows the message alone, without a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"not yet: {self}"]
+
+
+def agree(piece: str, yours: Any, expected: Any, hint: str, tolerance: float = 1e-5) -> None:
+    """Print by how much the numbers of a piece differ from those expected. Raises PieceError above `tolerance`."""
+    if yours is None:
+        raise PieceError(f"{piece} returns nothing; is `return` missing?\nhint: {hint}")
+    got = np.asarray(yours.detach() if hasattr(yours, "detach") else yours, dtype=float)
+    right = np.asarray(expected, dtype=float)
+    if got.shape != right.shape:
+        raise PieceError(f"{piece} gives shape {got.shape}, expected {right.shape}\nhint: {hint}")
+    difference = np.abs(got - right)
+    at = np.unravel_index(difference.argmax(), got.shape)  # the first NaN, where there is one
+    if not difference[at] <= tolerance:
+        where = f" at {tuple(map(int, at))}" if at else ""
+        raise PieceError(f"{piece} gives {got[at]:.6g}{where}, expected {right[at]:.6g}\nhint: {hint}")
+    print(f"{piece}: right, largest difference {difference[at]:.0e}")
+
+
+def weights_of(module: Module, prefix: str, model: ModelSettings, vocabulary: int = 1) -> dict[str, Any]:
+    """Return the weights of the reader's module, with `prefix` before their names, as a model file has them.
+
+    Raises PieceError where the names or shapes are not those of a model file.
+    """
+    shapes = tensor_shapes(model, vocabulary, vocabulary)
+    expected = {name: shape for name, shape in shapes.items() if name.startswith(prefix)}
+    found = {prefix + name: weight.detach().numpy() for name, weight in module.named_parameters()}
+    for name in sorted(expected.keys() | found.keys()):
+        got = f"shape {found[name].shape}" if name in found else "no such weight"
+        right = f"shape {expected[name]}" if name in expected else "no such weight"
+        if got != right:
+            raise PieceError(
+                f"{type(module).__name__}, weight {name.removeprefix(prefix)!r}: {got}, expected {right}\n"
+                "hint: the text has the names of the parts, and says which have a bias"
+            )
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib.util
+import itertools
 import json
 import math
 import os
@@ -17,9 +18,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest import mock
+from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer import ModelSettings, Settings, TokenSettings, explain
+from glassformer.paper import reference
+from glassformer.ship.storage.modelfile import ModelFile
 
 pytest.importorskip("matplotlib", reason="the lessons need the extra `lessons`")
 nbformat = pytest.importorskip("nbformat")
@@ -44,7 +53,7 @@ def load(name: str) -> ModuleType:
 
 build, course = load("build"), load("course")
 NAMES = [path.stem for path in build.sources()]
-TRAINED = {name for name in NAMES if name.partition("-")[0] in {"01", "03", "06", "07", "08", "09"}}
+TRAINED = {name for name in NAMES if name.partition("-")[0] in {"01", "03", "06", "07", "08", "09", "10"}}
 """The lessons that train a model; their numbers depend on the machine."""
 
 
@@ -66,16 +75,26 @@ def printed(notebook: Any) -> str:
     return "".join(output["text"] for output in outputs if output["output_type"] == "stream")
 
 
-def run_in_this_process(name: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, Any]:
-    """The names that the code of a lesson defines."""
+def run_in_this_process(
+    name: str, monkeypatch: pytest.MonkeyPatch, folder: Path, before: str | None = None, **typed: str
+) -> dict[str, Any]:
+    """The names that the code of a lesson defines, or that of its cells before a line of its text.
+
+    `typed` is code that a reader types into the cell for it: attention="…" into the one of "# Your attention …".
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {"__name__": "lesson"}
     for number, cell in enumerate(stored(name).cells):
+        if before is not None and before in cell["source"].splitlines():
+            break
         if cell["cell_type"] == "code":
-            exec(compile(cell["source"], f"{name}, cell {number}", "exec"), names)
+            empty = re.match(r"# Your (\w+)", cell["source"])
+            code = typed.pop(empty[1], "") if empty else cell["source"]
+            exec(compile(code, f"{name}, cell {number}", "exec"), names)
+    assert not typed
     mpl.pyplot.close("all")
     return names
 
@@ -115,7 +134,7 @@ def test_every_link_of_a_lesson_has_its_target() -> None:
     for path in (LESSONS / "README.md", *build.sources()):
         for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
             assert (LESSONS / target).exists(), f"{path.name} links to {target}"
-    assert len(NAMES) == 9
+    assert len(NAMES) == 10
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - TRAINED))
@@ -362,3 +381,146 @@ def test_make_lessons_without_jupyter_is_a_clear_error(stamped: bool, message: s
     assert ended.stdout == ""
     assert message in ended.stderr
     assert ended.stderr.startswith("error: JupyterLab ")
+
+
+CAPSTONE = "10-your-own"
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The names of the lesson in which the reader writes a Transformer, before its training."""
+    with pytest.MonkeyPatch.context() as patch:
+        return run_in_this_process(CAPSTONE, patch, tmp_path_factory.mktemp("own"), before="## 6. Training")
+
+
+def test_the_transformer_of_lesson_10_has_about_130_lines() -> None:
+    cells = [cell["source"] for cell in stored(CAPSTONE).cells if cell["cell_type"] == "code"]
+    pieces = [code for code, after in itertools.pairwise(cells) if after.startswith("# Your ")]
+    assert 120 <= sum(bool(line.strip()) for piece in pieces for line in piece.splitlines()) <= 140
+
+
+@settings(max_examples=10)
+@given(
+    n_heads=st.sampled_from((1, 2, 4)),
+    d_k=st.sampled_from((2, 4, 6)),
+    n_layers=st.integers(1, 3),
+    n_source=st.integers(1, 9),
+    n_pads=st.integers(0, 3),
+    n_target=st.integers(1, 9),
+    seed=st.integers(0, 99),
+)
+def test_the_transformer_of_lesson_10_equals_the_reference_in_any_size_and_padding(
+    own: dict[str, Any],
+    n_heads: int,
+    d_k: int,
+    n_layers: int,
+    n_source: int,
+    n_pads: int,
+    n_target: int,
+    seed: int,
+) -> None:
+    sizes = {"n_heads": n_heads, "n_encoder_layers": n_layers, "n_decoder_layers": n_layers}
+    model = ModelSettings(d_model=n_heads * d_k, d_ff=24, **sizes)
+    torch.manual_seed(seed)
+    transformer = own["Transformer"](own["V"], model.d_model, 24, n_heads, n_layers)
+    weights = course.weights_of(transformer, "", model, own["V"])
+    source, target = torch.randint(65, (n_source,)), torch.randint(65, (n_target,))
+    padded = torch.cat([source, torch.full((n_pads,), own["PAD"])])
+    with torch.inference_mode():
+        logits = transformer(padded[None], target[None])[0]
+    memory = reference.encode(weights, model, source.numpy())
+    expected = reference.project(weights, model, reference.decode(weights, model, target.numpy(), memory))
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+UNSCALED = """def attention(query, key, value, visible):
+    scores = query @ key.transpose(-2, -1)
+    return scores.masked_fill(~visible, -math.inf).softmax(dim=-1) @ value"""
+COLUMNS = UNSCALED.replace("(-2, -1)", "(-2, -1) / query.shape[-1] ** 0.5").replace("dim=-1", "dim=-2")
+FORGETS = "def attention(query, key, value, visible):\n    weights = query @ key.transpose(-2, -1)"
+BIAS = "class FeedForward(FeedForward):\n    def __init__(self, a, b):\n        super().__init__(a, b)\n"
+BIAS += "        self.w_1 = nn.Linear(a, b, bias=False)"
+PIECES_OF_HEADS = """class MultiHeadAttention(MultiHeadAttention):
+    def split(self, y):
+        return y.unflatten(2, (-1, self.n_heads)).transpose(1, 3).transpose(2, 3)"""
+PRE_NORM = """class EncoderLayer(EncoderLayer):
+    def forward(self, x, visible):
+        y = self.self_attention_norm(x)
+        x = x + self.self_attention(y, y, visible)
+        return x + self.feed_forward(self.feed_forward_norm(x))"""
+HALVES = """def sinusoids(length, d_model):
+    angle = torch.arange(length)[:, None] / 10_000 ** (torch.arange(0, d_model, 2) / d_model)
+    return torch.cat([angle.sin(), angle.cos()], dim=1)"""
+SEES_PADS = """class Transformer(Transformer):
+    def decode(self, target, memory, source):
+        return super().decode(target, memory, torch.zeros_like(source))"""
+SMALL = """class Transformer(Transformer):
+    def embed(self, ids):
+        return self.source_embedding(ids) + sinusoids(ids.shape[1], self.d_model)"""
+COUNTS_PADS = """def loss(logits, target, smoothing):
+    return nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten(), label_smoothing=smoothing)"""
+
+
+@pytest.mark.parametrize(
+    ("piece", "code", "message"),
+    [
+        ("attention", UNSCALED, "attention gives "),
+        ("attention", COLUMNS, "attention gives "),
+        ("attention", FORGETS, "attention returns nothing; is `return` missing?"),
+        ("MultiHeadAttention", PIECES_OF_HEADS, "MultiHeadAttention as self_attention gives "),
+        ("FeedForward", BIAS, "FeedForward, weight 'w_1.bias': no such weight, expected shape (128,)"),
+        ("FeedForward", PRE_NORM, "EncoderLayer gives "),
+        ("sinusoids", HALVES, "sinusoids gives "),
+        ("sinusoids", SEES_PADS, "Transformer gives "),
+        ("sinusoids", SMALL, "Transformer gives "),
+        ("loss", COUNTS_PADS, "loss with smoothing 0.0 gives "),
+    ],
+)
+def test_a_check_of_lesson_10_stops_at_a_wrong_piece_and_says_where(
+    piece: str, code: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with pytest.raises(AssertionError) as stopped:
+        run_in_this_process(CAPSTONE, monkeypatch, tmp_path, before="## 6. Training", **{piece: code})
+    shown = "\n".join(stopped.value._render_traceback_())
+    assert shown.startswith(f"not yet: {message}")
+    assert "\nhint: " in shown
+
+
+TRAINS = "Now train it on random batches. It takes about fifteen seconds."
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("adam.zero_grad()", "pass"),
+        ("target[:, :-1])  # fed", "target[:, 1:])  # fed"),
+        ("betas=(0.9, 0.98)", "betas=(0.9, 0.999)"),
+        ('group["lr"] = rate(step)', 'group["lr"] = rate(step + 1)'),
+    ],
+)
+def test_the_check_of_training_in_lesson_10_stops_at_a_wrong_loop(
+    line: str, wrong: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (code,) = (cell["source"] for cell in stored(CAPSTONE).cells if "\ndef fit(" in cell["source"])
+    assert code.count(line) == 1
+    with pytest.raises(AssertionError, match="20 updates: loss on held-out dates gives "):
+        run_in_this_process(CAPSTONE, monkeypatch, tmp_path, before=TRAINS, batch=code.replace(line, wrong))
+
+
+def test_the_addresses_of_lesson_10_are_of_panels_and_numbers_of_the_page(own: dict[str, Any]) -> None:
+    torch.manual_seed(1)
+    tokenizer, tensors = own["tokenizer"], own["Transformer"](own["V"], 64, 128, 4, 1).state_dict()
+    tokens = TokenSettings(source=tokenizer.settings, target=tokenizer.settings)
+    weights = {name: tensor.numpy() for name, tensor in tensors.items()}
+    file = ModelFile(Settings(tokens=tokens, model=own["settings"]), tokenizer, tokenizer.as_target, weights)
+    trace = explain(file, "1969-07-20", target="July 20, 1969", evidence=False, num_beams=1, max_new_tokens=13)
+    panels = (ROOT / "src/glassformer/glassbox/page/panels/all.js").read_text(encoding="utf-8")
+    text = (LESSONS / f"source/{CAPSTONE}.md").read_text(encoding="utf-8")
+    addresses = [(panel, parse_qs(query)) for panel, query in re.findall(r"`#(\w+)\?([^`]+)`", text)]
+    assert len(addresses) == 8
+    for panel, query in addresses:
+        assert f"\n  {panel}: {{ title: " in panels
+        for cell in query.get("cell", ()):
+            tensor, _, at = cell.partition("@")
+            assert np.ndim(trace.array(tensor)[tuple(map(int, at.split(",")))]) == 0, cell
