@@ -36,8 +36,8 @@ THIRD_PARTY = {
     "ship.storage": {"filelock", "huggingface_hub", "numpy", "pydantic", "safetensors", "torch"},
     "data": {"fsspec", "numpy", "pyarrow"},
     "inference": {
-        *("ctranslate2", "filelock", "jaxtyping", "numpy", "pyarrow", "pydantic", "ray", "sacrebleu", "sentencex"),
-        *("threadpoolctl", "torch"),
+        *("ctranslate2", "filelock", "jaxtyping", "numpy", "outlines_core", "pyarrow", "pydantic", "ray", "sacrebleu"),
+        *("sentencex", "threadpoolctl", "torch"),
     },
     "training": {"jaxtyping", "numpy", "pydantic", "tensorboardX", "torch"},
     "before": {"filelock", "numpy", "pydantic", "torch"},
@@ -60,6 +60,7 @@ OPTIONAL = {
         "ctranslate2",
         "fsspec",
         "huggingface_hub",
+        "outlines_core",
         "pyarrow",
         "sentencepiece",
         "sentencex",
@@ -70,6 +71,7 @@ OPTIONAL = {
 }
 """Libraries of extras, which are imported where they are needed and not before."""
 PACKAGE_OF = {
+    "outlines_core": "outlines-core",
     "tomli_w": "tomli-w",
     "starlette": "fastapi",
     "prometheus_client": "prometheus-client",

@@ -7,13 +7,14 @@ import functools
 import gc
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from glassformer.data.pairs import checked_pairs, checked_texts
 from glassformer.data.splits import TrainedSources
 from glassformer.errors import ModelFileError, NotFiniteError, TooLongError, UsageError, quoted
+from glassformer.inference.allowed import UNMATCHED, Constraint
 from glassformer.inference.confidence import probability
 from glassformer.inference.encoding import encode_prefix, encode_sources, max_new_tokens_of
 from glassformer.inference.engines import Engine, load_engine, search
@@ -198,6 +199,8 @@ class Translator:
         *,
         decoding: DecodingSettings | None = None,
         prefixes: Sequence[str] | None = None,
+        must_match: str | None = None,
+        choices: Sequence[str] | None = None,
         progress: Callable[[int], None] | None = None,
         where: Sequence[str] | None = None,
         greedy_first: GreedyFirst | None = None,
@@ -208,7 +211,9 @@ class Translator:
         A text of a model with several `inputs` is a mapping: `{"lemma": "walk", "tags": "V;PST"}`.
 
         `options` are fields of DecodingSettings (`num_beams=5`) over `decoding`, by default the model's own (see
-        `DecodingSettings.override`). `prefixes`, one for each text, are forced starts of the answers. `progress` is
+        `DecodingSettings.override`). `prefixes`, one for each text, are forced starts of the answers. `must_match` is a
+        regular expression for whole answers, `choices` are the possible answers; where none has the forced start, the
+        answer is empty, and `left_out` says so. `progress` is
         called with the number of texts that were finished. `where[i]` names text i in errors (by default its row, from
         1). `greedy_first` makes several calls one job, with the scores that one call for all texts would have.
 
@@ -228,14 +233,20 @@ class Translator:
         except TooLongError as error:
             error.lengths = {rows[number]: length for number, length in error.lengths.items()}
             raise
+        constraint = Constraint.of(must_match, choices)
         forced = self._force(prefixes, rows, names) if prefixes is not None else []
         if progress and len(rows) < len(texts):
             progress(len(texts) - len(rows))
         max_new_tokens = max_new_tokens_of(self.model_file.data, self.settings, decoding)
         check_search_fits(self.settings.model, len(self.target_tokenizer), decoding, max_new_tokens, self.engine)
+        guide, unmatched = None, set[int]()
+        if constraint is not None:
+            starts = [prefixes[row] if prefixes is not None else "" for row in rows]
+            guide, forced, unmatched = constraint.guide(self.target_tokenizer, starts, forced, max_new_tokens)
         results = [EMPTY] * len(texts)
         unk_id = self.source_tokenizer.vocabulary.unk_id
-        is_known = self.n_models == 1 and not decoding.do_sample and prefixes is None
+        is_free = prefixes is None and constraint is None
+        is_known = self.n_models == 1 and not decoding.do_sample and is_free
         calibration = self.model_file.calibration if is_known else None
 
         def keep(found: Mapping[int, list[Hypothesis]]) -> None:
@@ -249,12 +260,14 @@ class Translator:
                     usual = best.finished and not unlike
                     about["probability"] = probability(calibration, best.token_scores, n_tokens, usual=usual)
                 results[row] = self._translation(best, alternatives=tuple(map(self._translation, others)), **about)
+                if i in unmatched:
+                    results[row] = replace(EMPTY, left_out=UNMATCHED)
             if progress:
                 progress(len(found))
             check_time_limit()  # for engines that do not check it in each step
 
         with _without_garbage_collection(), _naming(named):
-            search(self.engine, sources, decoding, max_new_tokens, forced, keep, greedy_first)
+            search(self.engine, sources, decoding, max_new_tokens, forced, keep, greedy_first, guide)
         return results
 
     def sources_of(self, texts: Sequence[Source], where: Sequence[str] | None = None) -> list[str]:

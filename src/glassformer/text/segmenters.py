@@ -32,6 +32,10 @@ class Segmenter(Protocol):
         """Return the text that the pieces form."""
         ...
 
+    def added(self, piece: str) -> bytes:
+        """Return what a piece adds to the text of the pieces before it, in UTF-8."""
+        ...
+
 
 @final
 class Characters:
@@ -49,6 +53,9 @@ class Characters:
     def join(self, pieces: Sequence[str]) -> str:
         return "".join(pieces)
 
+    def added(self, piece: str) -> bytes:
+        return piece.encode()
+
 
 @final
 class Words:
@@ -65,6 +72,9 @@ class Words:
 
     def join(self, pieces: Sequence[str]) -> str:
         return " ".join(pieces)
+
+    def added(self, piece: str) -> bytes:
+        return f" {piece}".encode()
 
 
 BYTES = [chr(byte) if 0x20 <= byte < 0x7F else f"<0x{byte:02X}>" for byte in range(256)]
@@ -89,6 +99,9 @@ class Bytes:
 
     def join(self, pieces: Sequence[str]) -> str:
         return bytes(_BYTE_OF[piece] for piece in pieces).decode(errors="replace")
+
+    def added(self, piece: str) -> bytes:
+        return bytes([_BYTE_OF[piece]])
 
 
 def _check_pieces(pieces: list[str], is_valid: Callable[[str], bool], expected: str) -> None:

@@ -85,3 +85,6 @@ class SentencePiece:
 
     def join(self, pieces: Sequence[str]) -> str:
         return "".join(pieces).replace(SPACE, " ").strip()
+
+    def added(self, piece: str) -> bytes:
+        return piece.replace(SPACE, " ").encode()

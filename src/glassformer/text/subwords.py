@@ -72,6 +72,9 @@ class Subwords:
     def join(self, pieces: Sequence[str]) -> str:
         return "".join(pieces).translate(_EXCHANGE).removeprefix(" ")
 
+    def added(self, piece: str) -> bytes:
+        return piece.translate(_EXCHANGE).encode()
+
 
 def _checked_merges(merges: list[list[str]], ids: Mapping[str, int]) -> list[tuple[str, str]]:
     pairs = [(left, right) for left, right in merges]

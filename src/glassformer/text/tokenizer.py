@@ -189,6 +189,13 @@ class Tokenizer:
         text = self._segmenter.join(self.tokens([token_id for token_id in ids if token_id not in special]))
         return unicodedata.normalize("NFC", text) if self.settings.normalization == "NFD" else text
 
+    def added(self) -> dict[int, bytes]:
+        """Return what each ordinary token adds to the text before it, in UTF-8, by its id.
+
+        The text of an answer is all of these; a space at its start, where a token begins with one, is not part of it.
+        """
+        return {token_id: self._segmenter.added(piece) for piece, token_id in self.vocabulary.ordinary.items()}
+
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Return the written form of each id, special tokens included. Raises TextError for an invalid id."""
         pieces, listed = self.vocabulary.pieces, list(ids)

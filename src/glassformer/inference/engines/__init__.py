@@ -14,7 +14,7 @@ from glassformer.errors import DeviceError, NotFiniteError, SettingsError, Usage
 from glassformer.paper.pytorch import check_pytorch, has_pytorch
 
 if TYPE_CHECKING:
-    from glassformer.paper.search import AnswerBatches, GreedyFirst, Hypothesis
+    from glassformer.paper.search import AnswerBatches, GreedyFirst, Guide, Hypothesis
     from glassformer.paper.settings import DecodingSettings
     from glassformer.ship.storage.modelfile import ModelFile
 
@@ -36,12 +36,17 @@ class Engine(Protocol):
         ...
 
     def answers(
-        self, sources: Sequence[Ids], decoding: DecodingSettings, max_new_tokens: int, prefixes: Sequence[Ids] = ()
+        self,
+        sources: Sequence[Ids],
+        decoding: DecodingSettings,
+        max_new_tokens: int,
+        prefixes: Sequence[Ids] = (),
+        guide: Guide | None = None,
     ) -> AnswerBatches:
         """Yield the answers in batches, each as soon as it is found: number of the source -> its answers, best first.
 
-        Learned positions may end before `max_new_tokens`; then the answers do too. Raises NotFiniteError for a source
-        whose log-probabilities are not finite.
+        Learned positions may end before `max_new_tokens`; then the answers do too. The `guide` has a start for each
+        source. Raises NotFiniteError for a source whose log-probabilities are not finite.
         """
         ...
 
@@ -61,6 +66,7 @@ def search(
     prefixes: Sequence[Ids] = (),
     on_answers: OnAnswers | None = None,
     greedy_first: GreedyFirst | None = None,
+    guide: Guide | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the answers of an engine for each source, best first; `on_answers` receives each batch when it is found.
 
@@ -72,8 +78,9 @@ def search(
     def search_rows(rows: Sequence[int], num_beams: int) -> AnswerBatches:
         chosen = decoding.model_copy(update={"num_beams": num_beams})
         forced = [prefixes[row] for row in rows] if prefixes else ()
+        guides = None if guide is None else guide.of(rows)
         try:
-            for found in engine.answers([sources[row] for row in rows], chosen, max_new_tokens, forced):
+            for found in engine.answers([sources[row] for row in rows], chosen, max_new_tokens, forced, guides):
                 yield {rows[i]: answers for i, answers in found.items()}
         except NotFiniteError as error:
             raise error.moved_to(rows[error.row or 0]) from None

@@ -37,6 +37,7 @@ from glassformer.inference.engines.ctranslate2_spec import (
 )
 from glassformer.paper.search import (
     AnswerBatches,
+    Guide,
     Hypothesis,
     best_first,
     check_token_scores,
@@ -115,8 +116,11 @@ class CTranslate2Engine:
         decoding: DecodingSettings,
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
+        guide: Guide | None = None,
     ) -> AnswerBatches:
-        """Yield the answers of `Engine.answers`. Raises UsageError for sampling."""
+        """Yield the answers of `Engine.answers`. Raises UsageError for sampling, and for a guide."""
+        if guide is not None:
+            raise UsageError("ctranslate2 cannot search among the answers that are allowed", hint="--engine numpy")
         if decoding.do_sample:
             raise UsageError("ctranslate2 searches, it does not sample", hint="--engine numpy")
         longest = min(max_new_tokens, self.model_file.settings.model.n_positions or max_new_tokens)

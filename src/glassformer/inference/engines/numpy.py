@@ -20,7 +20,7 @@ from glassformer.inference.engines.batches import on_every_core, padded_length, 
 from glassformer.inference.engines.numpy_cached import Cache, Inference
 from glassformer.inference.engines.searches import Searches
 from glassformer.inference.timelimit import check_time_limit
-from glassformer.paper.search import AnswerBatches, LogProbs, SearchConstraints, check_token_scores
+from glassformer.paper.search import AnswerBatches, Guide, LogProbs, SearchConstraints, check_token_scores
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer
@@ -66,10 +66,11 @@ class NumPyEngine:
         decoding: DecodingSettings,
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
+        guide: Guide | None = None,
     ) -> AnswerBatches:
         """Yield the answers of `Engine.answers`."""
         longest = min(max_new_tokens, self._n_positions or max_new_tokens)
-        constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, prefixes)
+        constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, prefixes, guide)
         search_batch = np.errstate(all="ignore")(Searches(self.start, self.step, sources, decoding, constraints))
         if decoding.do_sample:
             batches = [[row] for row in range(len(sources))]

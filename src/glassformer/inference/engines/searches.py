@@ -46,7 +46,8 @@ class Searches:
 
     def _search(self, rows: Sequence[int]) -> list[list[Hypothesis]]:
         forced = [self.constraints.prefixes[row] for row in rows] if self.constraints.prefixes else ()
-        constraints = replace(self.constraints, prefixes=forced)
+        guide = self.constraints.guide and self.constraints.guide.of(rows)
+        constraints = replace(self.constraints, prefixes=forced, guide=guide)
         try:
             return self._of([self.sources[row] for row in rows], constraints)
         except NotFiniteError as error:

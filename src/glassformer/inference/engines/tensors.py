@@ -24,6 +24,9 @@ class TensorLogProbs(LogProbs):
             values[line, :, token] = allowed
         return TensorLogProbs(values)
 
+    def where(self, allowed: NDArray[np.bool_]) -> LogProbs:
+        return TensorLogProbs(self.values.masked_fill(~torch.from_numpy(allowed).to(self.values.device), -torch.inf))
+
     def best(self, sums: NDArray[np.float32], n: int) -> Extensions:
         totals = (torch.from_numpy(sums).to(self.values.device)[:, :, None] + self.values).flatten(1)  # [N K·V]
         best, flat = totals.max(dim=1, keepdim=True) if n == 1 else totals.topk(min(n, totals.shape[1]), dim=1)

@@ -29,7 +29,7 @@ from glassformer.inference.engines.torch_cached import Cache, Inference
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.kernels.cpu import configure_memory, on_every_core, split_batches
 from glassformer.paper.model import Transformer
-from glassformer.paper.search import AnswerBatches, LogProbs, SearchConstraints, check_token_scores
+from glassformer.paper.search import AnswerBatches, Guide, LogProbs, SearchConstraints, check_token_scores
 from glassformer.paper.settings import DecodingSettings, Precision
 from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.modelfile import ModelFile
@@ -138,10 +138,11 @@ class TorchEngine:
         decoding: DecodingSettings,
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
+        guide: Guide | None = None,
     ) -> AnswerBatches:
         """Yield the answers of `Engine.answers`."""
         longest = min(max_new_tokens, self._n_positions or max_new_tokens)
-        constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, prefixes)
+        constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, prefixes, guide)
         search_batch = torch.inference_mode()(Searches(self.start, self.step, sources, decoding, constraints))
         _ = self._prepared  # once, and not in every thread
         width = max(decoding.num_beams, decoding.num_return_sequences)

@@ -18,13 +18,16 @@ from glassformer.paper.search.greedy_first import (
     is_certain,
     search_greedy_first,
 )
+from glassformer.paper.search.guide import Automaton, Guide
 from glassformer.paper.search.log_probs import Extensions, LogProbs
 from glassformer.paper.search.sampling import sample
 
 __all__ = [
     "AnswerBatches",
+    "Automaton",
     "Extensions",
     "GreedyFirst",
+    "Guide",
     "Hypothesis",
     "LogProbs",
     "SearchConstraints",

@@ -67,6 +67,7 @@ def beam_search(
 
     Raises NotFiniteError for a sentence with a log-probability that is NaN, or without a finite one.
     """
+    step, state = constraints.guided(step, state)
     found: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
     alive = list(range(n_sentences))
     margins = [math.inf] * n_sentences

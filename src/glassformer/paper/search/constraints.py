@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import NotFiniteError
+from glassformer.paper.search.guide import Guide
 from glassformer.paper.search.log_probs import LogProbs
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class SearchConstraints:
     """Constraints on answers.
 
     `forbidden` ids never appear in an output. `prefixes`, one for each sentence, are forced; their tokens count in the
-    score. An answer has at most `max_new_tokens` tokens, the prefix and `<eos>` among them.
+    score. An answer has at most `max_new_tokens` tokens, the prefix and `<eos>` among them. A `guide` says which
+    answers are accepted, also of those that are cut off at this limit.
     """
 
     bos_id: int
@@ -48,6 +50,11 @@ class SearchConstraints:
     forbidden: tuple[int, ...]
     max_new_tokens: int
     prefixes: Sequence[Sequence[int]] = ()
+    guide: Guide | None = None
+
+    def guided(self, step: Step, state: Any) -> tuple[Step, Any]:
+        """Return the step function and its first state, with -inf for what the guide does not allow."""
+        return (step, state) if self.guide is None else self.guide.guided(step, state, self.max_new_tokens)
 
     def constrain(self, log_probs: LogProbs, time: int, sentences: Sequence[int]) -> LogProbs:
         """Return a copy with -inf for what prefixes and `forbidden` exclude."""

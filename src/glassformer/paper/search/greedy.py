@@ -22,6 +22,7 @@ def greedy_search(
 
     Raises NotFiniteError for a sentence without a token of finite log-probability.
     """
+    step, state = constraints.guided(step, state)
     ids = np.zeros((n_sentences, constraints.max_new_tokens), dtype=np.int64)
     scores = np.zeros((n_sentences, constraints.max_new_tokens), dtype=np.float32)
     margins = np.full(n_sentences, np.inf, dtype=np.float32)

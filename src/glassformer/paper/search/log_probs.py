@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Bool, Float, Int
 
 
 SORTED = 1024  # of so many extensions or fewer the best are found by sorting all
@@ -49,6 +49,10 @@ class LogProbs:
             values[line] = -np.inf
             values[line, :, token] = allowed
         return LogProbs(values)
+
+    def where(self, allowed: Bool[NDArray[Any], "N K V"]) -> LogProbs:
+        """Return a copy with -inf for what is not allowed."""
+        return LogProbs(np.where(allowed, self.values, np.float32(-np.inf)))
 
     def best(self, sums: Float[NDArray[Any], "N K"], n: int) -> Extensions:
         """Return the `n` best extensions of hypotheses with these scores (fewer if there are not so many)."""

@@ -47,6 +47,7 @@ def sample(
     Scores are log-probabilities of the model itself, before temperature and truncation. Raises NotFiniteError for a
     sentence without a token of finite log-probability.
     """
+    step, state = constraints.guided(step, state)
     n_sentences, _, n_samples = uniform.shape
     state = state.select(np.arange(n_sentences)[:, None].repeat(n_samples, axis=1))
     sentences = list(range(n_sentences))

@@ -1,0 +1,5 @@
+"""Answers that are allowed: those that match a pattern, or one of several choices."""
+
+from glassformer.inference.allowed.constraint import UNMATCHED, Constraint
+
+__all__ = ["UNMATCHED", "Constraint"]
