@@ -68,9 +68,9 @@ def test_tables_and_models_are_read_without_torch(table, model, tmp_path):
 
 USES = (
     "translate {model} {texts}",
-    "translate {model} {texts} --beam 3 --nbest 2",
+    "translate {model} {texts} --beam 3 --nbest 2 --rivals 2",
     "translate {model} {texts} --alignments --to tsv",
-    "evaluate {model} {table} --json",
+    "evaluate {model} {table} --json --report {texts}.html --overwrite",
     "compare {model} {model} {table} --json",
     "score {model} {table}",
     "heads {model} {table} --json",

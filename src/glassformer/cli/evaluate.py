@@ -86,8 +86,10 @@ def _error_page(model: Path, translator: Translator, report: Report, table: Tabl
     from glassformer.glassbox.errorpage import Measured, error_page
     from glassformer.inference.evaluation import settings_for
     from glassformer.inference.failures import MAX_VALUES, find_failures
+    from glassformer.inference.trained_rows import TrainedRows
 
     columns = further_columns(table, settings_for(translator.model_file, data), MAX_VALUES)
+    trained = TrainedRows.of(translator)
     beams = int(report.decoding["num_beams"])
     measured = Measured(
         str(model),
@@ -96,9 +98,10 @@ def _error_page(model: Path, translator: Translator, report: Report, table: Tabl
         report.rows_scored,
         table.row_name,
         translator.inputs,
+        trained.unknown,
         beams if beams != translator.settings.decoding.num_beams else None,
     )
-    return error_page(find_failures(translator, report.answered, columns), measured)
+    return error_page(find_failures(translator, report.answered, columns, trained), measured)
 
 
 def _compare(reporter: Reporter, translator: Translator, pairs: Sequence[Pair], options: dict[str, Any]) -> None:

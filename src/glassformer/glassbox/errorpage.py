@@ -32,7 +32,8 @@ LIKELY, UNLIKELY = 0.9, 0.5  # probabilities of tokens that are not in doubt, an
 class Measured:
     """What was measured: the model and the table as they were given.
 
-    `row_name` names a pair by its number. `beams` is the width of the beam, if it is not the model's own.
+    `row_name` names a pair by its number. `unknown` says why the rows that were trained on are not known. `beams` is
+    the width of the beam, if it is not the model's own.
     """
 
     model: str
@@ -41,6 +42,7 @@ class Measured:
     rows_scored: int
     row_name: Callable[[int], str]
     inputs: Inputs = ()
+    unknown: str = ""
     beams: int | None = None
 
 
@@ -120,7 +122,7 @@ def _text(text: str) -> Element:
 
 
 def _token(token: str) -> Element:
-    return _element("bdi", token, {"class": "token"})
+    return _element("bdi", token if token.strip() else token.replace(" ", "␣"), {"class": "token"})
 
 
 # Parts
@@ -142,7 +144,9 @@ def _sections(failures: Failures, measured: Measured) -> Iterator[tuple[str, lis
         "Answers that equal a target of their row. The line on a bar is the 95 % interval (Wilson); groups of fewer "
         f"than {FEW} are gray. Of twenty groups, one has its true share outside of its interval."
     )
-    yield "Right answers by group", [_element("p", note), *map(_breakdown, failures.breakdowns)]
+    unknown = [_element("p", f"How many rows of a group were trained on is not known: {measured.unknown}.")]
+    parts = [_element("p", note), *(unknown if measured.unknown else ()), *map(_breakdown, failures.breakdowns)]
+    yield "Right answers by group", parts
     if wrong:
         yield "Kinds of edits", list(_kinds(failures))
         yield "Confused tokens", list(_confusions(failures))
@@ -164,6 +168,7 @@ def _rows_to_add(advice: Sequence[Advice], wrong: int) -> list[Element]:
             _element("b", f"Add {one.rows}"),
             f". Of {one.share.of:,} in this table, {one.share.count:,} are right: {_percent(one.share)}; "
             f"of all others, {_percent(one.others)}.",
+            "" if one.trained is None else f" The model was trained on {_rows(one.trained)} of this kind.",
         )
         for one in advice
     )
@@ -177,8 +182,14 @@ def _breakdown(breakdown: Breakdown) -> Element:
 
 def _group(group: Group) -> Element:
     share = group.share
-    cells = _element("th", _text(group.name), scope="row"), _bar(share), _number(f"{share.count:,} of {share.of:,}")
+    trained = () if group.trained is None else (_element("small", f" trained on {_rows(group.trained)}"),)
+    name = _element("th", _text(group.name), *trained, scope="row")
+    cells = name, _bar(share), _number(f"{share.count:,} of {share.of:,}")
     return _element("tr", *cells, _number(_percent(share)), {"class": "few" if share.of < FEW else "enough"})
+
+
+def _rows(n: int) -> str:
+    return "no rows" if n == 0 else "1 row" if n == 1 else f"{n:,} rows"
 
 
 def _kinds(failures: Failures) -> Iterator[Element]:

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from glassformer.inference.metrics import Item, Share, exact_matches, nearest_references
 from glassformer.inference.rivals import with_rivals
+from glassformer.inference.trained_rows import TrainedRows
 from glassformer.inference.translator import Translation, Translator
 
 FEW = 10
@@ -25,6 +27,7 @@ MAX_VALUES = 20
 
 SHOWN_ROWS, SHOWN_CONFUSIONS, SHOWN_ADVICE, SHOWN_TOKENS = 20, 20, 5, 8
 N_RIVALS = 3
+NONE = TrainedRows(unknown="they were not given")
 _LENGTH_GROUPS = 8
 _RARE = (0, 1, 10, 100, 1000, 10_000)  # the least numbers of times of each group
 
@@ -51,11 +54,15 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Some of the items: how many of them are right. `rows` says which these are, as in "rows with size = large"."""
+    """Some of the items: how many of them are right. `rows` says which these are, as in "rows with size = large".
+
+    `trained` is the number of such rows that the model was trained on; None: it is not known.
+    """
 
     name: str
     share: Share
     rows: str
+    trained: int | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,7 @@ class Advice:
     rows: str
     share: Share
     others: Share
+    trained: int | None = None
 
 
 @dataclass(frozen=True)
@@ -125,13 +133,20 @@ def find_failures(
     translator: Translator,
     answered: Sequence[tuple[Item, Translation]],
     columns: Mapping[str, Sequence[str]] | None = None,
+    trained: TrainedRows = NONE,
 ) -> Failures:
-    """Return where the answers fail. `columns` have a value for each pair of the table, by the name of the column."""
+    """Return where the answers fail. `columns` have a value for each pair of the table, by the name of the column.
+
+    `trained` are the rows that the model was trained on.
+    """
     rows = _rows(translator, answered)
     right = [row.is_right for row in rows]
     breakdowns = (
-        *_by_source(translator, [item.source for item, _ in answered], [answer for _, answer in answered], right),
-        *(_by_column(name, [values[row.number] for row in rows], right) for name, values in (columns or {}).items()),
+        *_by_source(translator, rows, right, trained),
+        *(
+            _by_column(name, [values[row.number] for row in rows], right, trained.columns.get(name))
+            for name, values in (columns or {}).items()
+        ),
     )
     split = translator.target_tokenizer.split
     wrong = [row for row in rows if not row.is_right]
@@ -230,46 +245,59 @@ def _confusions(wrong: Sequence[Row], occurrences: Mapping[str, int]) -> tuple[C
 
 
 def _grouped(
-    by: str, names: Sequence[str], order: Iterable[str], right: Sequence[bool], rows: Callable[[str], str]
+    by: str,
+    names: Sequence[str],
+    order: Iterable[str],
+    right: Sequence[bool],
+    rows: Callable[[str], str],
+    trained: Mapping[str, int] | None,
 ) -> Breakdown:
-    """Return the items by the name of their group; `rows(name)` says in words which rows these are."""
+    """Return the items by the name of their group; `rows(name)` says in words which rows these are.
+
+    `trained` is the number of rows that were trained on in each group, if that is known.
+    """
     n, n_right = Counter(names), Counter(name for name, is_right in zip(names, right, strict=True) if is_right)
-    return Breakdown(by, tuple(Group(name, Share(n_right[name], n[name]), rows(name)) for name in order if n[name]))
+    groups = (
+        Group(name, Share(n_right[name], n[name]), rows(name), None if trained is None else trained.get(name, 0))
+        for name in order
+        if n[name]
+    )
+    return Breakdown(by, tuple(groups))
 
 
 def _by_source(
-    translator: Translator, sources: Sequence[str], answers: Sequence[Translation], right: Sequence[bool]
+    translator: Translator, rows: Sequence[Row], right: Sequence[bool], trained: TrainedRows
 ) -> list[Breakdown]:
     """Return the items by length, by their rarest token, and by what the training has not."""
     tokenizer, data = translator.source_tokenizer, translator.model_file.data
-    encoded = tokenizer.encode_many(sources)
+    encoded, of_training = tokenizer.encode_many([row.source for row in rows]), tokenizer.encode_many(trained.sources)
+    known = not trained.unknown
     lengths = [len(ids) for ids in encoded]
-    spans = _spans(lengths)
-    named = {length: _span_name(first, last) for first, last in spans for length in range(first, last + 1)}
+    span_of = {length: _span_name(first, last) for first, last in _spans(lengths) for length in range(first, last + 1)}
     found = [
         _grouped(
             "tokens of the source",
-            [named[length] for length in lengths],
-            dict.fromkeys(named.values()),
+            [span_of[length] for length in lengths],
+            dict.fromkeys(span_of.values()),
             right,
             lambda name: f"rows whose source has {name} tokens",
+            Counter(span_of.get(len(ids), "") for ids in of_training) if known else None,
         )
     ]
     if data.source_counts:
-        found.append(_by_rarity(translator, encoded, right))
+        found.append(_by_rarity(translator, encoded, right, of_training if known else None))
     if data.longest_source is not None:
         longest = data.longest_source
-        kinds = [_novelty(answer, length > longest) for answer, length in zip(answers, lengths, strict=True)]
-        unknown = Counter(
-            token for answer, is_right in zip(answers, right, strict=True) if not is_right for token in answer.unknown
-        )
-        rows = {
+        kinds = [_novelty(row.answer, length > longest) for row, length in zip(rows, lengths, strict=True)]
+        unknown = Counter(token for row in rows if not row.is_right for token in row.answer.unknown)
+        named = {
             "unknown token": f"rows with tokens that the vocabulary does not have: {_listed(unknown)}",
             "new string of tokens": "rows with strings of tokens that no row of the training has",
             "longer than all": f"rows whose source has more than {longest} tokens, the longest of the training",
             "like the training": "rows like those of the training",
         }
-        found.append(_grouped("what the training does not have", kinds, rows, right, rows.__getitem__))
+        n_trained = {"like the training": data.train_rows}
+        found.append(_grouped("what the training does not have", kinds, named, right, named.__getitem__, n_trained))
     return found
 
 
@@ -281,33 +309,37 @@ def _novelty(answer: Translation, is_longer: bool) -> str:
     return "like the training"
 
 
-def _by_rarity(translator: Translator, encoded: Sequence[Sequence[int]], right: Sequence[bool]) -> Breakdown:
+def _by_rarity(
+    translator: Translator,
+    encoded: Sequence[Sequence[int]],
+    right: Sequence[bool],
+    of_training: Sequence[Sequence[int]] | None,
+) -> Breakdown:
     """Return the items by how often the rarest token of their source was trained."""
-    tokenizer, counts = translator.source_tokenizer, translator.model_file.data.source_counts
-    frame = {*tokenizer.vocabulary.input_ids}
-    unk_id = tokenizer.vocabulary.unk_id
-    times = {token: 0 if token == unk_id else count for token, count in enumerate(counts)}
-    ends = [*(limit - 1 for limit in _RARE[1:]), None]
-    names = [
-        "never" if first == 0 else f"{first:,} to {last:,} times" if last else f"{first:,} times or more"
-        for first, last in zip(_RARE, ends, strict=True)
-    ]
-    rarest = [
-        min((token for token in ids if token not in frame), key=times.__getitem__, default=None) for ids in encoded
-    ]
-    of_item = [names[-1 if token is None else sum(times[token] >= limit for limit in _RARE) - 1] for token in rarest]
-    pieces: dict[str, Counter[str]] = {name: Counter() for name in names}
-    for name, token, is_right in zip(of_item, rarest, right, strict=True):
-        if token is not None and not is_right:
-            pieces[name][tokenizer.vocabulary.pieces[token]] += 1
+    vocabulary, counts = translator.source_tokenizer.vocabulary, translator.model_file.data.source_counts
+    names = ["never", *(f"{first:,} to {end - 1:,} times" for first, end in pairwise(_RARE[1:]))]
+    names.append(f"{_RARE[-1]:,} times or more")
+
+    def times(token: int) -> int:
+        return 0 if token == vocabulary.unk_id else counts[token]
+
+    def rarest(ids: Sequence[int]) -> int:
+        return min((token for token in ids if token not in vocabulary.input_ids), key=times, default=vocabulary.eos_id)
+
+    def name(ids: Sequence[int]) -> str:
+        return names[sum(times(rarest(ids)) >= limit for limit in _RARE) - 1]
+
+    pieces: dict[str, Counter[str]] = {one: Counter() for one in names}
+    for ids, is_right in zip(encoded, right, strict=True):
+        pieces[name(ids)][vocabulary.pieces[rarest(ids)]] += not is_right
+
+    def rows(one: str) -> str:
+        trained = "never trained" if one == names[0] else f"trained {one}"
+        return f"rows with source tokens that were {trained}: {_listed(+pieces[one])}"
+
+    n_trained = None if of_training is None else Counter(map(name, of_training))
     by = "how often the rarest token of the source was trained"
-    return _grouped(
-        by,
-        of_item,
-        names,
-        right,
-        lambda name: f"rows with source tokens that were trained {name}: {_listed(pieces[name])}",
-    )
+    return _grouped(by, list(map(name, encoded)), names, right, rows, n_trained)
 
 
 def _listed(tokens: Counter[str]) -> str:
@@ -316,18 +348,20 @@ def _listed(tokens: Counter[str]) -> str:
     return ", ".join(named + ["…"] * (len(tokens) > len(named))) or "none in the wrong answers"
 
 
-def _by_column(name: str, values: Sequence[str], right: Sequence[bool]) -> Breakdown:
-    """Return the items by the value of a column; several values with FEW items or less are one group."""
+def _by_column(name: str, values: Sequence[str], right: Sequence[bool], of_training: Sequence[str] | None) -> Breakdown:
+    """Return the items by the value of a column; several values with fewer than FEW items are one group."""
     counts = Counter(values)
     rare = [value for value in counts if counts[value] < FEW]
     other = f"{len(rare)} other values" if len(rare) > 1 else ""
-    names = [other if other and counts[value] < FEW else value or "(empty)" for value in values]
-    order = sorted(set(names) - {other}, key=lambda value: (-counts[value], value))
+    group_of = {value: other if other and counts[value] < FEW else value or "(empty)" for value in counts}
+    order = sorted({*group_of.values()} - {other}, key=lambda value: (-counts[value], value))
 
     def rows(value: str) -> str:
         return f"rows with other values of {name}" if value == other else f"rows with {name} = {value}"
 
-    return _grouped(f"column {name}", names, [*order, other], right, rows)
+    n_trained = None if of_training is None else Counter(group_of.get(value, "") for value in of_training)
+    names = [group_of[value] for value in values]
+    return _grouped(f"column {name}", names, [*order, other], right, rows, n_trained)
 
 
 def _spans(values: Sequence[int]) -> list[tuple[int, int]]:
@@ -365,7 +399,7 @@ def _advice(breakdowns: Sequence[Breakdown]) -> tuple[Advice, ...]:
                 continue
             others = Share(total[0] - share.count, n_others)
             if share.high < others.low:
-                found.append(Advice(group.rows, share, others))
+                found.append(Advice(group.rows, share, others, group.trained))
     return tuple(sorted(found, key=_lost, reverse=True)[:SHOWN_ADVICE])
 
 
