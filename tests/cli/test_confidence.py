@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 
 import pytest
@@ -50,12 +51,18 @@ def test_confidence_is_a_column_next_to_the_answer(call, calibrated, form):
     else:
         *rows, last = map(json.loads, answer.out.splitlines())
         assert last == {"translation": "", "probability": None}
-    full = [json.loads(line) for line in call("translate", calibrated, "-", "--json", stdin=TEXTS).out.splitlines()]
+    full = [
+        json.loads(line)
+        for line in call("translate", calibrated, "-", "--json", "--confidence", stdin=TEXTS).out.splitlines()
+    ]
     assert [float(row["probability"]) for row in rows] == pytest.approx([one["probability"] for one in full], abs=1e-4)
 
 
 def test_a_minimum_leaves_uncertain_answers_empty_says_so_and_keeps_their_rows(call, calibrated):
-    full = [json.loads(line) for line in call("translate", calibrated, "-", "--json", stdin=TEXTS).out.splitlines()]
+    full = [
+        json.loads(line)
+        for line in call("translate", calibrated, "-", "--json", "--confidence", stdin=TEXTS).out.splitlines()
+    ]
     minimum = sorted(one["probability"] for one in full)[20]
     answer = call("translate", calibrated, "-", "--min-confidence", minimum, stdin=TEXTS)
     expected = [one["text"] if one["probability"] >= minimum else "" for one in full]
@@ -70,12 +77,40 @@ def test_a_minimum_leaves_uncertain_answers_empty_says_so_and_keeps_their_rows(c
     assert held[0]["held_back"] == f"right with a probability of {full[0]['probability']:.3f}, below 1"
 
 
+def test_coverage_gives_sets_of_answers_as_json_lines(call, calibrated):
+    answer = call("translate", calibrated, "-", "--coverage", "0.5", stdin=TEXTS)
+    assert answer.code == 0, answer.err
+    found = [json.loads(line) for line in answer.out.splitlines()]
+    assert all(isinstance(one["answer_set"], list) and not one["alternatives"] for one in found)
+    refused = call("translate", calibrated, "-", "--coverage", "0.999", stdin=TEXTS)
+    assert (refused.code, refused.out) == (2, "")
+    assert "sets of at most 2 answers cannot have this coverage" in refused.err
+
+
+def test_evaluate_shows_coverage_against_accuracy(call, calibrated, tmp_path, table_of):
+    table = table_of(tmp_path / "test.csv", [("iso", "english"), *ROWS[:30]])
+    answer = call("evaluate", calibrated, table, "--confidence")
+    assert answer.code == 0, answer.err
+    assert re.search(r"expected calibration error [\d.]+ points, Brier score 0\.\d{4}", answer.out)
+    assert re.search(r"^0 +30 +100\.0 % ", answer.out, re.MULTILINE)
+
+
+def test_a_beam_of_its_own_can_be_calibrated(call, calibrated, tmp_path, table_of):
+    shutil.copytree(calibrated, tmp_path / "run")
+    table = table_of(tmp_path / "held.csv", [("iso", "english"), *ROWS])
+    assert call("calibrate", tmp_path / "run", table, "--beam", "3").code == 0
+    assert call("translate", tmp_path / "run", "-", "--confidence", "--beam", "3", stdin=TEXTS).code == 0
+    assert "got: a beam of 2" in call("translate", tmp_path / "run", "-", "--confidence", stdin=TEXTS).err
+
+
 @pytest.mark.parametrize(
     ("words", "got"),
     [
         (("--ensemble", "RUN"), "an ensemble of 2 models"),
         (("--set", "decoding.do_sample=true"), "an answer that is sampled"),
         (("--prefix", "J"), "an answer with a forced start"),
+        (("--choose", "mbr"), "an answer that a rule chose"),
+        (("--beam", "3"), "a beam of 3"),
     ],
 )
 def test_confidence_is_refused_for_other_searches(call, calibrated, words, got):

@@ -23,16 +23,17 @@ CONTRACT = {
     "settings": f"WORD --recipes {PRINTED}",
     "translate": f"""
         MODEL INPUT --out --ledger --resume --overwrite --column --feature --keep --header --no-header --bad-rows --from
-        --prefix --prefix-column --to --scores --confidence --min-confidence --alignments --rivals --beam --nbest --long
-        --set --on --engine --seed --help-all --choose --utility --rerank --rerank-weight
+        --prefix --prefix-column --to --scores --confidence --min-confidence --coverage --alignments --rivals
+        --beam --nbest --long --set --on --engine --seed --help-all --choose --utility --rerank --rerank-weight
         {COMPUTING} {PRINTED}
     """,
     "evaluate": f"""
-        MODEL TABLE --report --beam --bleu-tokenize --no-group --set --engine --seed {LEDGER} {COMPUTING} {PRINTED}
+        MODEL TABLE --confidence --report --beam --bleu-tokenize --no-group --set --engine --seed {LEDGER} {COMPUTING}
+        {PRINTED}
     """,
     "compare": f"A B TABLE --device --beam --bleu-tokenize --no-group --set --seed {LEDGER} {PRINTED}",
     "score": f"MODEL TABLE --suspects {LEDGER} {COMPUTING} {PRINTED}",
-    "calibrate": f"MODEL TABLE --device {COLUMNS} {PRINTED}",
+    "calibrate": f"MODEL TABLE --beam --device {COLUMNS} {PRINTED}",
     "explain": f"""
         MODEL TEXT --feature --target --tensor --head --heads --edit --beam --set --pad-to --html --overwrite {PRINTED}
     """,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
 from dataclasses import replace
 from itertools import product
@@ -12,11 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer import translate_stream
+from glassformer import evaluate, translate_stream
 from glassformer.errors import ModelFileError, TableError, UsageError
 from glassformer.inference.calibration import calibrate
-from glassformer.inference.confidence import MIN_SOURCES, PRIOR, features, fit, probability
-from glassformer.inference.translator import Translator
+from glassformer.inference.confidence import (
+    MIN_SOURCES,
+    PRIOR,
+    answer_set,
+    distances,
+    features,
+    fit,
+    probability,
+    set_limit,
+)
+from glassformer.inference.reliability import reliability
+from glassformer.inference.translator import EMPTY, Translator
 from glassformer.ship.storage.container import read_tensors, write_tensors
 from glassformer.ship.storage.modelfile import FORMAT, ModelFile
 from glassformer.ship.storage.records import Calibration, TrainingData
@@ -24,21 +35,22 @@ from glassformer.text.seen import learn_seen
 from tests.inference.test_translator import untrained
 
 SOURCES = ["".join(letters) for letters in product("abcdefgos", repeat=3)][: 2 * MIN_SOURCES]
-NUMBERS = st.floats(-20, 20)
+NUMBERS = st.floats(-10, 10)
+EXAMPLE = Calibration(
+    weights=PRIOR, num_beams=3, fingerprint="0", sources=100, right=90, unusual=3, unusual_right=1, right_distances=()
+)
 
 
-def test_features_are_those_of_a_hand_computed_answer() -> None:
-    found = features([math.log(0.5), math.log(0.5)], 3)
-    assert found == pytest.approx((1.0, math.log(0.25 / 0.75), 0.0, math.log(2), math.log(3)))
+def test_features_are_those_of_a_hand_computed_beam() -> None:
+    """Of the beam the best answer has 0.6 against 0.3, of all texts 0.6 against 0.4."""
+    found = features([math.log(0.6), math.log(0.2), math.log(0.1)])
+    assert found == pytest.approx((1.0, math.log(2), math.log(1.5)))
+    assert features([math.log(0.6)]) == pytest.approx((1.0, math.log(1.5), math.log(1.5)))
 
 
-@given(st.lists(st.floats(-1e4, 0), min_size=1, max_size=9), st.integers(0, 500), st.booleans())
-def test_every_answer_has_a_probability(scores: list[float], length: int, usual: bool) -> None:
-    made = Calibration(weights=PRIOR, fingerprint="0", sources=100, right=90, unusual=3, unusual_right=1)
-    found = probability(made, scores, length, usual=usual)
-    assert 0 <= found <= (1 if usual else 2 / 5)
-    if usual:
-        assert found == pytest.approx(math.exp(sum(scores)), abs=1e-6)  # the prior is the model's own probability
+@given(st.lists(st.floats(-1e4, 0), min_size=1, max_size=9), st.booleans())
+def test_every_answer_has_a_probability(scores: list[float], usual: bool) -> None:
+    assert 0 <= probability(EXAMPLE, scores, usual=usual) <= (1 if usual else 2 / 5)
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, st.booleans()), min_size=1, max_size=40))
@@ -61,15 +73,12 @@ def test_a_logistic_regression_is_recovered_from_its_draws() -> None:
     assert fit(rows, right, (0.0, 1.0)) == pytest.approx([-1.0, 0.6], abs=0.06)
 
 
-def test_where_no_held_out_answer_is_wrong_an_improbable_answer_stays_improbable() -> None:
-    rows = np.array([features([-0.01], 5)] * 500)
-    made = Calibration(
-        weights=tuple(fit(rows, np.ones(500))), fingerprint="0", sources=500, right=500, unusual=0, unusual_right=0
-    )
-    sure, unsure = (probability(made, [score], 5, usual=True) for score in (-0.01, -3.0))
-    assert sure > 0.99
-    assert unsure < 0.6
-    assert probability(made, [-0.01], 5, usual=False) == 0.5
+def test_where_no_held_out_answer_is_wrong_an_answer_with_a_rival_is_uncertain() -> None:
+    rows = np.array([features([-0.01, -6.0, -7.0])] * 500)
+    made = EXAMPLE.model_copy(update={"weights": tuple(fit(rows, np.ones(500))), "unusual": 0, "unusual_right": 0})
+    assert probability(made, [-0.01, -6.0, -7.0], usual=True) > 0.99
+    assert probability(made, [-0.9, -0.9, -7.0], usual=True) < 0.7
+    assert probability(made, [-0.01, -6.0, -7.0], usual=False) == 0.5
 
 
 @pytest.fixture(scope="module")
@@ -84,9 +93,10 @@ def translator() -> Translator:
 def test_a_calibration_says_what_it_was_fitted_on(translator: Translator) -> None:
     found = translator.model_file.calibration
     assert found is not None
-    assert (found.sources, found.right, found.table) == (200, 133, "made.csv")
-    mean = np.mean([answer.probability for answer in translator.translate(SOURCES)])
+    assert (found.sources, found.right, found.table, found.num_beams) == (200, 133, "made.csv", 3)
+    mean = np.mean([answer.probability for answer in translate_stream(translator, SOURCES, confidence=True)])
     assert mean == pytest.approx(133 / 200, abs=0.02)
+    assert len(found.right_distances) == 133  # "?" is no token of the model, so the other targets are in no beam
 
 
 def test_too_few_sources_are_an_error_that_says_how_many_are_needed(translator: Translator) -> None:
@@ -97,19 +107,38 @@ def test_too_few_sources_are_an_error_that_says_how_many_are_needed(translator: 
     assert error.expected == f"at least {MIN_SOURCES}, none of which was trained on"
 
 
-def test_only_the_best_answer_of_a_search_has_a_probability(translator: Translator) -> None:
-    (best,) = translator.translate(["abc"], num_return_sequences=2)
-    (again,) = translator.translate(["abc"])
-    assert best.probability == pytest.approx(again.probability, abs=1e-4)
+def test_a_search_for_all_of_the_beam_of_the_calibration_has_a_probability(translator: Translator) -> None:
+    (best,) = translator.translate(["abc"], num_return_sequences=3)
+    assert best.probability == probability(
+        translator.model_file.calibration,
+        [one.score for one in (best, *best.alternatives)],
+        usual=best.finished,
+    )
     assert best.to_json()["probability"] == best.probability
-    (other,) = best.alternatives
-    assert (other.probability, "probability" in other.to_json()) == (None, False)
-    (sampled,) = translator.translate(["abc"], do_sample=True)
-    (forced,) = translator.translate(["abc"], prefixes=["a"])
+    assert [one.probability for one in best.alternatives] == [None, None]
+    assert "probability" not in best.alternatives[0].to_json()
     ensemble = Translator(translator.model_file, ensemble=[translator.model_file], device="cpu")
-    (averaged,) = ensemble.translate(["abc"])
-    (plain,) = Translator(untrained(), device="cpu").translate(["abc"])
-    assert [one.probability for one in (sampled, forced, averaged, plain)] == [None] * 4
+    plain = Translator(untrained(), device="cpu")
+    others: list[tuple[Translator, dict]] = [
+        (translator, {"num_return_sequences": 2}),
+        (translator, {"num_beams": 4, "num_return_sequences": 4}),
+        (translator, {"num_return_sequences": 3, "do_sample": True}),
+        (translator, {"num_return_sequences": 3, "prefixes": ["a"]}),
+        (ensemble, {"num_return_sequences": 3}),
+        (plain, {"num_return_sequences": 3}),
+    ]
+    assert [one.translate(["abc"], **options)[0].probability for one, options in others] == [None] * 6
+
+
+@pytest.mark.parametrize("n_answers", [1, 2])
+def test_confidence_changes_neither_answers_nor_their_number(translator: Translator, n_answers: int) -> None:
+    plain = translator.translate(SOURCES, num_return_sequences=n_answers)
+    sure = list(translate_stream(translator, SOURCES, confidence=True, num_return_sequences=n_answers))
+    for one, other in zip(plain, sure, strict=True):
+        assert [one.text, *(each.text for each in one.alternatives)] == [
+            other.text,
+            *(each.text for each in other.alternatives),
+        ]
 
 
 def test_a_text_unlike_the_training_has_a_limited_probability(translator: Translator) -> None:
@@ -120,14 +149,15 @@ def test_a_text_unlike_the_training_has_a_limited_probability(translator: Transl
     n, bits = learn_seen(ids, np.array([len(ids)]))
     data = TrainingData(seen_length=n, seen_strings=base64.b64encode(bits).decode(), longest_source=3)
     assert file.calibration is not None
-    sure = file.calibration.model_copy(update={"weights": (9.0, 0.0, 0.0, 0.0, 0.0), "unusual": 8, "unusual_right": 0})
-    known, new = Translator(replace(file, data=data, calibration=sure), device="cpu").translate([first, last])
+    sure = file.calibration.model_copy(update={"weights": (9.0, 0.0, 0.0), "unusual": 8, "unusual_right": 0})
+    made = Translator(replace(file, data=data, calibration=sure), device="cpu")
+    known, new = translate_stream(made, [first, last], confidence=True)
     assert (bool(known.unlike), bool(new.unlike)) == (False, True)
     assert (known.probability, new.probability) == (pytest.approx(1 / (1 + math.exp(-9))), 0.1)
 
 
 def test_a_stream_holds_back_what_is_too_uncertain_and_the_row_stays(translator: Translator) -> None:
-    given = translator.translate(SOURCES)
+    given = list(translate_stream(translator, SOURCES, confidence=True))
     minimum = float(np.median([answer.probability for answer in given]))
     found = list(translate_stream(translator, [*SOURCES, ""], min_confidence=minimum))
     assert len(found) == len(SOURCES) + 1
@@ -143,6 +173,7 @@ def test_a_stream_holds_back_what_is_too_uncertain_and_the_row_stays(translator:
     ("options", "got"),
     [
         ({"do_sample": True}, "an answer that is sampled"),
+        ({"num_beams": 4}, "a beam of 4"),
         ({"prefixes": ["a"]}, "an answer with a forced start"),
     ],
 )
@@ -155,6 +186,101 @@ def test_confidence_is_refused_where_it_is_not_known(translator: Translator, opt
 def test_a_minimum_that_is_no_probability_is_refused(translator: Translator) -> None:
     with pytest.raises(UsageError, match="the minimum confidence is not a probability"):
         list(translate_stream(translator, ["abc"], min_confidence=95))
+
+
+# Sets of answers
+
+
+def draw_beams(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Beams of four answers with their scores, and which one is right (4: none): drawn alike, hence exchangeable."""
+    generator = np.random.default_rng(seed)
+    shares = generator.dirichlet([4.0, 1.0, 0.5, 0.5, 0.2], n)
+    right = (generator.random((n, 1)) > shares.cumsum(axis=1)).sum(axis=1)
+    return np.log(shares[:, :4] ** 0.7), right  # the model is not calibrated
+
+
+def test_sets_hold_the_right_answer_as_often_as_requested() -> None:
+    """In each of 20 splits of 4,000 rows to calibrate on and 4,000 others, up to three standard deviations."""
+    coverages = []
+    for seed in range(20):
+        scores, right = draw_beams(8000, seed)
+        known = [distances(row)[at] for row, at in zip(scores[:4000], right[:4000], strict=True) if at < 4]
+        made = EXAMPLE.model_copy(update={"sources": 4000, "right_distances": tuple(sorted(known))})
+        limit = set_limit(made, 0.9)
+        held = [at in answer_set(row, limit) for row, at in zip(scores[4000:], right[4000:], strict=True)]
+        coverages.append(np.mean(held))
+    assert min(coverages) > 0.88
+    assert max(coverages) < 0.92
+    assert 0.895 < np.mean(coverages) < 0.91
+
+
+@pytest.mark.parametrize(("coverage", "expected"), [(0.9, 0.9), (0.5, 0.5), (0.01, 0.0)])
+def test_the_limit_is_the_rank_with_the_correction_of_a_finite_sample(coverage: float, expected: float) -> None:
+    """Of 9 held-out sources with the distances 0, 0.1 … the rank is ⌈10 · coverage⌉."""
+    known = [tenth / 10 for tenth in range(9)]
+    made = EXAMPLE.model_copy(update={"sources": 9, "right_distances": tuple(known)})
+    assert set_limit(made, coverage) == pytest.approx(max(0.0, expected - 0.1))
+
+
+def test_a_coverage_that_the_beam_does_not_have_is_refused_with_the_best_one() -> None:
+    made = EXAMPLE.model_copy(update={"sources": 100, "right_distances": (0.1,) * 80})
+    with pytest.raises(UsageError) as caught:
+        set_limit(made, 0.9)
+    assert caught.value.expected == "at most 0.792: the right answer is in the beam for 80 of 100 held-out sources"
+    with pytest.raises(UsageError, match="the coverage is not a probability"):
+        set_limit(made, 1.0)
+
+
+def test_a_stream_gives_the_sets_of_the_calibration(translator: Translator) -> None:
+    assert translator.model_file.calibration is not None
+    found = list(translate_stream(translator, [*SOURCES, ""], coverage=0.6))
+    answers = translator.translate(SOURCES, num_return_sequences=3)
+    limit = set_limit(translator.model_file.calibration, 0.6)
+    for one, whole in zip(found, answers, strict=False):
+        beam = (whole, *whole.alternatives)
+        chosen = answer_set([each.score for each in beam], limit)
+        assert one.answer_set == tuple(beam[i].text for i in chosen)
+        assert one.to_json()["answer_set"] == list(one.answer_set)
+    assert found[-1].answer_set is None
+    held = sum(row % 3 > 0 and answers[row].text in (found[row].answer_set or ()) for row in range(len(SOURCES)))
+    assert held / len(SOURCES) == pytest.approx(0.6, abs=0.02)  # the very rows of the calibration
+
+
+def test_sets_of_texts_in_sentences_are_refused(translator: Translator) -> None:
+    with pytest.raises(UsageError, match="cannot be joined"):
+        list(translate_stream(translator, ["abc"], coverage=0.6, long="split"))
+
+
+# What it is worth
+
+
+def test_reliability_is_that_of_a_hand_computed_case() -> None:
+    """Bins 0.9 to 1 (0.95, 0.95; one right) and 0.4 to 0.5 (0.45; right): gaps 0.45 · 2/3 and 0.55 · 1/3."""
+    answers = [replace(EMPTY, text=text, probability=p) for text, p in (("a", 0.95), ("b", 0.95), ("c", 0.45))]
+    found = reliability([*answers, EMPTY], ["a", "-", "c", "-"])
+    assert found.calibration_error == pytest.approx(0.45 * 2 / 3 + 0.55 / 3)
+    assert found.brier == pytest.approx((0.05**2 + 0.95**2 + 0.55**2) / 3)
+    assert found.brier_constant == pytest.approx(2 / 9)
+    at = {level.minimum: level for level in found.levels}
+    assert (at[0.0].answers, at[0.9].answers, at[0.98].answers) == (3, 2, 0)
+    assert (at[0.9].coverage, at[0.9].accuracy) == (pytest.approx(2 / 3), 0.5)
+    assert (at[0.9].low, at[0.9].high) == (pytest.approx(0.0945, abs=1e-4), pytest.approx(0.9055, abs=1e-4))
+    assert at[0.98].accuracy is None
+
+
+def test_an_evaluation_compares_probabilities_with_what_is_right(translator: Translator) -> None:
+    answers = translator.translate(SOURCES)
+    pairs = [(source, "?" * (row % 3 == 0) + answers[row].text) for row, source in enumerate(SOURCES)]
+    found = evaluate(translator, pairs, confidence=True)
+    assert found.reliability is not None
+    assert found.reliability.calibration_error < 0.1
+    assert found.reliability.brier <= found.reliability.brier_constant
+    written = json.loads(json.dumps(found.to_json()))["reliability"]
+    assert written["levels"][0] == {"minimum": 0.0, "answers": 200, "coverage": 1.0} | {
+        name: pytest.approx(value, abs=1e-3) for name, value in (("accuracy", 0.665), ("low", 0.5969), ("high", 0.7267))
+    }
+    with pytest.raises(UsageError, match="is not known"):
+        evaluate(Translator(untrained(), device="cpu"), pairs, confidence=True)
 
 
 def test_a_calibration_is_kept_in_the_model_file_and_a_damaged_one_is_named(translator: Translator, tmp_path) -> None:

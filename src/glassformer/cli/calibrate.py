@@ -9,7 +9,12 @@ from glassformer.cli.console import Reporter
 
 
 def calibrate(
-    model: opt.Model, table: opt.PairTable, columns: opt.Columns, reporter: Reporter, device: opt.Device = "auto"
+    model: opt.Model,
+    table: opt.PairTable,
+    columns: opt.Columns,
+    reporter: Reporter,
+    beam: opt.Beam = None,
+    device: opt.Device = "auto",
 ) -> None:
     """Fit the probability that an answer is right on a table that was not trained on, and write it into the model.
 
@@ -24,7 +29,7 @@ def calibrate(
     assert model_file.path is not None
     pairs = columns.read(reporter, table, model_file)
     translator = Translator(model_file, device=device)
-    found = calibrate(translator, pairs.pairs, table=pairs.path, where=pairs.locations)
+    found = calibrate(translator, pairs.pairs, table=pairs.path, where=pairs.locations, num_beams=beam)
     with RunDirectory(model_file.path.parent).locked():
         replace(model_file, calibration=found).save(model_file.path)
     reporter.result(found.to_dict(), lambda: reporter.success(f"{found.summary}; wrote {model_file.path}"))

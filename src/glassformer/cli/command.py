@@ -44,7 +44,7 @@ REMOVED = {
 RARE = {
     "translate": {
         *("header", "bad_rows", "ledger", "from_", "to", "prefix", "prefix_column", "alignments", "rivals", "engine"),
-        *("choose", "utility", "rerank", "rerank_weight"),
+        *("coverage", "choose", "utility", "rerank", "rerank_weight"),
     }
 }
 """Options that `--help-all` prints and `--help` does not: no verb prints more than 20."""

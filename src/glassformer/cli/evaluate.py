@@ -31,6 +31,12 @@ def evaluate(
     beam: opt.Beam = None,
     bleu_tokenize: opt.BleuTokenize = "13a",
     no_group: opt.NoGroup = False,
+    confidence: Annotated[
+        bool,
+        typer.Option(
+            "--confidence", help="Compare the probability of each answer with what is right (calibrated models)."
+        ),
+    ] = False,
     assignments: opt.SetDecoding = None,
     seed: opt.SamplingSeed = None,
     page: Annotated[
@@ -52,7 +58,7 @@ def evaluate(
     translator = computing.load(model)
     warn_short_limit(reporter, translator.model_file, translator.settings.decoding.override(options))
     pairs = columns.read(reporter, table, translator.model_file)
-    options |= {"bleu_tokenize": bleu_tokenize, "group": not no_group}
+    options |= {"bleu_tokenize": bleu_tokenize, "group": not no_group, "confidence": confidence}
     report = evaluate(translator, pairs.pairs, rows_read=pairs.ledger.read, where=pairs.locations, **options)
     if translator.agreement:
         reporter.print(str(translator.agreement))

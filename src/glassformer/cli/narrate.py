@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from glassformer.data.tables import Table
     from glassformer.inference.evaluation import Report
     from glassformer.inference.metrics import Measure
+    from glassformer.inference.reliability import Reliability
     from glassformer.inference.translator import Translator
     from glassformer.paper.settings import DecodingSettings
     from glassformer.ship.storage.modelfile import ModelFile
@@ -254,6 +255,8 @@ def print_report(report: Report, table: str) -> None:
     title = f"{report.rows_scored:,} of {report.rows_read:,} rows of {table} in {report.seconds:.1f} s"
     print_table(title, ("metric", "value", "95 % interval", *(("not trained on",) if without else ()), ""), rows)
     print_line(_trained_on(report))
+    if report.reliability is not None:
+        _print_reliability(report.reliability)
     if report.examples:
         columns: tuple[str, ...] = ("source", "gold", "answer", "edits")
         if report.items_with_several_references:
@@ -263,6 +266,26 @@ def print_report(report: Report, table: str) -> None:
             for each in report.examples[:5]
         ]
         print_table("the worst answers", columns, [cells[: len(columns)] for cells in worst])
+
+
+def _print_reliability(found: Reliability) -> None:
+    """Print what the probabilities of the answers promise, next to what is right."""
+    rows = [
+        (
+            f"{level.minimum:g}",
+            f"{level.answers:,}",
+            f"{100 * level.coverage:.1f} %",
+            "" if level.accuracy is None else f"{100 * level.accuracy:.1f} %",
+            "" if level.low is None or level.high is None else f"{100 * level.low:.1f} – {100 * level.high:.1f}",
+        )
+        for level in found.levels
+    ]
+    print_table(
+        f"answers with a minimum probability: expected calibration error {100 * found.calibration_error:.1f} points, "
+        f"Brier score {found.brier:.4f} ({found.brier_constant:.4f} with one probability for all)",
+        ("minimum", "answers", "of all", "right", "95 % interval"),
+        rows,
+    )
 
 
 def _short(text: str) -> str:

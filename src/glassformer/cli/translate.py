@@ -134,6 +134,15 @@ class Form:
             help="Leave an answer empty that is right with a probability below P, such as 0.95.",
         ),
     ] = None
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            "--coverage",
+            metavar="P",
+            help="Add the smallest set of answers that holds the right one with the probability P, such as 0.9: JSON "
+            "Lines.",
+        ),
+    ] = None
     alignments: Annotated[
         bool,
         typer.Option("--alignments", help="Add pairs of source token and token of the answer, by attention: 0-0 1-2."),
@@ -147,20 +156,29 @@ class Form:
     ] = 0
 
     def of(self, given: Input, opened: OpenRows, out: Path | None, *, full: bool) -> Layout:
-        """Return the form of the output; `full`, or with rivals: JSON Lines with all that is known of an answer."""
-        full = full or self.rivals > 0
+        """Return the form of the output; `full`, or with rivals or sets: JSON Lines with all that is known."""
+        full = full or self.rivals > 0 or self.coverage is not None
         from glassformer.inference.jobs.requests import choose_layout
 
         added = {"scores": self.scores, "alignments": self.alignments, "confidence": self.confidence}
         return choose_layout(given, opened, out, self.to, full=full, **added)
 
-    def check(self, models: Sequence[ModelFile], search: Search, rows: Rows) -> None:
-        """Raise UsageError where the probability that an answer is right is wanted and not known."""
-        from glassformer.inference.confidence import check_calibrated
+    def with_confidence(self, search: Search, models: Sequence[ModelFile], rows: Rows) -> Search:
+        """Return a search whose answers have a probability, if that is requested."""
+        from glassformer.inference.confidence import all_of_the_beam
+        from glassformer.inference.jobs.confidence import Confidence
 
-        if self.confidence or self.min_confidence is not None:
-            prefixes = bool(rows.prefix) or rows.prefix_column is not None
-            check_calibrated(models, search.decoding, prefixes=prefixes, chosen=search.rule is not None)
+        if not self.confidence and self.min_confidence is None and self.coverage is None:
+            return search
+        confidence = Confidence.of(
+            models,
+            search.decoding,
+            minimum=self.min_confidence,
+            coverage=self.coverage,
+            prefixes=bool(rows.prefix) or rows.prefix_column is not None,
+            chosen=search.rule is not None,
+        )
+        return replace(search, decoding=all_of_the_beam(search.decoding), confidence=confidence)
 
 
 @dataclass(frozen=True)
@@ -269,8 +287,7 @@ def translate(
     placed = {name: value for name, value in vars(computing).items() if name not in ("ensemble", "on")}
     decoding = models[0].settings.decoding.override(options)
     search = choosing.search(models[0], decoding, long, placed)
-    search = replace(search, n_rivals=form.rivals, min_confidence=form.min_confidence)
-    form.check(models, search, rows)
+    search = form.with_confidence(replace(search, n_rivals=form.rivals), models, rows)
     warn_short_limit(reporter, models[0], search.decoding)
     scanned = None if given.arrives else given.scan()
     with given.open() as opened:

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from glassformer.data.corpus import spread
 from glassformer.data.pairs import checked_pairs, fingerprint
 from glassformer.errors import TableError
-from glassformer.inference.confidence import MIN_SOURCES, features, fit
+from glassformer.inference.confidence import MIN_SOURCES, all_of_the_beam, distances, features, fit
 from glassformer.inference.metrics import exact_matches, group_by_source
 from glassformer.inference.translator import Source, Translator
 from glassformer.ship.storage.records import Calibration
+
+MAX_SOURCES = 10_000  # more make the search longer and the probability hardly better
 
 
 def calibrate(
@@ -20,11 +23,13 @@ def calibrate(
     *,
     table: str | None = None,
     where: Sequence[str] | None = None,
+    num_beams: int | None = None,
 ) -> Calibration:
     """Fit the probability on rows that were not trained on, with the search that `translate` uses by default.
 
-    `table` is the name of the rows for the record, `where` as in `Translator.translate`. Pairs of one source count
-    once, and any of their targets is right. Raises TableError for fewer than MIN_SOURCES sources.
+    `table` is the name of the rows for the record, `where` as in `Translator.translate`, `num_beams` another width of
+    the beam. Pairs of one source count once, and any of their targets is right. Of more than MAX_SOURCES sources some
+    are taken, evenly spaced. Raises TableError for fewer than MIN_SOURCES sources.
     """
     checked = list(checked_pairs(pairs, inputs=translator.inputs))
     items = group_by_source(checked)
@@ -35,19 +40,29 @@ def calibrate(
             got=f"{len(items):,} different sources",
             expected=f"at least {MIN_SOURCES}, none of which was trained on",
         )
+    items = [items[i] for i in spread(len(items), MAX_SOURCES).tolist()]
     names = None if where is None else [where[item.row] for item in items]
-    answers = translator.translate([item.source for item in items], where=names)
-    right = exact_matches([answer.text for answer in answers], [item.references for item in items])
-    tokenizer = translator.source_tokenizer
-    lengths = [len(ids) for ids in tokenizer.encode_many([item.source for item in items])]
-    rows = [features(answer.token_scores, length) for answer, length in zip(answers, lengths, strict=True)]
-    unusual = np.array([bool(answer.unlike) or not answer.finished for answer in answers])
+    decoding = translator.settings.decoding.override(
+        {"do_sample": False} | ({"num_beams": num_beams} if num_beams else {})
+    )
+    answers = translator.translate([item.source for item in items], decoding=all_of_the_beam(decoding), where=names)
+    rows, right_distances = [], []
+    for item, best in zip(items, answers, strict=True):
+        found = (best, *best.alternatives)
+        scores = [one.score for one in found]
+        rows.append(features(scores))
+        is_right = exact_matches([one.text for one in found], [item.references] * len(found))
+        right_distances += distances(scores)[is_right > 0].tolist()[:1]
+    right = exact_matches([best.text for best in answers], [item.references for item in items])
+    unusual = np.array([bool(best.unlike) or not best.finished for best in answers])
     return Calibration(
         weights=tuple(fit(np.array(rows), right).tolist()),
+        num_beams=decoding.num_beams,
         table=table,
         fingerprint=fingerprint(checked),
         sources=len(items),
         right=int(right.sum()),
         unusual=int(unusual.sum()),
         unusual_right=int(right[unusual].sum()),
+        right_distances=tuple(sorted(round(distance, 6) for distance in right_distances)),
     )

@@ -1,15 +1,20 @@
-"""Confidence: the probability that an answer is right, calibrated on held-out rows.
+"""Confidence: the probability that an answer is right, and sets of answers, calibrated on held-out rows.
 
-    weights = fit(rows of features, right)         `inference.calibration` puts them into the model file
-    probability(calibration, token_scores, …)      of the best answer of a search
+    weights = fit(rows of features, right)       `inference.calibration` puts them into the model file
+    probability(calibration, scores, …)          of the best answer of a beam, from the scores of all its answers
+    answer_set(scores, set_limit(…, 0.9))        the answers that hold the right one nine times of ten
 
 "Right" is an exact match: the answer equals a target that the table has for its source. The probability is that of a
-logistic regression (Platt 1999) on four features of the answer, all of which any search has anyway. Weights shrink
-toward a prior: the probability that the model itself gives the answer. Where no held-out answer is wrong, it stays.
+logistic regression (Platt 1999) on two log-odds: of the answer against the others of the beam, which tell more than its
+own probability (Hashimoto et al. 2022), and against all other texts. The weights shrink toward a prior, the first of
+the two: where no held-out answer is wrong, an answer with a close rival is still uncertain.
 
 An answer to a text unlike the training (`text.seen`), or one that was cut off, is not of the kind that the regression
 was fitted on. Its probability is limited by the held-out answers of that kind: (right + 1) / (all + 2), Laplace's rule
 of succession, which is 1/2 where there are none.
+
+The sets are those of split conformal prediction (Vovk et al. 2005): an answer is in the set if its fraction of the
+probability of the beam is not smaller than that of the right answers in nine of ten held-out rows.
 """
 
 from __future__ import annotations
@@ -29,39 +34,26 @@ if TYPE_CHECKING:
     from glassformer.ship.storage.records import Calibration
 
 MIN_SOURCES = 100
-PRIOR = (0.0, 1.0, 0.0, 0.0, 0.0)  # the model's own probability
-ROUNDING = 1e-9  # of a log-probability: it is at most -ROUNDING, so that log-odds are finite
+PRIOR = (0.0, 1.0, 0.0)
+MAX_LOG_ODDS = 10.0  # of a feature, on either side of 0
 
 Floats = NDArray[np.float64]
 
 
-def features(token_scores: Sequence[float], n_source_tokens: int) -> tuple[float, ...]:
-    """Return 1, and four features of an answer.
-
-    They are the log-odds that the model itself gives to the answer and to its least probable token, and the logarithms
-    of the number of tokens of the answer (with `<eos>`) and of its source.
-    """
-    return (
-        1.0,
-        _log_odds(sum(token_scores)),
-        _log_odds(min(token_scores)),
-        math.log(len(token_scores)),
-        math.log(max(1, n_source_tokens)),
-    )
+def features(scores: Sequence[float]) -> tuple[float, float, float]:
+    """Return 1 and two log-odds of the best answer, whose score (nats) is the first: among the beam, and among all."""
+    best, *others = scores
+    own = best - math.log(-math.expm1(min(best, -1e-9)))
+    among = own if not others else best - float(np.logaddexp.reduce(others))
+    return 1.0, *(max(-MAX_LOG_ODDS, min(MAX_LOG_ODDS, value)) for value in (among, own))  # type: ignore[return-value]
 
 
-def _log_odds(log_probability: float) -> float:
-    log_probability = min(log_probability, -ROUNDING)
-    return log_probability - math.log(-math.expm1(log_probability))
-
-
-def probability(calibration: Calibration, token_scores: Sequence[float], n_source_tokens: int, *, usual: bool) -> float:
-    """Return the probability that the best answer of a search is right.
+def probability(calibration: Calibration, scores: Sequence[float], *, usual: bool) -> float:
+    """Return the probability that the best answer of a beam is right; `scores` are those of all its answers.
 
     `usual`: its text is not unlike the training, and it was not cut off.
     """
-    values = features(token_scores, n_source_tokens)
-    logit = sum(weight * value for weight, value in zip(calibration.weights, values, strict=True))
+    logit = sum(weight * value for weight, value in zip(calibration.weights, features(scores), strict=True))
     found = 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0  # e^700 is near the largest float
     limit = (calibration.unusual_right + 1) / (calibration.unusual + 2)
     return found if usual else min(found, limit)
@@ -92,10 +84,60 @@ def fit(rows: Floats, right: Floats, prior: Sequence[float] = PRIOR) -> Floats:
         weights = weights - step
 
 
+# Sets of answers
+
+
+def distances(scores: Sequence[float]) -> Floats:
+    """Return minus the logarithm of the fraction that each answer has of the probability of its beam."""
+    values = np.array(scores, np.float64)
+    return np.asarray(np.logaddexp.reduce(values) - values)
+
+
+def set_limit(calibration: Calibration, coverage: float) -> float:
+    """Return the maximum distance of the answers of a set that holds the right answer with this probability.
+
+    It is the distance of rank ⌈(n + 1) · coverage⌉ of the right answers to n held-out sources. If a new row and these
+    are exchangeable, its set holds the right answer with a probability of at least `coverage`, over the draw of all of
+    them. Raises UsageError where the right answer is too often not among those of the beam.
+    """
+    if not 0 < coverage < 1:
+        raise UsageError("the coverage is not a probability", got=f"{coverage:g}", expected="a number between 0 and 1")
+    rank, known = math.ceil((calibration.sources + 1) * coverage), calibration.right_distances
+    if rank > len(known):
+        n_beams, most = calibration.num_beams, math.floor(1000 * len(known) / (calibration.sources + 1)) / 1000
+        raise UsageError(
+            f"sets of at most {n_beams} answers cannot have this coverage",
+            got=f"{coverage:g}",
+            expected=f"at most {most:g}: the right answer is in the beam for {len(known):,} of {calibration.sources:,} "
+            "held-out sources",
+            hint=f"a wider beam: glassformer calibrate MODEL TABLE --beam {4 * n_beams}",
+        )
+    return known[rank - 1]
+
+
+def answer_set(scores: Sequence[float], limit: float) -> list[int]:
+    """Return which answers of a beam are in the set; none if the model is too unsure of all of them."""
+    return np.flatnonzero(distances(scores) <= limit + 1e-6).tolist()
+
+
+# The searches that have them
+
+
+def all_of_the_beam(decoding: DecodingSettings) -> DecodingSettings:
+    """Return a search that returns all answers of its beam."""
+    return decoding.override({"num_return_sequences": decoding.num_beams})
+
+
+def has_probability(calibration: Calibration | None, decoding: DecodingSettings) -> bool:
+    """Whether the best answer of a search gets a probability."""
+    widths = decoding.num_beams, decoding.num_return_sequences
+    return calibration is not None and not decoding.do_sample and widths == (calibration.num_beams,) * 2
+
+
 def check_calibrated(
     model_files: Sequence[ModelFile], decoding: DecodingSettings, *, prefixes: bool = False, chosen: bool = False
-) -> None:
-    """Raise UsageError unless the best answers of a search get a probability."""
+) -> Calibration:
+    """Return the calibration of a search. Raises UsageError where there is none."""
     what = "the probability that an answer is right is not known"
     if len(model_files) > 1:
         raise UsageError(what, got=f"an ensemble of {len(model_files)} models", expected="one model")
@@ -105,7 +147,13 @@ def check_calibrated(
         raise UsageError(what, got="an answer that a rule chose", expected="the best answer of the search")
     if prefixes:
         raise UsageError(what, got="an answer with a forced start", expected="no prefix")
-    if model_files[0].calibration is None:
-        path = model_files[0].path or "MODEL"
-        hint = f"glassformer calibrate {path} TABLE, with at least {MIN_SOURCES} rows that were not trained on"
+    calibration, path = model_files[0].calibration, model_files[0].path or "MODEL"
+    command = f"glassformer calibrate {path} TABLE"
+    if calibration is None:
+        hint = f"{command}, with at least {MIN_SOURCES} rows that were not trained on"
         raise UsageError(what, where=str(path), got="a model that is not calibrated", hint=hint)
+    if calibration.num_beams != decoding.num_beams:
+        got, expected = (f"a beam of {one.num_beams}" for one in (decoding, calibration))
+        hint = f"--beam {calibration.num_beams}, or {command} --beam {decoding.num_beams}"
+        raise UsageError(what, where=str(path), got=got, expected=f"{expected}, that of the calibration", hint=hint)
+    return calibration

@@ -22,6 +22,7 @@ from glassformer.data.given import Given, read_columns
 from glassformer.data.pairs import checked_pairs
 from glassformer.data.splits import TrainedSources
 from glassformer.errors import TableError, UsageError
+from glassformer.inference.confidence import all_of_the_beam, check_calibrated
 from glassformer.inference.metrics import (
     NAMES,
     Item,
@@ -34,6 +35,7 @@ from glassformer.inference.metrics import (
     nearest_errors,
     nearest_references,
 )
+from glassformer.inference.reliability import Reliability, reliability
 from glassformer.paper.settings import DataSettings, DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import Inputs, readable
@@ -81,7 +83,8 @@ class Report:
     `metrics` are those of `score_texts`, in its order; `seconds` is the time of translation, with the preparation of
     the engine at its first use; `decoding` holds the settings of the search; `unfinished` counts answers that were
     cut off at the maximum number of tokens; `examples` are wrong answers, those with the most edits per reference token
-    first. `answered` are all items and their answers, which the JSON does not have.
+    first. `answered` are all items and their answers, which the JSON does not have. `reliability` is how good the
+    probabilities of the answers are, if they were requested.
     """
 
     rows_read: int
@@ -95,6 +98,7 @@ class Report:
     examples: tuple[Example, ...]
     trained_on: TrainedOn
     answered: Sequence[tuple[Item, Translation]] = ()
+    reliability: Reliability | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers, for `json.dumps`."""
@@ -114,7 +118,7 @@ class Report:
             "decoding": dict(self.decoding),
             "unfinished": self.unfinished,
             "examples": [asdict(example) for example in self.examples],
-        }
+        } | ({} if self.reliability is None else {"reliability": asdict(self.reliability)})
 
 
 def _metrics_json(metrics: dict[str, Measure]) -> dict[str, Any]:
@@ -132,6 +136,7 @@ def evaluate(
     decoding: DecodingSettings | None = None,
     bleu_tokenize: str = "13a",
     group: bool = True,
+    confidence: bool = False,
     rows_read: int | None = None,
     where: Sequence[str] | None = None,
     **options: Any,
@@ -143,10 +148,12 @@ def evaluate(
     Pairs of one source (in NFC) are one item, and its distinct targets its references; with `group=False` every
     pair is an item by itself. `options` are fields of DecodingSettings over `decoding`, by default the model's own (see
     `DecodingSettings.override`); `rows_read` is the number of rows of the table, those that were not kept included, by
-    default the number of pairs; `where[i]` names pair i in errors.
+    default the number of pairs; `where[i]` names pair i in errors. With `confidence` the answers have probabilities,
+    and the report their `reliability`.
 
     Before translation, raises TableError when there are no pairs, UsageError for what is not a pair or when `where` has
-    another length, and SettingsError for a BLEU tokenizer that cannot be used.
+    another length or the probability of answers is not known, and SettingsError for a BLEU tokenizer that cannot be
+    used.
     """
     table = read_columns(pairs, lambda: settings_for(translator.model_file, data or {}))
     if table is not None:
@@ -165,6 +172,9 @@ def evaluate(
         raise UsageError("each pair needs a name of its own", got=f"{len(where)} names for {len(checked)} pairs")
     items = group_by_source(checked) if group else [Item(row, pair[0], (pair[1],)) for row, pair in enumerate(checked)]
     names = None if where is None else [where[item.row] for item in items]
+    if confidence:
+        check_calibrated(translator.model_files, search)
+        search = all_of_the_beam(search)
     start = time.perf_counter()
     answers = translator.translate([item.source for item in items], decoding=search, where=names)
     seconds = time.perf_counter() - start
@@ -183,6 +193,7 @@ def evaluate(
         examples=_worst(items, answers, split_tokens, translator.inputs),
         trained_on=_trained_on(translator.trained_sources, checked, items, texts, score),
         answered=list(zip(items, answers, strict=True)),
+        reliability=reliability(answers, [item.references for item in items]) if confidence else None,
     )
 
 

@@ -15,7 +15,7 @@ from glassformer.data.pairs import checked_pairs, checked_texts
 from glassformer.data.splits import TrainedSources
 from glassformer.errors import ModelFileError, NotFiniteError, TooLongError, UsageError, quoted
 from glassformer.inference.allowed import UNMATCHED, Constraint
-from glassformer.inference.confidence import probability
+from glassformer.inference.confidence import has_probability, probability
 from glassformer.inference.encoding import encode_prefix, encode_sources, max_new_tokens_of
 from glassformer.inference.engines import Engine, load_engine, search
 from glassformer.inference.engines.agreement import Agreement
@@ -37,12 +37,13 @@ class Translation:
     `finished` is False when the answer was cut off at `max_new_tokens`; the JSON then has words for it, `cut_off`.
     `unknown` lists what the source vocabulary did not have in the text, `unlike` says how the text is unlike all that
     the model was trained on ("": it is not, or the model file does not say). `alternatives` are the other answers of an
-    n-best search. `probability` is the calibrated probability that the answer is right (`inference.confidence`); None:
-    it is not known. `left_out` says why a job left the answer empty, `held_back` that it did so because the answer is
-    too uncertain. From a job: `alignment`, pairs of a source token and a token of the answer (numbers from 0), with
-    `source_tokens`; `rivals`, the most probable other tokens at each token and the `<eos>`, with their
-    log-probabilities. `chosen` says how `inference.choose` chose it. The JSON has these last seven where they are
-    there.
+    n-best search. `probability` is the calibrated probability that the answer is right (`inference.confidence`), from a
+    search that returns all answers of the beam it was calibrated with; None: it is not known. `left_out` says why a job
+    left the answer empty, `held_back` that it did so because the answer is too uncertain, and `answer_set` are answers
+    of which one is right with the probability that was requested. From a job: `alignment`, pairs of a source token and
+    a token of the answer (numbers from 0), with `source_tokens`; `rivals`, the most probable other tokens at each token
+    and the `<eos>`, with their log-probabilities. `chosen` says how `inference.choose` chose it. The JSON has these
+    last eight where they are there.
     """
 
     text: str
@@ -57,6 +58,7 @@ class Translation:
     probability: float | None = None
     left_out: str = ""
     held_back: str = ""
+    answer_set: tuple[str, ...] | None = None
     source_tokens: tuple[str, ...] = ()
     alignment: tuple[tuple[int, int], ...] = ()
     rivals: tuple[tuple[tuple[str, float], ...], ...] = ()
@@ -87,7 +89,8 @@ class Translation:
             "rivals": [[list(rival) for rival in rivals] for rivals in self.rivals],
             "chosen": self.chosen,
         }
-        return {name: value for name, value in values.items() if value not in (None, "", [], {})}
+        known = {name: value for name, value in values.items() if value not in (None, "", [], {})}
+        return known if self.answer_set is None else known | {"answer_set": list(self.answer_set)}
 
 
 @dataclass(frozen=True)
@@ -245,8 +248,8 @@ class Translator:
             guide, forced, unmatched = constraint.guide(self.target_tokenizer, starts, forced, max_new_tokens)
         results = [EMPTY] * len(texts)
         unk_id = self.source_tokenizer.vocabulary.unk_id
-        is_free = prefixes is None and constraint is None
-        is_known = self.n_models == 1 and not decoding.do_sample and is_free
+        is_free = self.n_models == 1 and prefixes is None and constraint is None
+        is_known = is_free and has_probability(self.model_file.calibration, decoding)
         calibration = self.model_file.calibration if is_known else None
 
         def keep(found: Mapping[int, list[Hypothesis]]) -> None:
@@ -256,9 +259,8 @@ class Translator:
                 unlike = self.model_file.unlike(source)
                 about: dict[str, Any] = {"unknown": tuple(unknown), "unlike": unlike}
                 if calibration is not None:
-                    n_tokens = len(source) - self.source_tokenizer.settings.n_frame_tokens
-                    usual = best.finished and not unlike
-                    about["probability"] = probability(calibration, best.token_scores, n_tokens, usual=usual)
+                    scores = [answer.score for answer in (best, *others)]
+                    about["probability"] = probability(calibration, scores, usual=best.finished and not unlike)
                 results[row] = self._translation(best, alternatives=tuple(map(self._translation, others)), **about)
                 if i in unmatched:
                     results[row] = replace(EMPTY, left_out=UNMATCHED)

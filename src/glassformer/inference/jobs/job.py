@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -149,7 +149,7 @@ def describe_job(
         "version": version("glassformer"),
         "search": search.decoding.model_dump(mode="json"),
         "long": search.long,
-        "min_confidence": search.min_confidence,
+        "confidence": None if search.confidence is None else asdict(search.confidence),
         "format": layout.format,
         "json": layout.full,
         "columns": list(layout.names),

@@ -9,9 +9,10 @@ from typing import Any, Literal, get_args
 
 from glassformer.errors import TextError, TooLongError, UsageError, nearest, quoted
 from glassformer.inference.choose import Rule, choose
-from glassformer.inference.confidence import check_calibrated
+from glassformer.inference.confidence import all_of_the_beam
 from glassformer.inference.jobs.alignment import Aligner
 from glassformer.inference.jobs.chunks import chunks
+from glassformer.inference.jobs.confidence import Confidence
 from glassformer.inference.jobs.sentences import Sentences, joined
 from glassformer.inference.rivals import with_rivals
 from glassformer.inference.translator import EMPTY, Source, Translation, Translator
@@ -29,14 +30,14 @@ A row that lacks an input of the model is an error with "stop", and otherwise an
 class Search:
     """How the texts of a job are translated: the settings of the search, and what happens to texts that are too long.
 
-    `rule` chooses one of several answers; without it, that of the search is the best. An answer that is right with a
-    probability below `min_confidence` is left empty. `greedy_first` is what the first texts of the job have shown; it
-    makes the scores independent of the chunks. `n_rivals` is the number of rivals of each token.
+    `rule` chooses one of several answers; without it, that of the search is the best. `greedy_first` is what the first
+    texts of the job have shown; it makes the scores independent of the chunks. `n_rivals` is the number of rivals of
+    each token. With `confidence` each answer has its probability, from a search for all answers of the beam.
     """
 
     decoding: DecodingSettings
     long: Long = "skip"
-    min_confidence: float | None = None
+    confidence: Confidence | None = None
     greedy_first: GreedyFirst = field(default_factory=GreedyFirst)
     rule: Rule | None = None
     n_rivals: int = 0
@@ -46,13 +47,13 @@ class Search:
             raise UsageError(
                 f"long texts: {quoted(self.long)} is not available", hint=nearest(self.long, get_args(Long))
             )
-        if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
-            what, expected = "the minimum confidence is not a probability", "a number from 0 to 1"
-            raise UsageError(what, got=f"{self.min_confidence:g}", expected=expected)
-        if self.long == "split" and self.decoding.num_return_sequences > 1 and self.rule is None:
+        n_answers = self.decoding.num_return_sequences if self.confidence is None else self.confidence.n_answers
+        if self.long == "split" and self.confidence is not None and self.confidence.limit is not None:
+            raise UsageError("the sets of answers to several sentences cannot be joined", hint="long=skip")
+        if self.long == "split" and n_answers > 1 and self.rule is None:
             raise UsageError(
                 "the answers of several sentences cannot be joined when each has alternatives",
-                got=f"long=split and {self.decoding.num_return_sequences} answers for each text",
+                got=f"long=split and {n_answers} answers for each text",
                 hint="long=skip, or one answer",
             )
 
@@ -65,7 +66,9 @@ def translate_stream(
     long: Long = "skip",
     alignments: bool = False,
     n_rivals: int = 0,
+    confidence: bool = False,
     min_confidence: float | None = None,
+    coverage: float | None = None,
     decoding: DecodingSettings | None = None,
     **options: Any,
 ) -> Iterator[Translation]:
@@ -75,14 +78,20 @@ def translate_stream(
     answer whose `left_out` says why, "split" translates its sentences and joins their answers (with the extra
     `sentences`; a sentence that is too long itself leaves its text out). A mapping with an empty input, such as a
     feature, is left out too, or raises TextError with "stop". `alignments`: each answer has its `alignment`, from the
-    attention of the model. `n_rivals` is the number of rivals of each token. An answer that is right with a probability
-    below `min_confidence` is empty, and its `held_back` says so; UsageError where the probability is not known. The
-    other arguments are those of `Translator.translate`, as are answers and scores.
+    attention of the model. `n_rivals` is the number of rivals of each token. `confidence`: each answer has its
+    `probability`, as it has with `min_confidence`, where one below that is empty and its `held_back` says so, and with
+    `coverage`, where each has an `answer_set`; UsageError where the probability is not known. The other arguments are
+    those of `Translator.translate`, as are answers and scores.
     """
     base = decoding or translator.settings.decoding
-    search = Search(base.override(options) if options else base, long, min_confidence, n_rivals=n_rivals)
-    if min_confidence is not None:
-        check_calibrated(translator.model_files, search.decoding, prefixes=prefixes is not None)
+    base = base.override(options) if options else base
+    sure = None
+    if confidence or min_confidence is not None or coverage is not None:
+        has_prefixes = prefixes is not None
+        sure = Confidence.of(
+            translator.model_files, base, minimum=min_confidence, coverage=coverage, prefixes=has_prefixes
+        )
+    search = Search(base if sure is None else all_of_the_beam(base), long, sure, n_rivals=n_rivals)
     aligner = Aligner(translator) if alignments else None
     if isinstance(texts, str):
         raise UsageError("the texts to translate must be an iterable of texts", got=quoted(texts), hint="[text]")
@@ -142,17 +151,7 @@ def translate_chunk(
     results = [replace(EMPTY, left_out=left_out.get(row, "")) for row in range(len(texts))]
     for row, sentences in parts.items():
         results[row] = joined(list(islice(found, len(sentences.texts))), sentences.spaces)
-    return results if search.min_confidence is None else [_hold_back(one, search.min_confidence) for one in results]
-
-
-def _hold_back(answer: Translation, minimum: float) -> Translation:
-    """Return an answer without its text where it is right with a probability below the minimum."""
-    if answer.probability is None or answer.probability >= minimum:
-        return answer
-    reason = f"right with a probability of {answer.probability:.3f}, below {minimum:g}"
-    parts = ("tokens", "token_scores", "alternatives", "source_tokens", "alignment", "rivals")
-    empty: dict[str, Any] = dict.fromkeys(parts, ())
-    return replace(answer, text="", **empty, held_back=reason)
+    return results if search.confidence is None else [search.confidence.applied(answer) for answer in results]
 
 
 def _sources(

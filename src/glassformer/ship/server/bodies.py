@@ -58,13 +58,14 @@ class Body(BaseModel):
 class TranslateBody(Body):
     """Texts to translate. `prefix` is the forced start of every answer.
 
-    `rivals` adds this number of other tokens at each token.
+    `rivals` adds this number of other tokens at each token, `confidence` the probability that each answer is right.
     """
 
     texts: Annotated[list[Given], Field(max_length=TEXTS)]
     num_return_sequences: Beams = None
     prefix: Text = ""
     rivals: Annotated[int, Field(ge=0, le=BEAMS)] = 0
+    confidence: bool = False
 
 
 class TraceBody(Body):

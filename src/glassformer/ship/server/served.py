@@ -14,6 +14,8 @@ from glassformer.glassbox.report import MAX_BYTES
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.inference.batching import BatchingTranslator, Worker
+from glassformer.inference.confidence import all_of_the_beam
+from glassformer.inference.jobs.confidence import Confidence
 from glassformer.inference.rivals import with_rivals
 from glassformer.inference.translator import Translation, Translator
 from glassformer.ship.server.bodies import TraceBody, TranslateBody, WhatIfBody
@@ -92,8 +94,15 @@ class Served:
 
     async def translate(self, body: TranslateBody) -> list[Translation]:
         """Return an answer for each text, in order."""
-        options = body.search | ({"prefixes": [body.prefix] * len(body.texts)} if body.prefix else {})
-        answers = await BatchingTranslator(self.translator, self.worker).atranslate(body.texts, **options)
+        options: dict[str, Any] = {"prefixes": [body.prefix] * len(body.texts)} if body.prefix else {}
+        decoding, confidence = self.translator.settings.decoding.override(body.search), None
+        if body.confidence:
+            confidence = Confidence.of(self.translator.model_files, decoding, prefixes=bool(body.prefix))
+            decoding = all_of_the_beam(decoding)
+        batching = BatchingTranslator(self.translator, self.worker)
+        answers = await batching.atranslate(body.texts, decoding=decoding, **options)
+        if confidence is not None:
+            answers = [confidence.applied(answer) for answer in answers]
         if not body.rivals:
             return answers
         sources = self.translator.sources_of(body.texts)

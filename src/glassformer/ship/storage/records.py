@@ -19,6 +19,7 @@ from glassformer.errors import ModelFileError, first_fault, nearest
 
 Count = Annotated[int, Field(ge=0, lt=2**53)]  # exact in JSON and in every library
 Length = Annotated[int, Field(ge=0, le=2**20)]  # in tokens; a search allocates a quarter more
+NotNegative = Annotated[float, Field(ge=0)]
 Counts = Annotated[tuple[Count, ...], Field(strict=False)]  # JSON has lists, not tuples
 
 
@@ -126,16 +127,19 @@ class Calibration(_Record):
 
     part: ClassVar[str] = "calibration"
 
-    weights: Annotated[tuple[float, float, float, float, float], Field(strict=False)] = Field(
-        description="weights of the logistic regression: bias, log-odds of the answer and of its least probable token, "
-        "logarithms of the number of tokens of answer and source"
+    weights: Annotated[tuple[float, float, float], Field(strict=False)] = Field(
+        description="weights of the logistic regression: bias, log-odds among the answers of the beam and among all"
     )
+    num_beams: int = Field(ge=1, description="width of the beam, all of whose answers count")
     table: str | None = Field(default=None, description="table of the rows; null: the held-out rows of the training")
     fingerprint: str = Field(description="SHA-256 of the pairs")
     sources: Count = Field(description="different sources that were translated")
     right: Count = Field(description="those with a right answer")
     unusual: Count = Field(description="answers to texts unlike the training, and those that were cut off")
     unusual_right: Count = Field(description="those of them that are right")
+    right_distances: Annotated[tuple[NotNegative, ...], Field(strict=False)] = Field(
+        description="minus the logarithm of the fraction that each right answer has of its beam, sorted"
+    )
 
     @property
     def summary(self) -> str:
