@@ -135,6 +135,12 @@ def test_a_table_of_right_answers_alone_says_so() -> None:
     assert "Most doubtful answers" in found.text
 
 
+def test_wrong_answers_that_only_add_tokens_have_no_confusions() -> None:
+    found = check(page_of(("ab", "de", "deg"), ("ab c", "de", "dde")))
+    assert "Kinds of edits" in found.text
+    assert "Confused tokens" not in found.text
+
+
 def test_a_row_has_its_address_in_the_glass_box_and_the_command_for_it() -> None:
     page = page_of(("-a b", "d'e", "de"), model="my run", beams=5)
     query = dict(parse_qsl(urlsplit(check(page).links[-1]).fragment.partition("?")[2]))

@@ -138,6 +138,13 @@ def test_the_worst_rows_have_most_edits_per_token_and_the_doubtful_ones_the_lowe
     assert {len(rivals) for row in found.doubtful for rivals in row.answer.rivals} <= {3}
 
 
+def test_a_calibrated_probability_orders_the_doubtful_rows() -> None:
+    rows = answered(("a", "ab", "ab"), ("b", "de", "ab"), ("c", "ab", "ab"))
+    probabilities = (0.9, 0.2, 0.5)
+    calibrated = [(item, replace(a, probability=p)) for (item, a), p in zip(rows, probabilities, strict=True)]
+    assert [row.number for row in find_failures(translator(), calibrated).doubtful] == [1, 2, 0]
+
+
 def test_items_are_grouped_by_their_rarest_token_and_by_what_the_training_has_not() -> None:
     model = translator()
     texts = [*ALPHABET.strip()]

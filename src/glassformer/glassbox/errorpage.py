@@ -149,7 +149,8 @@ def _sections(failures: Failures, measured: Measured) -> Iterator[tuple[str, lis
     yield "Right answers by group", parts
     if wrong:
         yield "Kinds of edits", list(_kinds(failures))
-        yield "Confused tokens", list(_confusions(failures))
+        if failures.confusions:
+            yield "Confused tokens", list(_confusions(failures))
         text = "The wrong answers with the most edits per token of the nearest target."
         yield "Worst answers", [_element("p", text), _how_to_open(measured), *_items(failures.worst, measured)]
     text = "The answers of lowest probability, or of lowest score where the model is not calibrated; right or wrong."
