@@ -288,6 +288,12 @@ def test_what_is_judged_and_how_it_is_searched_fit_what_is_learned():
         assert (spelled.training.metric, spelled.decoding.length_alpha) == ("exact_match", 0.6)
 
 
+def test_only_what_may_be_learned_wholly_ends_when_every_answer_stays_right():
+    for make in (closed_rows, open_rows, dates_table, many_commands, prose):
+        chosen = Settings(**advise(make()).settings).training
+        assert chosen.patience_when_right == (3 if make is closed_rows else 0)
+
+
 def test_what_the_user_gave_wins_and_what_follows_from_it_follows():
     given = {"training": {"steps": 37}, "model": {"d_model": 32}}
     advice = advise(dates_table(), given)

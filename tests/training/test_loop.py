@@ -206,6 +206,38 @@ def test_a_run_ends_when_validation_finds_nothing_better(tmp_path, monkeypatch):
     assert ModelFile.load(tmp_path / "run").metrics.step == 6
 
 
+@pytest.mark.parametrize(("patience", "step"), [(0, 30), (1, 9), (2, 12), (3, 24), (4, 30)])
+def test_a_run_ends_when_every_answer_stays_right_at_the_same_step_when_resumed(tmp_path, monkeypatch, patience, step):
+    right = [(1, 0.0078), (1, 0.01), (1, 0.007)]
+    values = [(0.9, 0.01), (1, 0.008), (1, 0.0075), (1, 0.0072), (0.9, 0.007), *right, (1, 0.005), (1, 0.003)]
+    answers = [Measured(loss, value, (), {"rows": 10, "wrong": round(10 - 10 * value)}) for value, loss in values]
+    monkeypatch.setattr(Validator, "measure", lambda _self, **_how: next(found))
+    chosen = settings(training={"steps": 30, "validate_every": 3, "patience_when_right": patience, "average_last": 0})
+    found = iter(answers)
+    _, finished = outcome(train(PAIRS, chosen, tmp_path / "run", device="cpu"))
+    assert finished.step == step
+    ended = f"every answer was right in {patience} validations, and the loss no longer falls"
+    assert finished.reason == (ended if step < 30 else "all steps done")
+
+    found, last = iter(answers), None
+    run = train(PAIRS, chosen, tmp_path / "resumed", device="cpu")
+    while not isinstance(last, Finished):
+        for last in run:
+            if isinstance(last, Saved):
+                run.stop()
+        run = train(PAIRS, None, tmp_path / "resumed", device="cpu", resume=True)
+    assert (last.step, last.reason) == (finished.step, finished.reason)
+    one, other = (ModelFile.load(tmp_path / name) for name in ("run", "resumed"))
+    assert one.metrics == other.metrics
+    assert all(np.array_equal(one.tensors[name], other.tensors[name]) for name in one.tensors)
+
+
+def test_a_metric_without_answers_is_never_right():
+    assert Measured(0.0, 1.0, (), {"rows": 4, "wrong": 0}).is_right
+    assert not Measured(0.0, 1.0, (), {"rows": 3, "wrong": 0}).is_right  # samples
+    assert not Measured(0.0, 1.0, ()).is_right
+
+
 def test_of_equal_metrics_the_smaller_loss_is_better(tmp_path, monkeypatch):
     scripted(monkeypatch, (0.0, 3.0), (0.0, 2.0), (0.0, 2.5))
     training = {"steps": 3, "validate_every": 1, "average_last": 0}

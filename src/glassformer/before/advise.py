@@ -32,6 +32,7 @@ MAX_STRING_CHARACTERS = 60  # characters of a text that are examined for such st
 TAGS = 2  # minimum of the mean number of feature symbols in a source that is a text with tags, as in inflection
 MIN_EPOCHS, MAX_EPOCHS, MAX_TAGGED_EPOCHS = 3, 200, 300
 MIN_STEPS = 500
+RIGHT_VALIDATIONS = 3  # with every answer right, after which a character-level task of many rows is learned
 CLOSED_STEPS, OPEN_STEPS, MAX_OPEN_STEPS = 1_300, 6_000, 20_000  # minimum; minimum and maximum for open vocabularies
 LONG_COMPOSED_STEPS, LONG_PROSE_STEPS = 9_500, 15_000  # maximum for words on both sides and for prose
 MIN_LENGTH, MAX_LENGTH = 128, 512
@@ -350,7 +351,7 @@ def _choose_training(
     advised_interval = max(1, min(1_000, max(steps // 20, min(100, steps // 5))))
     n_validations = steps // fixed("training.validate_every", advised_interval)
     smoothing = 0.1 if prose or is_open or n_rows < FEW_ROWS else 0.0
-    return [
+    choices = [
         Choice(
             "training.batch_tokens", budget, f"about {budget / max(lengths):.0f} pairs of {max(lengths):.0f} tokens"
         ),
@@ -389,3 +390,7 @@ def _choose_training(
             "prose has many right answers" if prose else "an answer is right or wrong",
         ),
     ]
+    if "characters" in kinds and not smoothing:
+        reason = "when every held-out answer stays right, more steps change little"
+        choices.append(Choice("training.patience_when_right", RIGHT_VALIDATIONS, reason))
+    return choices

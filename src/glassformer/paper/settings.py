@@ -260,6 +260,11 @@ class TrainingSettings(_Frozen):
     )
     metric: Metric = _setting("exact_match", "metric that selects the best weights and decides on early stopping")
     patience: NotNegative = _setting(0, "number of validations without a better metric before training stops; 0: never")
+    patience_when_right: NotNegative = _setting(
+        0,
+        "number of validations in a row with every answer right, and a loss that falls by less than 0.001, "
+        "before training stops; 0: never",
+    )
     keep_snapshots: NotNegative = _setting(5, "number of snapshots, after 1/2, 1/4, 1/8 … of the steps; 0: none", le=60)
     average_last: NotNegative = _setting(5, "number of last validated weights whose average is tried; 0: none")
 

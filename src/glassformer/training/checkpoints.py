@@ -31,7 +31,8 @@ class Position:
     """The position of a run between two steps.
 
     `batch` is the number of batches of this epoch that are done, `seconds` the time of training so far, `without_gain`
-    the number of validations since the best one. `parts` is not empty when training.batch_tokens changed in this epoch:
+    the number of validations since the best one, `right` that of the last ones in a row with every answer right and no
+    lower loss. `parts` is not empty when training.batch_tokens changed in this epoch:
     for each earlier size, the size and the number of its batches that were done. `batch` counts those after them.
     `rate_factor`, `max_tokens` and `batch_parts` are those of the `Updater`.
     """
@@ -45,6 +46,7 @@ class Position:
     best_value: float | None = None
     best_loss: float | None = None
     without_gain: int = 0
+    right: int = 0
     parts: list[tuple[int, int]] = field(default_factory=list)
     rate_factor: float = 1.0
     max_tokens: int | None = None
@@ -53,7 +55,7 @@ class Position:
     def apply(self, changes: Iterable[Change]) -> None:
         """Continue with changed settings: patience counts again, a new learning rate is not scaled, batches are new."""
         before = {change.setting: change.before for change in changes}
-        self.without_gain = 0
+        self.without_gain = self.right = 0
         if "training.learning_rate" in before:
             self.rate_factor = 1.0
         if self.batch and "training.batch_tokens" in before:

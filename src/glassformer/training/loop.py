@@ -43,6 +43,7 @@ from glassformer.training.update import Sums, Updater
 from glassformer.training.validation import Validator
 
 PROGRESS_SECONDS = 1.0
+SMALL_FALL = 0.001  # of the loss, in nats per token, that is none where every answer is right
 MAX_SKIPPED = 5  # updates in a row that were not finite, before the run goes back to its newest checkpoint
 MAX_RESTORED = 10  # times, each with half the learning rate
 
@@ -250,6 +251,8 @@ class Run:
             return "all steps done"
         if training.patience and position.without_gain >= training.patience:
             return f"no better {self.validator.metric} in {position.without_gain} validations"
+        if training.patience_when_right and position.right >= training.patience_when_right:
+            return f"every answer was right in {position.right} validations, and the loss no longer falls"
         if training.max_minutes and position.seconds >= 60 * training.max_minutes:
             return f"training.max_minutes = {training.max_minutes:g} is reached"
         return None
@@ -340,6 +343,8 @@ class Run:
             raise self._diverged()
         best = self.validator.is_better(measured, position.best_value, position.best_loss)
         metrics = self.validator.metrics_of(measured, position.step)
+        fell = position.best_loss is None or measured.loss < position.best_loss - SMALL_FALL
+        position.right = position.right + 1 if measured.is_right and not fell else 0
         if best:
             position.best_value, position.best_loss = measured.value, measured.loss
             position.without_gain = 0

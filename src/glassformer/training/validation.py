@@ -48,6 +48,11 @@ class Measured:
     samples: tuple[Sample, ...]
     errors: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_right(self) -> bool:
+        """Whether every answer is right; not where only samples were translated, for the metric "loss"."""
+        return self.errors.get("rows", 0) > N_SAMPLES and not self.errors["wrong"]
+
 
 @dataclass(frozen=True)
 class Validator:
