@@ -133,6 +133,7 @@ def test_a_table_of_right_answers_alone_says_so() -> None:
     assert "No answer is wrong, so this table does not show which rows are missing." in found.text
     assert "Worst answers" not in found.text
     assert "Most doubtful answers" in found.text
+    assert "The answers of lowest score, right or wrong." in found.text
 
 
 def test_wrong_answers_that_only_add_tokens_have_no_confusions() -> None:

@@ -153,7 +153,10 @@ def _sections(failures: Failures, measured: Measured) -> Iterator[tuple[str, lis
             yield "Confused tokens", list(_confusions(failures))
         text = "The wrong answers with the most edits per token of the nearest target."
         yield "Worst answers", [_element("p", text), _how_to_open(measured), *_items(failures.worst, measured)]
-    text = "The answers of lowest probability, or of lowest score where the model is not calibrated; right or wrong."
+    is_known = any(row.answer.probability is not None for row in failures.doubtful)
+    text = "The answers of lowest probability, right or wrong."
+    if not is_known:
+        text = "The answers of lowest score, right or wrong. With --confidence, a calibrated model gives probabilities."
     yield "Most doubtful answers", [_element("p", text), _how_to_open(measured), *_items(failures.doubtful, measured)]
 
 
