@@ -40,7 +40,7 @@ THIRD_PARTY = {
         *("sentencex", "threadpoolctl", "torch"),
     },
     "training": {"jaxtyping", "numpy", "pydantic", "tensorboardX", "torch"},
-    "before": {"filelock", "numpy", "pydantic", "torch"},
+    "before": {"filelock", "numpy", "optuna", "pydantic", "torch"},
     "glassbox": {"numpy", "pydantic", "torch"},
     "ship": {
         "fastapi",
@@ -67,7 +67,7 @@ OPTIONAL = {
         "tensorboardX",
         "tokenizers",
     ),
-    *("ray", "transformers"),
+    *("optuna", "ray", "transformers"),
 }
 """Libraries of extras, which are imported where they are needed and not before."""
 PACKAGE_OF = {
@@ -243,7 +243,10 @@ def import_time_names(tree: ast.Module) -> Iterator[str]:
 WITH_TORCH = (
     *("paper.kernels", "paper.model", "training", "glassbox.pytorch", "ship.agree"),
     *(f"inference.engines.{name}" for name in ("attention", "tensors", "torch", "torch_cached")),
-    *(f"before.{name}" for name in ("checks", "demo", "finder", "leaks", "measure", "plan", "resume", "selftest")),
+    *(
+        f"before.{name}"
+        for name in ("checks", "demo", "finder", "leaks", "measure", "plan", "resume", "selftest", "tune")
+    ),
 )
 """Modules and packages that may import PyTorch when they are imported. What translates and reads works without it."""
 
@@ -303,7 +306,7 @@ def test_the_body_of_a_verb_is_counted_from_its_docstring_to_its_last_line(tmp_p
 
 
 def test_a_verb_is_short_and_imports_no_other_verb():
-    assert len(verbs()) == 20
+    assert len(verbs()) == 21
     for path in verbs():
         assert body_length(path, path.stem) <= MAX_VERB_LINES, path
         others = {f"glassformer.cli.{verb.stem}" for verb in verbs() if verb != path}

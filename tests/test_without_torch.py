@@ -70,6 +70,7 @@ USES = (
     "translate {model} {texts}",
     "translate {model} {texts} --beam 3 --nbest 2 --rivals 2",
     "translate {model} {texts} --alignments --to tsv",
+    "translate {model} {texts} --choose mbr --utility chrf --nbest 4",
     "evaluate {model} {table} --json --report {texts}.html --overwrite",
     "compare {model} {model} {table} --json",
     "score {model} {table}",
@@ -142,7 +143,14 @@ def test_a_model_is_exported_and_checked_without_torch(form, model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", ["train {table} --out run", "check {table}", "demo", "import folder --out model.safetensors"]
+    "words",
+    [
+        "train {table} --out run",
+        "tune {table} --out o --minutes 1",
+        "check {table}",
+        "demo",
+        "import folder --out model.safetensors",
+    ],
 )
 def test_what_trains_says_in_one_message_that_torch_is_missing(table, words):
     done = run(*words.format(table=table).split())

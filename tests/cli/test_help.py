@@ -18,6 +18,7 @@ CONTRACT = {
     "split": f"TABLE --out --valid --test --group --seed {COLUMNS} {PRINTED}",
     "demo": f"--out --device --seed {PRINTED}",
     "train": f"TABLE --out --test --resume --overwrite --log {TRAINING} {PRINTED}",
+    "tune": f"TABLE --out --minutes {TRAINING} {PRINTED}",
     "check": f"TABLE --find {TRAINING} {PRINTED}",
     "runs": f"DIR {PRINTED}",
     "settings": f"WORD --recipes {PRINTED}",

@@ -30,6 +30,7 @@ from glassformer.cli.split import split
 from glassformer.cli.tokens import tokens
 from glassformer.cli.train import train
 from glassformer.cli.translate import translate
+from glassformer.cli.tune import tune
 from glassformer.errors import GlassformerError
 
 app = typer.Typer(
@@ -44,7 +45,7 @@ app = typer.Typer(
 
 VERBS = {
     "Data": (audit, split),
-    "Train": (demo, train, check, runs, settings),
+    "Train": (demo, train, tune, check, runs, settings),
     "Use": (translate, evaluate, compare, score, calibrate),
     "Look inside": (explain, heads, neighbors, tokens, info),
     "Ship": (export, import_, serve),

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 from rich.text import Text
 
-from glassformer.cli.console import Reporter, check_output, plain_table, printable, standard_output
+from glassformer.cli.console import Reporter, check_output, html_page, plain_table, printable, standard_output
 from glassformer.cli.narrate import example_text
 from glassformer.cli.options import Columns, PairTable
 from glassformer.errors import EXIT_FINDINGS
@@ -24,15 +23,6 @@ if TYPE_CHECKING:
 
 STYLES: dict[Severity, str] = {"error": "bold red", "warning": "yellow", "info": "dim"}
 BAR = 30  # characters of the longest bar
-
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Audit of a table</title>
-<style>{stylesheet} pre {{ white-space: pre-wrap; overflow-wrap: anywhere; margin: 18px; }}</style></head>
-<body><pre>{code}</pre></body></html>
-"""
 
 
 def audit(
@@ -101,17 +91,14 @@ def _print_audit(audit: Audit) -> None:
 
 def audit_page(audit: Audit) -> str:
     """Return an audit as one HTML page without scripts, which needs no network: what is printed, and the tables."""
-    console = Console(highlight=False, emoji=False, record=True, file=StringIO(), width=118)
     tables = [
         (table.role, table.path, " → ".join(table.columns), f"{table.rows_read:,}", f"{table.rows_kept:,}")
         for table in audit.tables
     ]
     settings = [(name, str(value)) for name, value in audit.recipe.items()]
-    console.print(plain_table("tables", ("", "table", "columns", "rows read", "rows kept"), tables))
-    for part in _parts(audit):
-        console.print(part, soft_wrap=isinstance(part, Text))
-    console.print(plain_table("settings of the tokens", ("setting", "value"), settings))
-    return console.export_html(code_format=PAGE)
+    columns = ("", "table", "columns", "rows read", "rows kept")
+    last = plain_table("settings of the tokens", ("setting", "value"), settings)
+    return html_page("Audit of a table", [plain_table("tables", columns, tables), *_parts(audit), last])
 
 
 def _parts(audit: Audit) -> Iterator[Group | Text]:

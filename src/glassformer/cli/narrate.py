@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +110,7 @@ def follow(run: Run, reporter: Reporter, resume_command: str, logs: Sequence[Log
     progress = progress_bar(reporter)
     rows = "held-out" if run.prepared.valid is not None else "training"
     metric = ""
-    with _stop_gently(run, reporter), progress:
+    with stop_gently(run.stop, reporter), progress:
         task = progress.add_task("training", total=run.settings.training.steps, completed=run.position.step)
         for event in run:
             progress.update(task, completed=event.step)
@@ -218,18 +218,18 @@ def _print_validated(reporter: Reporter, event: Any, rows: str) -> None:
 
 
 @contextlib.contextmanager
-def _stop_gently(run: Run, reporter: Reporter) -> Iterator[None]:
-    """The first SIGINT or SIGTERM makes the run save and stop; the second one interrupts it at once."""
+def stop_gently(stop: Callable[[], None], reporter: Reporter) -> Iterator[None]:
+    """The first SIGINT or SIGTERM calls `stop`, which saves and stops a run; the second one interrupts it at once."""
 
-    def stop(_number: int, _frame: object) -> None:
+    def on_signal(_number: int, _frame: object) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, before[number])
         reporter.print("stopping after this step, then saving; press Ctrl-C again to stop at once")
-        run.stop()
+        stop()
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
-        signal.signal(number, stop)
+        signal.signal(number, on_signal)
     try:
         yield
     finally:

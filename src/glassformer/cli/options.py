@@ -271,9 +271,8 @@ class Training(Columns):
         ),
     ] = None
 
-    def plan(self, table: str, out: Path, **more: Any) -> Plan:
-        """Plan the training: the recipe, `--set` over it, and options over both. The device is checked first."""
-        from glassformer.before.plan import plan
+    def overrides(self) -> dict[str, Any]:
+        """The settings that are given: the recipe, `--set` over it, and options over both. The device is checked."""
         from glassformer.before.recipes import find_recipe
         from glassformer.before.recipes.overrides import merge, parse_assignments, read_recipe
         from glassformer.inference.engines.torch import find_device
@@ -282,7 +281,13 @@ class Training(Columns):
         options = {"data": self.data, "training": given(seed=self.seed, precision=self.precision)}
         overrides = merge(base, parse_assignments(self.assignments or []), options)
         find_device(self.device)
-        return plan(table, out, overrides=overrides, valid=self.valid, init=self.init, **more)
+        return overrides
+
+    def plan(self, table: str, out: Path, **more: Any) -> Plan:
+        """Plan the training."""
+        from glassformer.before.plan import plan
+
+        return plan(table, out, overrides=self.overrides(), valid=self.valid, init=self.init, **more)
 
 
 def source_of(text: str, inputs: Inputs, features: list[str] | None) -> str | dict[str, str]:

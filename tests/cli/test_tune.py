@@ -1,0 +1,67 @@
+"""`glassformer tune`: trials in seconds, the table of what was tried, and the recipe that train takes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("optuna")
+
+STEPS = {"training__steps": "20", "training__validate_every": "10", "training__metric": "loss"}
+
+
+@pytest.fixture(scope="module")
+def tuned(table, small, call, tmp_path_factory) -> tuple[Path, list[str]]:
+    """A study of some seconds, and the words of its command."""
+    out = tmp_path_factory.mktemp("tune") / "out"
+    words = ["tune", str(table), "--out", str(out), *small(**STEPS)]
+    answer = call(*words, "--minutes", "0.15")
+    assert answer.code == 0, answer.err
+    assert "trial 0: training.batch_tokens=" in answer.err or "trial 0: training.learning_rate=" in answer.err
+    assert "its recipe: " in answer.err
+    assert re.search(r"^0 +finished +\d", answer.out, re.MULTILINE)
+    return out, words
+
+
+@pytest.mark.medium
+def test_the_result_is_there_again_without_training_when_the_time_is_over(tuned, call):
+    out, words = tuned
+    answer = call(*words, "--minutes", "0.0001", "--json")
+    assert answer.code == 0, answer.err
+    found = json.loads(answer.out)
+    assert found.keys() == {"best", "recipe", "importances", "trials"}
+    best = found["trials"][found["best"]]
+    assert best["state"] == "finished"
+    assert best["value"] == min(trial["value"] for trial in found["trials"] if trial["state"] == "finished")
+    page = (out / "tuning.html").read_text(encoding="utf-8")
+    assert "<title>Tuning</title>" in page
+    assert "http" not in re.sub(r"http-equiv", "", page)
+
+
+@pytest.mark.medium
+def test_the_recipe_trains_the_same_model_and_the_trials_are_runs(tuned, call, table, tmp_path):
+    out, _ = tuned
+    best = json.loads(call("runs", out, "--json").out)["runs"][0]["name"]
+    answer = call("train", table, "--recipe", out / "best.toml", "--out", tmp_path / "run")
+    assert answer.code == 0, answer.err
+    models = (out / best / "model.safetensors", tmp_path / "run" / "model.safetensors")
+    infos = [json.loads(call("info", model, "--json").out) for model in models]
+    assert infos[0]["metrics"] == infos[1]["metrics"]
+
+
+def test_a_time_too_short_for_a_trial_is_an_error_that_says_how_to_continue(call, table, small, tmp_path):
+    answer = call("tune", table, "--out", tmp_path / "out", "--minutes", "0.0001", *small())
+    assert answer.code == 1
+    assert "the time was over before the training with the advised settings was finished" in answer.err
+    assert "the same command with --minutes 20 continues it" in answer.err
+
+
+def test_without_optuna_one_line_says_what_to_install(call, table, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "optuna", None)
+    answer = call("tune", table, "--out", tmp_path / "out", "--minutes", "1")
+    assert (answer.code, answer.out) == (1, "")
+    assert "needs the package 'optuna', which is not installed" in answer.err
+    assert "pip install 'glassformer[tune]'" in answer.err
