@@ -32,7 +32,7 @@ def test_the_summary_tells_tokens_rows_search_and_checks(call, run, expected):
     answer = call("explain", run, TEXT)
     assert (answer.code, answer.err) == (0, "")
     best = expected.search.beam.answers[0]
-    assert answer.out.startswith(f"{TEXT}\n→ {best.text}   probability {np.exp(best.score):.4f}")
+    assert answer.out.startswith(f"{TEXT}\n→ {best.text}   model's probability {np.exp(best.score):.4f}")
     for part in (
         "the log-probability of the output token falls most without this source token",
         "source tokens",

@@ -149,7 +149,7 @@ def print_summary(trace: Trace) -> None:
     best = trace.search.beam.answers[0]
     end = "" if best.finished else f"  (cut off at {trace.search.beam.max_new_tokens:,} tokens)"
     print_line(trace.text)
-    print_line(f"→ {trace.translation}   probability {math.exp(best.score):.4f}{end}")
+    print_line(f"→ {trace.translation}   model's probability {math.exp(best.score):.4f}{end}")
     print_line()
     _print_alignment(trace)
     _print_source(trace)

@@ -299,4 +299,4 @@ def test_the_gold_text_in_other_subwords_is_not_called_different(window: Any, tr
     window.open(document, "story?screen=8")
     assert "✓ equal" in window.text("dl.answer")
     assert "different" not in words(window)
-    assert "The probability of the whole answer" in words(window)
+    assert "The model gives the whole answer a probability of" in words(window)

@@ -45,10 +45,10 @@ export function header(app) {
       `output (${beams === 1 ? 'greedy search' : `beam width ${beams}`})`,
       [
         bdi(trace.translation || '(empty)', 'output'),
-        el('small', el('span.long', ' probability'), ` ${percent(Math.exp(best.score))}`),
+        el('small', el('span.long', ' model’s probability'), ` ${percent(Math.exp(best.score))}`),
         best.finished ? null : el('small.wrong', ` cut off at ${trace.search.beam.max_new_tokens} tokens`),
       ],
-      `probability of the output; length penalty α = ${alpha}; the encoder ran ${trace.search.beam.encoder_runs}×`,
+      `probability of the output under the model, not that it is right; length penalty α = ${alpha}; the encoder ran ${trace.search.beam.encoder_runs}×`,
     ),
     goldOf(app),
   );

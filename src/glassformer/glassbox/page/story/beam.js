@@ -26,9 +26,9 @@ export const beam = {
             `“${textOf(search, lost)}”: ${comparison(search, kept.at(-1), lost)}.`
           : `In step ${step} nothing is given up: all ${nodes.length} candidates have a slot.`,
         other
-          ? `The probability of the answer is ${percent(Math.exp(search.answers[0].score))}, that of the second, “${visible(other.text)}”, ` +
-            `${probability(Math.exp(other.score))}.`
-          : `The probability of the answer is ${percent(Math.exp(search.answers[0].score))}, and greedy search finds ` +
+          ? `The model gives the answer a probability of ${percent(Math.exp(search.answers[0].score))}, and the second, ` +
+            `“${visible(other.text)}”, one of ${probability(Math.exp(other.score))}.`
+          : `The model gives the answer a probability of ${percent(Math.exp(search.answers[0].score))}, and greedy search finds ` +
             `${app.trace.search.greedy.answers[0].text === search.answers[0].text ? 'the same' : `“${visible(app.trace.search.greedy.answers[0].text)}”`}.`,
       ],
       picture: figure(`candidates of step ${step}`, draw(app, search, nodes), [

@@ -49,7 +49,7 @@ function last({ trace, base }, wrong) {
   if (wrong !== null && base.tokens.gold)
     return `The gold target is “${visible(base.target)}”: the first different token is in step ${wrong}, ${quoted(trace.tokens.target_out[wrong])}.`;
   const { errors } = base;
-  if (!errors) return `The probability of the whole answer is ${percent(Math.exp(trace.search.beam.answers[0].score))}: the product over all steps.`;
+  if (!errors) return `The model gives the whole answer a probability of ${percent(Math.exp(trace.search.beam.answers[0].score))}: the product over all steps.`;
   return errors.wrong
     ? `On held-out rows, ${grouped(errors.wrong)} of ${grouped(errors.rows)} answers are wrong (${percent(errors.wrong / errors.rows)}).`
     : `On held-out rows, all ${grouped(errors.rows)} answers are correct.`;

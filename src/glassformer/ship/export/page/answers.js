@@ -61,8 +61,8 @@ export function answerCard(text, answer, linkOf) {
       'p.row.facts-of-answer',
       el(
         'span',
-        { title: `sum of log-probabilities: ${digits(answer.score)} nats` },
-        `probability ${percent(Math.exp(answer.score))}`,
+        { title: `not that the answer is right; sum of log-probabilities: ${digits(answer.score)} nats` },
+        `model’s probability ${percent(Math.exp(answer.score))}`,
       ),
       copyButton('Copy', () => answer.text, { data: { key: 'copy' } }),
       glassBoxLink(linkOf(text)),

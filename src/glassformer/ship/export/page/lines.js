@@ -28,7 +28,7 @@ export class Lines {
     this.elements = [
       el('div.progress', this.meter, el('div.row', this.status, this.stopButton)),
       this.downloads,
-      wide(table('', ['', 'text', 'answer', 'probability', ''], this.rows, { class: 'lines' })),
+      wide(table('', ['', 'text', 'answer', 'model’s probability', ''], this.rows, { class: 'lines' })),
       more ? el('p.hint', more) : null,
     ].filter(Boolean);
     this.report();
@@ -102,7 +102,7 @@ export class Lines {
     if (!answer) return { error: 'stopped before this text' };
     if (answer.error) return { error: answer.error };
     const { text, score, rank_score: rankScore, finished, unknown, unlike } = answer;
-    return { text, score, rank_score: rankScore, probability: Math.exp(score), finished, unknown, unlike };
+    return { text, score, rank_score: rankScore, finished, unknown, unlike };
   }
 
   save(ending, text) {
