@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -412,3 +413,55 @@ def test_rows_on_ray_are_there_once_in_order_when_a_task_and_then_the_program_ar
         rows = list(csv.reader(file, strict=True))
     expected = [answer.text for answer in Translator.load(run).translate(sources, num_beams=1)]
     assert rows == [["id", "translation"], *([str(n), expected[n % 2_000]] for n in range(n_rows))]
+
+
+# Answers of a given form
+
+
+def test_answers_match_a_pattern_or_are_choices(tmp_path, call, run, table_of):
+    pytest.importorskip("outlines_core")
+    path = table_of(tmp_path / "t.csv", [("date", "start"), (DATES[0], "Mar"), (DATES[1], ""), ("", "")])
+    table = ("translate", run, path, "--column", "date")
+    found = call(*table, "--must-match", r"[A-Z][a-z]+ \d").out.splitlines()
+    assert [bool(re.fullmatch(r"[A-Z][a-z]+ \d", line)) for line in found] == [True, True, False]
+
+    choices = tmp_path / "choices.txt"
+    choices.write_text("March\nMay\nMay 5\n", encoding="utf-8")
+    answer = call(*table, "--choices", choices, "--prefix-column", "start", "--out", tmp_path / "out.txt")
+    lines = (tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()
+    assert (answer.code, lines[0], lines[1] in ("March", "May", "May 5"), lines[2]) == (0, "March", True, "")
+
+
+def test_a_row_whose_start_no_choice_has_is_left_empty_and_named(tmp_path, call, run):
+    choices = tmp_path / "choices.txt"
+    choices.write_text("March\nMay\n", encoding="utf-8")
+    answer = call("translate", run, "--choices", choices, "--prefix", "J", "--rivals", "2", stdin=DATES[0].encode())
+    assert answer.code == EXIT_LEFT_OUT
+    assert json.loads(answer.out)["left_out"].startswith("no answer that is allowed starts with the prefix")
+    assert "1 row was left empty: row 1 (no answer that is allowed" in answer.err
+    assert "--long stop" not in answer.err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("", "there are no choices"), ("May\n\nJune\n", "line 2"), ("May\nX!\n", "1 of 2 choices can never be an answer")],
+)
+def test_a_file_that_holds_no_choices_is_refused(tmp_path, call, run, content, message):
+    choices = tmp_path / "choices.txt"
+    choices.write_text(content, encoding="utf-8")
+    answer = call("translate", run, "--choices", choices, stdin=DATES[0].encode())
+    assert answer.code in (1, 2)
+    assert message in answer.err
+
+
+def test_patterns_and_confidence_or_other_choices_are_refused(tmp_path, call, run):
+    choices = tmp_path / "choices.txt"
+    choices.write_text("May\n", encoding="utf-8")
+    for words, message in [
+        (["--must-match", "("], "position 0"),
+        (["--must-match", "a", "--long", "split"], "not one answer of a given form"),
+        (["--must-match", "a", "--confidence"], "an answer of a given form"),
+        (["--must-match", "a", "--choices", choices], "both given"),
+    ]:
+        answer = call("translate", run, *words, stdin=DATES[0].encode())
+        assert (answer.code, message in answer.err) == (2, True), answer.err

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from glassformer.data.rows import OpenRows
+    from glassformer.inference.allowed import Constraint
     from glassformer.inference.jobs.inputs import Input
     from glassformer.inference.jobs.job import Job
     from glassformer.inference.jobs.layout import Layout
@@ -177,8 +178,30 @@ class Form:
             coverage=self.coverage,
             prefixes=bool(rows.prefix) or rows.prefix_column is not None,
             chosen=search.rule is not None,
+            constrained=search.constraint is not None,
         )
         return replace(search, decoding=all_of_the_beam(search.decoding), confidence=confidence)
+
+
+@dataclass(frozen=True)
+class Allowing:
+    """Which answers are allowed."""
+
+    must_match: Annotated[
+        str | None,
+        typer.Option(
+            "--must-match", metavar="REGEX", help="A regular expression for the whole answer (extra: constraints)."
+        ),
+    ] = None
+    choices: Annotated[
+        Path | None, typer.Option("--choices", metavar="FILE", help="A file with all possible answers, one a line.")
+    ] = None
+
+    def constraint(self) -> Constraint | None:
+        """Return what answers must be, or None."""
+        from glassformer.inference.jobs.requests import choose_constraint
+
+        return choose_constraint(self.must_match, self.choices)
 
 
 @dataclass(frozen=True)
@@ -242,6 +265,7 @@ def translate(
     rows: Rows,
     form: Form,
     choosing: Choosing,
+    allowing: Allowing,
     computing: ComputingAnywhere,
     reporter: Reporter,
     source: Annotated[
@@ -287,7 +311,8 @@ def translate(
     placed = {name: value for name, value in vars(computing).items() if name not in ("ensemble", "on")}
     decoding = models[0].settings.decoding.override(options)
     search = choosing.search(models[0], decoding, long, placed)
-    search = form.with_confidence(replace(search, n_rivals=form.rivals), models, rows)
+    search = replace(search, n_rivals=form.rivals, constraint=allowing.constraint())
+    search = form.with_confidence(search, models, rows)
     warn_short_limit(reporter, models[0], search.decoding)
     scanned = None if given.arrives else given.scan()
     with given.open() as opened:
@@ -360,7 +385,10 @@ def _warn_about(reporter: Reporter, progress: Progress) -> None:
     if progress.held_back:
         rows = "1 row is" if progress.held_back == 1 else f"{progress.held_back:,} rows are"
         reporter.warn(f"{rows} left empty: the answer is too uncertain for --min-confidence")
+    from glassformer.inference.allowed import UNMATCHED
+
     left_out = progress.left_out
     if left_out.count:
         rows = "1 row was" if left_out.count == 1 else f"{left_out.count:,} rows were"
-        reporter.warn(f"{rows} left empty: {left_out}; --long stop makes this an error")
+        hint = "" if UNMATCHED in str(left_out) else "; --long stop makes this an error"
+        reporter.warn(f"{rows} left empty: {left_out}{hint}")

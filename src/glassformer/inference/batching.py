@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from glassformer.errors import BusyError, TimeLimitError
+from glassformer.inference.allowed import Constraint, options_of
 from glassformer.inference.timelimit import TimeLimit, time_limit
 
 if TYPE_CHECKING:
@@ -309,18 +310,20 @@ class BatchingTranslator:
     def _submit(self, texts: Sequence[Source], decoding: DecodingSettings | None, options: dict[str, Any]) -> Request:
         sources, prefixes = self.translator.sources_of(texts), options.pop("prefixes", None)
         forced = None if prefixes is None else self.translator.prefixes_of(prefixes, len(sources))
+        constraint = Constraint.of(options.pop("must_match", None), options.pop("choices", None))
         base = decoding or self.translator.settings.decoding
         chosen = base.override(options) if options else base
 
         def compute(items: Sequence[tuple[str, str]]) -> list[Translation]:
             starts = None if forced is None else [prefix for _, prefix in items]
-            return self.translator.translate([source for source, _ in items], decoding=chosen, prefixes=starts)
+            texts, allowed = [source for source, _ in items], options_of(constraint)
+            return self.translator.translate(texts, decoding=chosen, prefixes=starts, **allowed)
 
         return self.worker.submit(
             Request(
                 list(zip(sources, forced or [""] * len(sources), strict=True)),
                 compute,
-                key=(id(self.translator), chosen, forced is None),
+                key=(id(self.translator), chosen, forced is None, constraint),
                 size=sum(map(len, [*sources, *(forced or ())])),
             )
         )

@@ -135,7 +135,12 @@ def has_probability(calibration: Calibration | None, decoding: DecodingSettings)
 
 
 def check_calibrated(
-    model_files: Sequence[ModelFile], decoding: DecodingSettings, *, prefixes: bool = False, chosen: bool = False
+    model_files: Sequence[ModelFile],
+    decoding: DecodingSettings,
+    *,
+    prefixes: bool = False,
+    chosen: bool = False,
+    constrained: bool = False,
 ) -> Calibration:
     """Return the calibration of a search. Raises UsageError where there is none."""
     what = "the probability that an answer is right is not known"
@@ -145,6 +150,8 @@ def check_calibrated(
         raise UsageError(what, got="an answer that is sampled", expected="greedy search or a beam")
     if chosen:
         raise UsageError(what, got="an answer that a rule chose", expected="the best answer of the search")
+    if constrained:
+        raise UsageError(what, got="an answer of a given form", expected="no pattern and no choices")
     if prefixes:
         raise UsageError(what, got="an answer with a forced start", expected="no prefix")
     calibration, path = model_files[0].calibration, model_files[0].path or "MODEL"

@@ -6,6 +6,7 @@ import functools
 import itertools
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,8 @@ from hypothesis import strategies as st
 from glassformer.errors import DeviceError, MissingExtraError, TextError, UsageError
 from glassformer.inference.allowed import UNMATCHED, Constraint, patterns
 from glassformer.inference.allowed.automaton import TokenTable
+from glassformer.inference.batching import BatchingTranslator
+from glassformer.inference.jobs.stream import translate_stream
 from glassformer.inference.translator import EMPTY, Translation, Translator
 from glassformer.paper.search import Guide, SearchConstraints, beam_search, greedy_search, length_penalty, sample
 from glassformer.paper.settings import Settings, SideSettings
@@ -284,3 +287,20 @@ def test_ctranslate2_says_that_it_cannot():
         pytest.skip("ctranslate2 does not run here")
     with pytest.raises(UsageError, match="ctranslate2 cannot"):
         engine.translate(["ab"], choices=["a"])
+
+
+# --- Jobs, and many callers at once ---
+
+
+def test_a_stream_refuses_to_join_sentences_of_a_given_form():
+    with pytest.raises(UsageError, match="not one answer of a given form"):
+        list(translate_stream(translator(), SOURCES, long="split", choices=["a"]))
+    assert {answer.text for answer in translate_stream(translator(), SOURCES, choices=["a", "b"])} <= {"a", "b"}
+
+
+def test_callers_with_other_choices_are_not_searched_together():
+    with BatchingTranslator(translator()) as batching, ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(batching.translate, ["ab"], choices=[text]) for text in ("a", "b", "é", "1") * 3]
+        assert [one.result()[0].text for one in asked] == ["a", "b", "é", "1"] * 3
+        with pytest.raises(UsageError, match="not valid"):
+            batching.translate(["ab"], must_match="(")

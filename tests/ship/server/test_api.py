@@ -84,6 +84,15 @@ def test_a_prefix_starts_every_answer_and_one_that_no_answer_can_have_is_refused
     assert (refused.status_code, refused.json()) == (422, error_body(caught.value))
 
 
+def test_answers_over_http_are_of_the_given_form(client: TestClient, served: Served) -> None:
+    found = client.post("/api/translate", json={"texts": ["abc", ""], "choices": ["mih", "hi"]}).json()["translations"]
+    assert found[0] == served.translator.translate(["abc"], choices=["mih", "hi"])[0].to_json()
+    refused = client.post("/api/translate", json={"texts": ["abc"], "must_match": "(mih"})
+    assert (refused.status_code, refused.json()["error"]["what"]) == (400, "the pattern is not valid")
+    both = client.post("/api/translate", json={"texts": ["abc"], "must_match": "m", "choices": ["m"]})
+    assert both.status_code == 400
+
+
 def test_a_trace_is_that_of_explain(client: TestClient, served: Served) -> None:
     answer = client.post("/api/trace", json={"text": "abc", "target": "hij", "num_beams": 2, "weights": True})
     found = Trace.loads(answer.content)

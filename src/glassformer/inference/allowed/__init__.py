@@ -1,5 +1,5 @@
 """Answers that are allowed: those that match a pattern, or one of several choices."""
 
-from glassformer.inference.allowed.constraint import UNMATCHED, Constraint
+from glassformer.inference.allowed.constraint import UNMATCHED, Constraint, options_of
 
-__all__ = ["UNMATCHED", "Constraint"]
+__all__ = ["UNMATCHED", "Constraint", "options_of"]

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -69,6 +69,13 @@ class Constraint:
         }
         starts = [table.over if i in unmatched else start for i, start in enumerate(starts)]
         return Guide(table, starts), [[] if i in unmatched else ids for i, ids in enumerate(forced)], unmatched
+
+
+def options_of(constraint: Constraint | None) -> dict[str, Any]:
+    """Return the options of `Translator.translate` for a constraint."""
+    if constraint is None:
+        return {}
+    return {"choices": constraint.choices} if constraint.pattern is None else {"must_match": constraint.pattern}
 
 
 def _choices_after(

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from glassformer.data.rows import OpenRows
 from glassformer.errors import RunError
+from glassformer.inference.allowed import Constraint, options_of
 from glassformer.inference.choose import ReverseModel, Rule
 from glassformer.inference.jobs.alignment import Aligner
 from glassformer.inference.jobs.chunks import arriving_chunks, chunks
@@ -157,9 +158,16 @@ def describe_job(
         **({"rivals": search.n_rivals} if search.n_rivals else {}),
         "input": opened.format,
         "input columns": list(opened.taken),
+        **_describe_constraint(search.constraint),
         **_describe_rule(search.rule),
         **more,
     }
+
+
+def _describe_constraint(constraint: Constraint | None) -> dict[str, Any]:
+    if constraint is None or constraint.pattern is not None:
+        return options_of(constraint)
+    return {"choices": hashlib.sha256(repr(constraint.choices).encode()).hexdigest()}
 
 
 def _describe_rule(rule: Rule | None) -> dict[str, Any]:

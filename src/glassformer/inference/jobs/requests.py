@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from glassformer.data.rows import PLAIN, OpenRows
+from glassformer.data.rows import PLAIN, OpenRows, check_rows, open_lines
 from glassformer.errors import UsageError, nearest
+from glassformer.inference.allowed import Constraint
 from glassformer.inference.choose import MinimumBayesRisk, ReverseModel, Rule, default_utility
 from glassformer.inference.jobs.inputs import Input
 from glassformer.inference.jobs.job import Here, Job, Workers, describe_job
@@ -143,6 +144,24 @@ def check_cluster(on: str | None, source: str) -> None:
     if source == "-":
         raise UsageError("--on ray is for a file, and the input is standard input", hint="a table, or lines")
     load_ray()
+
+
+def choose_constraint(must_match: str | None, choices: Path | None) -> Constraint | None:
+    """Return what answers must be: a match of a pattern, or one of the lines of a file. None: anything.
+
+    Raises UsageError for a pattern that is not valid, and for a file without choices or with a blank line.
+    """
+    if choices is None:
+        return Constraint.of(must_match, None)
+    with open_lines(str(choices)) as opened:
+        lines = list(opened.rows)
+        check_rows(opened, lines)
+    texts = [line.cells[0] for line in lines]
+    if blank := next((line.number for line, text in zip(lines, texts, strict=True) if not text.strip()), None):
+        raise UsageError("a choice is empty", where=f"{choices}, line {blank}", expected="one answer a line")
+    if not texts:
+        raise UsageError("there are no choices", where=str(choices), expected="one answer a line")
+    return Constraint.of(must_match, texts)
 
 
 def choose_rule(

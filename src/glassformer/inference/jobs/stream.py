@@ -8,6 +8,7 @@ from itertools import count, islice, pairwise
 from typing import Any, Literal, get_args
 
 from glassformer.errors import TextError, TooLongError, UsageError, nearest, quoted
+from glassformer.inference.allowed import Constraint, options_of
 from glassformer.inference.choose import Rule, choose
 from glassformer.inference.confidence import all_of_the_beam
 from glassformer.inference.jobs.alignment import Aligner
@@ -32,7 +33,8 @@ class Search:
 
     `rule` chooses one of several answers; without it, that of the search is the best. `greedy_first` is what the first
     texts of the job have shown; it makes the scores independent of the chunks. `n_rivals` is the number of rivals of
-    each token. With `confidence` each answer has its probability, from a search for all answers of the beam.
+    each token. With `confidence` each answer has its probability, from a search for all answers of the beam. A
+    `constraint` says which answers are allowed.
     """
 
     decoding: DecodingSettings
@@ -41,12 +43,16 @@ class Search:
     greedy_first: GreedyFirst = field(default_factory=GreedyFirst)
     rule: Rule | None = None
     n_rivals: int = 0
+    constraint: Constraint | None = None
 
     def __post_init__(self) -> None:
         if self.long not in get_args(Long):
             raise UsageError(
                 f"long texts: {quoted(self.long)} is not available", hint=nearest(self.long, get_args(Long))
             )
+        if self.long == "split" and self.constraint is not None:
+            what = "the answers of several sentences are not one answer of a given form"
+            raise UsageError(what, got="long=split, and a pattern or choices", hint="long=skip")
         n_answers = self.decoding.num_return_sequences if self.confidence is None else self.confidence.n_answers
         if self.long == "split" and self.confidence is not None and self.confidence.limit is not None:
             raise UsageError("the sets of answers to several sentences cannot be joined", hint="long=skip")
@@ -69,6 +75,8 @@ def translate_stream(
     confidence: bool = False,
     min_confidence: float | None = None,
     coverage: float | None = None,
+    must_match: str | None = None,
+    choices: Sequence[str] | None = None,
     decoding: DecodingSettings | None = None,
     **options: Any,
 ) -> Iterator[Translation]:
@@ -85,13 +93,12 @@ def translate_stream(
     """
     base = decoding or translator.settings.decoding
     base = base.override(options) if options else base
-    sure = None
+    sure, constraint = None, Constraint.of(must_match, choices)
     if confidence or min_confidence is not None or coverage is not None:
-        has_prefixes = prefixes is not None
-        sure = Confidence.of(
-            translator.model_files, base, minimum=min_confidence, coverage=coverage, prefixes=has_prefixes
-        )
-    search = Search(base if sure is None else all_of_the_beam(base), long, sure, n_rivals=n_rivals)
+        forms = {"prefixes": prefixes is not None, "constrained": constraint is not None}
+        sure = Confidence.of(translator.model_files, base, minimum=min_confidence, coverage=coverage, **forms)
+    chosen = base if sure is None else all_of_the_beam(base)
+    search = Search(chosen, long, sure, n_rivals=n_rivals, constraint=constraint)
     aligner = Aligner(translator) if alignments else None
     if isinstance(texts, str):
         raise UsageError("the texts to translate must be an iterable of texts", got=quoted(texts), hint="[text]")
@@ -129,6 +136,7 @@ def translate_chunk(
                 progress=progress,
                 where=[names[row] for row in owners],
                 greedy_first=search.greedy_first,
+                **options_of(search.constraint),
             )
             break
         except TooLongError as error:

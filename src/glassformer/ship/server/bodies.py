@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from glassformer.ship.server.limits import BEAMS, EDITS, INPUTS, TEXT_CHARACTERS, TEXTS
+from glassformer.ship.server.limits import BEAMS, CHOICES, EDITS, INPUTS, TEXT_CHARACTERS, TEXTS
 
 NAME_CHARACTERS = 100
 
@@ -59,6 +59,7 @@ class TranslateBody(Body):
     """Texts to translate. `prefix` is the forced start of every answer.
 
     `rivals` adds this number of other tokens at each token, `confidence` the probability that each answer is right.
+    Answers match the pattern `must_match`, or are `choices`.
     """
 
     texts: Annotated[list[Given], Field(max_length=TEXTS)]
@@ -66,6 +67,8 @@ class TranslateBody(Body):
     prefix: Text = ""
     rivals: Annotated[int, Field(ge=0, le=BEAMS)] = 0
     confidence: bool = False
+    must_match: Text | None = None
+    choices: Annotated[list[Text], Field(max_length=CHOICES)] | None = None
 
 
 class TraceBody(Body):

@@ -21,6 +21,7 @@ TEXTS = 256
 INPUTS = 1_000  # of one source
 EDITS = 32
 BEAMS = 32
+CHOICES = 10_000
 DRAIN_SECONDS = 25  # Kubernetes kills a container 30 seconds after SIGTERM
 RETRY_SECONDS = 1
 MAX_CONNECTIONS = 512

@@ -95,9 +95,12 @@ class Served:
     async def translate(self, body: TranslateBody) -> list[Translation]:
         """Return an answer for each text, in order."""
         options: dict[str, Any] = {"prefixes": [body.prefix] * len(body.texts)} if body.prefix else {}
+        options |= {"must_match": body.must_match, "choices": body.choices}
         decoding, confidence = self.translator.settings.decoding.override(body.search), None
         if body.confidence:
-            confidence = Confidence.of(self.translator.model_files, decoding, prefixes=bool(body.prefix))
+            constrained = body.must_match is not None or body.choices is not None
+            forms = {"prefixes": bool(body.prefix), "constrained": constrained}
+            confidence = Confidence.of(self.translator.model_files, decoding, **forms)
             decoding = all_of_the_beam(decoding)
         batching = BatchingTranslator(self.translator, self.worker)
         answers = await batching.atranslate(body.texts, decoding=decoding, **options)
