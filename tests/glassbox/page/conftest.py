@@ -36,6 +36,15 @@ CHOOSE = """(selector) => {
   button.click();
 }"""
 """Without the pointer, which takes as long as to draw a panel."""
+OPEN = """(name) => {
+  const tab = () => document.querySelector(`.tab[data-panel='${name}']`);
+  let shown = tab();
+  while (shown.hidden) shown = shown.previousElementSibling;
+  shown.click();
+  tab().focus({ preventScroll: true });
+  tab().click();
+}"""
+"""Click the tab of a panel, after the button of its group where that is folded."""
 
 
 class Window:
@@ -83,7 +92,7 @@ class Window:
         self.page.wait_for_selector("body[data-checked='true']")
 
     def panel(self, name: str) -> None:
-        self.page.evaluate(CHOOSE, f".tab[data-panel='{name}']")
+        self.page.evaluate(OPEN, name)
 
     def press(self, key: str) -> None:
         """Click with the pointer."""

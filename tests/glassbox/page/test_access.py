@@ -119,6 +119,9 @@ def test_the_keyboard_alone_suffices(window: Any, trace: Trace) -> None:
                 return
         raise AssertionError(f"Tab does not reach {selector}")
 
+    tab_to("[data-key='group-Model']")
+    window.page.keyboard.press("Enter")
+    assert window.text("h1") == "Tokens"
     tab_to(".tab[data-panel='attention']")
     window.page.keyboard.press("Enter")
     assert window.text("h1") == "Attention"

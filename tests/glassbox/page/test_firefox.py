@@ -18,6 +18,7 @@ import pytest
 from glassformer.glassbox.report import report_html
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
+from tests.glassbox.page.conftest import OPEN
 
 FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
 MODULES = Path(os.environ.get("GLASSFORMER_NODE", Path(__file__).parents[3]))
@@ -53,13 +54,13 @@ def walk(panels: tuple[str, ...]) -> Actions:
         ]
     for name in panels[1:]:
         actions += [
-            ["click", f".tab[data-panel='{name}']"],
+            ["read", f"({OPEN})('{name}')"],
             ["read", "document.querySelector('#panel').textContent"],
             ["read", NUMBERS],
         ]
     again = ["wait", f"document.querySelector('dl.answer dd').textContent === '{TEXT}' && {CHECKED}"]
     actions += [["fill", "[name=text]", TEXT], ["click", "[data-key='ask']"], again, ["read", OUTPUT]]
-    actions += [["click", ".tab[data-panel='whatif']"], ["click", f"[data-key='toggle-{EDIT}']"]]
+    actions += [["read", f"({OPEN})('whatif')"], ["click", f"[data-key='toggle-{EDIT}']"]]
     actions += [["wait", f"document.querySelector('.edited .pill') && {CHECKED}"], ["read", OUTPUT]]
     return actions
 

@@ -198,7 +198,7 @@ def test_exactly_one_block_of_the_map_is_lit_and_it_is_that_of_the_panel(window:
     window.open(trace)
     lit = {}
     for name in window.panels:
-        window.press(f"tab-{name}")
+        window.panel(name)
         lit[name] = window.all("#map [aria-current]", "each.dataset.flow")
     assert lit["attention"] == ["main-decoder.1.cross"]
     assert lit["tokens"] == ["tokens-source"]
@@ -334,6 +334,6 @@ def test_a_step_or_the_theme_does_not_scroll_the_page(window: Any, trace: Trace,
     assert window.page.get_attribute("[data-key='row-2']", "aria-current") == "step"
     assert window.run("return scrollY") == 500
     for name in ("examples", "story"):  # the tabs are scrolled to the current one
-        window.run("document.querySelector(`[data-key='tab-${given}']`).click()", name)
+        window.panel(name)
         tab, tabs = (window.page.locator(each).bounding_box() for each in (".tab[aria-current]", "#tabs"))
         assert tabs["x"] - 1 <= tab["x"] <= tab["x"] + tab["width"] <= tabs["x"] + tabs["width"] + 1

@@ -81,10 +81,12 @@ def test_the_numbers_of_the_story_are_those_of_the_trace(window: Any, case: Any,
     window.open(trace, "story")
     occlusion, log_probs = trace.array("evidence.occlusion"), trace.array("log_probs")
     outputs = [token.id for token in trace.tokens.target_out]
-    assert f"depends most on source token {int(occlusion[0].argmax())}" in words(window)
     row = int(occlusion.max(axis=1).argmax())
+    assert f"Output token {row}, " in words(window)
+    assert f"depends most on source token {int(occlusion[row].argmax())}" in words(window)
+    drawn = occlusion >= np.maximum(occlusion.max(axis=1, keepdims=True) / 3, 0.1)
+    assert len(window.all(".story-arc", "each")) == drawn.sum()
     before = log_probs[row, outputs[row]]
-    window.press(f"row-{row}")
     shown = [f"{np.exp(number) * 100:.1f}\u00a0%" for number in (before, before - occlusion[row].max())]
     assert f"its probability falls from {shown[0]} to {shown[1]}" in words(window)
     window.page.locator(".story-token.pick").nth(1).hover()

@@ -332,6 +332,7 @@ def test_the_glass_box_of_an_answer_is_that_of_python(
     shown = opened.page.inner_text("#header")
     assert trace.translation in shown
     assert ("greedy search" if beams == 1 else "beam width 5") in shown
+    opened.page.click("[data-key='group-Answer']")
     opened.page.click(".tab[data-panel='search']")
     opened.page.wait_for_selector("#panel[data-panel='search']")
     opened.page.click("text=← translator")

@@ -4,7 +4,7 @@ import { copyButton } from 'glassbox/copy.js';
 import { bdi, button, choices, el, switchLight } from 'glassbox/dom.js';
 import { percent } from 'glassbox/numbers.js';
 import { showKeys } from 'glassbox/keys.js';
-import { panels } from 'glassbox/panels/all.js';
+import { groups } from 'glassbox/panels/all.js';
 import { unlikeWords } from 'glassbox/seen.js';
 import { visible } from 'glassbox/trace.js';
 
@@ -131,14 +131,26 @@ export function checks({ trace }) {
   );
 }
 
+/** The tabs of the group that has the panel; each other group is one button, which opens its first panel. */
 export const tabs = (app) =>
-  Object.entries(panels).map(([name, { title }]) =>
-    button(title, () => app.set({ panel: name }), {
-      class: 'tab',
-      'aria-current': app.state.panel === name ? 'page' : null,
-      data: { key: `tab-${name}`, panel: name },
-    }),
-  );
+  Object.entries(groups).map(([group, members]) => {
+    const [names, isOpen] = [Object.keys(members), app.state.panel in members];
+    const isFolded = names.length > 1 && !isOpen;
+    const label = button(group, () => app.set({ panel: names[0] }), {
+      class: 'tab group',
+      'aria-expanded': String(isOpen),
+      data: { key: `group-${group}` },
+    });
+    const each = Object.entries(members).map(([name, { title }]) =>
+      button(title, () => app.set({ panel: name }), {
+        class: 'tab',
+        hidden: isFolded,
+        'aria-current': app.state.panel === name ? 'page' : null,
+        data: { key: `tab-${name}`, panel: name },
+      }),
+    );
+    return names.length > 1 ? [label, ...each] : each;
+  });
 
 /** One button for each decoding step; ← and → select the previous and the next one. */
 export function steps(app) {

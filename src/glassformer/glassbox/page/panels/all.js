@@ -1,4 +1,4 @@
-/** The panels, in the order of their tabs. */
+/** The panels in their groups, in the order of their tabs. */
 
 import { alignment } from 'glassbox/panels/alignment.js';
 import { attention } from 'glassbox/panels/attention.js';
@@ -16,21 +16,31 @@ import { tokens } from 'glassbox/panels/tokens.js';
 import { training } from 'glassbox/panels/training.js';
 import { whatif } from 'glassbox/panels/whatif.js';
 
-/** @type {Object<string, {title: string, draw: (app: import('../app.js').App) => any}>} */
-export const panels = {
-  story: { title: 'Story', draw: story },
-  tokens: { title: 'Tokens', draw: tokens },
-  embedding: { title: 'Embedding and position', draw: embedding },
-  qkv: { title: 'Q, K, V', draw: qkv },
-  attention: { title: 'Attention', draw: attention },
-  norm: { title: 'Add & norm, feed-forward', draw: norm },
-  heads: { title: 'Heads', draw: heads },
-  logits: { title: 'Logits', draw: logits },
-  search: { title: 'Search', draw: searching },
-  whatif: { title: 'What if', draw: whatif },
-  space: { title: 'Embedding map', draw: space },
-  training: { title: 'Training', draw: training },
-  alignment: { title: 'Alignment', draw: alignment },
-  errors: { title: 'Errors', draw: errors },
-  examples: { title: 'Worked examples', draw: examples },
+/** @type {Object<string, Object<string, {title: string, draw: (app: import('../app.js').App) => any}>>} */
+export const groups = {
+  Story: { story: { title: 'Story', draw: story } },
+  Model: {
+    tokens: { title: 'Tokens', draw: tokens },
+    embedding: { title: 'Embedding and position', draw: embedding },
+    qkv: { title: 'Q, K, V', draw: qkv },
+    attention: { title: 'Attention', draw: attention },
+    norm: { title: 'Add & norm, feed-forward', draw: norm },
+  },
+  Answer: {
+    logits: { title: 'Logits', draw: logits },
+    search: { title: 'Search', draw: searching },
+    alignment: { title: 'Alignment', draw: alignment },
+  },
+  Experiments: {
+    whatif: { title: 'What if', draw: whatif },
+    heads: { title: 'Heads', draw: heads },
+  },
+  More: {
+    space: { title: 'Embedding map', draw: space },
+    training: { title: 'Training', draw: training },
+    errors: { title: 'Errors', draw: errors },
+    examples: { title: 'Worked examples', draw: examples },
+  },
 };
+
+export const panels = Object.assign({}, ...Object.values(groups));

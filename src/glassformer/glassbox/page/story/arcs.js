@@ -7,10 +7,15 @@ import { at, percent, probability, rowOf, shortDigits } from 'glassbox/numbers.j
 import { endOf, label, layOut, quoted, roomOf, tokenBox } from 'glassbox/story/parts.js';
 
 const [TOP, BOTTOM, HIGH] = [22, 200, 250];
-const FAINTEST = 0.12; // of the largest number of a row
+const [SMALL, LEAST] = [1 / 3, 0.1]; // no line below a third of the largest number of a row, or below a tenth
 
 export const arcs = {
   title: 'The answer, and what it depends on',
+  /** The output token that depends most on one source token. */
+  choose({ trace }) {
+    const { x } = influence(trace);
+    return { row: largest(trace.tokens.target_out.map((_, row) => Math.max(...rowOf(x, row)))) };
+  },
   draw(app) {
     const { trace, row } = app;
     const { kind, x } = influence(trace);
@@ -23,9 +28,9 @@ export const arcs = {
     return {
       words: [
         kind === 'occlusion'
-          ? 'Lines join each output token to the source tokens that it depends on: the wider the line, the more its ' +
+          ? 'Lines join each output token to the source tokens that it depends on most: the wider the line, the more its ' +
             'log-probability falls when that source token is hidden.'
-          : 'Lines join each output token to the source tokens that it attends to: the wider the line, the larger the weight.',
+          : 'Lines join each output token to the source tokens that it attends to most: the wider the line, the larger the weight.',
         `Output token ${row}, ${quoted(outputs[row])}, depends most on source token ${best}, ${quoted(source[best])}${how}.`,
       ],
       picture: figure('source tokens of each output token', draw(app, x), [
@@ -83,7 +88,7 @@ function lines(x, row, scale, above, below, isHere) {
   const numbers = rowOf(x, row);
   const most = Math.max(...numbers);
   return [...numbers].flatMap((number, i) => {
-    if (number <= 0 || number < FAINTEST * most) return [];
+    if (number < Math.max(SMALL * most, LEAST)) return [];
     const [from, to] = [below[row].x + below[row].width / 2, above[i].x + above[i].width / 2];
     const middle = (TOP + 24 + BOTTOM) / 2;
     const path = svg('path.story-arc', {
