@@ -54,13 +54,13 @@ def walk(panels: tuple[str, ...]) -> Actions:
         ]
     for name in panels[1:]:
         actions += [
-            ["read", f"({OPEN})('{name}')"],
+            ["wait", f"(({OPEN})('{name}'), true)"],
             ["read", "document.querySelector('#panel').textContent"],
             ["read", NUMBERS],
         ]
     again = ["wait", f"document.querySelector('dl.answer dd').textContent === '{TEXT}' && {CHECKED}"]
     actions += [["fill", "[name=text]", TEXT], ["click", "[data-key='ask']"], again, ["read", OUTPUT]]
-    actions += [["read", f"({OPEN})('whatif')"], ["click", f"[data-key='toggle-{EDIT}']"]]
+    actions += [["wait", f"(({OPEN})('whatif'), true)"], ["click", f"[data-key='toggle-{EDIT}']"]]
     actions += [["wait", f"document.querySelector('.edited .pill') && {CHECKED}"], ["read", OUTPUT]]
     return actions
 
