@@ -53,6 +53,9 @@ class Search:
         if self.long == "split" and self.constraint is not None:
             what = "the answers of several sentences are not one answer of a given form"
             raise UsageError(what, got="long=split, and a pattern or choices", hint="long=skip")
+        if self.rule is not None and self.confidence is not None:
+            what = "the probability was fitted for the best answer of the search, not for one that a rule chose"
+            raise UsageError(what, hint="leave out --choose and --rerank, or the confidence")
         n_answers = self.decoding.num_return_sequences if self.confidence is None else self.confidence.n_answers
         if self.long == "split" and self.confidence is not None and self.confidence.limit is not None:
             raise UsageError("the sets of answers to several sentences cannot be joined", hint="long=skip")
