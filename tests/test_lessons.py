@@ -508,7 +508,7 @@ def test_the_check_of_training_in_lesson_10_stops_at_a_wrong_loop(
         run_in_this_process(CAPSTONE, monkeypatch, tmp_path, before=TRAINS, batch=code.replace(line, wrong))
 
 
-def test_the_addresses_of_lesson_10_are_of_panels_and_numbers_of_the_page(own: dict[str, Any]) -> None:
+def test_the_addresses_of_the_lessons_are_of_panels_and_numbers_of_the_page(own: dict[str, Any]) -> None:
     torch.manual_seed(1)
     tokenizer, tensors = own["tokenizer"], own["Transformer"](own["V"], 64, 128, 4, 1).state_dict()
     tokens = TokenSettings(source=tokenizer.settings, target=tokenizer.settings)
@@ -516,9 +516,9 @@ def test_the_addresses_of_lesson_10_are_of_panels_and_numbers_of_the_page(own: d
     file = ModelFile(Settings(tokens=tokens, model=own["settings"]), tokenizer, tokenizer.as_target, weights)
     trace = explain(file, "1969-07-20", target="July 20, 1969", evidence=False, num_beams=1, max_new_tokens=13)
     panels = (ROOT / "src/glassformer/glassbox/page/panels/all.js").read_text(encoding="utf-8")
-    text = (LESSONS / f"source/{CAPSTONE}.md").read_text(encoding="utf-8")
+    text = "".join(path.read_text(encoding="utf-8") for path in build.sources())
     addresses = [(panel, parse_qs(query)) for panel, query in re.findall(r"`#(\w+)\?([^`]+)`", text)]
-    assert len(addresses) == 8
+    assert len(addresses) == 17
     for panel, query in addresses:
         assert f"\n  {panel}: {{ title: " in panels
         for cell in query.get("cell", ()):
