@@ -520,7 +520,7 @@ def test_the_addresses_of_the_lessons_are_of_panels_and_numbers_of_the_page(own:
     addresses = [(panel, parse_qs(query)) for panel, query in re.findall(r"`#(\w+)\?([^`]+)`", text)]
     assert len(addresses) == 17
     for panel, query in addresses:
-        assert f"\n  {panel}: {{ title: " in panels
+        assert re.search(rf"^ +{panel}: {{ title: ", panels, re.MULTILINE), panel
         for cell in query.get("cell", ()):
             tensor, _, at = cell.partition("@")
             assert np.ndim(trace.array(tensor)[tuple(map(int, at.split(",")))]) == 0, cell
