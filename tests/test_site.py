@@ -83,7 +83,7 @@ def test_the_page_of_the_paper_links_functions_and_panels_that_exist(module) -> 
     panels = set(re.findall(r'report\.html#(\w+)">', head))
     sources = (SITE.parents[1] / "src/glassformer/glassbox/page/panels/all.js").read_text(encoding="utf-8")
     assert {"tokens", "norm", "embedding", "qkv", "search"} <= panels
-    assert panels <= set(re.findall(r"^  (\w+): \{ title", sources, flags=re.MULTILINE))
+    assert panels <= set(re.findall(r"(\w+): \{ title", sources))
     assert "py:obj" not in departures
 
 

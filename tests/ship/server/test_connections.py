@@ -122,9 +122,9 @@ def test_a_connection_whose_client_does_not_read_gives_way(model_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def slow_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model whose trace takes minutes: its answers have 1,000 tokens."""
+    """A model whose trace of a long text takes a minute."""
     side = SideSettings(kind="characters")
-    model = ModelSettings(d_model=64, d_ff=64, n_heads=2, n_encoder_layers=1, n_decoder_layers=2, norm="pre")
+    model = ModelSettings(d_model=256, d_ff=256, n_heads=2, n_encoder_layers=1, n_decoder_layers=12, norm="pre")
     tokenizer = learn(["abcdefg"], side)
     settings = Settings(
         model=model, tokens=TokenSettings(source=side, target=side, shared=True), decoding={"max_new_tokens": 1000}
@@ -134,7 +134,7 @@ def slow_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-SLOW = {"text": "abcdefg" * 20, "num_beams": 16}
+SLOW = {"text": "abcdefg" * 60, "num_beams": 32}
 
 
 @contextlib.contextmanager
