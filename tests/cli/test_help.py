@@ -26,7 +26,7 @@ CONTRACT = {
         MODEL INPUT --out --ledger --resume --overwrite --column --feature --keep --header --no-header --bad-rows --from
         --prefix --prefix-column --to --scores --confidence --min-confidence --coverage --alignments --rivals
         --beam --nbest --long --set --on --engine --seed --help-all --choose --utility --rerank --rerank-weight
-        --must-match --choices
+        --must-match --choices --lexicon
         {COMPUTING} {PRINTED}
     """,
     "evaluate": f"""

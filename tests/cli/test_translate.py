@@ -164,6 +164,23 @@ def test_rivals_are_json_lines_with_the_next_best_tokens(call, run, translator):
     assert "--to jsonl" in refused.err
 
 
+def test_texts_of_a_lexicon_have_its_answers_and_the_model_answers_the_others(call, run, answers, tmp_path):
+    lexicon, texts = tmp_path / "lexicon.csv", AS_BYTES.decode().splitlines()
+    lexicon.write_text(f"source,target\n{texts[1]},from the lexicon\n{texts[1]},second\n", encoding="utf-8")
+    found = call("translate", run, "-", "--lexicon", lexicon, stdin=AS_BYTES)
+    assert found.out.splitlines() == [answers[0], "from the lexicon", *answers[2:]]
+    assert "1 row was answered from the lexicon" in found.err
+    rows = [
+        json.loads(line)
+        for line in call("translate", run, "-", "--lexicon", lexicon, "--json", stdin=AS_BYTES).out.splitlines()
+    ]
+    assert [row.get("from_lexicon", False) for row in rows] == [i == 1 for i in range(len(rows))]
+    forced = call("translate", run, "-", "--lexicon", lexicon, "--prefix", "J", stdin=AS_BYTES)
+    assert "from the lexicon" not in forced.out
+    missing = call("translate", run, "-", "--lexicon", tmp_path / "none.tsv", stdin=AS_BYTES)
+    assert (missing.code, "none.tsv" in missing.err) == (1, True)
+
+
 def test_an_ensemble_of_a_model_with_itself_is_the_model(call, run, answers):
     assert call("translate", run, "-", "--ensemble", run, stdin=AS_BYTES).out.splitlines() == answers
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from glassformer.data.rows import OpenRows
-    from glassformer.inference.allowed import Constraint
     from glassformer.inference.jobs.inputs import Input
     from glassformer.inference.jobs.job import Job
     from glassformer.inference.jobs.layout import Layout
@@ -197,11 +196,19 @@ class Allowing:
         Path | None, typer.Option("--choices", metavar="FILE", help="A file with all possible answers, one a line.")
     ] = None
 
-    def constraint(self) -> Constraint | None:
-        """Return what answers must be, or None."""
-        from glassformer.inference.jobs.requests import choose_constraint
+    lexicon: Annotated[
+        str | None,
+        typer.Option(
+            "--lexicon", metavar="TABLE", help="A table of pairs: its sources get its targets, other texts the model's."
+        ),
+    ] = None
 
-        return choose_constraint(self.must_match, self.choices)
+    def added(self, search: Search, model: ModelFile) -> Search:
+        """Return a search that is held to what is allowed."""
+        from glassformer.inference.jobs.requests import choose_constraint, read_lexicon
+
+        lexicon = read_lexicon(self.lexicon, model)
+        return replace(search, constraint=choose_constraint(self.must_match, self.choices), lexicon=lexicon)
 
 
 @dataclass(frozen=True)
@@ -311,7 +318,7 @@ def translate(
     placed = {name: value for name, value in vars(computing).items() if name not in ("ensemble", "on")}
     decoding = models[0].settings.decoding.override(options)
     search = choosing.search(models[0], decoding, long, placed)
-    search = replace(search, n_rivals=form.rivals, constraint=allowing.constraint())
+    search = allowing.added(replace(search, n_rivals=form.rivals), models[0])
     search = form.with_confidence(search, models, rows)
     warn_short_limit(reporter, models[0], search.decoding)
     scanned = None if given.arrives else given.scan()
@@ -354,6 +361,9 @@ def _follow(reporter: Reporter, job: Job, opened: OpenRows, resumed: Progress | 
     finally:
         if isinstance(job.workers, Here) and job.workers.translator.agreement:
             reporter.print(str(job.workers.translator.agreement))
+        if job.search.lexicon:
+            rows = "1 row was" if progress.from_lexicon == 1 else f"{progress.from_lexicon:,} rows were"
+            reporter.print(f"{rows} answered from the lexicon")
         _warn_about(reporter, progress)
         if isinstance(job.output, FileOutput) and job.output.record.exists():
             reporter.print(f"{progress.rows:,} rows are done, in {job.output.part}; --resume continues")

@@ -108,13 +108,14 @@ def group_by_source(pairs: Sequence[tuple[str, str]]) -> list[Item]:
     first: dict[str, int] = {}
     targets: dict[str, dict[str, str]] = {}
     for row, (source, target) in enumerate(pairs):
-        key = _nfc(source)
+        key = nfc(source)
         first.setdefault(key, row)
-        targets.setdefault(key, {}).setdefault(_nfc(target), target)
+        targets.setdefault(key, {}).setdefault(nfc(target), target)
     return [Item(row, pairs[row][0], tuple(targets[key].values())) for key, row in first.items()]
 
 
-def _nfc(text: str) -> str:
+def nfc(text: str) -> str:
+    """Return a text in the form in which texts are compared."""
     return unicodedata.normalize("NFC", text)
 
 
@@ -128,7 +129,7 @@ def _in_nfc(hypotheses: Sequence[str], references: Sequence[References]) -> Iter
         if not isinstance(golds, str) and not golds:
             got, expected = "no references", "at least one"
             raise UsageError("there is no reference", where=f"row {row}", got=got, expected=expected)
-        yield _nfc(hypothesis), [_nfc(gold) for gold in ([golds] if isinstance(golds, str) else golds)]
+        yield nfc(hypothesis), [nfc(gold) for gold in ([golds] if isinstance(golds, str) else golds)]
 
 
 def exact_matches(hypotheses: Sequence[str], references: Sequence[References]) -> Floats:

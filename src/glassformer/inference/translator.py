@@ -40,10 +40,11 @@ class Translation:
     n-best search. `probability` is the calibrated probability that the answer is right (`inference.confidence`), from a
     search that returns all answers of the beam it was calibrated with; None: it is not known. `left_out` says why a job
     left the answer empty, `held_back` that it did so because the answer is too uncertain, and `answer_set` are answers
-    of which one is right with the probability that was requested. From a job: `alignment`, pairs of a source token and
-    a token of the answer (numbers from 0), with `source_tokens`; `rivals`, the most probable other tokens at each token
-    and the `<eos>`, with their log-probabilities. `chosen` says how `inference.choose` chose it. The JSON has these
-    last eight where they are there.
+    of which one is right with the probability that was requested. From a job: `from_lexicon`, the answer is that of a
+    lexicon and not of the model; `alignment`, pairs of a source token and a token of the answer (numbers from 0), with
+    `source_tokens`; `rivals`, the most probable other tokens at each token and the `<eos>`, with their
+    log-probabilities. `chosen` says how `inference.choose` chose it. The JSON has what is there of these and of
+    `probability`.
     """
 
     text: str
@@ -59,6 +60,7 @@ class Translation:
     left_out: str = ""
     held_back: str = ""
     answer_set: tuple[str, ...] | None = None
+    from_lexicon: bool = False
     source_tokens: tuple[str, ...] = ()
     alignment: tuple[tuple[int, int], ...] = ()
     rivals: tuple[tuple[tuple[str, float], ...], ...] = ()
@@ -84,6 +86,7 @@ class Translation:
             "cut_off": "" if self.finished else "at the maximum number of tokens",
             "left_out": self.left_out,
             "held_back": self.held_back,
+            "from_lexicon": self.from_lexicon or None,
             "source_tokens": list(self.source_tokens),
             "alignment": [list(pair) for pair in self.alignment],
             "rivals": [[list(rival) for rival in rivals] for rivals in self.rivals],

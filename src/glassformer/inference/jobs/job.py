@@ -158,6 +158,7 @@ def describe_job(
         **({"rivals": search.n_rivals} if search.n_rivals else {}),
         "input": opened.format,
         "input columns": list(opened.taken),
+        **({"lexicon": _digest_of(search.lexicon)} if search.lexicon else {}),
         **_describe_constraint(search.constraint),
         **_describe_rule(search.rule),
         **more,
@@ -167,7 +168,11 @@ def describe_job(
 def _describe_constraint(constraint: Constraint | None) -> dict[str, Any]:
     if constraint is None or constraint.pattern is not None:
         return options_of(constraint)
-    return {"choices": hashlib.sha256(repr(constraint.choices).encode()).hexdigest()}
+    return {"choices": _digest_of(constraint.choices)}
+
+
+def _digest_of(value: object) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()
 
 
 def _describe_rule(rule: Rule | None) -> dict[str, Any]:

@@ -44,7 +44,8 @@ class Progress(_Record):
 
     `job` says what the job is: models, options, columns; all of it must be the same when it is resumed. `digest` is
     that of the input rows that are done, `n_bytes` the size of their output. `tried` and `certain` are those of
-    `GreedyFirst`. `left_out`, `held_back`, `unfinished`, `unlike` and `unknown` are for the warnings at the end.
+    `GreedyFirst`. `left_out`, `held_back`, `unfinished`, `unlike` and `unknown` are for the warnings at the end,
+    `from_lexicon` for a note.
     """
 
     format: Literal[1] = 1
@@ -57,6 +58,7 @@ class Progress(_Record):
     certain: NonNegativeInt = 0
     left_out: Rows = Field(default_factory=Rows)
     held_back: NonNegativeInt = 0
+    from_lexicon: NonNegativeInt = 0
     unfinished: Rows = Field(default_factory=Rows)
     unlike: Rows = Field(default_factory=Rows)
     unknown: dict[str, NonNegativeInt] = {}
@@ -92,6 +94,7 @@ class Progress(_Record):
             if answer.left_out:
                 self.left_out.add(f"row {row.number} ({answer.left_out})")
             self.held_back += bool(answer.held_back)
+            self.from_lexicon += answer.from_lexicon
             if not answer.finished:
                 self.unfinished.add(str(row.number))
             if answer.unlike:

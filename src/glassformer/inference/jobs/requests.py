@@ -12,15 +12,18 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from glassformer.data.rows import PLAIN, OpenRows, check_rows, open_lines
+from glassformer.data.tables import read_table
 from glassformer.errors import UsageError, nearest
 from glassformer.inference.allowed import Constraint
 from glassformer.inference.choose import MinimumBayesRisk, ReverseModel, Rule, default_utility
+from glassformer.inference.evaluation import settings_for
 from glassformer.inference.jobs.inputs import Input
 from glassformer.inference.jobs.job import Here, Job, Workers, describe_job
 from glassformer.inference.jobs.layout import OF_SUFFIX, Layout, choose_format, free_name
 from glassformer.inference.jobs.output import FileOutput, StreamOutput
 from glassformer.inference.jobs.progress import Progress
 from glassformer.inference.jobs.stream import Search
+from glassformer.inference.metrics import nfc
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import DataSettings
 from glassformer.ship.storage.files import cannot_write
@@ -162,6 +165,16 @@ def choose_constraint(must_match: str | None, choices: Path | None) -> Constrain
     if not texts:
         raise UsageError("there are no choices", where=str(choices), expected="one answer a line")
     return Constraint.of(must_match, texts)
+
+
+def read_lexicon(path: str | None, model: ModelFile) -> dict[str, str]:
+    """Return the target of each source (in NFC) of a table of pairs; of several targets, the first.
+
+    It has the columns that the model was trained on. Raises the errors of `read_table`.
+    """
+    table = None if path is None else read_table(path, settings_for(model, {}))
+    pairs = [] if table is None else zip(table.sources, (pair.target for pair in table.pairs), strict=True)
+    return {nfc(source): target for source, target in reversed(list(pairs))}
 
 
 def choose_rule(

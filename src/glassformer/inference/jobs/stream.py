@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, islice, pairwise
 from typing import Any, Literal, get_args
@@ -15,6 +15,7 @@ from glassformer.inference.jobs.alignment import Aligner
 from glassformer.inference.jobs.chunks import chunks
 from glassformer.inference.jobs.confidence import Confidence
 from glassformer.inference.jobs.sentences import Sentences, joined
+from glassformer.inference.metrics import nfc
 from glassformer.inference.rivals import with_rivals
 from glassformer.inference.translator import EMPTY, Source, Translation, Translator
 from glassformer.paper.search import GreedyFirst
@@ -34,7 +35,8 @@ class Search:
     `rule` chooses one of several answers; without it, that of the search is the best. `greedy_first` is what the first
     texts of the job have shown; it makes the scores independent of the chunks. `n_rivals` is the number of rivals of
     each token. With `confidence` each answer has its probability, from a search for all answers of the beam. A
-    `constraint` says which answers are allowed.
+    `constraint` says which answers are allowed. The `lexicon` has the answers to some texts, in NFC, which the model is
+    not asked unless an answer has a forced start.
     """
 
     decoding: DecodingSettings
@@ -44,6 +46,7 @@ class Search:
     rule: Rule | None = None
     n_rivals: int = 0
     constraint: Constraint | None = None
+    lexicon: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if self.long not in get_args(Long):
@@ -126,7 +129,9 @@ def translate_chunk(
     if prefixes is not None and len(prefixes) != len(texts):
         raise UsageError("each text needs a prefix of its own", got=f"{len(prefixes)} for {len(texts)} texts")
     sources, left_out = _sources(translator, texts, names, stop=search.long == "stop")
-    parts = {row: Sentences((source,)) for row, source in sources.items()}
+    free = {row: source for row, source in sources.items() if not (prefixes and prefixes[row])}
+    known = {row: search.lexicon[nfc(source)] for row, source in free.items() if nfc(source) in search.lexicon}
+    parts = {row: Sentences((source,)) for row, source in sources.items() if row not in known}
     split: set[int] = set()
     while True:
         owners = [row for row, sentences in parts.items() for _ in sentences.texts]
@@ -162,6 +167,8 @@ def translate_chunk(
     results = [replace(EMPTY, left_out=left_out.get(row, "")) for row in range(len(texts))]
     for row, sentences in parts.items():
         results[row] = joined(list(islice(found, len(sentences.texts))), sentences.spaces)
+    for row, target in known.items():
+        results[row] = replace(EMPTY, text=target, from_lexicon=True)
     return results if search.confidence is None else [search.confidence.applied(answer) for answer in results]
 
 
