@@ -94,3 +94,25 @@ def test_what_cannot_be_compared_is_an_error(tmp_path, call, run, table, table_o
         assert (answer.code, answer.out) == (code, ""), answer.err
         assert part in answer.err
         assert "Traceback" not in answer.err
+
+
+def test_models_with_other_inputs_read_their_own_columns(tmp_path, call, small, table_of):
+    rows = [
+        (f"{lemma}{ending}", tags, str(lemma)) for lemma in range(30) for ending, tags in (("ed", "PST"), ("s", "3"))
+    ]
+    table = table_of(tmp_path / "verbs.csv", [("form", "tags", "lemma"), *rows])
+    words = ("--source", "lemma", "--target", "form")
+    runs = {"one": (), "two": ("--feature", "tags")}
+    for name, features in runs.items():
+        done = call("train", table, "--out", tmp_path / name, *words, *features, *small(training__steps="3"), "-q")
+        assert done.code == 0, done.err
+    two = found_of(call, tmp_path / "two", tmp_path / "two", table, *words)
+    assert (two["notes"], two["items"], two["metrics"]["chrf"]["difference"]) == ([], 60, 0)
+    both = found_of(call, tmp_path / "one", tmp_path / "two", table, *words)
+    assert (both["notes"][-1], both["items"]) == (
+        "the models have different inputs: each row is compared by itself",
+        60,
+    )
+    other = call("compare", tmp_path / "two", tmp_path / "one", table)
+    assert other.code == 1
+    assert "the models do not read the same rows and targets of the table" in other.err

@@ -254,6 +254,16 @@ def columns_of_model(inputs: Inputs, target: str, given: Mapping[str, Any]) -> d
     return {**chosen, **{name: value for name, value in given.items() if name not in ("source", "features")}}
 
 
+def trained_columns(inputs: Inputs, labels: tuple[str, str]) -> dict[str, Any]:
+    """Return the data settings that read the columns that a model was trained on, which had these labels."""
+    taken = [_column_of(label) for label in labels[0].split(" + ")]  # as the labels were joined
+    if len(taken) != max(1, len(inputs)):
+        return columns_of_model(inputs, labels[1], {})
+    columns = zip(inputs, taken, strict=True) if inputs else ()
+    features = [f"{one.name}={column}" for one, column in columns if one.kind == "feature"]
+    return {"source": taken[: len(taken) - len(features)], "features": features, "target": _column_of(labels[1])}
+
+
 def held_out_columns(inputs: Inputs, target: str) -> tuple[str, ...]:
     """Return the columns of the held-out rows of a model with several inputs; `target` is the label of its column."""
     names, name = [one.name for one in inputs], _column_of(target)

@@ -65,7 +65,7 @@ class Answers:
         TableError when it reads other rows or targets.
         """
         own = table
-        if translator.inputs != table.inputs:
+        if translator.inputs or table.inputs:
             own = read_table(table.path, settings_for(translator.model_file, data))
             _check_same_rows(own, table)
         where = {source: own.location(row) for row, source in reversed(list(enumerate(own.sources)))}
@@ -75,7 +75,7 @@ class Answers:
             str(translator.model_file.path),
             [text_of[source] for source in own.sources],
             translator.target_tokenizer,
-            None if own is table else own.sources,
+            None if own.sources == table.sources else own.sources,
             sum(not answer.finished for answer in answers),
         )
 

@@ -255,6 +255,6 @@ def _verdict(name: str, difference: float, low: float, high: float, better: str,
         ends = sorted((abs(low) * scale, abs(high) * scale))
         return f"{better} is better by {abs(difference) * scale:.2f} points ({ends[0]:.2f} to {ends[1]:.2f})"
     if low == high == 0:
-        return f"no difference found in {n_rows:,} rows: both sides have the same value in each"
+        return f"no difference found in {n_rows:,} rows: both sides have the same figures"
     missed = POWER * (high - low) / 2 * scale
     return f"no difference found in {n_rows:,} rows: one below {missed:.2f} points would often be missed"

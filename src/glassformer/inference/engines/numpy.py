@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -104,8 +104,27 @@ class NumPyEngine:
         """Return the log-probabilities of `Engine.score`."""
         results: list[list[float]] = [[] for _ in pairs]
 
+        def read(last: Array, following: Array, state: _Caches) -> Array:
+            return self._log_probs(last, state)[np.arange(len(last)), 0, following]  # type: ignore[no-any-return]
+
+        for row, scores in self._teacher_forced(pairs, read):
+            results[row] = scores.tolist()
+        return check_token_scores(results)
+
+    def states(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Iterator[tuple[int, Float[Array, "T D"]]]:
+        """Yield each pair's number and the states of the decoder that predict its target tokens after `<bos>`.
+
+        They are what the output projection of the first model reads.
+        """
+        return self._teacher_forced(pairs, lambda last, _, state: self.models[0].state(last, state.caches[0]))
+
+    def _teacher_forced(
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], read: Callable[[Array, Array, _Caches], Array]
+    ) -> Iterator[tuple[int, Array]]:
+        """Yield each pair's number and what is read at its target positions: a function of a token and the next one."""
+
         @np.errstate(all="ignore")
-        def score_batch(rows: Sequence[int]) -> list[list[float]]:
+        def read_batch(rows: Sequence[int]) -> list[Array]:
             sources, targets = zip(*(pairs[row] for row in rows), strict=True)
             state = _Caches([model.start(sources, max(map(len, sources))) for model in self.models])
             longest = max(map(len, targets))
@@ -113,13 +132,10 @@ class NumPyEngine:
             found = []
             for time in range(longest - 1):
                 check_time_limit()
-                log_probs = self._log_probs(ids[:, time, None], state)[:, 0]
-                found.append(log_probs[np.arange(len(rows)), ids[:, time + 1]])
-            columns = np.stack(found, axis=1).tolist() if found else [[] for _ in rows]
+                found.append(read(ids[:, time, None], ids[:, time + 1], state))
+            columns = np.stack(found, axis=1) if found else np.empty((len(rows), 0))
             return [line[: len(target) - 1] for line, target in zip(columns, targets, strict=True)]
 
         batches = plan_equal_lengths([max(len(source), len(target)) for source, target in pairs], 1)
-        for rows, lines in zip(batches, on_every_core(score_batch, batches), strict=True):
-            for row, line in zip(rows, lines, strict=True):
-                results[row] = line
-        return check_token_scores(results)
+        for rows, lines in zip(batches, on_every_core(read_batch, batches), strict=True):
+            yield from zip(rows, lines, strict=True)

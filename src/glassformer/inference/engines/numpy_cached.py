@@ -297,12 +297,19 @@ class Inference:
 
     def step(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "N K V"]:
         """Feed the last token of every hypothesis and return the log-probabilities of the next one."""
+        return self._log_probs(self._advance(last, cache)).reshape(*last.shape, -1)
+
+    def state(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "R D"]:
+        """Feed the last token of every hypothesis and return what the output projection reads."""
+        return self._normed(self._advance(last, cache))
+
+    def _advance(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "R D"]:
         cache.grow()
         x = self.embed("target", last.ravel(), cache.length, cache.length + 1)
         for i, layer in enumerate(self.decoder):
             x = layer.step(x, i, cache)
         cache.length += 1
-        return self._log_probs(x).reshape(*last.shape, -1)
+        return x
 
     def decode(self, ids: Int[Array, "N T"], cache: Cache) -> Float[Array, "N T V"]:
         """Feed a whole target to each sentence of a new cache; return the log-probabilities after each token."""
@@ -312,8 +319,11 @@ class Inference:
             x = layer.decode(x, i, cache, mask.astype(self.dtype), n)
         return self._log_probs(x).reshape(n, length, -1)
 
+    def _normed(self, x: Float[Array, "R D"]) -> Float[Array, "R D"]:
+        return x if self.decoder_norm is None else self.decoder_norm(x)
+
     def _log_probs(self, x: Float[Array, "R D"]) -> Float[Array, "R V"]:
-        logits = self.output(x if self.decoder_norm is None else self.decoder_norm(x))
+        logits = self.output(self._normed(x))
         logits -= np.maximum.reduce(logits, axis=1, keepdims=True)
         logits -= np.log(np.add.reduce(np.exp(logits), axis=1, keepdims=True))
         return logits
