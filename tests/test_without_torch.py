@@ -74,7 +74,6 @@ USES = (
     "evaluate {model} {table} --json --report {texts}.html --overwrite",
     "compare {model} {model} {table} --json",
     "score {model} {table}",
-    "neighbors {model} 1845-01-05 --table {table}",
     "heads {model} {table} --json",
 )
 """What a trained model is used for; {texts} are lines, {table} has pairs."""
