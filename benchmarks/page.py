@@ -62,6 +62,7 @@ def run_in(playwright: Any, given: ModelFile, text: str, other: str) -> tuple[di
             measured["what if"] = _wait(page, lambda: page.click(f"[data-key='{EDIT}']"))
             page.fill("[name=text]", other)
             measured["typed"] = _wait(page, lambda: page.click("[data-key='ask']"))
+        page.click("[data-key='group-Model']")
         page.click(".tab[data-panel='attention']")
         measured["scroll frames"] = page.evaluate(SCROLL)
         measured["hover frames"] = _hover(page)
