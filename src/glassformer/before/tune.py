@@ -270,9 +270,8 @@ def search_space(advised: Plan, given: Mapping[str, Any]) -> tuple[dict[str, Bas
 
     model, training = advised.settings.model, advised.settings.training
     rate, tokens = training.learning_rate, training.batch_tokens
-    halved = (
-        [model.d_model // 2] if model.d_model % (4 * model.n_heads) == 0 else []
-    )  # even, and one part for each head
+    can_be_halved = model.d_model % (4 * model.n_heads) == 0  # each head then has an even part
+    halved = [model.d_model // 2] if can_be_halved else []
     space: dict[str, tuple[Any, BaseDistribution]] = {
         "training.learning_rate": (rate, FloatDistribution(rate / RATE_FACTOR, rate * RATE_FACTOR, log=True)),
         "training.batch_tokens": (tokens, CategoricalDistribution([tokens // 2, tokens, 2 * tokens])),
