@@ -8,10 +8,10 @@ are made again, and the outputs stay; that is an error where the code has change
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,9 @@ def convert(text: str) -> nbformat.NotebookNode:
         cells += _markdown(text[end : block.start()])
         cell = nbformat.v4.new_code_cell(block[2].strip("\n"))
         if block[1]:
-            cell.metadata = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
+            kind = "check" if "assert " in block[2] or "agree(" in block[2] else "code"
+            prompt = {"code_prompt_show": f"Show the {kind}", "code_prompt_hide": f"Hide the {kind}"}  # on the site
+            cell.metadata = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"], "mystnb": prompt}
         cells.append(cell)
         end = block.end()
     cells += _markdown(text[end:])
@@ -77,6 +79,12 @@ def _merged(outputs: list[Any]) -> list[Any]:
     return merged
 
 
+def _seconds() -> float:
+    """Processor time of the kernels that have ended."""
+    spent = os.times()
+    return spent.children_user + spent.children_system
+
+
 def keep_outputs(notebook: nbformat.NotebookNode, before: nbformat.NotebookNode) -> None:
     """Take the outputs of an earlier version of a notebook. Raises ValueError where the code is not the same."""
     new, old = ([cell for cell in each.cells if cell.cell_type == "code"] for each in (notebook, before))
@@ -92,7 +100,7 @@ def main(arguments: list[str]) -> None:
     for source in sources():
         if numbers and source.stem.partition("-")[0].lstrip("0") not in numbers:
             continue
-        began = time.monotonic()
+        began = _seconds()
         subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", source], check=True)
         notebook = convert(source.read_text(encoding="utf-8"))
         if "--text" in arguments:
@@ -101,7 +109,7 @@ def main(arguments: list[str]) -> None:
             execute(notebook)
         nbformat.write(notebook, notebook_of(source))
         size = notebook_of(source).stat().st_size // 1000
-        print(f"{notebook_of(source).name}: {time.monotonic() - began:.0f} s, {size} kB")
+        print(f"{notebook_of(source).name}: {_seconds() - began:.0f} s of processor time, {size} kB")
 
 
 if __name__ == "__main__":

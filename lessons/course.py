@@ -104,6 +104,35 @@ def show_matrix(
     ax.set(title=title, xlabel=column_title, ylabel=row_title)
 
 
+def show_links(
+    weights: Any,
+    rows: Sequence[object],
+    columns: Sequence[object],
+    title: str = "",
+    *,
+    ax: Axes | None = None,
+    row_title: str = "",
+    column_title: str = "",
+    threshold: float = 0.05,
+) -> None:
+    """Draw weights as lines from their rows, above, to their columns, below: the thicker, the larger the weight.
+
+    Weights below `threshold` have no line.
+    """
+    array = np.asarray(weights, dtype=float)
+    width = max(5.0, 0.55 * max(array.shape))
+    ax = plt.subplots(figsize=(width, 2.3))[1] if ax is None else ax
+    above, below = ((np.arange(n) + 0.5) / n for n in array.shape)
+    for i, j in zip(*np.nonzero(array >= threshold), strict=True):
+        ax.plot([above[i], below[j]], [0.9, 0.1], color="C0", lw=1 + 6 * array[i, j], alpha=0.2 + 0.7 * array[i, j])
+    for y, positions, labels, name in ((1, above, rows, row_title), (0, below, columns, column_title)):
+        for x, label in zip(positions, labels, strict=True):
+            ax.text(x, y, str(label).replace(" ", "␣"), ha="center", va="center")
+        ax.text(-0.02, y, name, ha="right", va="center", color="0.4")
+    ax.set(title=title, xlim=(0, 1), ylim=(-0.1, 1.1))
+    ax.axis("off")
+
+
 class Exercises:
     """The exercises of a lesson: number -> a test of the answer, and a hint.
 
