@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import sys
 from pathlib import Path
@@ -91,6 +92,18 @@ def test_links_to_folders_and_to_sources_of_lessons_go_to_pages_of_the_site(modu
     text = "[log](docs/log/) [2](../lessons/source/02-one-head.md#3-scores) [code](lessons/build.py) [a](b.md)"
     expected = "[log](docs/log/README.md) [2](../lessons/02-one-head.ipynb#3-scores) [code](lessons/build.py) [a](b.md)"
     assert module("build").adapted(text, Path("README.md")) == expected
+
+
+def test_the_numbers_of_a_lesson_are_links_to_the_report(module) -> None:
+    build = module("build")
+    text = (SITE.parents[1] / "lessons/02-one-head.ipynb").read_text(encoding="utf-8")
+    cells = "".join(cell for cell in json.loads(build.linked_numbers(text))["cells"][-1]["source"])
+    links = re.findall(r'<a href="\.\./live/report\.html(#[^"]+)"><code>([^<]+)</code></a>', cells)
+    assert len(links) >= 3
+    assert all(link == shown for link, shown in links)
+    assert "&amp;cell=encoder.0.self.scores@0,1,2" in links[0][0]
+    other = (SITE.parents[1] / "lessons/09-english-to-dutch.ipynb").read_text(encoding="utf-8")
+    assert build.linked_numbers(other) == other
 
 
 def test_the_pages_of_the_site_have_at_most_22_000_words(module) -> None:

@@ -7,6 +7,8 @@ of a model that is trained here, once. Sphinx makes the site; a warning, or a li
 
 from __future__ import annotations
 
+import html
+import json
 import re
 import shutil
 import sys
@@ -42,6 +44,8 @@ def gather() -> None:
     (SOURCE / "lessons").mkdir()
     for path in (*(ROOT / "lessons").glob("*.ipynb"), *(ROOT / "lessons").glob("*.md")):
         shutil.copy2(path, SOURCE / "lessons")
+    for path in (SOURCE / "lessons").glob("*.ipynb"):
+        path.write_text(linked_numbers(path.read_text(encoding="utf-8")), encoding="utf-8")
     for path in (*(ROOT / name for name in PAGES), *HERE.glob("*.md")):
         shutil.copy2(path, SOURCE)
     logs = sorted((SOURCE / "docs/log").glob("20*.md"))
@@ -71,6 +75,16 @@ def adapted(text: str, page: Path) -> str:
     text = re.sub(r"(lessons/)source/([\w-]+)\.md\b", r"\1\2.ipynb", text)
     text = re.sub(r"\]\(([\w./-]+/)\)", r"](\1README.md)", text)
     return linked_paper(text) if page.name == "paper.md" else text
+
+
+def linked_numbers(notebook: str) -> str:
+    """Return a notebook in which the addresses of numbers are links to the report, but for another model's page."""
+
+    def link(found: re.Match[str]) -> str:
+        address = html.escape(found[1])
+        return json.dumps(f'<a href="../{REPORT}{address}"><code>{address}</code></a>')[1:-1]
+
+    return notebook if "dutch.html" in notebook else re.sub(r"`(#[a-z]+(?:\?[^`]+)?)`", link, notebook)
 
 
 def linked_paper(text: str) -> str:
