@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -93,6 +94,8 @@ def as_options(verb: Callable[..., None]) -> Callable[..., None]:
             print_error(INTERRUPTED)
             raise typer.Exit(EXIT_INTERRUPTED) from None
 
+    # A line of the source is no line of the help, which is as wide as the terminal.
+    run_verb.__doc__ = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(verb.__doc__ or ""))
     run_verb.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run_verb.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run_verb

@@ -41,9 +41,10 @@ def neighbors(
     ] = None,
     features: InputValues = None,
 ) -> None:
-    """Print the tokens nearest to a token by cosine in the embedding, or those nearest to A − B + C.
+    """Print the tokens nearest to a token in the embedding, or the rows of a table nearest to an answer.
 
-    A, B and C are not candidates, nor are <pad>, <bos>, <eos> and <unk>. With --analogy and TOKEN, its rank is printed.
+    Nearest by cosine. With --analogy the tokens nearest to A − B + C: A, B and C are not candidates, nor are <pad>,
+    <bos>, <eos> and <unk>; with TOKEN, its rank is printed.
 
     With --table, the table that the model was trained on: the rows that probably taught the answer to a text, by the
     cosine of the decoder's states, and the nearest row for each of its tokens.
