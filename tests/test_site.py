@@ -113,6 +113,18 @@ def test_the_pages_of_the_site_have_at_most_22_000_words(module) -> None:
     assert sum(pages.values()) <= words.MAX_WORDS, "shorten pages: python docs/site/words.py"
 
 
+def test_no_page_says_what_another_says(module) -> None:
+    words = module("words")
+    names = [*words.words(), *(name for name in words.listed(SITE / "more.md") if name != "CHANGELOG")]
+    assert words.repeated({name: words.source(name).read_text(encoding="utf-8") for name in names}) == []
+
+
+def test_a_run_of_words_on_two_pages_is_found_outside_of_code_and_tables(module) -> None:
+    run = "one two three four five six seven eight nine ten eleven twelve"
+    texts = {"a": f"First.\n{run}!", "b": run.replace("three four", "three\nfour"), "c": f"```\n{run}\n```\n| {run} |"}
+    assert module("words").repeated(texts) == [f"b and a: {run}"]
+
+
 def test_words_are_counted_outside_of_blocks_of_code(module) -> None:
     text = "# One two\n\n```\nnot these\n```\n\n| three | `--four` |\n|---|---:|\n| 5 | – |\n"
     assert module("words").count(text) == 5

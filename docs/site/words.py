@@ -41,6 +41,18 @@ def words() -> dict[str, int]:
     return {name: count(source(name).read_text(encoding="utf-8")) for name in names}
 
 
+def repeated(texts: dict[str, str], length: int = 12) -> list[str]:
+    """Return the runs of `length` words that two pages have in common, outside of code and tables."""
+    first: dict[tuple[str, ...], str] = {}
+    found = []
+    for name, text in texts.items():
+        prose = re.sub(r"^(```.*?^```|\|.*?|[^\n]*; Python 3[^\n]*)$", "", text, flags=re.MULTILINE | re.DOTALL)
+        pieces = [word.lower() for word in re.findall(r"[^\W_]+", prose)]
+        runs = zip(*(pieces[i:] for i in range(length)), strict=False)
+        found += [f"{name} and {first[run]}: {' '.join(run)}" for run in runs if first.setdefault(run, name) != name]
+    return found
+
+
 if __name__ == "__main__":
     pages = words()
     for name, number in sorted(pages.items(), key=lambda page: -page[1]):
