@@ -33,7 +33,8 @@ MODELS = ("dates, zero configuration", "task M's model, untrained")
 class Page:
     """A report with weights where they fit: written from a model that is loaded, opened until every step is
     recomputed in the browser, one head switched off and another text typed until everything is recomputed; and the
-    frames that the browser draws in a second while the numbers of an attention are scrolled and hovered over."""
+    frames that the browser draws in a second of the story's first three, and while the numbers of an attention are
+    scrolled and hovered over."""
 
     model: str
 
@@ -54,6 +55,14 @@ def run_in(playwright: Any, given: ModelFile, text: str, other: str) -> tuple[di
         write_report(explain(given, text, weights=True), path)
         measured = {"write": time.perf_counter() - begun}
         page = browser.new_page(viewport={"width": 1440, "height": 900})
+        begun = time.perf_counter()
+        page.goto(path.as_uri())
+        page.wait_for_selector("body[data-ready='true']", timeout=PATIENCE_MS)
+        measured["shown"] = time.perf_counter() - begun
+        page.evaluate(COUNT)
+        page.wait_for_timeout(3000)
+        measured["story frames"] = page.evaluate(COUNTED)
+        page.goto("about:blank")
         begun = time.perf_counter()
         page.goto(f"{path.as_uri()}#heads")
         page.wait_for_selector("body[data-checked='true']", timeout=PATIENCE_MS)

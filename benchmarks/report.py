@@ -164,7 +164,7 @@ def page_table(outcome: Outcome) -> str:
     rows = []
     for name, each in outcome["contenders"].items():
         if each["absent"]:
-            rows.append([name, each["absent"], *[""] * 6])
+            rows.append([name, each["absent"], *[""] * 8])
             continue
         known = each["turns"][0]
         waits = [
@@ -173,15 +173,15 @@ def page_table(outcome: Outcome) -> str:
             else "not measured"
             if each["facts"].get("has_weights", True)
             else "no weights in it"
-            for what in ("write", "open", "what if", "typed")
+            for what in ("write", "shown", "open", "what if", "typed")
         ]
         frames = [
             Figure.of([turn[what] for turn in each["turns"]]).write(0) if what in known else "not measured"
-            for what in ("scroll frames", "hover frames")
+            for what in ("story frames", "scroll frames", "hover frames")
         ]
         rows.append([name, *waits, *frames, f"{each['facts']['megabytes']:.1f}"])
-    columns = ["report of one translation", "written, s", "opened, s", "what if, s", "another text, s"]
-    return rows_of([*columns, "scrolling, frames/s", "hover, frames/s", "MB"], rows)
+    columns = ["report of one translation", "written, s", "shown, s", "opened, s", "what if, s", "another text, s"]
+    return rows_of([*columns, "story, frames/s", "scrolling, frames/s", "hover, frames/s", "MB"], rows)
 
 
 TABLES: dict[str, Callable[[Outcome], str]] = {

@@ -34,43 +34,25 @@ def violations(window: Any, within: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("light", "width", "within"),
-    [
-        ("light", 1280, "#panel"),
-        *(
-            pytest.param(light, width, "html", marks=pytest.mark.slow)
-            for light in ("light", "dark")
-            for width in (1280, 390)
-        ),
-    ],
-)
 @pytest.mark.medium
-def test_axe_finds_no_violation(
-    window: Any, trained: Trace, measured: Trace, light: str, width: int, within: str
-) -> None:
-    """Slow: the dark page, the narrow one, and what is around the panels again and again with each of them.
-
-    Contrast and width of the dark and of the narrow page are also in the fast suite (test_access).
-    """
-    window.page.emulate_media(color_scheme=light)
-    window.page.set_viewport_size({"width": width, "height": 800})
+def test_axe_finds_no_violation(window: Any, trained: Trace, measured: Trace) -> None:
+    """In each view of the panels. The page around them, dark and narrow, is that of the walk (test_walk)."""
     wrong = [WrongAnswer("abc", "hij", answer, -1.0) for answer in ("hj", "hkj", "ijk")]
     window.open(replace(trained, heads=measured.heads, errors=Errors(90, 3, wrong)))
     window.page.evaluate(axe.Axe().axe_script)
     found = {"whole page": violations(window, "html")}
     for name in window.panels:
         window.panel(name)
-        found[name] = violations(window, within)
+        found[name] = violations(window, "#panel")
         for view in VIEWS.get(name, ()):
             if window.page.locator(f"[data-key='{view}']").count():
                 window.press(view)
-                found[f"{name}, {view}"] = violations(window, within)
+                found[f"{name}, {view}"] = violations(window, "#panel")
     window.page.fill("[data-key='field-query-0']", "much")
-    found["examples, not a number"] = violations(window, within)
+    found["examples, not a number"] = violations(window, "#panel")
     window.panel("space")
     window.page.select_option("[data-key='expected']", "4")
-    found["space, expected token"] = violations(window, within)
+    found["space, expected token"] = violations(window, "#panel")
     window.panel("attention")
     window.press("view-steps")
     window.page.click(SCORE)

@@ -1,0 +1,60 @@
+"""A walk through every screen of the story and every panel, by keyboard alone, in each window that people have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from glassformer.glassbox.run_records import Errors, WrongAnswer
+from glassformer.glassbox.schema import Trace
+from tests.glassbox.page.test_axe import axe, violations
+from tests.glassbox.page.test_sizes import FAULTS
+
+pytestmark = pytest.mark.browser
+
+SIZES = {390: 844, 1440: 900, 2560: 1440}
+PANELS_OF_THE_PAGE = """const { panels } = await import('glassbox/panels/all.js');
+return Object.entries(panels).map(([name, { title }]) => [name, title]);"""
+MOVING = """() => document.getAnimations().some((each) =>
+  each.playState === 'running' && each.effect.getComputedTiming().endTime < 60000)"""
+WIDER = "return document.documentElement.scrollWidth - innerWidth"
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("width", SIZES)
+@pytest.mark.parametrize(("light", "motion"), [("light", "no-preference"), ("dark", "reduce")])
+def test_every_screen_and_panel_is_reached_with_keys_fits_and_is_accessible(
+    window: Any, trained: Trace, measured: Trace, light: str, motion: str, width: int
+) -> None:
+    page = window.page
+    page.emulate_media(color_scheme=light, reduced_motion=motion)
+    page.set_viewport_size({"width": width, "height": SIZES[width]})
+    wrong = [WrongAnswer("abc", "hij", answer, -1.0) for answer in ("hj", "hkj", "ijk")]
+    window.open(replace(trained, heads=measured.heads, errors=Errors(90, 3, wrong)), "story")
+    page.evaluate(axe.Axe().axe_script)
+    found: dict[str, list[str]] = {}
+
+    def look(name: str) -> None:
+        window.settle()
+        if motion == "reduce":
+            assert not page.evaluate(MOVING), name
+        page.wait_for_function(f"!({MOVING})()")
+        wider = window.run(WIDER)
+        within = "#panel" if found else "html"
+        found[name] = [*window.run(FAULTS), *violations(window, within), *[f"{wider} px too wide"] * (wider > 0)]
+
+    screens: list[str] = []
+    while (screen := page.get_attribute("[data-screen]", "data-screen")) not in screens:
+        screens.append(screen)
+        look(f"screen {screen}")
+        page.keyboard.press("ArrowRight")
+    assert len(screens) == page.locator(".story-steps li").count() >= 6
+    panels = window.run(PANELS_OF_THE_PAGE)
+    assert {name for name, _ in panels} == set(window.panels)
+    for name, title in panels[1:]:
+        page.keyboard.press("]")
+        page.wait_for_function("(title) => document.querySelector('h1')?.innerText === title", arg=title)
+        look(name)
+    assert {name: one for name, one in found.items() if one} == {}
