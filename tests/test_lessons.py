@@ -485,7 +485,7 @@ def test_a_check_of_lesson_10_stops_at_a_wrong_piece_and_says_where(
     assert "\nhint: " in shown
 
 
-TRAINS = "Now train it on random batches. It takes about fifteen seconds."
+TRAINS = "Now train it on random batches. It takes about half a minute."
 
 
 @pytest.mark.medium
