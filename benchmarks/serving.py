@@ -1,10 +1,10 @@
 """A server under load, compared with `translate` on the same texts.
 
-    python -m benchmarks.serving [--clients N] [--seconds N] [--texts N] [--workers N] [--model RUN]
+    python -m benchmarks.serving [--clients N] [--seconds N] [--texts N] [--model RUN]
 
 The model is that of the default command on dates. N clients on this machine send requests of a few texts, each the next
 one when it has its answer. Every answer must be, to the last bit of its score, that of `Translator.translate`. The
-server is `glassformer serve` with a worker for each core, and shares the cores with the clients. The rate of
+server is `glassformer serve`, and shares the cores with the clients. The rate of
 `translate` is measured before and after, in a process of its own. The table is written into docs/http-api.md.
 """
 
@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import datetime
 import json
-import os
 import re
 import statistics
 import subprocess
@@ -33,7 +32,6 @@ import psutil
 DOCUMENT = Path(__file__).parents[1] / "docs" / "http-api.md"
 RESULTS = Path(__file__).parent / "results"
 CLIENTS, SECONDS, TEXTS = 200, 60, 1
-READY_SECONDS = 10  # until all workers have loaded the model
 TRANSLATE = """
 import json, sys, time
 from pathlib import Path
@@ -67,28 +65,25 @@ def measure_translate(model: Path, texts: Sequence[str], answers: Path) -> tuple
 
 
 @contextlib.contextmanager
-def serving(model: Path, workers: int) -> Iterator[tuple[psutil.Process, int]]:
+def serving(model: Path) -> Iterator[tuple[psutil.Process, int]]:
     """The process and the port of a server."""
-    command = [sys.executable, "-m", "glassformer", "serve", str(model), "--port", "0", "--workers", str(workers)]
+    command = [sys.executable, "-m", "glassformer", "serve", str(model), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             found = re.search(r":(\d+)", process.stderr.readline())
             assert found is not None
-            _wait_until_ready(int(found[1]), workers)
+            _wait_until_ready(int(found[1]))
             yield psutil.Process(process.pid), int(found[1])
         finally:
             process.terminate()
 
 
-def _wait_until_ready(port: int, workers: int) -> None:
-    """Wait until every worker has loaded the model."""
+def _wait_until_ready(port: int) -> None:
     while True:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/api/ready"):
             break
         time.sleep(0.1)
-    if workers > 1:
-        time.sleep(READY_SECONDS)
 
 
 def cpu_seconds(process: psutil.Process) -> float:
@@ -168,7 +163,6 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=CLIENTS)
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--texts", type=int, default=TEXTS, help="texts of a request")
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes of the server")
     parser.add_argument("--model", type=Path)
     given = parser.parse_args()
     model, texts = given.model or default_dates(), [source for source, _ in split_dates()[1][:1000]]
@@ -176,7 +170,7 @@ def main() -> None:
     answers = CACHE / "serving-answers.json"
     before = measure_translate(model, texts, answers)
     expected = json.loads(answers.read_text("utf-8"))
-    with serving(model, given.workers) as (process, port):
+    with serving(model) as (process, port):
         begun, cpu = time.perf_counter(), cpu_seconds(process)
         outcome, memory = asyncio.run(load(port, process, texts, expected, given))
         seconds, cpu = time.perf_counter() - begun, cpu_seconds(process) - cpu
@@ -186,7 +180,6 @@ def main() -> None:
     figures = {
         "clients": given.clients,
         "texts": given.texts,
-        "workers": given.workers,
         "seconds": given.seconds,
         "requests": len(outcome.seconds),
         "statuses": dict(outcome.statuses),
@@ -212,7 +205,6 @@ def report(figures: dict[str, Any]) -> None:
     columns = [
         "clients",
         "texts of a request",
-        "workers",
         "requests",
         "refused (503)",
         "other failures",
@@ -225,7 +217,6 @@ def report(figures: dict[str, Any]) -> None:
     row = [
         f"{figures['clients']:,}",
         f"{figures['texts']}",
-        f"{figures['workers']}",
         f"{sum(statuses.values()):,}",
         f"{refused:,}",
         f"{sum(statuses.values()) - refused - statuses.get('200', 0):,}",

@@ -45,7 +45,7 @@ CONTRACT = {
     "info": f"MODEL {PRINTED}",
     "export": f"MODEL --to --out --precision --check --ensemble {COLUMNS} {PRINTED}",
     "import": "DIR --out --overwrite --quiet",
-    "serve": f"MODEL --host --port --text --time-limit --workers --log {COMPUTING} --quiet",
+    "serve": f"MODEL --host --port --text --time-limit --log {COMPUTING} --quiet",
 }
 """The arguments and options of each verb. Scripts of users have them: one that goes, or gets another name, is an error
 that says what to write instead (`glassformer.cli.command.REMOVED`)."""

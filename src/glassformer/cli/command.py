@@ -38,7 +38,10 @@ REMOVED = {
         "--shards": "--on ray --out FILE translates on several machines, without shards",
         "--merge": "--on ray --out FILE writes all answers in the order of the rows",
     },
-    "serve": {"--api-key-file": "a proxy in front of the server checks who may use it: docs/http-api.md"},
+    "serve": {
+        "--api-key-file": "a proxy in front of the server checks who may use it: docs/http-api.md",
+        "--workers": "start a server for each port, with a proxy in front: docs/http-api.md",
+    },
 }
 """Options of earlier versions of a verb -> what to write instead."""
 

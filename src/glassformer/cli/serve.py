@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -61,12 +61,6 @@ def serve(
     time_limit: Annotated[
         float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Maximum computing time of one request.")
     ] = 60,
-    workers: Annotated[
-        int,
-        typer.Option(
-            "--workers", min=1, metavar="N", help="Number of processes, each with its own copy of the models."
-        ),
-    ] = 1,
     log: Annotated[
         bool, typer.Option("--log", help="Print each request as a line of JSON, without its texts.")
     ] = False,
@@ -80,37 +74,23 @@ def serve(
     from glassformer.ship.server.limits import Limits
     from glassformer.ship.server.run import listen
     from glassformer.ship.server.served import load_models
-    from glassformer.ship.server.workers import run_workers
 
     reporter = Reporter(quiet)
     paths = _check(models, text, computing.ensemble)
     with listen(host, port) as listening:  # closed where a model cannot be loaded, too
         address, hosts = _names(host, listening.getsockname()[0])
         limits = Limits(compute_seconds=time_limit)
-        options = {"limits": limits, "example": text, **vars(computing), "ensemble": computing.ensemble or []}
-        served = load_models(paths, **options)
+        options = {**vars(computing), "ensemble": computing.ensemble or []}
+        served = load_models(paths, limits=limits, example=text, **options)
         reporter.print(f"open http://{address}:{listening.getsockname()[1]}   (Ctrl-C stops it)")
         if hosts == ["*"]:
             reporter.warn("anybody who reaches this machine can use the model")
-        if workers == 1:
-            _serve(served, listening, limits, hosts, log)
-        else:
-            del served  # it showed that the models can be loaded
-            run_workers(_work, (listening, paths, options, hosts, log), workers)
+        _serve(served, listening, limits, hosts, log)
     reporter.print("stopped")
 
 
-def _work(
-    listening: socket.socket, paths: dict[str, Path], options: dict[str, Any], hosts: list[str], log: bool
-) -> None:
-    """Serve in one of several processes."""
-    from glassformer.ship.server.served import load_models
-
-    _serve(load_models(paths, **options), listening, options["limits"], hosts, log)
-
-
 def _serve(served: Sequence[Served], listening: socket.socket, limits: Limits, hosts: list[str], log: bool) -> None:
-    """Serve models in this process; `log`: print each request to standard output."""
+    """Serve models; `log`: print each request to standard output."""
     from glassformer.ship.server.api import create_app
     from glassformer.ship.server.run import serve
 

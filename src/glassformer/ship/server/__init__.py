@@ -5,6 +5,5 @@ bodies   what a request may contain
 served   the loaded models, computed by one worker (`glassformer.inference.batching`)
 observe  request ids, metrics, the log
 api      the routes: `create_app(served, …) -> FastAPI`
-workers  several processes on one socket
 run      the socket, the connections and the end of a server: `serve(app, listening, limits, worker)`
 """

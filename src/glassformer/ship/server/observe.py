@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import json
 import logging
-import os
 import re
 import secrets
 import time
@@ -15,13 +14,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from glassformer.inference.batching import Batch, Worker
 from glassformer.ship.server.limits import RequestError, refuse
-from glassformer.ship.server.workers import METRICS
 
 LOGGER = logging.getLogger("glassformer.ship.server")
 ACCESS = logging.getLogger("glassformer.ship.server.access")
@@ -41,29 +38,22 @@ _ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
 class Metrics:
-    """The metrics of one server, in a registry of its own; of several processes of a server, their sums."""
+    """The metrics of one server, in a registry of its own."""
 
     def __init__(self, worker: Worker) -> None:
         self.registry = CollectorRegistry()
-        self._is_shared = METRICS in os.environ
-        if self._is_shared:
-            MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]
-        else:
-            ProcessCollector(registry=self.registry)
+        ProcessCollector(registry=self.registry)
         self.requests = self._make(Counter, "requests", "Requests that were answered.", "method", "route", "status")
         self.seconds = self._make(Histogram, "request_seconds", "Time of a request.", "route", buckets=SECONDS)
         self.texts = self._make(Counter, "texts", "Texts that were translated.", "model")
         self.computed = self._make(Histogram, "batch_seconds", "Time of a joint computation.", buckets=SECONDS)
         self.together = self._make(Histogram, "batch_requests", "Requests computed together.", buckets=TEXTS)
         self.waited = self._make(Histogram, "wait_seconds", "Wait of a request for its turn.", buckets=SECONDS)
-        self.waiting = self._make(
-            Gauge, "waiting_requests", "Requests that wait for their turn.", multiprocess_mode="livesum"
-        )
+        self.waiting = self._make(Gauge, "waiting_requests", "Requests that wait for their turn.")
         self._worker, worker.on_batch = worker, self.add_batch
 
     def _make(self, kind: Any, name: str, help_text: str, *labels: str, **options: Any) -> Any:
-        registry = None if self._is_shared else self.registry  # of several processes, files have the metrics
-        return kind(f"glassformer_{name}", help_text, labels, registry=registry, **options)
+        return kind(f"glassformer_{name}", help_text, labels, registry=self.registry, **options)
 
     def add_batch(self, batch: Batch) -> None:
         """Record what the worker computed."""
