@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer.before import checks, finder, selftest
+from glassformer.before import checks, selftest
 from glassformer.before.checks import Check, smoothed_minimum
 from glassformer.before.plan import Plan, plan
 from glassformer.before.selftest import check, check_before_training, duration
@@ -296,18 +296,6 @@ def test_a_run_that_is_resumed_is_not_tested(planned):
 
 
 @pytest.mark.usefixtures("long_run")
-def test_learning_rates_are_tested_before_a_very_long_run_and_no_setting_changes(planned, monkeypatch):
-    monkeypatch.setattr(selftest, "VERY_LONG", 0)
-    monkeypatch.setattr(selftest, "MAX_FRACTION", math.inf)
-    before = planned.settings
-    tested = check_before_training(planned, "cpu")
-    assert tested is not None
-    assert tested.checks[-1].name == "learning rate"
-    assert tested.rate is not None
-    assert planned.settings == planned.prepared.settings == before
-
-
-@pytest.mark.usefixtures("long_run")
 def test_a_leak_refuses_a_long_run(planned, monkeypatch):
     monkeypatch.setattr(Layout, "visible", property(lambda _: None))
     with pytest.raises(RunError, match="nothing was trained") as caught:
@@ -325,13 +313,10 @@ def final_weights(planned: Plan) -> dict[str, bytes]:
 @pytest.mark.usefixtures("long_run")
 @pytest.mark.medium
 def test_a_run_trains_the_same_weights_with_and_without_a_self_test(tmp_path, monkeypatch):
-    monkeypatch.setattr(selftest, "VERY_LONG", 0)
-    monkeypatch.setattr(selftest, "MAX_FRACTION", math.inf)
     monkeypatch.setattr(checks, "OVERFIT_STEPS", 10)
-    monkeypatch.setattr(finder, "RATE_STEPS", 10)
     overrides = SMALL | {"model.dropout": 0.2}
     alone = final_weights(plan(dates(120, seed=3), tmp_path / "alone", overrides=overrides))
-    for name, test in (("before", check_before_training), ("check", lambda one, device: check(one, device, find=True))):
+    for name, test in (("before", check_before_training), ("check", check)):
         planned = plan(dates(120, seed=3), tmp_path / name, overrides=overrides)
         test(planned, "cpu")
         assert final_weights(planned) == alone

@@ -53,13 +53,6 @@ def test_the_report_is_one_json_document(call, table, small):
     assert [one["name"] for one in report["checks"] if not one["passed"]] == ["padding leak"]
 
 
-def test_the_finder_adds_a_rate(call, table, small):
-    answer = call("check", table, *small(), "--find", "--json")
-    assert answer.code == 0, answer.err
-    report = json.loads(answer.out)
-    assert report["rate"]["points"]
-
-
 def test_a_model_to_start_from_is_tested(call, table, run):
     answer = call("check", table, "--init", run, "--set", "training.steps=20")
     assert answer.code == 0, answer.out
@@ -120,11 +113,10 @@ def test_a_leak_refuses_a_long_training_before_anything_is_written(call, table, 
     assert not (tmp_path / "run").exists()
 
 
-def test_a_rate_that_is_too_high_is_a_warning_before_a_very_long_training(call, table, small, tmp_path, monkeypatch):
-    for name, value in (("LONG", 0), ("VERY_LONG", 0), ("MAX_FRACTION", 1e9)):
-        monkeypatch.setattr(selftest, name, value)
-    words = small(training__learning_rate="0.9", training__steps="4", training__validate_every="4")
+def test_a_check_that_fails_is_a_warning_before_a_long_training(call, table, small, tmp_path, monkeypatch):
+    monkeypatch.setattr(selftest, "LONG", 0)
+    monkeypatch.setattr("glassformer.before.measure.peak_memory", lambda _: 10**18)
+    words = small(training__steps="4", training__validate_every="4")
     answer = call("train", table, "--out", tmp_path / "run", *words)
     assert answer.code == 0, answer.err
-    assert "warning: learning rate: 0.9 in the settings" in answer.err
-    assert "learning_rate = 0.9" in (tmp_path / "run" / "recipe.toml").read_text()
+    assert "warning: memory: " in answer.err

@@ -19,7 +19,7 @@ CONTRACT = {
     "demo": f"--out --device --seed {PRINTED}",
     "train": f"TABLE --out --test --resume --overwrite --log {TRAINING} {PRINTED}",
     "tune": f"TABLE --out --minutes {TRAINING} {PRINTED}",
-    "check": f"TABLE --find {TRAINING} {PRINTED}",
+    "check": f"TABLE {TRAINING} {PRINTED}",
     "runs": f"DIR {PRINTED}",
     "settings": f"WORD --recipes {PRINTED}",
     "translate": f"""

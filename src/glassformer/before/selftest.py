@@ -23,14 +23,12 @@ from glassformer.before.checks import (
     check_speed,
     check_tokens,
 )
-from glassformer.before.finder import RATE_STEPS, RateTest, check_rate, find_rate
 from glassformer.before.measure import Measurement, time_validation
 from glassformer.before.plan import Plan
 from glassformer.errors import RunError
 from glassformer.ship.storage.modelfile import count_parameters
 
-LONG, VERY_LONG = 600, 3_600  # seconds
-MAX_FRACTION = 0.02  # of the expected time, for a test of learning rates
+LONG = 600  # seconds
 MAX_SECONDS, MAX_SECONDS_BEFORE = 10.0, 3.0  # of measured updates
 SLOW_STEP, SLOW_SPEED = 0.02, 2e10
 """Seconds of a step, and operations per second, of a slow core: what is short even there is not measured."""
@@ -38,15 +36,11 @@ SLOW_STEP, SLOW_SPEED = 0.02, 2e10
 
 @dataclass(frozen=True)
 class SelfTest:
-    """The checks of a plan. `seconds` is the expected time of the training, None where it was not measured.
-
-    `rate` is the range test of learning rates, if it was made.
-    """
+    """The checks of a plan. `seconds` is the expected time of the training, None where it was not measured."""
 
     checks: tuple[Check, ...]
     seconds: float | None
     measured: Measurement | None
-    rate: RateTest | None = None
 
     @property
     def passed(self) -> bool:
@@ -66,17 +60,10 @@ class SelfTest:
         return {"format": "glassformer-check/1", "passed": self.passed, **report}
 
 
-def check(
-    planned: Plan,
-    device: str = "auto",
-    *,
-    find: bool = False,
-    on_check: Callable[[Check], None] = lambda _: None,
-) -> SelfTest:
+def check(planned: Plan, device: str = "auto", *, on_check: Callable[[Check], None] = lambda _: None) -> SelfTest:
     """Test a plan before its run. Writes nothing; `on_check` gets each check when it is made.
 
-    `find` also tests learning rates. Raises DeviceError for a device that is not available or is too
-    small for the model.
+    Raises DeviceError for a device that is not available or is too small for the model.
     """
     made: list[Check] = []
 
@@ -97,20 +84,15 @@ def check(
     validation = time_validation(planned.prepared, updater)  # now: an untrained model finds no end of its answers
     seconds = expected_seconds(planned, measured, validation)
     add(check_speed(measured, updater.device), _time(planned, seconds, measured, validation))
-    if not find:
-        return SelfTest(tuple(made), seconds, measured)
-    rate = find_rate(planned.updater(device))
-    add(check_rate(rate))
-    return SelfTest(tuple(made), seconds, measured, rate)
+    return SelfTest(tuple(made), seconds, measured)
 
 
 def check_before_training(planned: Plan, device: str = "auto") -> SelfTest | None:
     """Make the checks that take some seconds, if the run is expected to take over LONG seconds; otherwise None.
 
     A run that is resumed, that has several processes, or that `training.max_minutes` ends before, is not tested. The
-    expected time is that of the updates alone. Above VERY_LONG seconds learning rates are tested too, if that takes at
-    most MAX_FRACTION of the time. No setting is changed. Raises RunError when a leak was found: what such a run
-    measures is wrong.
+    expected time is that of the updates alone. Raises RunError when a leak was found: what such a run measures is
+    wrong.
     """
     if planned.resumed or planned.processes.count > 1 or not _may_be_long(planned):
         return None
@@ -127,10 +109,7 @@ def check_before_training(planned: Plan, device: str = "auto") -> SelfTest | Non
         if not leak.passed:
             what = "the self-test of the model failed; nothing was trained"
             raise RunError(what, where=leak.name, got=leak.text, hint=leak.advice)
-    if seconds <= VERY_LONG or RATE_STEPS * measured.seconds_per_step > MAX_FRACTION * seconds:
-        return SelfTest(tuple(checks), seconds, measured)
-    rate = find_rate(updater)
-    return SelfTest((*checks, check_rate(rate)), seconds, measured, rate)
+    return SelfTest(tuple(checks), seconds, measured)
 
 
 def expected_seconds(planned: Plan, measured: Measurement, validation: float = 0.0) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -19,12 +19,7 @@ if TYPE_CHECKING:
     from glassformer.before.checks import Check
 
 
-def check(
-    table: PairTable,
-    training: Training,
-    reporter: Reporter,
-    find: Annotated[bool, typer.Option("--find", help="Test learning rates too.")] = False,
-) -> None:
+def check(table: PairTable, training: Training, reporter: Reporter) -> None:
     """Test a training before a long run: masks, gradients, tokens, memory, speed, expected time.
 
     Takes the options of train and writes nothing. Exits with code 3 if a check fails.
@@ -40,7 +35,7 @@ def check(
         if not reporter.as_json:
             _print_check(found, table)
 
-    tested = check(planned, training.device, find=find, on_check=on_check)
+    tested = check(planned, training.device, on_check=on_check)
     print_json(tested.to_json()) if reporter.as_json else reporter.print(summary(tested))
     if not tested.passed:
         raise typer.Exit(EXIT_FINDINGS)

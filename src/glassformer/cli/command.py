@@ -33,7 +33,7 @@ CLEANING = {
 REMOVED = {
     "train": CLEANING,
     "audit": CLEANING,
-    "check": CLEANING,
+    "check": CLEANING | {"--find": "glassformer tune tries learning rates, and measures what each of them reaches"},
     "translate": {
         "--shards": "--on ray --out FILE translates on several machines, without shards",
         "--merge": "--on ray --out FILE writes all answers in the order of the rows",
