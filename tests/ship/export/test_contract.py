@@ -41,6 +41,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 REFUSED = {
     "ctranslate2": {"values wider than keys"},
     "huggingface": {"values wider than keys", "other constants", "normalized", "imported"},
+    "html": {"imported"},
 }
 """Format -> the shapes that it cannot represent."""
 FAST = ("pre-norm with two vocabularies", "imported")

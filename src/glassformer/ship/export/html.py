@@ -1,6 +1,6 @@
 """One HTML file that translates, offline: a page with the weights, the tokenizers and the search in it.
 
-Every model can be exported. The modules of the page are joined here, without a build step. Those of the translator
+The modules of the page are joined here, without a build step. Those of the translator
 become one module, `translator/engine.js`, which runs in a worker; the others are data: URLs of an import map, as in the
 report of the glass box. Description and weights are scripts. The content security policy has the SHA-256 of all
 scripts: a browser leaves out one that is not as it was written, and the page says that it is damaged.
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.errors import EngineError
+from glassformer.errors import EngineError, SettingsError
 from glassformer.glassbox.report import PAGE as GLASSBOX_PAGE
 from glassformer.glassbox.report import base64_text, data_url, policy_hash, style_sheet
 from glassformer.glassbox.report import modules as glassbox_modules
@@ -38,6 +38,13 @@ POLICY = (
 )
 _IMPORT = re.compile(r"^import (\{[^}]*\}) from '(?:\./)?([^']+)';\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:class|const|function\*?|async function) (\w+))", re.MULTILINE)
+
+
+def check_supported(model_file: ModelFile) -> None:
+    """Raise SettingsError for an imported model: JavaScript has no segmenter of SentencePiece."""
+    if model_file.source_tokenizer.settings.kind == "sentencepiece":
+        got = "tokens of the kind sentencepiece"
+        raise SettingsError("the page cannot split the texts of this model", got=got, hint="--to onnx")
 
 
 def write(model_file: ModelFile, folder: Path, precision: str) -> None:
@@ -175,7 +182,7 @@ FORMAT = Format(
     precisions=("float16", "float32", "int8"),
     beam="same",
     packages=("glassformer",),
-    check_supported=lambda _: None,  # every model is
+    check_supported=check_supported,
     write=write,
     answer=answer,
 )

@@ -1,8 +1,8 @@
 """The format of ONNX, for onnxruntime in Python, Node, browsers, C++ and on phones. Every model can be exported.
 
 A folder with `encoder.onnx`, `decoder.onnx`, `weights.bin` of both, `glassformer.json` and programs: `run.py` needs
-numpy and onnxruntime, `run.mjs` needs onnxruntime-node. `tokenizer.json` is there for other programs, where the
-`tokenizers` library can represent the tokenizer.
+numpy and onnxruntime, `run.mjs`, which imported models do not have, needs onnxruntime-node. `tokenizer.json` is there
+for other programs, where the `tokenizers` library can represent the tokenizer.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ def write(model_file: ModelFile, folder: Path, precision: str) -> None:
     for name, content in tokenizer_files(model_file).items():
         (folder / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8", newline="\n")
     for_node = sorted(path.name for path in RUNNERS.iterdir() if path.suffix in (".js", ".mjs"))
+    if model_file.source_tokenizer.settings.kind == "sentencepiece":
+        for_node = []
     write_programs(model_file, folder, "onnx_engine.py", for_node)
 
 

@@ -68,56 +68,41 @@ function bpe({ merges }) {
     if (!ranks.has(left)) ranks.set(left, new Map());
     ranks.get(left).set(right, rank);
   });
-  return (letters) => mergePairs(letters, (left, right) => -(ranks.get(left)?.get(right) ?? Infinity));
+  const rankOf = (left, right) => ranks.get(left)?.get(right) ?? Infinity;
+  return (parts) => {
+    const found = parts.slice(1).map((right, i) => rankOf(parts[i], right)); // of each pair of neighbors
+    for (;;) {
+      const first = found.reduce((least, rank) => Math.min(least, rank), Infinity);
+      if (first === Infinity) return parts;
+      const at = found.indexOf(first);
+      parts.splice(at, 2, parts[at] + parts[at + 1]);
+      found.splice(at, 1);
+      if (at > 0) found[at - 1] = rankOf(parts[at - 1], parts[at]);
+      if (at < found.length) found[at] = rankOf(parts[at], parts[at + 1]);
+    }
+  };
 }
-
-/** Join the neighbors of the highest score, of equals the leftmost, until no pair has more than -Infinity. */
-export function mergePairs(parts, scoreOf) {
-  const scores = parts.slice(1).map((right, i) => scoreOf(parts[i], right)); // of each pair of neighbors
-  for (;;) {
-    const best = scores.reduce((largest, one) => Math.max(largest, one), -Infinity);
-    if (best === -Infinity) return parts;
-    const at = scores.indexOf(best);
-    parts.splice(at, 2, parts[at] + parts[at + 1]);
-    scores.splice(at, 1);
-    if (at > 0) scores[at - 1] = scoreOf(parts[at - 1], parts[at]);
-    if (at < scores.length) scores[at] = scoreOf(parts[at], parts[at + 1]);
-  }
-}
-
-/** The number of characters of the longest piece. */
-export const longestOf = (pieces) => pieces.reduce((length, piece) => Math.max(length, [...piece].length), 1);
 
 function unigram({ pieces, scores }) {
   const scoreOf = new Map(pieces.map((piece, i) => [piece, scores[i]]));
-  const longest = longestOf(pieces);
+  const longest = pieces.reduce((length, piece) => Math.max(length, [...piece].length), 1);
   const unknownScore = scores.reduce((least, score) => Math.min(least, score), 0) - UNKNOWN_PENALTY;
-  const extend = (before, piece) => before + (scoreOf.get(piece) ?? -Infinity);
-  return (letters) => bestPath(letters, longest, extend, (before) => before + unknownScore);
+  return (letters) => bestPath(letters, longest, scoreOf, unknownScore);
 }
 
-/**
- * The pieces with the highest sum of scores (Viterbi), of equal sums the first. A run of unknown characters is one piece.
- *
- * @param {string[]} letters @param {number} longest  characters of a piece
- * @param {(before: number, piece: string) => number} extend  the sum with a piece; -Infinity if it is none
- * @param {(before: number) => number} skip  the sum with an unknown character
- * @param {(sum: number) => number} round  to the numbers that sums are kept in
- * @returns {string[]}
- */
-export function bestPath(letters, longest, extend, skip, round = (sum) => sum) {
+/** The pieces with the highest sum of scores (Viterbi), of equal sums the first. A run of unknown characters is one piece. */
+function bestPath(letters, longest, scoreOf, unknownScore) {
   const best = [{ sum: 0, start: 0, isUnknown: false }];
   const reach = (end, sum, start, isUnknown) => {
-    if (!best[end] || sum > best[end].sum) best[end] = { sum: round(sum), start, isUnknown };
+    if (!best[end] || sum > best[end].sum) best[end] = { sum, start, isUnknown };
   };
   for (let start = 0; start < letters.length; start += 1) {
     const { sum: before } = best[start];
     let piece = '';
     for (let end = start + 1; end <= Math.min(start + longest, letters.length); end += 1) {
       piece += letters[end - 1];
-      const sum = extend(before, piece);
-      if (sum > -Infinity) reach(end, sum, start, false);
-      else if (end === start + 1) reach(end, skip(before), start, true);
+      if (scoreOf.has(piece)) reach(end, before + scoreOf.get(piece), start, false);
+      else if (end === start + 1) reach(end, before + unknownScore, start, true);
     }
   }
   const found = [];

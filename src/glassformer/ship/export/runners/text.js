@@ -1,5 +1,6 @@
 /**
- * Text to ids and back, exactly as glassformer/text/ does it, for all kinds of token. It needs no library.
+ * Text to ids and back, exactly as glassformer/text/ does it, for all kinds of token but those of
+ * imported models. It needs no library.
  *
  *     const source = new Tokenizer(description.source);            // description: the object of glassformer.json
  *     const ids = source.frame(source.encode(text));         // encodeSource of source.js also checks the length
@@ -9,7 +10,6 @@
  */
 
 import { bytes, characters, strip, subwords, words } from './segmenters.js';
-import { SentencePiece } from './sentencepiece.js';
 
 /** A text that the model does not take. `details` are facts in words, `leftOut` says why its row is left empty. */
 export class TextError extends Error {
@@ -19,7 +19,7 @@ export class TextError extends Error {
   }
 }
 
-const SEGMENTERS = { characters, words, bytes, subwords, sentencepiece: (saved) => new SentencePiece(saved) };
+const SEGMENTERS = { characters, words, bytes, subwords };
 
 /** The form "U+0041" of a character. */
 export const codePoint = (character) => `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}`;
