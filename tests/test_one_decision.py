@@ -182,18 +182,6 @@ def test_a_resumed_run_says_alike_what_it_changes(tmp_path, house):
     assert notice.text in answer.err
 
 
-def test_an_edited_recipe_is_refused_alike(house):
-    recipe = house.stopped / "recipe.toml"
-    before = recipe.read_text(encoding="utf-8")
-    recipe.write_text(before.replace("seed = 1", "seed = 2", 1), encoding="utf-8")
-    try:
-        what = "the recipe was changed after this run began"
-        assert sentence(lambda: plan(house.table, house.stopped, resume=True)) == what
-        assert f"error: {what}" in answer_to("train", house.table, "--out", house.stopped, "--resume").err
-    finally:
-        recipe.write_text(before, encoding="utf-8")
-
-
 # Search: Python, the command line and HTTP
 
 SEARCHES: dict[str, tuple[dict[str, int], list[str], int | str]] = {

@@ -59,35 +59,7 @@ def test_a_model_to_start_from_is_tested(call, table, run):
     assert "overfit one batch" in answer.out
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (("--set", "training.stepz=3"), 2, "training.steps"),
-        (("--device", "cuda:99"), 1, "not available"),
-        (("--source", "nothing"), 2, "nothing"),
-        (("--valid", "missing.csv"), 1, "missing.csv"),
-        (("--recipe", "no-such-recipe"), 2, "recipe"),
-        (("--out", "run"), 2, "--out"),
-    ],
-)
-def test_wrong_options_are_errors(call, table, words, code, message):
-    answer = call("check", table, *words)
-    assert answer.code == code, answer.err
-    assert message in answer.err
-    assert "Traceback" not in answer.err
-
-
-def test_a_table_with_too_few_rows_is_an_error(call, table_of, tmp_path):
-    answer = call("check", table_of(tmp_path / "one.csv", [("a", "b")]), "--no-header")
-    assert answer.code == 1
-    assert "one row is not enough" in answer.err
-
-
 # Before a training
-
-
-def test_a_short_training_is_not_tested(trained):
-    assert "self-test" not in trained[1].err
 
 
 def test_a_long_training_is_tested_in_one_line_and_trains_the_same_weights(
@@ -102,15 +74,6 @@ def test_a_long_training_is_tested_in_one_line_and_trains_the_same_weights(
     assert (tmp_path / "run" / "recipe.toml").read_bytes() == (run / "recipe.toml").read_bytes()
     tested, other = (ModelFile.load(folder / "model.safetensors").tensors for folder in (tmp_path / "run", run))
     assert all((tested[name] == other[name]).all() for name in other)
-
-
-def test_a_leak_refuses_a_long_training_before_anything_is_written(call, table, small, tmp_path, monkeypatch):
-    monkeypatch.setattr(selftest, "LONG", 0)
-    with BROKEN:
-        answer = call("train", table, "--out", tmp_path / "run", *small())
-    assert answer.code == 1
-    assert "nothing was trained" in answer.err
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_check_that_fails_is_a_warning_before_a_long_training(call, table, small, tmp_path, monkeypatch):

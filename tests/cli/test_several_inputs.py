@@ -90,12 +90,6 @@ def test_translate_takes_features_from_a_table_or_as_values(call, run, inflectio
     assert [answer.text for answer in translated] == lines.out.splitlines()
 
 
-def test_an_empty_line_gives_an_empty_answer(call, run):
-    answer = call("translate", run, "--feature", "tags=V;PST", "--quiet", stdin=b"bap\n\nbap\n")
-    first, second, third = answer.out.splitlines()
-    assert (answer.code, second, first == third) == (0, "", True)
-
-
 def test_json_has_the_inputs_by_name(call, run, inflection):
     line = call("translate", run, "--feature", "tags=V;PST", "--json", stdin=b"dap\n")
     assert json.loads(line.out)["source"] == {"lemma": "dap", "tags": "V;PST"}
@@ -103,12 +97,6 @@ def test_json_has_the_inputs_by_name(call, run, inflection):
     assert json.loads(scored[1])["source"] == {"lemma": ROWS[1][0], "tags": ROWS[1][2]}
     plain = call("score", run, inflection, "--quiet").out.splitlines()
     assert plain[1].split("\t")[1:] == [f"{ROWS[1][0]} · tags: {ROWS[1][2]}", ROWS[1][1]]
-
-
-def test_an_unknown_symbol_is_read_as_unknown_and_told(call, run):
-    answer = call("translate", run, "--feature", "tags=V;FUT", stdin=b"dap\n")
-    assert answer.code == 0
-    assert "<tags=FUT>" in answer.err
 
 
 def test_heads_reads_features(call, run, inflection, tmp_path):
@@ -158,19 +146,6 @@ def test_a_feature_for_a_model_with_one_input_is_an_error(call, trained, table):
         answer = call(*words, stdin=b"1999-01-01\n")
         assert answer.code == 2
         assert "one input" in answer.err or "has no feature 'tags'" in answer.err
-
-
-def test_rows_without_a_feature_and_with_the_separator_are_in_the_ledger(call, small, tmp_path):
-    rows = [*ROWS, ("dap", "daps", ""), ("d\x1fp", "dps", "V"), ("", "x", "V")]
-    table = tsv(tmp_path / "holes.tsv", [HEADER, *rows])
-    answer = call("train", table, "--feature", "tags", "--out", tmp_path / "run", *small(training__steps="1"))
-    assert answer.code == 0, answer.err
-    entries = [json.loads(line) for line in (tmp_path / "run" / "ledger.jsonl").read_text().splitlines()]
-    assert [(entry["row"], entry["reason"], entry["detail"]) for entry in entries] == [
-        (201, "empty feature", "'tags'"),
-        (202, "unit separator U+001F in a source with several inputs", "'lemma'"),
-        (203, "empty source", "'lemma'"),
-    ]
 
 
 HOLES = [(*ROWS[0],), ("dap", "daps", ""), ROWS[1], ("", "", ""), ("dap", "daps", " ; "), ("d\x1fp", "x", "V"), ROWS[2]]
@@ -368,15 +343,6 @@ def test_held_out_rows_are_a_table_that_evaluate_reads(call, run):
     assert {tuple(row) for row in rows} == {("lemma", "tags", "form")}
     assert {(row["lemma"], row["form"], row["tags"]) for row in rows} < set(ROWS)
     assert call("evaluate", run, run / "held_out.jsonl", "--quiet").code == 0
-
-
-def test_an_export_to_hugging_face_is_refused_before_anything_is_written(call, run, tmp_path):
-    pytest.importorskip("transformers")
-    answer = call("export", run, "--to", "huggingface", "--out", tmp_path / "out")
-    assert answer.code == 2
-    assert "a source has several inputs" in answer.err
-    assert "tags (feature)" in answer.err
-    assert not (tmp_path / "out").exists()
 
 
 def test_an_export_is_checked_on_a_table_with_its_features(call, run, inflection, tmp_path):

@@ -81,45 +81,11 @@ def test_the_recipe_is_complete_and_is_what_the_model_was_trained_with(run):
         assert missing <= unset
 
 
-def test_the_history_has_one_event_a_line_from_started_to_finished(run):
-    events = [line["event"] for line in history(run)]
-    assert events[0] == "started"
-    assert events[-1] == "finished"
-    assert [name for name in events if name in ("validated", "saved")] == ["validated", "saved"] * 2
-    assert [line["step"] for line in history(run) if line["event"] == "validated"] == [75, 150]
-
-
 def test_the_card_says_what_the_model_is(run):
     card = (run / "README.md").read_text(encoding="utf-8")
     assert "It turns `iso (column 0)` into `english (column 1)`" in card
     assert "180 rows; 20 held out" in card
     assert "glassformer translate model.safetensors INPUT" in card
-
-
-def test_every_row_that_was_not_kept_is_in_the_ledger(tmp_path, call, small, table_of, table):
-    rows = table.read_text(encoding="utf-8").splitlines(keepends=True)
-    damaged = tmp_path / "damaged.csv"
-    long = f"{'1' * 40},too long\n"
-    damaged.write_text("".join([*rows[:90], ",nothing\n", "1845-01-05, \n", "\n", "a,b,c\n", long]), encoding="utf-8")
-    answer = call(
-        *("train", damaged, "--out", tmp_path / "run", "--bad-rows", "skip"),
-        *small(training__steps="2", data__max_source_length="32"),
-    )
-    assert answer.code == 0, answer.err
-    entries = [json.loads(line) for line in (tmp_path / "run" / "ledger.jsonl").read_text("utf-8").splitlines()]
-    assert [entry.keys() for entry in entries] == [{"row", "line", "file", "reason", "detail"}] * 5
-    assert {entry["file"] for entry in entries} == {str(damaged)}
-    assert [(entry["row"], entry["reason"], entry["detail"]) for entry in entries] == [
-        (90, "empty source", ""),
-        (91, "empty target", ""),
-        (92, "blank line", ""),
-        (93, "wrong number of cells", "3 cells instead of 2"),
-        (94, "source too long", "40 tokens, of at most 32"),
-    ]
-    data = ModelFile.load(tmp_path / "run").data
-    assert (data.rows["read"], data.rows["kept"]) == (94, 89)
-    assert data.train_rows + data.valid_rows == 89
-    assert "94 rows read, 90 kept" in answer.err
 
 
 def test_rows_that_an_option_drops_or_changes_are_counted_in_ledger_model_and_card(tmp_path, call, small, table_of):
@@ -166,13 +132,6 @@ def test_rows_that_an_option_drops_or_changes_are_counted_in_ledger_model_and_ca
     assert "max_source_length = 90" in recipe
     resumed = call(*words, "--resume")
     assert (resumed.code, "done in" in resumed.err) == (0, True), resumed.err
-
-
-@pytest.mark.parametrize("limits", [["min_ratio=0"], ["max_source_length=0"], ["min_ratio=3", "max_ratio=2"]])
-def test_limits_that_no_row_can_have_are_refused(tmp_path, call, table, limits):
-    words = [word for limit in limits for word in ("--set", f"data.{limit}")]
-    assert call("train", table, "--out", tmp_path / "run", *words).code == 2
-    assert not (tmp_path / "run").exists()
 
 
 BAD_TEST = "iso,english\n1845-01-05,a\n,b\n1845-01-06\n" + "x,y,z\n" * 7 + "1845-01-07,c\n"
@@ -226,23 +185,6 @@ def test_quiet_says_nothing_and_json_is_one_document(tmp_path, call, small, tabl
     assert result["test"]["rows"]["scored"] == 200
 
 
-def test_a_test_table_is_evaluated_at_the_end(tmp_path, call, small, table):
-    answer = call("train", table, "--out", tmp_path / "run", "--test", table, *small(training__steps="2"))
-    assert answer.code == 0, answer.err
-    assert "200 of 200 rows" in answer.out
-    assert "sequence_error_rate" in answer.out
-
-
-def test_a_test_table_with_a_source_that_is_too_long_is_refused_before_anything_is_written(
-    tmp_path, call, small, table, table_of
-):
-    long = table_of(tmp_path / "long.csv", [("iso", "english"), ("1" * 129, "x")])
-    answer = call("train", table, "--out", tmp_path / "run", "--test", long, *small(training__steps="1"))
-    assert answer.code == 1
-    assert f"got: {long}, row 1 (129 tokens)" in answer.err
-    assert not (tmp_path / "run").exists()
-
-
 # Which settings win
 
 
@@ -283,69 +225,10 @@ def test_the_recipe_of_a_run_makes_the_same_run_again(tmp_path, call, small, tab
     assert same(run, tmp_path / "again")
 
 
-@pytest.mark.parametrize(
-    ("options", "pair"),
-    [
-        (["--source", "english", "--target", "iso"], ["english (column 1)", "iso (column 0)"]),
-        (["--source", "1", "--target", "0"], ["english (column 1)", "iso (column 0)"]),
-        (["--target", "iso"], ["english (column 1)", "iso (column 0)"]),
-        (["--no-header"], ["column 0", "column 1"]),
-    ],
-)
-def test_columns_go_by_name_or_position(tmp_path, call, small, table, options, pair):
-    answer = call("train", table, "--out", tmp_path / "run", *options, *small(training__steps="1"))
-    assert answer.code == 0, answer.err
-    data = ModelFile.load(tmp_path / "run").data
-    assert data.columns == tuple(pair)
-    assert data.rows["read"] == (201 if "--no-header" in options else 200)
-    assert f"source: {pair[0]} · target: {pair[1]}" in answer.err
-
-
-def test_a_validation_table_of_its_own_replaces_the_held_out_rows(tmp_path, call, small, table, table_of):
-    valid = table_of(tmp_path / "valid.csv", [("iso", "english"), ("1845-01-05", "January 5, 1845")])
-    words = ("train", table, "--out", tmp_path / "run", "--valid", valid)
-    answer = call(*words, *small(training__steps="2"))
-    assert answer.code == 0, answer.err
-    data = ModelFile.load(tmp_path / "run").data
-    assert (data.train_rows, data.valid_rows) == (200, 1)
-    assert "200 rows to train on, 1 held out" in answer.err
-
-
 # Chance
 
 
-def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path, call, small, table):
-    for name, seed in (("one", "3"), ("two", "3"), ("three", "4")):
-        words = small(training__steps="8", model__dropout="0.2")
-        assert call("train", table, "--out", tmp_path / name, "--seed", seed, *words).code == 0
-    assert same(tmp_path / "one", tmp_path / "two")
-    assert not same(tmp_path / "one", tmp_path / "three")
-
-
 # Where a run may be written
-
-
-def test_a_run_that_is_there_is_refused_and_replaced_only_on_demand(tmp_path, call, small, table):
-    place = tmp_path / "run"
-    words = ("train", table, "--out", place, *small(training__steps="2"))
-    assert call(*words).code == 0
-    before = (place / "model.safetensors").read_bytes()
-    refused = call(*words, "--seed", "2")
-    assert refused.code == 1
-    assert "the run already exists; nothing was written" in refused.err
-    assert "--overwrite" in refused.err
-    assert (place / "model.safetensors").read_bytes() == before
-    assert call(*words, "--seed", "2", "--overwrite").code == 0
-    assert settings_of(place).training.seed == 2
-
-
-@pytest.mark.parametrize("options", [[], ["--overwrite"], ["--resume"]])
-def test_a_folder_that_is_no_run_is_never_touched(tmp_path, call, table, options):
-    (tmp_path / "thesis.tex").write_text("mine", encoding="utf-8")
-    answer = call("train", table, "--out", tmp_path, *options)
-    assert answer.code == 1
-    assert "next: " in answer.err
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 @pytest.mark.medium
@@ -365,20 +248,6 @@ def test_two_processes_with_one_recipe_write_the_same_bytes(tmp_path, table, sma
 
 
 # Going on from a model
-
-
-def test_init_goes_on_from_the_weights_tokens_and_shape_of_a_model(tmp_path, call, run, table_of):
-    other = table_of(tmp_path / "other.csv", [("iso", "english"), *((f"19{n}-01-02", f"day {n}") for n in range(30))])
-    answer = call("train", other, "--out", tmp_path / "more", "--init", run, "--set", "training.steps=1")
-    assert answer.code == 0, answer.err
-    old, new = ModelFile.load(run), ModelFile.load(tmp_path / "more")
-    assert new.settings.model == old.settings.model
-    assert new.source_tokenizer.to_dict() == old.source_tokenizer.to_dict()
-    n_old = len(old.target_tokenizer)
-    assert new.target_tokenizer.vocabulary.pieces[:n_old] == old.target_tokenizer.vocabulary.pieces
-    nearness = [np.abs(new.tensors[name][: len(old.tensors[name])] - old.tensors[name]).max() for name in old.tensors]
-    assert 0 < max(nearness) < 0.05
-    assert settings_of(tmp_path / "more") == new.settings
 
 
 def test_sources_of_the_model_to_start_from_count_as_trained_on_after_a_resume_too(tmp_path, call, run, table_of):
@@ -414,16 +283,6 @@ def test_init_says_whose_shape_it_is_and_gives_no_advice_that_nobody_follows(tmp
     assert "training.learning_rate" in answer.err
 
 
-def test_init_refuses_another_shape_and_takes_the_same_one(tmp_path, call, run, table):
-    words = ("train", table, "--out", tmp_path / "more", "--init", run, "--set", "training.steps=1")
-    answer = call(*words, "--set", "model.d_model=64")
-    assert answer.code == 2
-    assert "the model to start from has other settings in 'model'" in answer.err
-    assert f"where: {run}" in answer.err
-    assert not (tmp_path / "more").exists()
-    assert call(*words, "--set", "model.d_model=32").code == 0
-
-
 # Going on with a run
 
 
@@ -452,41 +311,6 @@ def stopped_once(tmp_path_factory, table, run) -> Path:
 def stopped(tmp_path, stopped_once) -> Path:
     """A run of the recipe of `run`, stopped in the middle of an epoch."""
     return Path(shutil.copytree(stopped_once, tmp_path / "stopped"))
-
-
-def test_a_resumed_run_comes_to_the_same_weights_as_one_that_never_stopped(call, table, run, stopped):
-    answer = call("train", table, "--out", stopped, "--resume")
-    assert answer.code == 0, answer.err
-    assert "resumed after step 90" in answer.err
-    assert "chosen from the data" not in answer.err
-    assert same(run, stopped)
-    events = [line["event"] for line in history(stopped)]
-    assert events.count("started") == 2
-    assert events.count("stopped") == 1
-    assert history(stopped)[-1]["event"] == "finished"
-
-
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [
-        (
-            ["--seed", "9"],
-            "the setting 'training.seed' cannot change in a run that is resumed: the split and the order",
-        ),
-        (["--source", "1"], "the setting 'data.source' cannot change in a run that is resumed: it decides which rows"),
-        (["--set", "training.metric=bleu"], "the setting 'training.metric' cannot change in a run that is resumed"),
-        (["--set", "training.stepps=9"], "there is no setting 'training.stepps'"),
-        (["--set", "training.steps=no"], "the setting 'training.steps' cannot take this value"),
-        (["--overwrite"], "resume and overwrite exclude each other"),
-        (["--init", "x"], "resume and init exclude each other"),
-    ],
-)
-def test_what_cannot_change_in_a_resumed_run_is_refused_and_changes_nothing(call, table, stopped, options, what):
-    before = {file: file.read_bytes() for file in stopped.rglob("*") if file.is_file()}
-    answer = call("train", table, "--out", stopped, "--resume", *options)
-    assert answer.code == 2
-    assert answer.err.startswith(f"error: {what}")
-    assert {file: file.read_bytes() for file in stopped.rglob("*") if file.is_file()} == before
 
 
 def test_a_run_is_resumed_with_other_settings_and_says_so_everywhere(call, table, stopped):
@@ -518,27 +342,6 @@ def test_a_resumed_run_enters_the_rows_that_its_test_table_lost(tmp_path, call, 
     assert [(entry["row"], entry["file"]) for entry in map(json.loads, lines)] == [(2, str(test))]
 
 
-def test_a_resumed_run_refuses_another_table(tmp_path, call, table, table_of, stopped):
-    lines = table.read_text(encoding="utf-8").splitlines(keepends=True)
-    (tmp_path / "other.csv").write_text("".join(lines[:-1]), encoding="utf-8")
-    before = (stopped / "checkpoints" / "resume.safetensors").read_bytes()
-    answer = call("train", tmp_path / "other.csv", "--out", stopped, "--resume")
-    assert answer.code == 1
-    assert "the table is not the one that this run was trained on" in answer.err
-    assert "restore the old table" in answer.err
-    assert (stopped / "checkpoints" / "resume.safetensors").read_bytes() == before
-
-
-def test_a_run_with_its_own_validation_table_is_not_resumed_without_it(tmp_path, call, small, table, table_of):
-    valid = table_of(tmp_path / "valid.csv", [("iso", "english"), ("1845-01-05", "January 5, 1845")])
-    words = ("train", table, "--out", tmp_path / "run")
-    assert call(*words, "--valid", valid, *small(training__steps="2")).code == 0
-    answer = call(*words, "--resume")
-    assert answer.code == 1
-    assert "--valid too" in answer.err
-    assert call(*words, "--resume", "--valid", valid).code == 0
-
-
 @pytest.mark.parametrize(
     ("damage", "message"), [("tokens =", "--overwrite"), ("# Starts from the model: x", "the model to start from")]
 )
@@ -548,13 +351,6 @@ def test_a_run_without_a_checkpoint_whose_recipe_is_damaged_says_so(tmp_path, ca
     answer = call("train", table, "--out", tmp_path / "run", "--resume")
     assert answer.code != 0
     assert message in answer.err
-
-
-def test_resume_without_a_run_says_so(tmp_path, call, table):
-    answer = call("train", table, "--out", tmp_path / "nothing", "--resume")
-    assert answer.code == 1
-    assert "there is no run to resume" in answer.err
-    assert not (tmp_path / "nothing").exists()
 
 
 def test_the_words_for_resuming_can_be_pasted_into_a_shell():
@@ -615,40 +411,12 @@ def test_without_held_out_rows_nothing_is_called_held_out(tmp_path, call, small,
     assert "on training rows" in (tmp_path / "run/README.md").read_text(encoding="utf-8")
 
 
-def test_a_table_beside_is_read_aloud_and_must_have_its_columns_in_the_same_order(
-    tmp_path, call, small, table, table_of
-):
-    rows = [("english", "iso"), ("January 5, 1845", "1845-01-05")]
-    words = ("train", table, "--out", tmp_path / "run", *small(training__steps="1"))
-    swapped = table_of(tmp_path / "swapped.csv", rows)
-    answer = call(*words, "--valid", swapped)
-    assert answer.code == 2, answer.err
-    assert "--source iso --target english" in answer.err
-    assert not (tmp_path / "run").exists()
-    answer = call(*words, "--test", table_of(tmp_path / "right.csv", [row[::-1] for row in rows]))
-    assert answer.code == 0, answer.err
-    assert f"read {tmp_path / 'right.csv'} (CSV, with a header): 1 row read, 1 kept" in answer.err
-    assert "trained on as well" not in answer.err
-    answer = call(*words, "--overwrite", "--valid", table)
-    assert "200 of the 200 rows of" in answer.err
-
-
 def test_what_a_test_table_has_and_the_vocabulary_has_not_is_said(tmp_path, call, small, table, table_of):
     odd = table_of(tmp_path / "odd.csv", [("iso", "english"), ("1845-é1-05", "January 5, 1845")])
     answer = call("train", table, "--out", tmp_path / "run", "--test", odd, *small(training__steps="1"))
     assert "1 unknown token in 1 line was read as <unk>: 'é' (1)" in answer.err
     answer = call("evaluate", tmp_path / "run", odd)
     assert "1 unknown token in 1 line was read as <unk>: 'é' (1)" in answer.err
-
-
-def test_what_cannot_be_built_destroys_nothing(tmp_path, call, small, table):
-    words = ("train", table, "--out", tmp_path / "run", *small(training__steps="1"))
-    assert call(*words).code == 0
-    before = (tmp_path / "run" / "model.safetensors").read_bytes()
-    with mock.patch("glassformer.training.loop.Transformer", side_effect=MemoryError):
-        assert call(*words, "--overwrite").code != 0
-    assert call(*words, "--overwrite", "--seed", str(2**64)).code == 2
-    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
 
 
 def test_a_line_of_the_history_that_was_cut_off_is_taken_away_when_a_run_goes_on(call, table, stopped):

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from glassformer.inference.choose import MinimumBayesRisk, choose
 from glassformer.inference.jobs.stream import translate_stream
@@ -56,31 +54,6 @@ def test_lines_end_at_newline_alone_and_an_empty_one_is_answered_by_an_empty_one
     answer = call("translate", run, "-", stdin=given)
     assert answer.code == 0
     assert answer.out == "".join(each.text + "\n" for each in translator.translate(asked))
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.text(alphabet=st.sampled_from("0123456789- é\u2028\x0b\x0c\x85\r"), max_size=12), max_size=6))
-def test_there_are_always_as_many_lines_out_as_in(call, run, lines):
-    answer = call("translate", run, "-", "--beam", "1", stdin="".join(line + "\n" for line in lines).encode())
-    assert answer.code == 0, answer.err
-    assert answer.out.count("\n") == len(lines)
-    for line, said in zip(lines, answer.out.split("\n"), strict=False):
-        assert said == "" or line.strip()
-
-
-def test_the_order_of_lines_and_their_company_change_nothing(call, run, answers):
-    backwards = call("translate", run, "-", stdin="".join(date + "\n" for date in reversed(DATES)).encode())
-    assert backwards.out.splitlines() == answers[::-1]
-    for date, text in zip(DATES, answers, strict=True):
-        assert call("translate", run, "-", stdin=date.encode()).out == text + "\n"
-
-
-def test_no_special_token_is_ever_printed(call, run, ascii_run):
-    for model in (run, ascii_run):
-        for options in (["--beam", "1"], ["--beam", "4"], ["--set", "decoding.do_sample=true"]):
-            out = call("translate", model, "-", *options, stdin=AS_BYTES).out
-            assert out.count("\n") == 4
-            assert not any(token in out for token in ("<pad>", "<bos>", "<sos>", "<eos>", "<unk>"))
 
 
 # Files and tables
@@ -141,18 +114,6 @@ def test_json_gives_one_object_a_line(call, run, translator):
     assert (empty["row"], empty["source"], empty["text"]) == (2, "", "")
 
 
-def test_nbest_gives_different_answers_best_first(call, run):
-    answer = call("translate", run, "-", "--nbest", "3", stdin=AS_BYTES)
-    assert answer.code == 0, answer.err
-    objects = [json.loads(line) for line in answer.out.splitlines()]
-    assert [each["row"] for each in objects] == [1, 2, 3, 4]
-    for each in objects:
-        every = [each, *each["alternatives"]]
-        assert len({tuple(found["tokens"]) for found in every}) == 3
-        ranks = [found["rank_score"] for found in every]
-        assert ranks == sorted(ranks, reverse=True)
-
-
 def test_rivals_are_json_lines_with_the_next_best_tokens(call, run, translator):
     answer = call("translate", run, "-", "--rivals", "2", stdin=b"1845-01-05\n")
     (expected,) = translate_stream(translator, ["1845-01-05"], n_rivals=2)
@@ -179,16 +140,6 @@ def test_texts_of_a_lexicon_have_its_answers_and_the_model_answers_the_others(ca
     assert "from the lexicon" not in forced.out
     missing = call("translate", run, "-", "--lexicon", tmp_path / "none.tsv", stdin=AS_BYTES)
     assert (missing.code, "none.tsv" in missing.err) == (1, True)
-
-
-def test_an_ensemble_of_a_model_with_itself_is_the_model(call, run, answers):
-    assert call("translate", run, "-", "--ensemble", run, stdin=AS_BYTES).out.splitlines() == answers
-
-
-def test_sampling_repeats_itself_with_the_same_seed(call, run):
-    words = ("translate", run, "-", "--set", "decoding.do_sample=true", "--set", "decoding.temperature=3.0")
-    one, two, other = (call(*words, "--seed", seed, stdin=AS_BYTES).out for seed in ("5", "5", "6"))
-    assert one == two != other
 
 
 # The choice among several answers
@@ -258,20 +209,8 @@ def test_texts_that_are_unlike_the_training_are_counted_with_the_reason(call, ru
     assert "and 3 more" in answer.err
 
 
-def test_a_special_token_that_a_user_writes_is_plain_characters(call, run):
-    answer = call("translate", run, "-", stdin=b"1845<eos>\n")
-    assert "5 unknown tokens in 1 line" in answer.err
-
-
 def test_quiet_leaves_out_warnings(call, run):
     assert call("translate", run, "-", "--quiet", stdin="é\n".encode()).err == ""
-
-
-def test_without_unknown_a_strange_character_is_an_error_that_names_it(call, ascii_run):
-    answer = call("translate", ascii_run, "-", stdin="1845-01-05\n18é5\n".encode())
-    assert (answer.code, answer.out) == (1, "")
-    assert "the character 'é' (U+00E9" in answer.err
-    assert "where: row 2, column 3" in answer.err
 
 
 def test_answers_that_were_cut_are_named(call, run):
@@ -291,27 +230,11 @@ def test_an_output_that_cannot_be_written_is_told_before_anything_is_read(tmp_pa
     assert f"where: {tmp_path / 'file' / 'answers.txt'}" in answer.err
 
 
-@pytest.mark.parametrize("option", [[], ["--header"]])
-def test_a_table_is_called_one_and_not_plain_lines(call, run, table, option):
-    answer = call("translate", run, table, *option)
-    assert (answer.code, answer.out) == (2, "")
-    assert "this input is a table" in answer.err
-
-
 @pytest.mark.parametrize("option", [["--header"], ["--bad-rows", "skip"]])
 def test_plain_lines_have_no_options_of_tables(call, run, option):
     answer = call("translate", run, "-", *option, stdin=AS_BYTES)
     assert (answer.code, answer.out) == (2, "")
     assert "--header, --bad-rows and --ledger are for tables" in answer.err
-
-
-def test_a_text_that_is_too_long_is_an_error_on_request_and_nothing_is_cut(call, run):
-    answer = call("translate", run, "-", "--long", "stop", stdin=b"1845-01-05\n" + b"1" * 129 + b"\n")
-    assert (answer.code, answer.out) == (1, "")
-    assert "a text is longer than the model takes; nothing was done" in answer.err
-    assert "got: row 2 (129 tokens)" in answer.err
-    assert "expected: at most 128 tokens" in answer.err
-    assert call("translate", run, "-", stdin=b"1" * 128).code == 0
 
 
 # Settings of the search
@@ -321,12 +244,6 @@ def test_a_setting_that_was_decided_in_training_is_refused(call, run):
     answer = call("translate", run, "-", "--set", "model.d_model=64", stdin=AS_BYTES)
     assert answer.code == 2
     assert "'model' is fixed when a model is trained" in answer.err
-
-
-def test_more_answers_than_beams_are_refused(call, run):
-    answer = call("translate", run, "-", "--nbest", "3", "--beam", "2", stdin=AS_BYTES)
-    assert answer.code == 2
-    assert "a beam of 2 cannot return 3 answers" in answer.err
 
 
 def test_a_model_file_alone_is_enough(tmp_path, call, run, answers):

@@ -62,28 +62,6 @@ def test_a_table_without_a_header_gives_one_without_a_header(tmp_path, call, run
     assert list(csv.reader(answer.out.splitlines())) == [["a", answers[0]], ["b", answers[1]]]
 
 
-@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.jsonl", "out.parquet"])
-def test_the_suffix_of_the_output_is_its_format(tmp_path, call, run, ids, answers, name):
-    from glassformer.data.tables import read_table
-    from glassformer.paper.settings import DataSettings
-
-    if name == "out.parquet":
-        pytest.importorskip("pyarrow")
-    out = tmp_path / name
-    answer = call("translate", run, ids, "--column", "date", "--keep", "id", "--out", out)
-    assert (answer.code, answer.out) == (0, "")
-    assert "wrote 4 rows to" in answer.err
-    found = read_table(out, DataSettings(source="id", target="translation", header="yes"))
-    assert found.pairs == list(zip("abcd", answers, strict=True))
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["ids.csv", name])
-
-
-def test_a_kept_column_that_is_called_like_the_answers_stays_apart(tmp_path, call, run, table_of):
-    path = table_of(tmp_path / "t.csv", [("date", "translation"), (DATES[0], "mine")])
-    answer = call("translate", run, path, "--column", "date", "--keep", "translation")
-    assert answer.out.splitlines()[0] == "translation,translation_2"
-
-
 def test_blank_and_damaged_rows_are_empty_rows_in_their_place(tmp_path, call, run):
     path = tmp_path / "t.csv"
     path.write_text(f"id,date\na,{DATES[0]}\n\nc\nd,\ne,{DATES[1]}\n")
@@ -96,13 +74,6 @@ def test_blank_and_damaged_rows_are_empty_rows_in_their_place(tmp_path, call, ru
         ("d", False),
         ("e", True),
     ]
-
-
-def test_scores_are_columns(call, run, ids):
-    answer = call("translate", run, ids, "--column", "date", "--scores", "--to", "jsonl")
-    found = [json.loads(line) for line in answer.out.splitlines()]
-    assert found[0].keys() == {"translation", "score", "token_scores"}
-    assert sum(found[0]["token_scores"]) == pytest.approx(found[0]["score"])
 
 
 def test_the_scores_of_plain_lines_are_printed_as_columns(call, run, answers):
@@ -316,12 +287,6 @@ def test_another_job_is_not_resumed(call, interrupted, change, message):
     assert (answer.code, message in answer.err) == (1, True), answer.err
     assert "--overwrite starts again" in answer.err
     assert call(*words, "--resume").code == 0
-
-
-def test_another_model_does_not_resume(call, interrupted, ascii_run):
-    words, _ = interrupted
-    answer = call(words[0], ascii_run, *words[2:], "--resume")
-    assert (answer.code, "the interrupted job is another one: model" in answer.err) == (1, True)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

@@ -126,11 +126,6 @@ def test_heads_have_widths_of_their_own_and_the_scale_is_the_root_of_theirs(rand
     np.testing.assert_array_equal(trace.array("source.scaled"), trace.array("source.embedded") * 4)
 
 
-def test_positions_have_the_printed_values(trace):  # A05
-    assert trace.array("source.positions")[3, 0] == pytest.approx(0.14112001, abs=1e-7)
-    assert trace.array("source.positions")[3, 1] == pytest.approx(-0.98999250, abs=1e-7)
-
-
 def test_the_encoder_runs_once_in_a_search(case):  # A25
     from glassformer.glassbox.explained import Explained
     from glassformer.glassbox.whatif import Edits

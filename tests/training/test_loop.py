@@ -19,7 +19,7 @@ from glassformer.data.batches import batches_of_epoch
 from glassformer.data.datasets import dates
 from glassformer.data.pairs import fingerprint
 from glassformer.data.tables import Pair
-from glassformer.errors import RunError, TableError, UsageError
+from glassformer.errors import RunError, UsageError
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import Finished, Progress, Run, Saved, Started, Stopped, Validated
@@ -406,12 +406,6 @@ def test_what_is_advised_beside_init_fits_its_shape(tmp_path):
     run = train(PAIRS, None, tmp_path / "new", init=tmp_path / "old", device="cpu")
     assert run.settings.model.d_model == 16
     assert run.settings.training.learning_rate == pytest.approx(0.0015 * 128 / 16)
-
-
-def test_nothing_is_written_when_there_is_nothing_to_train_on(tmp_path):
-    with pytest.raises(TableError, match="one row is not enough to train on"):
-        train(PAIRS[:1], settings(), tmp_path / "run", device="cpu")
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_run_that_is_there_is_kept_unless_overwrite_is_said(tmp_path):
