@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from html.parser import HTMLParser
 from pathlib import Path
@@ -76,12 +75,6 @@ def test_what_an_option_would_leave_is_examined_and_nothing_is_changed(call, dir
     assert dirty.read_bytes() == before
 
 
-def test_control_characters_of_a_table_do_not_reach_the_terminal(call, dirty):
-    answer = call("audit", dirty)
-    assert "\x1b" not in answer.out + answer.err
-    assert "x\\x1b[31m<b>y" in answer.out
-
-
 def test_an_invisible_character_is_printed_as_an_escape_and_a_joiner_of_a_script_is_not(call, tmp_path, table_of):
     rows = [("iso", "english"), *CLEAN, ("a\u200bb", "x"), ("\u0c95\u200c\u0cb7\u200b", "y")]
     out = call("audit", table_of(tmp_path / "t.csv", rows)).out
@@ -117,39 +110,6 @@ def test_json_is_one_document_with_the_texts_as_they_are(call, dirty):
     assert control["examples"][0]["row"] == 122
     assert found["tables"][0]["rows_read"] == 123
     assert found["recipe"]["tokens.source.kind"] == "characters"
-
-
-def test_valid_and_test_are_compared_with_the_table(call, clean, tmp_path, table_of):
-    valid = table_of(tmp_path / "v.csv", [("iso", "english"), CLEAN[0]])
-    test = table_of(tmp_path / "t.csv", [("iso", "english"), CLEAN[0], CLEAN[3]])
-    found = json.loads(call("audit", clean, "--valid", valid, "--test", test, "--json", "-q").out)
-    overlap = [(f["table"], f["count"]) for f in found["findings"] if f["kind"] == "pair overlap"]
-    assert overlap == [(str(valid), 1), (str(test), 2), (str(test), 1)]
-    assert [table["role"] for table in found["tables"]] == ["train", "valid", "test"]
-
-
-def test_settings_of_the_training_decide_limits_and_tokens(call, clean):
-    answer = call("audit", clean, "--set", "data.max_target_length=14", "--json", "-q")
-    too_long = [f for f in json.loads(answer.out)["findings"] if f["kind"] == "too long"]
-    assert too_long[0]["count"] == sum(len(target) > 14 for _, target in CLEAN)
-    refused = call("audit", clean, "--set", "data.max_target_lenght=14")
-    assert refused.code == 2
-    assert "did you mean 'data.max_target_length'?" in refused.err
-
-
-def test_columns_header_and_damaged_rows_are_read_as_in_training(call, tmp_path):
-    table = tmp_path / "three.csv"
-    with table.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([["id", "x", "y"], *([i, *row] for i, row in enumerate(CLEAN)), ["1", "2"]])
-    refused = call("audit", table, "--source", "x", "--target", "y")
-    assert refused.code == 1
-    assert "1 damaged row" in refused.err
-    answer = call("audit", table, "--source", "x", "--target", "2", "--bad-rows", "skip")
-    assert answer.code == 0, answer.err
-    assert "warning: rows left out" in answer.out
-    assert "row 121:  wrong number of cells (2 cells instead of 3)" in answer.out
-    assert call("audit", table, "--source", "nope").code == 2
-    assert call("audit", tmp_path / "missing.csv").code == 1
 
 
 def test_the_page_is_written_once_and_replaces_no_table(call, dirty, tmp_path):
@@ -188,15 +148,6 @@ def test_a_strange_table_has_an_audit(call, tmp_path, name, content):
     answer = call("audit", table, "--no-header", "--valid", table, "--html", tmp_path / "a.html")
     assert answer.code == 0, (name, answer.err)
     assert "rows)" in answer.out
-
-
-@pytest.mark.parametrize("content", [b"", b"a,b\n", b"\xff\xfe", b"\x00", b'"', b",\n,\n"])
-def test_a_table_without_pairs_is_an_error_and_no_traceback(call, tmp_path, content):
-    table = tmp_path / "t.csv"
-    table.write_bytes(content)
-    answer = call("audit", table, "--header")
-    assert (answer.code, answer.out) == (1, "")
-    assert answer.err.startswith("error: ")
 
 
 def test_a_folder_is_audited_and_its_rows_are_named_with_their_files(call, tmp_path, table_of):

@@ -103,35 +103,9 @@ def test_a_beam_of_its_own_can_be_calibrated(call, calibrated, tmp_path, table_o
     assert "got: a beam of 2" in call("translate", tmp_path / "run", "-", "--confidence", stdin=TEXTS).err
 
 
-@pytest.mark.parametrize(
-    ("words", "got"),
-    [
-        (("--ensemble", "RUN"), "an ensemble of 2 models"),
-        (("--set", "decoding.do_sample=true"), "an answer that is sampled"),
-        (("--prefix", "J"), "an answer with a forced start"),
-        (("--choose", "mbr"), "an answer that a rule chose"),
-        (("--beam", "3"), "a beam of 3"),
-    ],
-)
-def test_confidence_is_refused_for_other_searches(call, calibrated, words, got):
-    words = [calibrated if word == "RUN" else word for word in words]
-    answer = call("translate", calibrated, "-", "--confidence", *words, stdin=TEXTS)
-    assert (answer.code, answer.out) == (2, "")
-    assert f"got: {got}" in answer.err
-
-
 @pytest.mark.parametrize("option", [("--confidence",), ("--min-confidence", "0.5")])
 def test_a_model_that_is_not_calibrated_names_the_command_that_does_it(call, run, option):
     answer = call("translate", run, "-", *option, stdin=TEXTS)
     assert (answer.code, answer.out) == (2, "")
     assert "the probability that an answer is right is not known" in answer.err
     assert f"glassformer calibrate {run / 'model.safetensors'} TABLE" in answer.err
-
-
-def test_a_table_too_small_to_calibrate_on_changes_nothing(tmp_path, call, run, table_of):
-    before = (run / "model.safetensors").read_bytes()
-    answer = call("calibrate", run, table_of(tmp_path / "few.csv", [("iso", "english"), *ROWS[:20]]))
-    assert answer.code == 1
-    assert "there are too few rows to calibrate on" in answer.err
-    assert f"expected: at least {MIN_SOURCES}" in answer.err
-    assert (run / "model.safetensors").read_bytes() == before

@@ -13,7 +13,7 @@ import pytest
 from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.ship.storage.container import read_tensors, write_tensors
 from glassformer.ship.storage.modelfile import FORMAT, ModelFile, tensor_shapes
-from glassformer.text import Tokenizer, ascii68, learn
+from glassformer.text import Tokenizer, ascii68
 
 # FACTS of the character vocabulary: 65 characters in this order, then <sos>, <eos>, <pad>.
 CHARACTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase + "-, "
@@ -60,15 +60,6 @@ def test_unknown_characters_are_listed_and_special_tokens_stay_text(call, run):
     assert found["tokens"][0] == "<bos>"
     assert found["tokens"][-1] == "<eos>"
     assert found["tokens"].count("<eos>") == 1
-
-
-def test_words_are_tokens_too(tmp_path, call):
-    text = "this is a sentence from the dataset"
-    side = SideSettings(kind="words")
-    model = ModelSettings(d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1)
-    path = empty_model(tmp_path / "words.safetensors", model, learn([text], side), side)
-    found = json.loads(call("tokens", path, text, "--pad-to", "12", "--json").out)
-    assert found["tokens"] == ["<bos>", *text.split(), "<eos>", "<pad>", "<pad>", "<pad>"]
 
 
 # info

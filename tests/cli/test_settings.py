@@ -35,22 +35,6 @@ def test_a_setting_is_printed_with_its_default_and_limits(call):
     assert "true" in rows["tokens.shared"]
 
 
-def test_a_word_limits_the_settings_to_those_that_have_it(call):
-    out = call("settings", "ASCII68").out
-    assert "tokens.source.preset" in out
-    assert "tokens.target.preset" in out
-    assert "training" not in out
-    assert "model." not in out
-
-
-def test_a_word_that_no_setting_has_is_an_error_that_names_the_nearest(call):
-    answer = call("settings", "stepz")
-    assert (answer.code, answer.out) == (2, "")
-    assert "no setting contains 'stepz'" in answer.err
-    assert "training.steps" in answer.err
-    assert call("settings", "stepz", "--json").code == 2
-
-
 def test_the_settings_as_json_are_a_list_of_objects(call):
     listed = json.loads(call("settings", "--json").out)
     assert [each["name"] for each in listed] == list(all_settings())

@@ -36,19 +36,6 @@ def test_the_parts_are_printed_and_are_not_replaced(tmp_path, call, table):
     assert "the folder is not empty; nothing was written" in again.err
 
 
-def test_wrong_sizes_and_tables_are_errors_without_a_file(tmp_path, call, table):
-    for words in (
-        (table, "--valid", "2000"),
-        (table, "--valid", "-1"),
-        (table, "--valid", "x"),
-        (tmp_path / "no.csv",),
-    ):
-        answer = call("split", *words, "--out", tmp_path / "parts")
-        assert answer.code in (1, 2)
-        assert "Traceback" not in answer.err
-        assert not (tmp_path / "parts").exists()
-
-
 def test_a_folder_with_features_is_split_into_folders_that_train_takes(tmp_path, call, table_of):
     folder, out = tmp_path / "tables", tmp_path / "parts"
     folder.mkdir()
