@@ -34,7 +34,7 @@ THIRD_PARTY = {
     "paper": {"jaxtyping", "numpy", "pydantic", "tomli_w", "torch"},
     "text": {"numpy", "pydantic", "sentencepiece", "tokenizers"},
     "ship.storage": {"filelock", "huggingface_hub", "numpy", "pydantic", "safetensors", "torch"},
-    "data": {"fsspec", "numpy", "pyarrow"},
+    "data": {"numpy", "pyarrow"},
     "inference": {
         *("ctranslate2", "filelock", "jaxtyping", "numpy", "outlines_core", "pyarrow", "pydantic", "ray", "sacrebleu"),
         *("sentencex", "threadpoolctl", "torch"),
@@ -58,7 +58,6 @@ THIRD_PARTY = {
 OPTIONAL = {
     *(
         "ctranslate2",
-        "fsspec",
         "huggingface_hub",
         "outlines_core",
         "pyarrow",

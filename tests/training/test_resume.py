@@ -130,28 +130,16 @@ def table(pairs: list[tuple[str, str]]) -> Table:
 
 
 @pytest.mark.parametrize(
-    ("pairs", "got"),
-    [
-        ([*PAIRS, ("a", "b")], "61 rows with fingerprint {0} in (pairs); the first 60 rows are the same"),
-        (PAIRS[:-1], "59 rows with fingerprint {0} in (pairs); the first 56 rows are the same"),
-        (
-            [*PAIRS[:20], ("a", "b"), *PAIRS[21:]],
-            "60 rows with fingerprint {0} in (pairs); the first 18 rows are the same, and one of the rows 19 to 22",
-        ),
-        (
-            PAIRS[::-1],
-            "60 rows with fingerprint {0} in (pairs); the first 0 rows are the same, and one of the rows 1 to 3",
-        ),
-    ],
+    ("pairs", "n_rows"),
+    [([*PAIRS, ("a", "b")], 61), ([*PAIRS[:20], ("a", "b"), *PAIRS[21:]], 60), (PAIRS[::-1], 60)],
 )
-def test_another_table_is_refused_with_the_rows_that_differ(interrupted, pairs, got):
+def test_another_table_is_refused(interrupted, pairs, n_rows):
     with pytest.raises(RunError, match="the table is not the one that this run was trained on") as caught:
         plan(pairs, interrupted.path, resume=True)
     expected = read_tensors(interrupted.resume, RESUME_FORMAT)[1]["data"]["fingerprint"][:12]
     assert caught.value.expected == f"60 rows with fingerprint {expected}"
-    before, after = got.split("{0}")
-    assert caught.value.got.startswith(before)
-    assert after in caught.value.got
+    assert caught.value.got.startswith(f"{n_rows} rows with fingerprint ")
+    assert caught.value.got.endswith(" in (pairs)")
     assert caught.value.hint.startswith("restore the old table")
 
 

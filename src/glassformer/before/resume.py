@@ -21,7 +21,7 @@ from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.checkpoints import SavedRun, read_resume
 from glassformer.training.events import Change, shown_value
 from glassformer.training.objective import learning_rate
-from glassformer.training.prepare import MARKS, marks_of, tables_of
+from glassformer.training.prepare import tables_of
 from glassformer.training.processes import Processes
 
 DIGITS = 12  # of a fingerprint that is shown
@@ -162,14 +162,14 @@ def describe_environment(saved: Mapping[str, str], now: Mapping[str, str]) -> st
 
 
 def check_tables(saved: SavedRun, table: Table, valid: Table | None, path: Path) -> None:
-    """Raise RunError, with the difference, when a table is not that of the run whose checkpoint is at `path`."""
+    """Raise RunError, when a table is not that of the run whose checkpoint is at `path`."""
     before, now = saved.data, tables_of(table, valid)
     if "table" not in before:  # of an earlier version
         saved.check_table(now["fingerprint"], path)
         return
     hint = "restore the old table (--valid too, if there was one), or start a new run with --init"
     if before["table"] != now["table"]:
-        got = f"{_shown(now, 'rows', 'table')} in {table.path}; {_difference(before, table)}"
+        got = f"{_shown(now, 'rows', 'table')} in {table.path}"
         what, expected = "the table is not the one that this run was trained on", _shown(before, "rows", "table")
         raise RunError(what, where=str(path), got=got, expected=expected, hint=hint)
     if before.get("valid") != now.get("valid"):
@@ -182,16 +182,3 @@ def _shown(record: Mapping[str, str], rows: str, name: str) -> str:
     if name not in record:
         return "no validation table: held-out rows"
     return f"{int(record[rows]):,} rows with fingerprint {record[name][:DIGITS]}"
-
-
-def _difference(saved: Mapping[str, str], table: Table) -> str:
-    """Return which rows of another table are those of the run."""
-    n_before, marks = int(saved["rows"]), saved["marks"].split()
-    positions = [n_before * (i + 1) // MARKS for i in range(len(marks))]
-    reached = [position for position in positions if position <= len(table.pairs)]
-    same = 0
-    for position, before, now in zip(reached, marks, marks_of(table, reached).split(), strict=False):
-        if before != now:
-            return f"the first {same:,} rows are the same, and one of the rows {same + 1:,} to {position:,} differs"
-        same = position
-    return f"the first {same:,} rows are the same" if same else "how they differ is not known"

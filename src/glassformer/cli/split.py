@@ -35,17 +35,13 @@ def split(
     number, ledger.jsonl the rows that are in no part. A folder of tables, or a pattern, gives a folder for each part.
     """
     from glassformer.data.extracts import write_parts
-    from glassformer.data.remote import is_address
     from glassformer.data.rows import cells_of
     from glassformer.data.splits import source_hashes, split, text_hashes
     from glassformer.data.tables import read_table
-    from glassformer.errors import UsageError
     from glassformer.paper.settings import DataSettings
     from glassformer.ship.storage.files import check_empty
 
     check_empty(out)
-    if is_address(table):
-        raise UsageError("the parts of a remote table cannot be copied", where=table, hint="download it first")
     data = DataSettings(**columns.data)
     read = read_table(table, data)
     print_reading(reporter, read)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from glassformer.data.columns import Columns, requested
 from glassformer.data.formats import open_source
 from glassformer.data.ledger import Ledger
-from glassformer.data.remote import is_address
 from glassformer.data.tables import Table
 from glassformer.paper.settings import DataSettings
 
@@ -16,9 +15,9 @@ def further_columns(table: Table, data: DataSettings, max_values: int) -> dict[s
     """Return the cell of each kept pair in every column that is no text of the source and not the target, by its name.
 
     Features are among them; columns with one value, or with more than `max_values`, are not. `data` are the settings
-    that the table was read with. The file is read again, so a table from Python or from an address has none.
+    that the table was read with. The file is read again, so a table from Python has none.
     """
-    if table.format == "python" or is_address(table.path):
+    if table.format == "python":
         return {}
     files = table.files or ((0, table.path),)
     ends = [*(start for start, _ in files[1:]), len(table.rows)]

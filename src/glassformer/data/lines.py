@@ -63,7 +63,8 @@ def system_errors(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         missing = Path(error.filename or path)
-        raise TableError("there is no such file", where=str(missing), hint=_nearby(missing)) from None
+        hint = "download it first" if "://" in path else _nearby(missing)
+        raise TableError("there is no such file", where=str(missing), hint=hint) from None
     except IsADirectoryError:
         raise TableError("this is a folder, not a table", where=path, hint="name a file in it") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

@@ -24,9 +24,8 @@ from glassformer.data.formats import FORMATS, InputRow, Source, damage, open_sou
 from glassformer.data.ledger import Fault, Ledger, LedgerEntry, Reason
 from glassformer.data.lines import COMPRESSIONS, system_errors
 from glassformer.data.pairs import Pair
-from glassformer.data.remote import copies, is_address, public
 from glassformer.data.stored import StoredPairs, write_pairs
-from glassformer.errors import ColumnError, GlassformerError, TableError
+from glassformer.errors import ColumnError, TableError
 from glassformer.paper.settings import DataSettings
 from glassformer.text.inputs import Input, Inputs, compose, fault_of
 
@@ -95,7 +94,7 @@ class Table:
 
 
 def read_table(path: str | Path, data: DataSettings) -> Table:
-    """Read the pairs of a table of any size: a file, two parallel files, a folder, a pattern, or an address.
+    """Read the pairs of a table of any size: a file, two parallel files, a folder or a pattern.
 
     The files of a folder are read in the order of their names. A blank line and an empty source or target (or white
     space only) are added to the ledger. A damaged row (wrong number of cells, unclosed quote, not UTF-8, NUL, a value
@@ -106,34 +105,7 @@ def read_table(path: str | Path, data: DataSettings) -> Table:
     and for files with different columns, MissingExtraError for a library that is not installed, and RunError when the
     cache cannot be written.
     """
-    name = str(path)
-    if not is_address(name):
-        return _read_files(name, _listed(name), data)
-    address_of = copies(name)  # errors, ledger and table name the address and not the copies
-    try:
-        table = _read_files(public(name), [*address_of], data)
-    except GlassformerError as error:
-        for copy, address in address_of.items():
-            error.where = error.where and error.where.replace(copy, address)
-        raise
-    table.ledger.entries = [replace(entry, file=address_of[entry.file]) for entry in table.ledger.entries]
-    return replace(table, files=tuple((start, address_of[copy]) for start, copy in table.files))
-
-
-def read_source(source: Source, data: DataSettings) -> Table:
-    """Read the pairs of an open table from Python, of any size. Raises the errors of `read_table`."""
-    reader = _Reader("(pairs)", [("(pairs)", nullcontext(source))], data)
-    pairs, first, size = iter(reader), list[tuple[int, Pair]](), 0
-    for row, pair in pairs:
-        first.append((row, pair))
-        size += len(pair.source) + len(pair.target)
-        if size >= LARGE_BYTES:
-            entry = cached(None, lambda folder: _store(folder, reader, chain(first, pairs)))
-            return _stored(entry, "(pairs)", ["(pairs)"])
-    return _in_memory(reader, first)
-
-
-def _read_files(name: str, files: list[str], data: DataSettings) -> Table:
+    name, files = str(path), _listed(str(path))
     reader = _Reader(name, [(file, open_source(file)) for file in files], data)
     if _text_size(files) < LARGE_BYTES:
         return _in_memory(reader, list(reader))
@@ -147,6 +119,19 @@ def _read_files(name: str, files: list[str], data: DataSettings) -> Table:
         if before != [_stamp(part) for part in parts]:
             raise TableError("the file was changed while it was read", where=name, hint="start again")
     return _stored(entry, name, files)
+
+
+def read_source(source: Source, data: DataSettings) -> Table:
+    """Read the pairs of an open table from Python, of any size. Raises the errors of `read_table`."""
+    reader = _Reader("(pairs)", [("(pairs)", nullcontext(source))], data)
+    pairs, first, size = iter(reader), list[tuple[int, Pair]](), 0
+    for row, pair in pairs:
+        first.append((row, pair))
+        size += len(pair.source) + len(pair.target)
+        if size >= LARGE_BYTES:
+            entry = cached(None, lambda folder: _store(folder, reader, chain(first, pairs)))
+            return _stored(entry, "(pairs)", ["(pairs)"])
+    return _in_memory(reader, first)
 
 
 # Messages

@@ -9,7 +9,6 @@ import numpy as np
 
 from glassformer.data.formats import table_files
 from glassformer.data.further import further_columns
-from glassformer.data.remote import is_address
 from glassformer.data.tables import read_table
 from glassformer.errors import GlassformerError
 from glassformer.inference.translator import Translator
@@ -37,8 +36,8 @@ class TrainedRows:
         path, settings = translator.model_file.data.table, translator.settings.data
         if path is None:
             return cls(unknown="the model has no record of its training table")
-        files = () if is_address(path) else table_files(path)
-        if not files or not all(file.is_file() for file in files):
+        files = table_files(path)
+        if not all(file.is_file() for file in files):
             return cls(unknown=f"the training table {path} is not a file of this computer")
         if sum(file.stat().st_size for file in files) > MAX_BYTES:
             return cls(unknown=f"the training table {path} has more than {MAX_BYTES // 10**6:,} MB")

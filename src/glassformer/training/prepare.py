@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from glassformer.data.cache import cached, digest_of, key_of
 from glassformer.data.columns import held_out_columns
 from glassformer.data.corpus import Corpus, Encoded, Tokenizers, encode_pairs, encode_training, spread
 from glassformer.data.ledger import Fault, Ledger, Reason
-from glassformer.data.pairs import Pair, fingerprint, fingerprint_parts
+from glassformer.data.pairs import Pair, fingerprint
 from glassformer.data.splits import Overlap, TrainedSources, held_out_rows
 from glassformer.data.stored import StoredPairs
 from glassformer.data.tables import Table
@@ -39,7 +38,6 @@ LEARNED_ROWS = 1_000_000
 """Rows from which words and subwords are learned in a larger table. Characters are those of all rows."""
 
 _COUNTED_KINDS = ("characters", "bytes")
-MARKS = 16  # numbers of first rows whose fingerprint a checkpoint has
 
 
 @dataclass(frozen=True)
@@ -108,27 +106,13 @@ class Prepared:
 
 def tables_of(table: Table, valid: Table | None) -> dict[str, str]:
     """Return what a checkpoint says about the tables of its run: `fingerprint` is that of all pairs."""
-    positions = [len(table.pairs) * (i + 1) // MARKS for i in range(MARKS)]
     own = fingerprint(table.pairs)
-    record = {"fingerprint": own, "rows": str(len(table.pairs)), "table": own, "marks": marks_of(table, positions)}
+    record = {"fingerprint": own, "rows": str(len(table.pairs)), "table": own}
     if valid is not None:
         separate = fingerprint(valid.pairs)
         record["fingerprint"] = fingerprint([(own, separate)])
         record |= {"valid_rows": str(len(valid.pairs)), "valid": separate}
     return record
-
-
-def marks_of(table: Table, positions: Sequence[int]) -> str:
-    """Return the fingerprints of the rows up to each position; none for a large table, which takes long to read."""
-    if isinstance(getattr(table.pairs, "fingerprint", None), str):
-        return ""
-    marks, digest, n_rows = [], hashlib.sha256(), 0
-    for position in positions:
-        for part in fingerprint_parts(table.pairs[n_rows:position]):
-            digest.update(part)
-        n_rows = position
-        marks.append(digest.copy().hexdigest()[:12])
-    return " ".join(marks)
 
 
 def prepare(
