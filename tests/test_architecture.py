@@ -33,7 +33,16 @@ RANK = {room: rank for rank, room in enumerate(ORDER)}
 THIRD_PARTY = {
     "paper": {"jaxtyping", "numpy", "pydantic", "tomli_w", "torch"},
     "text": {"numpy", "pydantic", "sentencepiece", "tokenizers"},
-    "ship.storage": {"filelock", "huggingface_hub", "numpy", "pydantic", "safetensors", "torch"},
+    "ship.storage": {
+        "filelock",
+        "google",
+        "huggingface_hub",
+        "numpy",
+        "pydantic",
+        "safetensors",
+        "sentencepiece",
+        "torch",
+    },
     "data": {"numpy", "pyarrow"},
     "inference": {
         *("ctranslate2", "filelock", "jaxtyping", "numpy", "outlines_core", "pyarrow", "pydantic", "ray", "sacrebleu"),
@@ -58,6 +67,7 @@ THIRD_PARTY = {
 OPTIONAL = {
     *(
         "ctranslate2",
+        "google",
         "huggingface_hub",
         "outlines_core",
         "pyarrow",
@@ -70,6 +80,7 @@ OPTIONAL = {
 }
 """Libraries of extras, which are imported where they are needed and not before."""
 PACKAGE_OF = {
+    "google": "protobuf",
     "outlines_core": "outlines-core",
     "tomli_w": "tomli-w",
     "starlette": "fastapi",

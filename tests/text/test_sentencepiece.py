@@ -158,20 +158,20 @@ def test_a_sentencepiece_model_is_not_learned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "words"),
+    "damage",
     [
-        (lambda content: b"", "a piece of the SentencePiece model is repeated, or it has none"),
-        (lambda content: content[:-7], "a field is longer than the file"),
-        (lambda content: b"\xff" * 20, "a number is too long"),
-        (lambda content: content + b"\x0b", "a field of the type 3"),
-        (lambda content: content + content, "is repeated"),
+        lambda _: b"",
+        lambda content: content[:-7],
+        lambda _: b"\xff" * 20,
+        lambda content: content + b"\x0b",
+        lambda content: content + content,
     ],
 )
-def test_a_damaged_file_is_refused(damage: Callable[[bytes], bytes], words: str) -> None:
+def test_a_damaged_file_is_refused(damage: Callable[[bytes], bytes]) -> None:
     with pytest.raises(ModelFileError, match="not a SentencePiece model, or it is damaged") as caught:
         read_sentencepiece(damage(trained("unigram")), "source.spm")
     assert caught.value.where == "source.spm"
-    assert words in str(caught.value)
+    assert caught.value.got
 
 
 @pytest.mark.parametrize(
