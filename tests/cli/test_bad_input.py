@@ -27,10 +27,6 @@ def assert_is_for_people(answer, code: int, *parts: str) -> None:
         assert part in answer.err
 
 
-def snapshot(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 # Tables
 
 

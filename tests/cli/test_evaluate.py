@@ -358,3 +358,10 @@ def test_the_heads_of_an_ensemble_are_those_of_its_first_model(tmp_path, call, r
     assert found == json.loads(json.dumps(asdict(expected)))
     whole = evaluate(Translator.load(run, ensemble=others), rows, decoding=decoding)
     assert found["exact_match"] == whole.metrics["exact_match"].value
+
+
+def test_a_huge_text_is_shortened_on_the_terminal_and_not_in_json(call, run, tmp_path, table_of):
+    table = table_of(tmp_path / "t.csv", [("source", "target"), ("1845-01-05", "x" * 50_000)])
+    assert len(call("evaluate", run, table, "--beam", "1").out) < 5_000
+    (example,) = json.loads(call("evaluate", run, table, "--beam", "1", "--json").out)["examples"]
+    assert example["gold"] == "x" * 50_000

@@ -129,21 +129,6 @@ def test_the_names_of_all_tensors_can_be_listed_by_part(call, run):
     assert set(trace.tensors) == set(listed)
 
 
-def test_an_unknown_tensor_names_the_nearest_and_how_to_list_all(call, run):
-    def refusal(name):
-        answer = call("explain", run, TEXT, "--tensor", name)
-        assert (answer.code, answer.out) == (2, "")
-        assert f"there is no tensor {name!r}" in answer.err
-        return answer.err
-
-    assert "all names: --tensor list" in refusal("bogus")
-    assert "did you mean" not in refusal("#")
-    near = refusal("decoder.0.cross.wieghts")
-    assert "did you mean 'decoder.0.cross.weights'" in near
-    assert near.count("'") <= 2 * 4, "the unknown name and three others"
-    assert "'encoder.0.self_attention.w_q.weight'" in refusal("encoder.0.self_attention.w_q.wieght")
-
-
 EVERY_WIDTH = range(40, 201)
 
 
@@ -254,18 +239,6 @@ def test_bad_input_is_told_in_words(call, run, words, code, told):
     assert answer.out == ""
 
 
-def test_a_model_that_is_not_there(call, tmp_path):
-    answer = call("explain", tmp_path / "none", TEXT)
-    assert answer.code == 1
-    assert "the model does not exist" in answer.err
-
-
-def test_unknown_characters_are_told(call, run):
-    answer = call("explain", run, "1969x07-20")
-    assert answer.code == 0
-    assert "warning: 1 unknown token in 1 line was read as <unk>: 'x' (1)" in answer.err
-
-
 # heads
 
 
@@ -295,17 +268,6 @@ def test_heads_folds_those_that_change_no_answer(capsys):
     out = capsys.readouterr().out
     assert "encoder.0.self" in out
     assert "2 of 3 heads change no answer: decoder.0.cross 0, 1" in out
-
-
-def test_heads_and_evaluate_agree_on_a_table_with_repeated_sources(call, run, table, table_of, tmp_path):
-    rows = [row for source, target in _rows(table)[:30] for row in ((source, "another answer"), (source, target))]
-    path = table_of(tmp_path / "twice.csv", [("iso", "english"), *rows])
-    found = json.loads(call("heads", run, path, "--beam", "1", "--quiet", "--json").out)
-    report = json.loads(call("evaluate", run, path, "--beam", "1", "--quiet", "--json").out)
-    assert (found["rows"], found["items"]) == (60, 30) == (report["rows"]["scored"], report["rows"]["items"])
-    assert found["exact_match"] == report["metrics"]["exact_match"]["value"] > 0
-    out = call("heads", run, path, "--beam", "1", "--quiet").out
-    assert f"exact match {found['exact_match']:.2%} of 30 sources (60 rows) with all heads" in out
 
 
 def _rows(table):

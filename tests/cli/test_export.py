@@ -43,27 +43,3 @@ def test_a_table_to_check_on_is_read_with_its_columns(run, table, call, tmp_path
         "export", run, "--to", "ctranslate2", "--out", tmp_path / "half", "--check", table, "--precision", "float16"
     )
     assert "exact_match on 200 rows: " in half.err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--to", "onyx"], "no export format"),
-        (["--to", "ctranslate2", "--precision", "int3"], "no precision"),
-        (["--to", "ctranslate2", "--ensemble", "other"], "not an ensemble"),
-        (["--to", "ctranslate2", "--check", "missing.csv"], "missing.csv"),
-    ],
-)
-def test_wrong_use_is_refused_and_writes_nothing(run, call, tmp_path, words, message):
-    answer = call("export", run, "--out", tmp_path / "out", *words)
-    assert answer.code in (1, 2)
-    assert message in answer.err
-    assert "Traceback" not in answer.err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_that_exists_is_kept(run, call, tmp_path):
-    (tmp_path / "mine.txt").write_text("keep")
-    answer = call("export", run, "--to", "ctranslate2", "--out", tmp_path)
-    assert (answer.code, "the folder is not empty" in answer.err) == (1, True)
-    assert [entry.name for entry in tmp_path.iterdir()] == ["mine.txt"]

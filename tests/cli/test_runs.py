@@ -30,9 +30,3 @@ def test_the_table_and_json_say_the_same(call, folder):
 
 def test_the_run_has_its_picture(run):
     assert "<polyline" in (run / "learning_curve.svg").read_text("utf-8")
-
-
-@pytest.mark.parametrize("name", ["absent", "one/README.md"])
-def test_what_is_not_a_directory_of_runs_is_an_error(call, folder, name):
-    answer = call("runs", folder / name)
-    assert (answer.code, answer.err.partition("\n")[0]) == (1, "error: this is not a directory")

@@ -5,7 +5,6 @@ Where a test needs a model, its weights are drawn again, biases and gains too, s
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +18,6 @@ from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 from torch import Tensor, nn
 
-from glassformer.before.plan import train
 from glassformer.errors import SettingsError, TextError
 from glassformer.inference.engines.torch import get_weights, set_weights
 from glassformer.inference.engines.torch_cached import Inference
@@ -28,7 +26,7 @@ from glassformer.paper import reference
 from glassformer.paper.kernels import attention as attention_kernel
 from glassformer.paper.kernels import dropout as dropout_kernel
 from glassformer.paper.model import EncoderLayer, MultiHeadAttention, Transformer, attention, sinusoids
-from glassformer.paper.settings import ModelSettings, Settings, paper_base, paper_big
+from glassformer.paper.settings import ModelSettings, paper_base, paper_big
 from glassformer.ship.storage.modelfile import count_parameters, tensor_shapes
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -182,11 +180,6 @@ def test_tied_matrices_are_one_matrix(tied: str, matrices: int) -> None:
 
 
 # Attention
-
-
-def golden_head() -> dict[str, Tensor]:
-    numbers = json.loads((GOLDEN / "attention.json").read_text(encoding="utf-8"))
-    return {name: torch.tensor(rows, dtype=torch.float64) for name, rows in numbers.items() if name != "comment"}
 
 
 @settings(max_examples=40, deadline=None)
@@ -624,9 +617,6 @@ def test_the_stacks_are_those_of_torch(norm: str, activation: str) -> None:
     close(model(source, source_visible, target), model.decoder_norm(hidden) @ table.T)
 
 
-# What training feeds and compares
-
-
 def observe(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, note: Callable[..., None]) -> None:
     """Call `note` with the arguments of each call of `module.name`, and the function itself as always."""
     function = getattr(module, name)
@@ -636,69 +626,6 @@ def observe(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, note: Calla
         return function(*arguments, **named)
 
     monkeypatch.setattr(module, name, watched)
-
-
-def one_update(pairs: list[tuple[str, str]], folder: Path, **changes: Any) -> Any:
-    words = {"kind": "words"}
-    chosen = Settings(
-        data={"valid_fraction": 0.0},
-        tokens={"source": words, "target": words, "shared": False},
-        model=small | {"tied_embeddings": "target"} | changes,
-        training={"steps": 1, "validate_every": 1, "precision": "float32", "label_smoothing": 0.1},
-    )
-    return train(pairs, chosen, folder / "run", device="cpu")
-
-
-def test_the_target_is_fed_shifted_and_cross_scores_are_targets_by_sources(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    english, dutch = "I love you very much", "Ik hou heel erg veel van jou"
-    run = one_update([(english, dutch)] * 2, tmp_path)  # one row is too few to train on
-    fed: list[Tensor] = []
-    wanted: list[Tensor] = []
-    scores: list[tuple[int, int]] = []
-    objective = pytest.importorskip("glassformer.training.objective")
-    observe(monkeypatch, Transformer, "forward_packed", lambda model, source, where, ids, layout: fed.append(ids))
-    observe(monkeypatch, objective, "cross_entropy", lambda hidden, weight, target, smoothing: wanted.append(target))
-    observe(monkeypatch, model_module, "attention", lambda q, k, *rest: scores.append((q.shape[2], k.shape[2])))
-    for _ in run:
-        if wanted:
-            break
-    tokenizer = run.prepared.target_tokenizer
-    vocabulary, y = tokenizer.vocabulary, tokenizer.encode(dutch)
-    assert fed[0].tolist() == [vocabulary.bos_id, *y] * 2
-    assert wanted[0].tolist() == [*y, vocabulary.eos_id] * 2
-    assert len(fed[0]) == len(wanted[0]) == 2 * 8
-    assert scores[:6] == [(7, 7), (7, 7), (8, 8), (8, 7), (8, 8), (8, 7)]
-
-
-def test_the_loss_ignores_padding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pairs = [("a b c d e f", "x"), ("a", "x y z x y z"), ("f a", "z z")]
-    run = one_update(pairs, tmp_path, dropout=0.0)
-    weights, chosen = get_weights(run.model), run.model.settings
-    sums: list[float] = []
-    objective = pytest.importorskip("glassformer.training.objective")
-    real = objective.cross_entropy
-
-    def kept(*arguments: Any) -> Any:
-        losses = real(*arguments)
-        sums.append(losses[0].item())
-        return losses
-
-    monkeypatch.setattr(objective, "cross_entropy", kept)
-    for _ in run:
-        if sums:
-            break
-    expected = 0.0
-    for x, y in pairs:
-        tokenizers = run.prepared.source_tokenizer, run.prepared.target_tokenizer
-        source, target = (
-            np.array(each.frame(each.encode(text))) for each, text in zip(tokenizers, (x, y), strict=True)
-        )
-        memory = reference.encode(weights, chosen, source)
-        logits = reference.project(weights, chosen, reference.decode(weights, chosen, target[:-1], memory))
-        expected += reference.cross_entropy(logits, target[1:], 0.1).sum()
-    assert sums[0] == pytest.approx(expected, rel=1e-5)
 
 
 # Shapes in signatures

@@ -29,7 +29,6 @@ from glassformer.ship.storage.container import read_tensors, write_tensors
 from glassformer.ship.storage.modelfile import (
     FORMAT,
     ModelFile,
-    count_parameters,
     find_model,
     library_versions,
     tensor_shapes,
@@ -79,22 +78,6 @@ NAMES_OF_ALL_OPTIONS = {
     "decoder_norm.bias",
     *(f"{attention}.w_{letter}.bias" for attention in ATTENTIONS for letter in "qkvo"),
 }
-SHAPES = {
-    "tiny": {},
-    "pre-norm": {"norm": "pre"},
-    "target tied": {"tied_embeddings": "target"},
-    "nothing tied": {"tied_embeddings": "none"},
-    "learned": {"positions": "learned", "max_length": 9},
-    "biased": {"attention_bias": True},
-    "biased output": {"output_bias": True},
-    "free widths": {"n_heads": 3, "d_k": 5, "d_v": 7},
-    "deep": {"n_encoder_layers": 3, "n_decoder_layers": 2},
-    "all of it": {
-        "norm": "pre", "tied_embeddings": "none", "positions": "learned", "max_length": 9, "attention_bias": True,
-        "output_bias": True,
-        "n_heads": 3, "d_k": 5, "d_v": 7, "n_encoder_layers": 2, "n_decoder_layers": 3,
-    },
-}  # fmt: skip
 
 
 @cache
@@ -231,28 +214,6 @@ def test_the_names_of_the_tensors_are_frozen():
     )
     assert tensor_shapes(every, 9, 9).keys() == NAMES_OF_ONE_LAYER_EACH | NAMES_OF_ALL_OPTIONS
     assert FORMAT == "glassformer-model/2"
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_names_and_shapes_are_those_of_the_model(name):
-    settings = ModelSettings(**(TINY | SHAPES[name]))
-    sizes = (11, 11) if settings.tied_embeddings == "all" else (11, 13)
-    model = Transformer(settings, *sizes)
-    built = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
-    assert tensor_shapes(settings, *sizes) == built
-    assert count_parameters(settings, *sizes) == sum(parameter.numel() for parameter in model.parameters())
-
-
-def test_the_parameters_of_a_layer_are_counted_by_hand():
-    attention, feed_forward, norm = 4 * 4 * 4, 4 * 6 + 6 + 6 * 4 + 4, 2 * 4
-    encoder, decoder = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
-    assert count_parameters(ModelSettings(**TINY), 9, 9) == 9 * 4 + encoder + decoder
-    assert (
-        count_parameters(ModelSettings(**TINY, tied_embeddings="none"), 9, 7) == 9 * 4 + 2 * 7 * 4 + encoder + decoder
-    )
-    assert example().n_parameters == count_parameters(
-        example().settings.model, len(example().source_tokenizer), len(example().source_tokenizer)
-    )
 
 
 # Not there
