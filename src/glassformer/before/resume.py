@@ -1,7 +1,7 @@
 """What is decided before a run is resumed: that its tables and recipe are the same, and what changes.
 
-Other tables are refused, with the first rows that differ. Other versions and numbers of processes are allowed, and
-named: sums are then rounded in another order, and several processes draw other numbers for dropout.
+Other tables are refused. Other versions and numbers of processes are allowed, and named: sums are then rounded in
+another order, and several processes draw other numbers for dropout.
 """
 
 from __future__ import annotations
