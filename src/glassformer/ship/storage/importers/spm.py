@@ -28,7 +28,8 @@ def read_sentencepiece(content: bytes, where: str) -> SentencePieceModel:
         package = "protobuf" if (error.name or "").startswith("google") else "sentencepiece"
         raise MissingExtraError("an imported model", package=package, extra="sentencepiece") from None
     try:
-        return _model(sentencepiece_model_pb2.ModelProto.FromString(content), where)
+        proto = sentencepiece_model_pb2.ModelProto.FromString(content)  # type: ignore[attr-defined]  # made on import
+        return _model(proto, where)
     except (DecodeError, ValueError, UsageError) as error:
         raise ModelFileError(
             "this is not a SentencePiece model, or it is damaged", where=where, got=str(error)
