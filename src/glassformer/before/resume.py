@@ -162,7 +162,7 @@ def describe_environment(saved: Mapping[str, str], now: Mapping[str, str]) -> st
 
 
 def check_tables(saved: SavedRun, table: Table, valid: Table | None, path: Path) -> None:
-    """Raise RunError, when a table is not that of the run whose checkpoint is at `path`."""
+    """Raise RunError when a table is not that of the run whose checkpoint is at `path`."""
     before, now = saved.data, tables_of(table, valid)
     if "table" not in before:  # of an earlier version
         saved.check_table(now["fingerprint"], path)
