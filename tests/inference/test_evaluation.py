@@ -243,14 +243,6 @@ def test_a_wrong_bleu_tokenizer_is_said_before_anything_is_translated() -> None:
     assert translator.searched_with == []
 
 
-@pytest.mark.parametrize("pairs", [["ab", "cd"], [("a", None)], [("a", "b", "c")], None, [1, 2]])
-def test_what_is_not_a_list_of_pairs_is_refused(pairs):
-    look_up = LookUp({})
-    with pytest.raises(UsageError, match="pair"):
-        evaluate(look_up, pairs)
-    assert look_up.searched_with == []
-
-
 # Rows that were trained on
 
 

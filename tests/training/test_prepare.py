@@ -12,7 +12,7 @@ from glassformer.before.recipes.overrides import merge
 from glassformer.data.datasets import dates
 from glassformer.data.given import as_table
 from glassformer.data.tables import read_table
-from glassformer.errors import TableError, UsageError
+from glassformer.errors import TableError
 from glassformer.paper.settings import Settings
 from glassformer.training.prepare import prepare
 
@@ -184,9 +184,3 @@ def test_tokens_that_lack_a_fifth_of_a_side_are_an_error_that_says_what_would_do
         prepare(as_table(pairs), chosen)
     assert caught.value.got == "3 of 11 words are unknown"
     assert "tokens.source.min_count" in (caught.value.hint or "")
-
-
-@pytest.mark.parametrize("pairs", [["ab", "cd"], [("a", "b"), ("c", None)], [("a", "b", "c")], "abcd", None, [1, 2]])
-def test_what_is_not_a_list_of_pairs_is_refused(pairs):
-    with pytest.raises(UsageError, match="pair"):
-        as_table(pairs)
