@@ -32,6 +32,7 @@ def model_card(prepared: Prepared, finished: Finished, changes: Sequence[Change]
         if finished.calibrated
         else ""
     )
+    invented = f", and {data.hallucinated_rows:,} hallucinated from them" if data.hallucinated_rows else ""
     changed = "".join(f"| changed {change.when} | {change} |\n" for change in changes)
     return f"""# A model by glassformer
 
@@ -39,7 +40,7 @@ It turns `{data.columns[0]}` into `{data.columns[1]}`.
 
 | | |
 |---|---|
-| trained on | `{data.table}`: {data.train_rows:,} rows; {data.valid_rows:,} held out |
+| trained on | `{data.table}`: {data.train_rows:,} rows{invented}; {data.valid_rows:,} held out |
 | rows | {counts} (`ledger.jsonl` lists each row that was not kept) |
 {_cleaning(settings.data, data)}\
 {tested}{_overlaps(prepared.overlaps)}\
